@@ -32,6 +32,7 @@ FOREGROUND = (
     "burst",
     "fallback",
     "ended",
+    "audience",
     "processes",
 )
 

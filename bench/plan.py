@@ -33,6 +33,8 @@ class Plan:
     ended_rounds: int
     crowd: int  # connections that several processes hold together
     crowd_streaming: int
+    audience: int  # readers of one answer
+    audience_steps: tuple[int, ...]  # at the default window, until the server's core is full
     most_connections: int  # that one client process may hold here
 
     def say(self, text: str) -> None:
@@ -65,6 +67,8 @@ def full_plan() -> Plan:
         ended_rounds=20,
         crowd=50_000,
         crowd_streaming=15_000,
+        audience=20_000,
+        audience_steps=(2_000, 4_000, 6_000),
         most_connections=sys.maxsize,
     )
 
@@ -92,6 +96,8 @@ def quick_plan() -> Plan:
         ended_rounds=3,
         crowd=3_000,
         crowd_streaming=900,
+        audience=4_000,
+        audience_steps=(1_000,),
     )
 
 
@@ -110,6 +116,7 @@ def fitted(plan: Plan) -> Plan:
         connections=min(plan.connections, room.connections),
         sse_full=min(plan.sse_full, room.connections),
         sse_readers=min(plan.sse_readers, room.connections),
+        audience=min(plan.audience, room.connections),
         jitter_counts=tuple(sorted({min(count, room.connections) for count in plan.jitter_counts})),
         burst_counts=tuple(sorted({min(count, room.connections) for count in plan.burst_counts})),
         setup_beside=tuple(

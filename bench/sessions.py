@@ -17,3 +17,11 @@ def session_tokens(count: int, secret: str = SECRET) -> list[str]:
     run = secrets.token_hex(4)
     channels = (Channel("public", "demo", f"ses_{run}{number:014d}") for number in range(count))
     return [signer.issue(channel, time(), TOKEN_SECONDS)[0] for channel in channels]
+
+
+def tickets(token: str, response_id: str, count: int) -> list[str]:
+    """As many times a ticket that reads a response of the session with this token."""
+    signer = SessionTokens({KEY_ID: SECRET.encode()})
+    channel = signer.verify(token, time()).channel
+    ticket, _ = signer.issue(channel, time(), TOKEN_SECONDS, only_for=response_id)
+    return [ticket] * count

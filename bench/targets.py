@@ -21,4 +21,5 @@ FALLBACK_EXTRA_MS = 200.0  # p95 (metric fallback.poll_latency_ms)
 FALLBACK_POLLS = 5.0  # mean for each response (metric fallback.poll_count_per_response)
 BURST_P50_OF_P95_PERCENT = 60.0  # of the first delta: who asks first reads first
 INTERVAL_BACK_SECONDS = 2.0  # after a burst or a storm
+AUDIENCE_JITTER_P95_MS = 30.0  # 20,000 readers of one answer at 200 ms, seen by the client
 ENDED_BYTES = 1_024.0  # memory of an ended answer, beside twice its text

@@ -93,8 +93,8 @@ def _memory_section(limits: Limits) -> Iterable[str]:
         ),
         "",
         *paragraph(
-            "All the readers that these limits allow, none of which reads, and the text of ended "
-            f"answers need {_size(memory.limits_bound(limits))}. A machine, or a control group, "
+            "All the readers that these limits allow, none of which reads, and the ended answers "
+            f"need {_size(memory.limits_bound(limits))}. A machine, or a control group, "
             "that has less is told so at the start; a deployment's settings are refused. All of "
             "this is of one process: EVENFLOW_PROCESSES multiplies it."
         ),
@@ -118,8 +118,10 @@ def _memory_rows(limits: Limits) -> Iterable[tuple[str, int, str]]:
     yield "one that sends as fast as it can", memory.sending_bound(limits), sending
     yield "an event stream", event_stream, "itself, and one such frame"
     yield "a delta in a log", memory.DELTA_BYTES, "once, however many read it; and its text"
+    folded = "more: its text, as bytes, and a byte for each delta"
+    yield "an answer that has ended", memory.ENDED_RESPONSE_BYTES, folded
     emoji = "in a delta with an emoji in it; one or two otherwise"
-    yield "a byte of its text", memory.TEXT_FACTOR, emoji
+    yield "a byte of a delta's text", memory.TEXT_FACTOR, emoji
 
 
 def _size(size: int) -> str:

@@ -33,18 +33,19 @@ def admit_client(
         RateLimited: the session has as many connections as allowed.
     """
     now = context.wall_time()
+    counted = claims.channel if claims.only_for is None else None
     try:
         if context.orchestrator.draining:
             raise Overloaded(
                 "this node is leaving; connect again", code="draining", retry_after_ms=1000
             )
-        context.registry.check(claims.channel, replaces)
+        context.registry.check(counted, replaces)
         context.reconnects.check(claims, now, asked_at)
     except Overloaded:
         context.metrics.counter(CONNECTIONS_REFUSED).value += 1
         raise
-    if replaces:
-        for older in context.registry.of(claims.channel):
+    if replaces and counted is not None:
+        for older in context.registry.of(counted):
             older.close(
                 CloseCode.REPLACED, "a newer connection of this session asked to replace this one"
             )

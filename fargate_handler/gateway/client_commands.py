@@ -15,7 +15,12 @@ from stream_core.log.response_log import ResumePoint, resume_point
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.protocol.ending_frames import CloseCode, ids_of, refusal_frame
-from stream_core.protocol.errors import EvenflowError, InvalidRequest, NotFound
+from stream_core.protocol.errors import (
+    AuthenticationFailed,
+    EvenflowError,
+    InvalidRequest,
+    NotFound,
+)
 from stream_core.protocol.http_contract import internal_error
 from stream_core.protocol.messages import (
     ChatMessageFrame,
@@ -29,6 +34,8 @@ from stream_core.protocol.messages import (
 )
 
 _logger = logging.getLogger(__name__)
+
+_Reading = ResponseResume | ResponsePause | ResponseContinue | ResponseCredit | ResponseAck
 
 
 class CommandingClient(ReadingClient, Protocol):
@@ -44,6 +51,7 @@ def act(client: CommandingClient, message: ClientMessage) -> None:
     """
     now = client.context.monotonic()
     try:
+        _check_ticket(client.session.claims.only_for, message)
         match message:
             case ChatMessageFrame():
                 _in_background(client, _submit(client, message), message)
@@ -86,6 +94,21 @@ async def _find_again(client: CommandingClient, message: ResponseResume) -> None
             )
         client.close(
             CloseCode.GOING_AWAY, "a response has changed owners; connect again and resume it"
+        )
+
+
+def _check_ticket(response_id: str | None, message: ClientMessage) -> None:
+    """Check that a client with a ticket only reads its response. None: it has none.
+
+    Raises:
+        AuthenticationFailed: it asks for something else.
+    """
+    if response_id is None:
+        return
+    if not isinstance(message, _Reading) or message.response_id != response_id:
+        raise AuthenticationFailed(
+            f"this ticket reads {response_id} and does nothing else; nothing was changed",
+            code="token_invalid",
         )
 
 

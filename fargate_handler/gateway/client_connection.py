@@ -96,6 +96,12 @@ class ClientConnection:
         return self.session.claims.channel
 
     @property
+    def counted_as(self) -> Channel | None:
+        """The session whose connection it is. None for a reader with a ticket."""
+        claims = self.session.claims
+        return claims.channel if claims.only_for is None else None
+
+    @property
     def reading(self) -> bool:
         """Whether a response is being delivered to it."""
         return bool(self.readers)
@@ -192,5 +198,6 @@ def _ready_frame(context: ClientContext, session: ClientSession) -> SessionReady
                 next_index=stream.log.next_index,
             )
             for stream in orchestrator.responses.of(claims.channel)
+            if claims.only_for in (None, stream.response_id)
         ],
     )

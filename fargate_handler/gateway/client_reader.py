@@ -11,6 +11,7 @@ from fargate_handler.gateway.live_reader import LiveReader
 from stream_core.delivery.flow_control import FlowEvent, FlowState, Lag
 from stream_core.delivery.paced_cursor import Pace, PacedCursor
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import Channel
 from stream_core.protocol.client_session import ClientSession
 from stream_core.protocol.dialect import DeltaEncoder
 from stream_core.protocol.ending_frames import restart_frame, terminal_frame
@@ -23,6 +24,10 @@ class ReadingClient(OpenConnection, Protocol):
     context: ClientContext
     session: ClientSession
     transport: ClientTransport
+
+    @property
+    def channel(self) -> Channel:
+        """The session's channel."""
 
     def tell(self, message: ServerMessage) -> None:
         """Send any frame but a delta."""

@@ -39,8 +39,12 @@ class ClientReaders(dict[str, ClientReader]):
         """
         stream.check_readers()
         dialect, channel = client.session.dialect, client.channel
-        encoder = dialect.encoder(channel.session, stream.response_id, self._numbered)
-        number = self._numbered if dialect.numbers_responses else None
+        numbered = self._numbered
+        number = numbered if dialect.numbers_responses else None
+        encoder = stream.encoder(
+            (dialect.name, number),
+            lambda: dialect.encoder(channel.session, stream.response_id, numbered),
+        )
         self._numbered += 1
         client.tell(start_frame(stream, point.next_index, number, duplicate=duplicate))
         if point.restarted is not None:

@@ -21,8 +21,8 @@ class OpenConnection(Watched, Protocol):
     """A client's connection over any transport, as the node sees it."""
 
     @property
-    def channel(self) -> Channel:
-        """The session's channel."""
+    def counted_as(self) -> Channel | None:
+        """The session whose connection it is. None for a reader with a ticket."""
 
     @property
     def reading(self) -> bool:
@@ -40,7 +40,7 @@ class ConnectionRegistry:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._of_channel: dict[Channel, list[OpenConnection]] = {}
+        self._of_channel: dict[Channel | None, dict[OpenConnection, None]] = {}
         self._count = 0
         self.slow: set[Watched] = set()
         """Who has a reader that is behind or pauses. They are looked at each second."""
@@ -57,8 +57,8 @@ class ConnectionRegistry:
         """Whether the node has as many connections as allowed."""
         return self._count >= self._limits.connections_per_node
 
-    def check(self, channel: Channel, replaces: bool) -> None:
-        """Check that one more connection of this session may be opened.
+    def check(self, channel: Channel | None, replaces: bool) -> None:
+        """Check that one more connection may be opened, of this session or by a ticket (None).
 
         Raises:
             Overloaded: the node is full.
@@ -71,7 +71,8 @@ class ConnectionRegistry:
                 retry_after_ms=2000,
             )
         if (
-            not replaces
+            channel is not None
+            and not replaces
             and len(self._of_channel.get(channel, ())) >= self._limits.connections_per_session
         ):
             raise RateLimited(
@@ -92,16 +93,16 @@ class ConnectionRegistry:
 
     def add(self, connection: OpenConnection) -> None:
         """Add an open connection."""
-        self._of_channel.setdefault(connection.channel, []).append(connection)
+        self._of_channel.setdefault(connection.counted_as, {})[connection] = None
         self._count += 1
 
     def remove(self, connection: OpenConnection) -> None:
         """Remove a connection that is gone. A second call changes nothing."""
-        connections = self._of_channel.get(connection.channel, [])
+        connections = self._of_channel.get(connection.counted_as, {})
         if connection not in connections:
             return
-        connections.remove(connection)
+        del connections[connection]
         if not connections:
-            del self._of_channel[connection.channel]
+            del self._of_channel[connection.counted_as]
         self._count -= 1
         self.slow.discard(connection)

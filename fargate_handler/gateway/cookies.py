@@ -37,10 +37,7 @@ def released_cookie(context: GatewayContext) -> str:
 
 def events_cookie(context: GatewayContext, claims: SessionClaims, response_id: str) -> str:
     """The `Set-Cookie` that opens one response's events. It is valid as long as the token."""
-    now = context.wall_time()
-    ticket, expires_at = context.tokens.issue(
-        claims.channel, now, claims.expires_at - int(now), only_for=response_id
-    )
+    ticket, expires_at = ticket_of(context, claims, response_id)
     return _cookie(
         context.cookie_secure,
         EVENTS_COOKIE,
@@ -48,6 +45,18 @@ def events_cookie(context: GatewayContext, claims: SessionClaims, response_id: s
         expires_at,
         EVENTS.with_names(response_id=response_id),
         "Strict",
+    )
+
+
+def ticket_of(context: GatewayContext, claims: SessionClaims, response_id: str) -> tuple[str, int]:
+    """A token that opens one response, to be read. It is valid as long as the session's token.
+
+    Returns:
+        The ticket, and when it expires, in seconds since the epoch.
+    """
+    now = context.wall_time()
+    return context.tokens.issue(
+        claims.channel, now, claims.expires_at - int(now), only_for=response_id
     )
 
 

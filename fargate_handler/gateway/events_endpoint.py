@@ -8,9 +8,9 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import EVENTS_COOKIE
 from fargate_handler.gateway.event_stream import EventStream
 from fargate_handler.gateway.http_answers import (
-    authenticated,
     epoch_of_query,
     number_of_query,
+    reading_channel,
     requested_resumption,
 )
 from fargate_handler.gateway.resumption import Progress
@@ -50,7 +50,7 @@ def _reader(request: web.Request, context: GatewayContext) -> Channel:
     """The channel of the request's token, or of the cookie that opens this response."""
     ticket = request.cookies.get(EVENTS_COOKIE)
     if ticket is None or "Authorization" in request.headers:
-        return authenticated(request, context)
+        return reading_channel(request, context)
     return context.tokens.verify(
         ticket, context.wall_time(), only_for=request.match_info["response_id"]
     ).channel

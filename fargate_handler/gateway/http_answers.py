@@ -130,6 +130,16 @@ def authenticated(request: web.Request, context: GatewayContext) -> Channel:
     return claims_of(request, context).channel
 
 
+def reading_channel(request: web.Request, context: GatewayContext) -> Channel:
+    """The channel of the request's token, or of its ticket for the response in the path.
+
+    Raises:
+        AuthenticationFailed: there is neither, or it is not valid.
+    """
+    given, response_id = request.headers.get("Authorization"), request.match_info["response_id"]
+    return context.tokens.verify_reader(bearer(given), context.wall_time(), response_id).channel
+
+
 async def requested_stream(request: web.Request, context: GatewayContext) -> ResponseStream:
     """The response in the path, for the session of the token.
 
@@ -160,5 +170,5 @@ async def requested_resumption(
         InvalidRequest: `after` or `epoch` is beyond the response's.
         EvenflowError: as for `requested_stream`.
     """
-    channel = channel or authenticated(request, context)
+    channel = channel or reading_channel(request, context)
     return await resume(context, request.match_info["response_id"], channel, progress, patience)

@@ -14,6 +14,7 @@ from aiohttp import web
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
+from fargate_handler.gateway.entries_endpoint import EntriesEndpoint
 from fargate_handler.gateway.events_endpoint import EventsEndpoint
 from fargate_handler.gateway.handshake import asks_for_upgrade, head_fault, no_upgrade
 from fargate_handler.gateway.http_answers import (
@@ -121,6 +122,7 @@ class HttpEndpoints:
             routes.POLL: messages.poll,
             routes.CANCEL: messages.cancel,
             routes.EVENTS: EventsEndpoint(self._context).get,
+            routes.ENTRIES: EntriesEndpoint(self._context).get,
             routes.COMPLETIONS: ChatCompletionsEndpoint(self._context).post,
             routes.LIST_MODELS: models.list,
             routes.GET_MODEL: models.get,
@@ -188,6 +190,8 @@ class HttpEndpoints:
         context = self._context
         if request.path in _NOT_FOR_CLIENTS | _DOCUMENTS | _MODULES:
             return
+        if answer.headers.get("Cache-Control", "").startswith("public"):
+            return  # a shared cache would give one client's cookie to all
         stays = not (context.orchestrator.draining or context.registry.full)
         answer.headers.add(
             "Set-Cookie", sticky_cookie(context) if stays else released_cookie(context)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.cookies import events_cookie
+from fargate_handler.gateway.cookies import events_cookie, ticket_of
 from fargate_handler.gateway.http_answers import (
     VIA_HEADER,
     claims_of,
@@ -47,7 +47,9 @@ class MessageEndpoint:
         body = MessageAccepted(
             response_id=stream.response_id, message_id=stream.message_id, status=stream.state
         )
-        answer = json_answer(body.model_dump(), status=202)
+        if message.ticket:
+            body.ticket, _ = ticket_of(context, claims, stream.response_id)
+        answer = json_answer(body.model_dump(exclude_defaults=True), status=202)
         if message.cookie:
             answer.headers.add("Set-Cookie", events_cookie(context, claims, stream.response_id))
         return answer

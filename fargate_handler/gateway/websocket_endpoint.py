@@ -128,7 +128,7 @@ class WebSocketEndpoint:
         ):
             return _realtime_refusal(offered)
         self._check_origin(request)
-        claims = context.tokens.verify(_token(request, offered), context.wall_time())
+        claims = context.tokens.verify_reader(_token(request, offered), context.wall_time())
         dialect, answer_headers = _select(offered, dialects)
         replaces = asked.get("replace") == ["1"]
         client = admit_client(context, claims, dialect, replaces=replaces, asked_at=asked_at)

@@ -48,11 +48,12 @@ def handler(event: Event, _context: LambdaContext) -> HttpApiAnswer:
 
 def _poll(request: HttpApiRequest) -> HttpApiAnswer:
     token = bearer(request.headers.get("authorization"))
-    claims = SessionTokens(_signing_keys.get()).verify(token, time.time())
+    response_id = request.path_names["response_id"]
+    claims = SessionTokens(_signing_keys.get()).verify_reader(token, time.time(), response_id)
     timeout_ms = whole_number("timeout_ms", request.query.get("timeout_ms"), DEFAULT_TIMEOUT_MS)
     result = LongPoll(
         _responses,
-        response_id=request.path_names["response_id"],
+        response_id=response_id,
         channel=str(claims.channel),
         from_index=whole_number("from_index", request.query.get("from_index"), 0),
         epoch=whole_number("epoch", request.query.get("epoch"), 1, lowest=1),

@@ -16,6 +16,7 @@ from stream_core.protocol.http_bodies import (
     Health,
     MessageAccepted,
     PollAnswer,
+    ResponseEntries,
     ResponseStatus,
     SessionOpened,
 )
@@ -157,6 +158,27 @@ _CANCEL = Operation(
         _ANY, {417: ("bad_request",)}, _TOKEN, _RESPONSE, {503: ("owner_unreachable",)}
     ),
     parameters=(_RESPONSE_ID,),
+)
+_ENTRIES = Operation(
+    routes.ENTRIES,
+    "readEntries",
+    "A range of entries that are there already. The answer never changes, so that shared caches "
+    "keep it, each for one token or ticket.",
+    answers=(Answer(200, "All entries of the range.", ResponseEntries),),
+    refusals=refusals(_ANY, _TOKEN, _RESPONSE, _READING, {404: ("entries_not_found",)}),
+    parameters=(
+        _RESPONSE_ID,
+        Parameter(
+            "epoch",
+            "path",
+            "Of the last owner whose entries count. Begin with 1.",
+            {"type": "integer", "minimum": 1},
+        ),
+        Parameter("first", "path", "The first index.", {"type": "integer", "minimum": 0}),
+        Parameter(
+            "last", "path", "The last index, at most 1,023 more.", {"type": "integer", "minimum": 0}
+        ),
+    ),
 )
 _EVENTS = Operation(
     routes.EVENTS,
@@ -350,6 +372,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _POLL,
     _CANCEL,
     _EVENTS,
+    _ENTRIES,
     _COMPLETIONS,
     _MODELS,
     _MODEL,

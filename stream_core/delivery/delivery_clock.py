@@ -101,20 +101,23 @@ class DeliveryClock(TimerWheel):
         "_read_position",
         "_spread",
         "_target",
-        "_usual",
         "_window",
         "interval",
         "interval_slots",
         "lateness",
         "load",
+        "usual_slots",
     )
 
     def __init__(self, now: float, limits: Limits) -> None:
         super().__init__()
         self._epoch = now
-        self._usual = slots_of(limits.batch_window_ms)
+        self.usual_slots = slots_of(limits.batch_window_ms)
+        """Slots between two deliveries of a chat's answer while the work fits."""
         self._control = IntervalControl(
-            slots_of(limits.request_window_ms), self._usual, slots_of(limits.batch_window_max_ms)
+            slots_of(limits.request_window_ms),
+            self.usual_slots,
+            slots_of(limits.batch_window_max_ms),
         )
         self._load = LoopLoad(now)
         self._window = _SHORTEST_WINDOW_SECONDS
@@ -127,7 +130,7 @@ class DeliveryClock(TimerWheel):
         """The share of the last interval in which the event loop could not wait."""
         self.interval_slots = self._control.slots
         """Slots between two deliveries of a stream, unless its window is longer."""
-        self.interval = self._usual * SLOT_SECONDS
+        self.interval = self.usual_slots * SLOT_SECONDS
         """Seconds between two deliveries of a chat's answer."""
 
     def put_after(self, entry: Due, seconds: float) -> int:
@@ -173,7 +176,7 @@ class DeliveryClock(TimerWheel):
         # Within a window every stream takes up the new interval, also one that has just moved.
         self._window = max(_SHORTEST_WINDOW_SECONDS, max(earlier, slots) * SLOT_SECONDS)
         self.interval_slots = slots
-        self.interval = max(slots, self._usual) * SLOT_SECONDS
+        self.interval = max(slots, self.usual_slots) * SLOT_SECONDS
 
     def next_turn_at(self) -> float:
         """When the next slot begins, in seconds on the clock of `now`."""

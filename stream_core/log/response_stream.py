@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+from stream_core.delivery.audience import AT_ONCE, Audience
 from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock, slots_of
 from stream_core.delivery.paced_cursor import Batcher, Reader
 from stream_core.log.folded_entries import FoldedEntries
@@ -19,6 +20,7 @@ from stream_core.log.response_log import (
 )
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
+from stream_core.protocol.dialect import DeltaEncoder, SharedEncoder
 from stream_core.protocol.errors import RateLimited
 from stream_core.protocol.messages import Usage, Via
 
@@ -31,6 +33,7 @@ _END_EVENTS = {
 }
 # Characters. Longer pieces are cut: a delta must fit into a frame and an item of any store.
 _LONGEST_DELTA = 4_096
+_NONE_SHARED: Mapping[Hashable, SharedEncoder] = {}
 _NO_TOKENS = Batcher(1)  # of all responses that have ended
 
 
@@ -54,6 +57,7 @@ class ResponseStream:
         "_clock",
         "_delivered_at",
         "_due",
+        "_encoders",
         "_full_at",
         "_interval",
         "_longest_batched",
@@ -109,7 +113,7 @@ class ResponseStream:
         """The epoch of this task, where it is the response's owner."""
         self.via: Via = "owner"
         """Where the entries come from: this task, another one, or the store."""
-        self.readers: list[Reader] = []
+        self.readers = Audience(clock, monotonic)
         self.paused_readers = 0
         """How many readers pause. Readers change it themselves, and call `hold_or_release`."""
         self.paused = False
@@ -133,6 +137,7 @@ class ResponseStream:
         self.ended_at: float | None = None
         self.unread_since: float | None = self.created_at
         self._batcher = Batcher(limits.batch_tokens)
+        self._encoders: Mapping[Hashable, SharedEncoder] = _NONE_SHARED
         self._clock = clock
         self._most_bytes = self._full_at = limits.response_bytes
         self._most_readers = limits.readers_per_response
@@ -306,8 +311,7 @@ class ResponseStream:
         now = self._monotonic()
         if self.first_delta_at is None:
             self.first_delta_at = now
-        for reader in tuple(self.readers):
-            reader.deliver(now, None)
+        self._call_readers(now)
 
     def end_like(
         self,
@@ -351,9 +355,22 @@ class ResponseStream:
                 retry_after_ms=1000,
             )
 
+    def encoder(self, key: Hashable, make: Callable[[], DeltaEncoder]) -> DeltaEncoder:
+        """The encoder for one more reader. Readers with the same key share one.
+
+        Args:
+            key: of all encoders that write the same bytes.
+            make: makes one.
+        """
+        if not self.readers:
+            return make()  # most responses have one reader: it needs no sharing
+        if key not in self._encoders:
+            self._encoders = {**self._encoders, key: SharedEncoder(make())}
+        return self._encoders[key]
+
     def attach(self, reader: Reader) -> None:
         """Add a reader, and deliver at once what it has not been given."""
-        self.readers.append(reader)
+        self.readers[reader] = None
         self.unread_since = None
         self.hold_or_release()
         reader.deliver(self._monotonic(), None)
@@ -361,9 +378,10 @@ class ResponseStream:
     def detach(self, reader: Reader) -> None:
         """Remove a reader. When the last one leaves, the grace period begins."""
         if reader in self.readers:
-            self.readers.remove(reader)
+            del self.readers[reader]
             self.hold_or_release()
             if not self.readers:
+                self.readers.clear()  # gives its memory back
                 self.unread_since = self._monotonic()
 
     def acknowledge(self, index: int) -> int:
@@ -386,16 +404,20 @@ class ResponseStream:
 
     def hold_or_release(self) -> None:
         """Set `paused`: all readers pause, and the log is the pause window ahead of each."""
-        self.paused = self.paused_readers > 0 and all(reader.holds_model for reader in self.readers)
+        self.paused = 0 < self.paused_readers >= len(self.readers) and all(
+            reader.holds_model for reader in self.readers
+        )
 
     def _deliver(self, text: str) -> None:
         clock = self._clock
         if text:
             self.log.append(text)
         now = self._monotonic()
-        interval = clock.interval_slots
-        if interval < self._window:  # noqa: PLR1730 - a call costs more
-            interval = self._window
+        interval, readers = clock.interval_slots, self.readers
+        crowded = len(readers) > AT_ONCE
+        window = clock.usual_slots if crowded else self._window
+        if interval < window:  # noqa: PLR1730 - a call costs more
+            interval = window
         if self.first_delta_at is None:
             self.first_delta_at = now
             jitter = None
@@ -410,8 +432,12 @@ class ResponseStream:
         self._due = clock.position + interval
         if interval != self._interval:
             self._change_interval(interval)
-        for reader in self.readers:
-            reader.deliver(now, jitter)
+        if crowded:
+            expected = None if jitter is None else max(due, self._pace)
+            readers.call_many(interval, expected)
+        else:
+            for reader in [*readers]:  # one that finds its socket closed leaves
+                reader.deliver(now, jitter)
         if jitter is None and self.on_urgent is not None:
             self.on_urgent()
         if self.paused_readers:
@@ -425,6 +451,15 @@ class ResponseStream:
         self._due = due
         self._interval = interval
 
+    def _call_readers(self, now: float) -> None:
+        """Give all readers what has no due time."""
+        if len(self.readers) > AT_ONCE:
+            clock = self._clock
+            self.readers.call_many(max(clock.interval_slots, clock.usual_slots), None)
+            return
+        for reader in [*self.readers]:
+            reader.deliver(now, None)
+
     def _end(self) -> None:
         text = self._batcher.cut()
         if text:
@@ -434,9 +469,7 @@ class ResponseStream:
         if self.first_delta_at is None:
             self.first_delta_at = now
         self.ended_at = now
-        # A reader that has everything leaves the list while we walk it.
-        for reader in tuple(self.readers):
-            reader.deliver(now, None)
+        self._call_readers(now)
         if self.on_urgent is not None:
             self.on_urgent()
         # From now on it takes little more memory than its text. Readers that have not been given

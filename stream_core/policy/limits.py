@@ -43,7 +43,7 @@ class Limits(BaseModel):
         10_000_000,
         "the session idle longest is forgotten; when all are busy, 429 sessions_full",
     )
-    readers_per_response: int = _limit(16, 1, 10_000, "429 response_readers")
+    readers_per_response: int = _limit(10_000, 1, 1_000_000, "429 response_readers")
     batch_window_ms: int = _limit(
         50, 10, 1_000, "the delta is cut and delivered; also the shortest delivery interval of chat"
     )

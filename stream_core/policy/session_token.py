@@ -19,12 +19,16 @@ _REQUIRED = ["exp", "iat", "sub", "tenant", "agent"]
 
 @dataclass(frozen=True, slots=True)
 class SessionClaims:
-    """The content of a valid token. Times are seconds since the epoch. `user` may be empty."""
+    """The content of a valid token. Times are seconds since the epoch. `user` may be empty.
+
+    `only_for`: the one response that the token opens, to be read. None: the whole session.
+    """
 
     channel: Channel
     expires_at: int
     issued_at: int
     user: str = ""
+    only_for: str | None = None
 
 
 class _TokenClaims(BaseModel):
@@ -36,10 +40,11 @@ class _TokenClaims(BaseModel):
     exp: int
     iat: int
     user: str = ""
+    aud: str | None = None
 
     def to_session_claims(self) -> SessionClaims:
         return SessionClaims(
-            Channel(self.tenant, self.agent, self.sub), self.exp, self.iat, self.user
+            Channel(self.tenant, self.agent, self.sub), self.exp, self.iat, self.user, self.aud
         )
 
 
@@ -111,11 +116,32 @@ class SessionTokens:
         Raises:
             AuthenticationFailed: there is no token, or it is not valid or has expired.
         """
+        return self._verified(token, now, only_for, tickets=False)
+
+    def verify_reader(
+        self, token: str | None, now: float, response_id: str | None = None
+    ) -> SessionClaims:
+        """Verify the token of somebody who reads: the session's, or a ticket of one response.
+
+        Args:
+            response_id: what is to be read. None: the caller looks at `SessionClaims.only_for`.
+
+        Raises:
+            AuthenticationFailed: as for `verify`, or the ticket is for another response.
+        """
+        claims = self._verified(token, now, None, tickets=True)
+        if response_id is not None and claims.only_for not in (None, response_id):
+            raise _invalid()
+        return claims
+
+    def _verified(
+        self, token: str | None, now: float, only_for: str | None, *, tickets: bool
+    ) -> SessionClaims:
         if not token:
             raise AuthenticationFailed(
                 "a session token is needed: POST /session gives one", code="token_missing"
             )
-        claims = self._decode(token, only_for)
+        claims = self._decode(token, only_for, tickets=tickets)
         if claims.expires_at <= now:
             raise AuthenticationFailed(
                 "the session token has expired; POST /session with the same session_id gives a "
@@ -124,9 +150,11 @@ class SessionTokens:
             )
         return claims
 
-    def _decode(self, token: str, only_for: str | None) -> SessionClaims:
+    def _decode(self, token: str, only_for: str | None, *, tickets: bool) -> SessionClaims:
         # The caller compares the expiry with its own clock, after the signature was checked.
         options: Options = {"require": _REQUIRED, "verify_exp": False, "verify_iat": False}
+        if tickets:
+            options["verify_aud"] = False
         try:
             key = self._keys[jwt.get_unverified_header(token)["kid"]]
             # PyJWT refuses a token with an audience if none is named here, and the other way round.
@@ -135,10 +163,13 @@ class SessionTokens:
             )
             return _CLAIMS.validate_python(claims).to_session_claims()
         except (jwt.InvalidTokenError, KeyError, TypeError, ValueError) as error:
-            raise AuthenticationFailed(
-                "the session token is not valid; POST /session gives a new one",
-                code="token_invalid",
-            ) from error
+            raise _invalid() from error
+
+
+def _invalid() -> AuthenticationFailed:
+    return AuthenticationFailed(
+        "the session token is not valid; POST /session gives a new one", code="token_invalid"
+    )
 
 
 def tenant_key_matches(given: str | None, expected: str) -> bool:

@@ -87,7 +87,7 @@ class MemoryResponseStore:
         if head is None or head.lease != lease:
             raise LeaseLost(f"response {lease.response_id} has another owner; nothing was written")
         if head.ending is None:
-            self._chunks[lease.response_id] = _folded(head, self._chunks[lease.response_id])
+            self._fold(head, ending)
             self._heads[lease.response_id] = replace(head, ending=ending, expires_at=expires_at)
             self._expiries.add(expires_at, lease.response_id)
 
@@ -173,30 +173,30 @@ class MemoryResponseStore:
         read = (chunk for chunk in self._chunks[response_id] if chunk.last_index >= from_index - 1)
         return gapless(head, read, from_index)
 
+    def _fold(self, head: ResponseHead, ending: Ending) -> None:
+        """Keep the entries as one chunk for each owner, unless some are still to come."""
+        whole = gapless(head, self._chunks[head.response_id], 0)
+        if whole.next_index != ending.next_index or whole.began_at is None:
+            return
+        starts = sorted(head.starts.items())
+        ends = [start for _, start in starts[1:]] + [whole.next_index]
+        self._chunks[head.response_id] = [
+            Chunk(
+                head.response_id,
+                epoch,
+                start,
+                FoldedEntries(whole.entries[start:end]),
+                whole.began_at,
+            )
+            for (epoch, start), end in zip(starts, ends, strict=True)
+        ]
+
     def _drop_expired(self, now: float) -> None:
         for response_id in self._expiries.take(now):
             head = self._heads.get(response_id)
             if head is not None and head.expires_at <= now:
                 del self._heads[response_id], self._chunks[response_id]
                 self._handed_over.pop(response_id, None)
-
-
-def _folded(head: ResponseHead, chunks: Sequence[Chunk]) -> list[Chunk]:
-    """One chunk for each owner, which takes little more memory than its text."""
-    whole = gapless(head, chunks, 0)
-    starts = sorted(head.starts.items())
-    ends = [start for _, start in starts[1:]] + [whole.next_index]
-    return [
-        Chunk(
-            head.response_id,
-            epoch,
-            start,
-            FoldedEntries(whole.entries[start:end]),
-            whole.began_at or 0.0,
-        )
-        for (epoch, start), end in zip(starts, ends, strict=True)
-        if start < end
-    ]
 
 
 @dataclass

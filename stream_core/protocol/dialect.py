@@ -83,6 +83,24 @@ class TokenEncoder:
         return b'%b%d,"text":%b,"from":%d}' % (self._prefix, last, dumps(text), first)
 
 
+class SharedEncoder:
+    """An encoder of many readers of one response. What they are given alike is encoded once."""
+
+    __slots__ = ("_encoder", "_first", "_frame", "_last")
+
+    def __init__(self, encoder: DeltaEncoder) -> None:
+        self._encoder = encoder
+        self._first = self._last = -1
+        self._frame = b""
+
+    def delta(self, text: str, first: int, last: int) -> bytes:
+        """The frame for `text`. The text of two indexes never changes."""
+        if last != self._last or first != self._first:
+            self._frame = self._encoder.delta(text, first, last)
+            self._first, self._last = first, last
+        return self._frame
+
+
 class Dialect:
     """`evenflow.v1`: the messages of `stream_core.protocol.messages`, unchanged."""
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from stream_core.log.response_log import ResponseState
 from stream_core.protocol.http_contract import ErrorFields
-from stream_core.protocol.messages import FinishReason, Usage
+from stream_core.protocol.messages import FinishReason, ResponseDelta, ResponseRestarted, Usage
 
 
 class SessionOpened(BaseModel):
@@ -27,11 +27,22 @@ class SessionOpened(BaseModel):
 
 
 class MessageAccepted(BaseModel):
-    """The message is on record. Its response is read under `response_id`."""
+    """The message is on record. Its response is read under `response_id`.
+
+    `ticket` is there if it was asked for: a token that reads this response and does nothing else.
+    """
 
     response_id: str
     message_id: str
     status: ResponseState
+    ticket: str = ""
+
+
+class ResponseEntries(BaseModel):
+    """A range of a response: frames with all of its entries, deltas joined."""
+
+    response_id: str
+    frames: list[ResponseDelta | ResponseRestarted]
 
 
 class ResponseStatus(BaseModel):

@@ -70,9 +70,14 @@ class ChatMessage(FromClient):
 
 
 class PostedMessage(ChatMessage):
-    """`ChatMessage` over HTTP. With `cookie` the answer sets a cookie that opens its events."""
+    """`ChatMessage` over HTTP.
+
+    With `cookie` the answer sets a cookie that opens its events. With `ticket` the answer has a
+    token for others: it opens this one response, to be read.
+    """
 
     cookie: bool = False
+    ticket: bool = False
 
 
 class ChatMessageFrame(ChatMessage):

@@ -78,6 +78,7 @@ OPEN_SESSION = Route("POST", "/session", Origin.SESSION_INIT)
 POST_MESSAGE = Route("POST", "/chat/message")
 EVENTS = Route("GET", "/chat/message/{response_id}/events")
 CANCEL = Route("POST", "/chat/message/{response_id}/cancel")
+ENTRIES = Route("GET", "/chat/message/{response_id}/entries/{epoch}/{first}-{last}")
 POLL = Route("GET", "/chat/message/{response_id}", Origin.POLL_RESPONSE)
 
 _OPENAI = "/v1/*"
@@ -102,7 +103,7 @@ METRICS = Route("GET", "/metrics", Origin.MACHINE)
 DRAIN = Route("POST", "/drain", Origin.MACHINE)
 
 ROUTES = (
-    *(OPEN_SESSION, POST_MESSAGE, EVENTS, CANCEL, POLL),
+    *(OPEN_SESSION, POST_MESSAGE, EVENTS, ENTRIES, CANCEL, POLL),
     *(WEBSOCKET, REALTIME, OPENAI_REALTIME),
     *(COMPLETIONS, LIST_MODELS, GET_MODEL),
     *(OPENAPI, ASYNCAPI),

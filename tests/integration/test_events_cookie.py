@@ -97,11 +97,15 @@ async def test_it_opens_nothing_else(http: aiohttp.ClientSession, opened: OpenSe
     for method, path, code in calls:
         answer = await ask(http, session, method, path, cookie)
         assert (answer.status, answer.error["code"]) == (401, code), path
-    # As a token it is none, and a token is no such cookie.
+    # As a token it reads the response too, and a session's token is no such cookie.
     bearer = {"Authorization": f"Bearer {cookie}"}
-    for path in (f"/chat/message/{response_id}", f"/chat/message/{response_id}/events"):
-        answer = await call(http, "GET", session.http_url + path, headers=bearer)
-        assert (answer.status, answer.error["code"]) == (401, "token_invalid"), path
+    for method, path, status in (
+        ("GET", f"/chat/message/{response_id}", 200),
+        ("GET", f"/chat/message/{other}", 401),
+        ("POST", f"/chat/message/{response_id}/cancel", 401),
+    ):
+        answer = await call(http, method, session.http_url + path, headers=bearer)
+        assert answer.status == status, path
     answer = await ask(http, session, "GET", f"/chat/message/{response_id}/events", session.token)
     assert (answer.status, answer.error["code"]) == (401, "token_invalid")
     # Where both come, the token counts.
@@ -137,3 +141,24 @@ async def test_what_is_no_cookie_of_ours(
     response_id = (await post(session, "m1", None)).json["response_id"]
     answer = await ask(http, session, "GET", f"/chat/message/{response_id}/events", value)
     assert answer.status == 401
+
+
+async def test_a_ticket_for_others_reads_over_every_transport(
+    http: aiohttp.ClientSession, opened: OpenSession
+) -> None:
+    session = await opened()
+    assert "ticket" not in (await post(session, "m1", None)).json
+    asked = (await post(session, "m2", "m1", ticket=True)).json
+    response_id, path = asked["response_id"], f"/chat/message/{asked['response_id']}"
+    session.token = asked["ticket"]
+    events = await session.call("GET", f"{path}/events")
+    assert (events.status, b"chat.response.completed" in events.body) == (200, True)
+    whole = (await session.call("GET", path)).json["full_text"]
+    entries = await session.call("GET", f"{path}/entries/1/0-0")
+    assert whole.startswith(entries.json["frames"][0]["delta"])
+    assert "Set-Cookie" not in entries.headers
+    async with session.connect() as connection:
+        await connection.send("response.resume", response_id=response_id, after=-1)
+        assert (await connection.next_of("chat.response.completed"))["response_id"] == response_id
+    refused = await session.call("POST", "/chat/message", {"message_id": "m3"})
+    assert (refused.status, refused.error["code"]) == (401, "token_invalid")

@@ -17,7 +17,7 @@ from infra.acknowledge import acknowledge, acknowledge_warning
 from infra.constructs.edge.headers import module_headers, security_headers
 from infra.constructs.edge.web_client import WebClient
 from infra.settings import EnvironmentSettings
-from stream_core.protocol.routes import OPEN_SESSION, POLL, Origin, edge_patterns
+from stream_core.protocol.routes import ENTRIES, OPEN_SESSION, POLL, Origin, edge_patterns
 
 _VIEWER_HOST = Path(__file__).with_name("viewer_host.js")
 # All codes that CloudFront may cache. By default it repeats an error answer to GET for 10 s, to
@@ -98,15 +98,15 @@ class Edge(Construct):
     def _behaviors(
         self, load_balancer: elbv2.IApplicationLoadBalancer, http_api: apigateway.HttpApi
     ) -> dict[str, cloudfront.BehaviorOptions]:
-        balancer = self._live(
-            self._balancer_origin(load_balancer), cloudfront.OriginRequestPolicy.ALL_VIEWER
-        )
+        handlers = self._balancer_origin(load_balancer)
+        balancer = self._live(handlers, cloudfront.OriginRequestPolicy.ALL_VIEWER)
         # An HTTP API needs its own name as Host. The viewer's is sent in a header of our own.
         api_origin = self._api_origin(http_api)
         without_host = cloudfront.OriginRequestPolicy.ALL_VIEWER_EXCEPT_HOST_HEADER
         # CloudFront tries them in this order, and chooses by path alone, not by method.
         return {
             **dict.fromkeys(edge_patterns(Origin.HANDLER), balancer),
+            ENTRIES.pattern: self._kept(handlers),
             OPEN_SESSION.pattern: self._live(api_origin, without_host, [self._viewer_host()]),
             POLL.pattern: self._live(api_origin, without_host),
         }
@@ -126,6 +126,30 @@ class Edge(Construct):
             origin_request_policy=forwarded,
             compress=False,
             function_associations=functions,
+        )
+
+    def _kept(self, origin: cloudfront.IOrigin) -> cloudfront.BehaviorOptions:
+        """A behavior that keeps what its answers say, for whoever sends the same token."""
+        return cloudfront.BehaviorOptions(
+            origin=origin,
+            viewer_protocol_policy=cloudfront.ViewerProtocolPolicy.HTTPS_ONLY,
+            allowed_methods=cloudfront.AllowedMethods.ALLOW_GET_HEAD_OPTIONS,
+            cache_policy=cloudfront.CachePolicy(
+                self,
+                "KeptByToken",
+                cache_policy_name=f"{self._settings.prefix}-kept-by-token",
+                header_behavior=cloudfront.CacheHeaderBehavior.allow_list(
+                    "Authorization", "Origin"
+                ),
+                min_ttl=Duration.seconds(0),
+                default_ttl=Duration.seconds(0),
+                max_ttl=Duration.days(365),
+                enable_accept_encoding_gzip=True,
+                enable_accept_encoding_brotli=True,
+            ),
+            # What preflights ask for, and who asks, too. None of it is in the key.
+            origin_request_policy=cloudfront.OriginRequestPolicy.ALL_VIEWER,
+            compress=True,
         )
 
     def _balancer_origin(self, load_balancer: elbv2.IApplicationLoadBalancer) -> cloudfront.IOrigin:

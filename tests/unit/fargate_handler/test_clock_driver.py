@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 from fargate_handler.clock_driver import ClockDriver
 from stream_core.delivery.delivery_clock import DeliveryClock
+from stream_core.policy.limits import Limits
 
 
 class _Endless:
@@ -26,13 +27,13 @@ class _Endless:
 
 def test_a_saturated_clock_lets_the_loop_look_at_its_sockets_twice_between_two_turns() -> None:
     """At the first look connections are accepted, at the second they are greeted."""
-    clock = DeliveryClock(0.0, 50, 200)
+    clock = DeliveryClock(0.0, Limits())
     entry = _Endless(clock)
     clock.put(entry, 0)
     ready: list[Callable[[], None]] = []
     loop = Mock(spec=asyncio.AbstractEventLoop)
     loop.call_soon = ready.append
-    driver = ClockDriver(clock, loop, lambda: entry.now, lambda: None)
+    driver = ClockDriver(clock, loop, lambda: entry.now, lambda: None, busy=lambda: entry.now)
     driver.start()
     delivered = []
     for _ in range(9):

@@ -25,7 +25,7 @@ class Client:
     """A connection as the drain sees it. It goes by itself at its slot, if it `obeys`."""
 
     def __init__(self, node: Node, number: int, *, reads: bool, obeys: bool) -> None:
-        self.channel = Channel("t", "demo", f"s{number}")
+        self.counted_as = Channel("t", "demo", f"s{number}")
         self.reading = reads
         self.slot: float | None = None
         self.gone_at: float | None = None

@@ -269,11 +269,11 @@ def test_nothing_is_written_behind_the_end(step: Step) -> None:
 class Looked(list[str | Restart]):
     """A log's entries, and how many were looked at."""
 
-    count = 0
+    looks = 0
 
     def __getitem__(self, place: Any) -> Any:
         found = super().__getitem__(place)
-        self.count += len(found) if isinstance(place, slice) else 1
+        self.looks += len(found) if isinstance(place, slice) else 1
         return found
 
 
@@ -285,4 +285,4 @@ def test_a_reader_far_behind_looks_at_each_entry_a_few_times(most: int) -> None:
     cursor = Cursor(log, 0, most)
     while cursor.take() is not None:
         pass
-    assert entries.count <= 70 * 5_000 / max(1, most // 6) + 2 * 5_000
+    assert entries.looks <= 70 * 5_000 / max(1, most // 6) + 2 * 5_000

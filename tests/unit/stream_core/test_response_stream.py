@@ -123,7 +123,7 @@ def test_the_last_tokens_are_delivered_at_once_with_the_end() -> None:
     stream.push("b")
     stream.complete("stop", Usage(prompt_tokens=1, completion_tokens=2))
     assert reader.held.text == "ab"
-    assert stream.readers == []
+    assert not stream.readers
     assert (stream.state, stream.finish_reason) == (ResponseState.COMPLETED, "stop")
     assert stream.usage == Usage(prompt_tokens=1, completion_tokens=2)
     assert stream.ended_at == clock.now
@@ -247,7 +247,7 @@ def test_nothing_is_lost_or_given_twice_whatever_comes_between(
     for visitor in play.visitors:
         assert visitor.held.indexes == list(range(stream.log.next_index))
         assert visitor.held.text == stream.log.text
-    assert stream.readers == []
+    assert not stream.readers
     assert (stream.paused_readers, stream.paused) == (0, False)
 
 

@@ -186,7 +186,7 @@ def test_readers_that_leave_as_they_are_told_do_not_hide_one_another() -> None:
         stream.attach(reader)
     stream.lose()
     assert [reader.told for reader in readers] == [1, 1, 1]
-    assert stream.readers == []
+    assert not stream.readers
 
 
 # -- a copy ----------------------------------------------------------------------------------------

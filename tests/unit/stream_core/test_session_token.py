@@ -201,10 +201,28 @@ def test_a_tenant_key_matches_only_itself(
 def test_a_token_for_one_thing_opens_only_that() -> None:
     token, expires_at = TOKENS.issue(CHANNEL, 1000.0, 3600, only_for="rsp_1")
     assert TOKENS.verify(token, 2000.0, only_for="rsp_1") == SessionClaims(
-        CHANNEL, expires_at, 1000
+        CHANNEL, expires_at, 1000, only_for="rsp_1"
     )
     assert refused(token) == "token_invalid"
     for wrong, thing in ((token, "rsp_2"), (TOKENS.issue(CHANNEL, 1000.0, 3600)[0], "rsp_1")):
         with pytest.raises(AuthenticationFailed) as refusal:
             TOKENS.verify(wrong, 2000.0, only_for=thing)
         assert refusal.value.code == "token_invalid"
+
+
+def test_who_reads_needs_the_session_s_token_or_a_ticket_for_what_is_read() -> None:
+    ticket, _ = TOKENS.issue(CHANNEL, 1000.0, 3600, only_for="rsp_1")
+    token, _ = TOKENS.issue(CHANNEL, 1000.0, 3600)
+    assert TOKENS.verify_reader(ticket, 2000.0, "rsp_1").channel == CHANNEL
+    assert TOKENS.verify_reader(ticket, 2000.0).only_for == "rsp_1"
+    assert TOKENS.verify_reader(token, 2000.0, "rsp_1").only_for is None
+    assert TOKENS.verify_reader(token, 2000.0).only_for is None
+    for sent, now, code in (
+        (ticket, 2000.0, "token_invalid"),
+        (ticket[:-2], 2000.0, "token_invalid"),
+        (token, 9000.0, "token_expired"),
+        (None, 2000.0, "token_missing"),
+    ):
+        with pytest.raises(AuthenticationFailed) as refusal:
+            TOKENS.verify_reader(sent, now, "rsp_2")
+        assert refusal.value.code == code

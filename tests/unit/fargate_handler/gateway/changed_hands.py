@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.limits import Limits
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
@@ -26,11 +27,13 @@ class ChangedHands:
     reader: RecordingReader
 
     @classmethod
-    async def begin(cls, *, continues: bool = True) -> ChangedHands:
+    async def begin(cls, *, continues: bool = True, limits: Limits | None = None) -> ChangedHands:
         """Both on record, nobody lost."""
         shared = Shared()
         a = await Task.join(shared, "a")
-        b = await Task.join(shared, "b", source=ControlledSource(continues=continues))
+        b = await Task.join(
+            shared, "b", limits=limits, source=ControlledSource(continues=continues)
+        )
         stream = (await a.send("m1")).stream
         reader = a.read(stream)
         await settle()

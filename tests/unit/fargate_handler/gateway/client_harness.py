@@ -63,8 +63,8 @@ class Gateway:
             agents=Agents(built_in_agents(demo=True)),
         )
 
-    def connect(self, protocol: str = V1) -> Client:
-        return Client(self, protocol)
+    def connect(self, protocol: str = V1, only_for: str | None = None) -> Client:
+        return Client(self, protocol, only_for)
 
     def stream(self, client: Client) -> ResponseStream:
         """The session's only response."""
@@ -80,11 +80,13 @@ class Client:
 
     channel = CHANNEL
 
-    def __init__(self, gateway: Gateway, protocol: str = V1) -> None:
+    def __init__(self, gateway: Gateway, protocol: str = V1, only_for: str | None = None) -> None:
         self.gateway = gateway
         self.transport = RecordingTransport()
         now = gateway.clock.now
-        claims = SessionClaims(self.channel, expires_at=2_000_000_000, issued_at=0)
+        claims = SessionClaims(
+            self.channel, expires_at=2_000_000_000, issued_at=0, only_for=only_for
+        )
         session = ClientSession(
             claims, gateway.limits, expires_in=3600.0, now=now, dialect=_DIALECTS[protocol]
         )

@@ -206,7 +206,7 @@ async def test_nothing_is_lost_whatever_the_socket_and_the_client_do(steps: list
     client.send("response.continue", response_id=stream.response_id)
     assert client.text() == sent
     assert len(client.transport.of_type("chat.response.completed")) == 1
-    assert (stream.readers, stream.paused_readers) == ([], 0)
+    assert (stream.readers, stream.paused_readers) == ({}, 0)
 
 
 # -- resume, pause, cancel, acknowledge ------------------------------------------------------------
@@ -416,7 +416,7 @@ async def test_a_client_that_asks_without_reading_is_let_go_once_and_nothing_of_
     assert client.transport.close is not None
     assert client.transport.close[0] in (1008, 4008)
     assert not client.connection.reading
-    assert stream.readers == []
+    assert not stream.readers
     assert len(gateway.registry) == 0
     assert client.connection not in gateway.registry.slow
     await gateway.orchestrator.cancel(stream)

@@ -375,4 +375,4 @@ async def test_never_more_than_was_granted_and_nothing_is_lost(
     assert client.heard() == here.written
     assert client.frames[-1]["type"] == "final"
     assert not client.transport.of_type("error")
-    assert (stream.readers, stream.paused_readers) == ([], 0)
+    assert (stream.readers, stream.paused_readers) == ({}, 0)

@@ -34,3 +34,16 @@ async def test_a_session_has_so_many_connections_unless_it_asks_to_replace_them(
     assert refusal.value.code == "session_connections"
     gateway.registry.check(CHANNEL, replaces=True)
     gateway.registry.check(ELSE, replaces=False)
+
+
+async def test_readers_with_a_ticket_are_not_counted_as_the_session_s() -> None:
+    gateway = Gateway(Limits(connections_per_session=2, connections_per_node=6))
+    crowd = [gateway.connect(only_for="rsp_1") for _ in range(5)]
+    gateway.registry.check(CHANNEL, replaces=False)
+    gateway.registry.check(None, replaces=False)
+    assert not gateway.registry.of(CHANNEL)
+    gateway.connect()
+    assert gateway.registry.full
+    for reader in crowd:
+        reader.connection.disconnected()
+    assert len(gateway.registry) == 1

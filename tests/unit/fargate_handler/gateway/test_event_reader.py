@@ -47,10 +47,12 @@ class Socket:
 class Reading:
     """A response and its reader."""
 
-    def __init__(self, *, is_open: bool = True, timeout_ms: int | None = None) -> None:
-        self.gateway = Gateway(_LIMITS)
+    def __init__(
+        self, limits: Limits = _LIMITS, *, is_open: bool = True, timeout_ms: int | None = None
+    ) -> None:
+        self.gateway = Gateway(limits)
         self.clock = self.gateway.clock
-        self.stream: ResponseStream = new_stream(self.clock, _LIMITS)
+        self.stream: ResponseStream = new_stream(self.clock, limits)
         self.socket = Socket(is_open)
         self.encoder = EventEncoder(self.stream, ResumePoint(0), 16_384, joined=True)
         deadline = Deadline(timeout_ms, self.clock.monotonic)
@@ -207,7 +209,7 @@ async def test_one_that_left_is_forgotten_by_clock_and_node() -> None:
     here.pass_seconds(1, token="b")
     assert here.gateway.registry.slow
     here.reader.leave()
-    assert (here.gateway.registry.slow, here.stream.readers) == (set(), [])
+    assert (here.gateway.registry.slow, len(here.stream.readers)) == (set(), 0)
     here.socket.blocked = False
     here.pass_seconds(5)
     await settle()
@@ -216,7 +218,6 @@ async def test_one_that_left_is_forgotten_by_clock_and_node() -> None:
 
 
 async def test_a_response_has_so_many_readers() -> None:
-    here = Reading()
-    here.stream.readers *= 16
+    here = Reading(_LIMITS.model_copy(update={"readers_per_response": 1}))
     with pytest.raises(RateLimited):
         here.reader.attach()

@@ -378,7 +378,7 @@ async def test_a_client_that_goes_is_no_cancel(node: Node, how: str) -> None:
         reader.client.vanish()
     await until(lambda: len(node.gateway.registry) == 0)
     (stream,) = node.gateway.orchestrator.responses.of(CHANNEL)
-    assert stream.readers == []
+    assert not stream.readers
     assert node.gateway.source.open_calls == 1
 
 

@@ -1,0 +1,29 @@
+"""`GET /chat/message/{response_id}/entries/{epoch}/{first}-{last}`: entries that never change."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.http_answers import reading_channel
+from stream_core.encoders.entry_range import entry_range
+from stream_core.protocol.http_contract import KEPT_FOR_EVER, whole_number
+
+
+class EntriesEndpoint:
+    """Answers ranges of a response. Shared caches keep them, each for one token or ticket."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+
+    async def get(self, request: web.Request) -> web.Response:
+        """The entries of a range, if all of them are there."""
+        context, named = self._context, request.match_info
+        epoch = whole_number("epoch", named["epoch"], 1, lowest=1)
+        first = whole_number("first", named["first"], 0)
+        last = whole_number("last", named["last"], 0)
+        channel = reading_channel(request, context)
+        stream = await context.orchestrator.find(named["response_id"], channel)
+        body = entry_range(stream, epoch, first, last, context.limits.frame_characters)
+        context.measures.delivered.value += last - first + 1
+        return web.Response(body=body, headers=KEPT_FOR_EVER, content_type="application/json")

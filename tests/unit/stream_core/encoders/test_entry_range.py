@@ -1,0 +1,108 @@
+"""Ranges of entries: the same bytes whenever they are asked for, or nothing."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_core.encoders.entry_range import MOST_ENTRIES, entry_range
+from stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, Restart, resume_point
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import InvalidRequest, NotFound
+from tests.unit.hand_turned_clock import HandTurnedClock
+from tests.unit.recording_reader import AssembledText
+
+_STEPS = st.lists(
+    st.one_of(st.text(max_size=3), st.tuples(st.integers(-1, 30), st.booleans())), max_size=30
+)
+
+
+def new_stream(steps: list[str | tuple[int, bool]]) -> ResponseStream:
+    """A response of these deltas and restarts, some of them by a new owner."""
+    clock = HandTurnedClock()
+    stream = ResponseStream(
+        response_id="rsp_1",
+        message_id="m1",
+        channel=Channel("public", "demo", "ses_1"),
+        clock=clock.delivery,
+        limits=Limits(),
+        monotonic=clock.monotonic,
+    )
+    write(stream, steps)
+    return stream
+
+
+def write(stream: ResponseStream, steps: list[str | tuple[int, bool]]) -> None:
+    log = stream.log
+    epoch, entries = log.epoch_at(log.next_index), list[str | Restart]()
+    for step in steps:
+        if isinstance(step, str):
+            entries.append(step)
+        else:
+            epoch += step[1]
+            at = min(step[0], log.next_index + len(entries) - 1)
+            entries.append(Restart(at, 2, epoch if step[1] else 0))
+    stream.follow(entries)
+
+
+def take(held: AssembledText, body: bytes) -> None:
+    for frame in orjson.loads(body)["frames"]:
+        if frame["type"] == "chat.response.delta":
+            held.take(frame["delta"], frame.get("from", frame["index"]), frame["index"])
+        else:
+            marker = Restart(frame["from_index"], frame["attempt"])
+            held.take(marker, frame["index"], frame["index"])
+
+
+@given(_STEPS, _STEPS, st.integers(1, 7), st.integers(1, 40))
+def test_who_joins_late_reads_ranges_and_then_live_each_entry_once(
+    steps: list[str | tuple[int, bool]],
+    later: list[str | tuple[int, bool]],
+    size: int,
+    most: int,
+) -> None:
+    stream = new_stream(steps)
+    held, ranges = AssembledText(), {}
+    while True:
+        first = held.next_index
+        try:
+            ranges[first] = entry_range(stream, 1, first, first + size - 1, most)
+        except NotFound:
+            break
+        take(held, ranges[first])
+    write(stream, later)
+    stream.end_like(ResponseState.COMPLETED)
+    for first, answer in ranges.items():
+        assert entry_range(stream, 1, first, first + size - 1, most) == answer, "it never changes"
+    point = resume_point(stream.log, held.next_index - 1, 1)
+    assert point is not None
+    assert point.next_index == held.next_index
+    assert point.restarted is None
+    cursor = Cursor(stream.log, point.next_index, most)
+    held.drain(cursor)
+    assert held.indexes == [*range(stream.log.next_index)]
+    assert held.text == stream.log.text
+
+
+def test_what_a_lost_owner_wrote_is_not_what_the_next_one_wrote() -> None:
+    """Its entries 2 and 3 were not on record. Who has them begins again."""
+    lost, next_one = new_stream(["a", "b", "x", "y"]), new_stream(["a", "b", (1, True), "c"])
+    assert b"abxy" in entry_range(lost, 1, 0, 3, 100)
+    assert entry_range(lost, 1, 0, 1, 100) == entry_range(next_one, 1, 0, 1, 100)
+    for stream, epoch in ((next_one, 1), (lost, 2)):
+        with pytest.raises(NotFound):
+            entry_range(stream, epoch, 0, 3, 100)
+    point = resume_point(next_one.log, 3, 1)
+    assert point is not None
+    assert point.restarted is not None
+    assert point.restarted.from_index == EVERYTHING
+
+
+@pytest.mark.parametrize(("first", "last"), [(2, 1), (0, MOST_ENTRIES)])
+def test_a_range_has_a_beginning_and_a_bounded_length(first: int, last: int) -> None:
+    with pytest.raises(InvalidRequest):
+        entry_range(new_stream(["a"] * 2_000), 1, first, last, 100)
