@@ -28,10 +28,8 @@ from stream_core.protocol.errors import (
 
 _logger = logging.getLogger(__name__)
 
-# The end of the grace may be noticed late by this share of it, within bounds. Deadlines have slots
-# of their own.
-_LOOKS_PER_GRACE = 10
-_LOOK_SECONDS = (0.1, 3.0)
+# How often to look for signs of life. Deadlines and the end of the grace have slots of their own.
+_LOOK_SECONDS = 3.0
 _LEASE_LOOK_SECONDS = 0.1
 _RETRY_PAUSE_SECONDS = (0.05, 0.25)
 # After a longer throttle there is no retry, and the reader is told when to ask again.
@@ -97,8 +95,7 @@ class Generation:
         self._prefix = stream.log.text if continues(asked) else ""
         self._tokens_before = 0
         self._last_attempt = stream.attempt + limits.model_retries
-        shortest, longest = _LOOK_SECONDS
-        self._look_every = min(longest, max(shortest, grace_seconds / _LOOKS_PER_GRACE))
+        stream.on_unread = self._look_again
         self._look_slot = clock.put_after(self, self._next_look(monotonic()))
 
     @property
@@ -146,6 +143,7 @@ class Generation:
         # The clock has this object until its next look, seconds later: not with a request of
         # megabytes.
         self._asked = WholeRequest(())
+        self.stream.on_unread = None
         self._on_end(self)
 
     # -- attempts ----------------------------------------------------------------------------------
@@ -295,13 +293,18 @@ class Generation:
                 self._attempt.cancel()
         self._look_slot = self._clock.put_after(self, self._next_look(now))
 
+    def _look_again(self) -> None:
+        """Nobody reads any more: look when the grace period ends."""
+        seconds = min(self._grace, self._next_look(self._monotonic()))
+        self._look_slot = self._clock.put_after(self, seconds)
+
     @property
     def _start_by(self) -> float:
         return self.stream.created_at + self._limits.queue_deadline_seconds
 
     def _next_look(self, now: float) -> float:
         times = [
-            now + self._look_every,
+            now + _LOOK_SECONDS,
             self._start_by if self.started_at is None else self._watch.due,
         ]
         if self.stream.unread_since is not None:

@@ -79,6 +79,7 @@ class ResponseStream:
         "first_delta_at",
         "log",
         "message_id",
+        "on_unread",
         "on_urgent",
         "paused",
         "paused_readers",
@@ -130,6 +131,8 @@ class ResponseStream:
         self.polls = 0
         self.acknowledged = -1
         """The last index that a client has acknowledged."""
+        self.on_unread: Callable[[], None] | None = None
+        """Called when the last reader leaves."""
         self.on_urgent: Callable[[], None] | None = None
         """Called when the log should be on record at once: at the first delta, and at the end."""
         self.created_at = monotonic()
@@ -383,6 +386,8 @@ class ResponseStream:
             if not self.readers:
                 self.readers.clear()  # gives its memory back
                 self.unread_since = self._monotonic()
+                if self.on_unread is not None:
+                    self.on_unread()
 
     def acknowledge(self, index: int) -> int:
         """Note that a client has everything up to `index`. Returns how many deltas that adds."""
