@@ -159,7 +159,7 @@ def test_calls_about_a_response_that_there_is(
     path: str,
 ) -> None:
     def call(case: schemathesis.Case[Any]) -> None:
-        case.path_parameters = {"response_id": reader.response_id}
+        case.path_parameters = {**(case.path_parameters or {}), "response_id": reader.response_id}
         case.call_and_validate(server.http_url, session=session, headers=reader.headers, timeout=20)
 
     _make_calls(api[path][method], call)
