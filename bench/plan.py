@@ -18,7 +18,7 @@ class Plan:
     jitter_counts: tuple[int, ...]
     jitter_seconds: float
     sse_rounds: int  # the transports take turns this many times
-    sse_full: int  # streams of each, more than the server's core can carry
+    sse_streams: int  # of each, whose work fits into the shortest interval
     sse_readers: int  # of each, with a frame every 100 ms
     trace_seconds: float  # of the recorded requests
     setup_rate: int
@@ -52,7 +52,7 @@ def full_plan() -> Plan:
         jitter_counts=(500, 2_000, 5_000, 10_000),
         jitter_seconds=5.0,
         sse_rounds=2,
-        sse_full=8_000,
+        sse_streams=4_000,
         sse_readers=10_000,
         trace_seconds=60.0,
         setup_rate=2_000,
@@ -83,7 +83,7 @@ def quick_plan() -> Plan:
         jitter_counts=(500, 2_000),
         jitter_seconds=2.0,
         sse_rounds=1,
-        sse_full=6_000,
+        sse_streams=1_000,
         sse_readers=1_000,
         trace_seconds=10.0,
         setup_seconds=2.0,
@@ -114,7 +114,7 @@ def fitted(plan: Plan) -> Plan:
     return replace(
         plan,
         connections=min(plan.connections, room.connections),
-        sse_full=min(plan.sse_full, room.connections),
+        sse_streams=min(plan.sse_streams, room.connections),
         sse_readers=min(plan.sse_readers, room.connections),
         audience=min(plan.audience, room.connections),
         jitter_counts=tuple(sorted({min(count, room.connections) for count in plan.jitter_counts})),

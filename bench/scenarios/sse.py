@@ -1,5 +1,5 @@
 """The same answers by WebSocket, as server-sent events and as streams of `/v1`, side by side:
-frames a second when the core is full, and how evenly frames arrive.
+frames for each CPU second of the server, and how evenly frames arrive.
 
 The transports take turns, each on a server of its own. Nothing is set but the limits on how much
 is admitted, so a frame is cut as it is for users; a token comes seldom enough to be a frame of its
@@ -27,8 +27,7 @@ from bench.streams import Streams
 from bench.timings import Timings, timings
 from bench.verify import Tally
 
-FULL_TOKEN_MS = 60  # longer than the batch window
-FULL_STREAM_SECONDS = 20.0  # no answer ends while frames are counted
+BUSY_STREAM_SECONDS = 20.0  # no answer ends while frames are counted
 WARM_UP_SECONDS = 2.0
 SPREAD_SECONDS = 2.0  # the streams begin evenly over this time
 INTERVAL_MS = 100
@@ -39,8 +38,8 @@ FINISH_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class Full:
-    """One transport, while the server's core is full."""
+class Busy:
+    """One transport, while the server is busy, but not so that it lengthens its interval."""
 
     frames: int
     usage: Usage
@@ -69,22 +68,22 @@ class Even:
 
 async def measure(plan: Plan) -> Outcome:
     tally = Tally()
-    full: dict[str, list[Full]] = {transport: [] for transport in TRANSPORTS}
+    busy: dict[str, list[Busy]] = {transport: [] for transport in TRANSPORTS}
     for number in range(1, plan.sse_rounds + 1):
         for transport in TRANSPORTS:
-            full[transport].append(await _full(plan, transport, tally))
-            plan.say(f"sse {number}/{plan.sse_rounds}: {transport} full: {full[transport][-1]}")
+            busy[transport].append(await _busy(plan, transport, tally))
+            plan.say(f"sse {number}/{plan.sse_rounds}: {transport}: {busy[transport][-1]}")
     even = {}
     for transport in TRANSPORTS:
         even[transport] = await _even(plan, transport, tally)
         plan.say(f"sse: {plan.sse_readers:,} readers by {transport}: {even[transport]}")
-    return _outcome(plan, full, even, tally)
+    return _outcome(plan, busy, even, tally)
 
 
-async def _full(plan: Plan, transport: str, tally: Tally) -> Full:
+async def _busy(plan: Plan, transport: str, tally: Tally) -> Busy:
     async with evenflow() as server:
-        readers = await opened(transport, server, plan.sse_full)
-        streams = Streams(readers, seconds=FULL_STREAM_SECONDS, token_ms=FULL_TOKEN_MS)
+        readers = await opened(transport, server, plan.sse_streams)
+        streams = Streams(readers, seconds=BUSY_STREAM_SECONDS, token_ms=INTERVAL_MS)
         async with awake():
             await streams.begin(SPREAD_SECONDS)
             await _begun(readers)
@@ -94,7 +93,7 @@ async def _full(plan: Plan, transport: str, tally: Tally) -> Full:
             used, end = server.process.usage() - usage, monotonic()
         _leave(readers, tally)
     tally += streams.judge(must_finish=False)
-    return Full(sum(len(reader.delta_arrivals(begin, end)) for reader in readers), used)
+    return Busy(sum(len(reader.delta_arrivals(begin, end)) for reader in readers), used)
 
 
 async def _even(plan: Plan, transport: str, tally: Tally) -> Even:
@@ -137,17 +136,17 @@ def _leave(readers: Sequence[Reader], tally: Tally) -> None:
 
 
 def _outcome(
-    plan: Plan, full: dict[str, list[Full]], even: dict[str, Even], tally: Tally
+    plan: Plan, busy: dict[str, list[Busy]], even: dict[str, Even], tally: Tally
 ) -> Outcome:
-    count, readers = f"{plan.sse_full:,} streams", f"{plan.sse_readers:,} readers"
-    rates = {name: median(turn.frames_per_core for turn in turns) for name, turns in full.items()}
+    count, readers = f"{plan.sse_streams:,} streams", f"{plan.sse_readers:,} readers"
+    rates = {name: median(turn.frames_per_core for turn in turns) for name, turns in busy.items()}
     limit = rates[WEBSOCKET]
     return Outcome(
         "sse",
         rows=[
             Row(
-                f"WebSocket, {count}, full",
-                f"{limit:,.0f} frames/s a core ({full[WEBSOCKET][-1]})",
+                f"WebSocket, {count}, busy",
+                f"{limit:,.0f} frames/s a core ({busy[WEBSOCKET][-1]})",
             ),
             *(
                 at_least(
@@ -155,7 +154,7 @@ def _outcome(
                     100 * rates[name] / limit,
                     targets.SHARE_OF_WEBSOCKET_PERCENT,
                     "%",
-                    f"{rates[name]:,.0f} frames/s a core; {full[name][-1]}",
+                    f"{rates[name]:,.0f} frames/s a core; {busy[name][-1]}",
                 )
                 for name in (SSE, COMPLETIONS)
             ),
@@ -176,16 +175,16 @@ def _outcome(
             settings_row("sse", **ADMISSION),
         ],
         figures={
-            "streams": plan.sse_full,
+            "streams": plan.sse_streams,
             "readers": plan.sse_readers,
-            "full": {name: [_full_figures(turn) for turn in turns] for name, turns in full.items()},
+            "busy": {name: [_busy_figures(turn) for turn in turns] for name, turns in busy.items()},
             "even": {name: _even_figures(it) for name, it in even.items()},
         },
         faults=tally.faults,
     )  # fmt: skip
 
 
-def _full_figures(turn: Full) -> dict[str, float]:
+def _busy_figures(turn: Busy) -> dict[str, float]:
     return {
         "frames_per_second": round(turn.frames / turn.usage.seconds),
         "frames_per_core_second": round(turn.frames_per_core),
