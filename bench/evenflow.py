@@ -18,6 +18,7 @@ from tests.integration.server_process import free_port
 ROOM = 30_000  # above every count of a plan, so that no admission limit shapes a measurement
 ADMISSION = {
     "connections_per_node": ROOM,
+    "requests_per_node": ROOM,
     "generations_per_node": ROOM,
     "queue_depth": ROOM,
     "sessions_per_node": 2 * ROOM,

@@ -29,7 +29,7 @@ class Limits(BaseModel):
         "sending",
     )
     requests_per_node: int = _limit(
-        8_000,
+        12_000,
         1,
         1_000_000,
         "503 node_full with Retry-After; event streams and waiting polls count, too",
