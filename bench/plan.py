@@ -26,7 +26,7 @@ class Plan:
     setup_beside: tuple[int, ...]  # streams that run while connections are being set up
     relay_streams: int
     relay_seconds: float
-    relay_steps: tuple[int, ...]  # streams of the saturation run, until the server's core is full
+    relay_steps: tuple[int, ...]  # streams of the saturation run, until they don't keep up
     burst_counts: tuple[int, ...]  # questions within 100 ms
     answers: int  # of the long-poll comparison
     ended_answers: int  # whose memory is measured, over all rounds
@@ -60,7 +60,7 @@ def full_plan() -> Plan:
         setup_beside=(0, 2_000, 10_000),
         relay_streams=100,
         relay_seconds=5.0,
-        relay_steps=(400, 700, 1_000, 1_500, 2_000),
+        relay_steps=(400, 700, 1_000, 1_500, 2_000, 2_500),
         burst_counts=(5_000, 10_000),
         answers=50,
         ended_answers=10_000,

@@ -18,7 +18,11 @@ async def opened(transport: str, server: Evenflow, count: int) -> Sequence[Reade
         RuntimeError: a WebSocket was not greeted.
         OSError: a connection was refused.
     """
-    tokens = session_tokens(count)
+    return await opened_with(transport, server, session_tokens(count))
+
+
+async def opened_with(transport: str, server: Evenflow, tokens: Sequence[str]) -> Sequence[Reader]:
+    """Likewise, one for each of `tokens`."""
     if transport == WEBSOCKET:
         connections = await open_connections(server.ws_url, tokens)
         await all_ready(connections)

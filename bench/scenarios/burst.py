@@ -27,7 +27,7 @@ from bench.streams import Streams
 from bench.verify import DELTA_START, Tally
 
 BURST_SECONDS = 0.1
-TOKEN_MS = 200  # 10,000 streams then need less than 80 % of a core
+TOKEN_MS = 300  # 10,000 streams then need less than 80 % of a core
 STREAM_SECONDS = 10.0
 STORM_SPREAD_SECONDS = 5.0  # the streams of the storm begin evenly, so that it finds a calm node
 STORM_STREAM_SECONDS = 25.0

@@ -29,7 +29,7 @@ SETTLE_SECONDS = 1.5
 SPREAD_SECONDS = 1.0
 FINISH_SECONDS = 10.0
 ENDLESS_SECONDS = 100.0  # longer than the saturation run; the streams are cut when it ends
-FULL_PERCENT = 97.0  # of the server's core: more streams would tell nothing
+KEEPS_UP_SHARE = 0.97  # of the tokens that are made
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,10 @@ class Step:
     model_percent: float  # CPU of the model server, which shares the load core with the client
 
     @property
-    def full(self) -> bool:
-        """More streams would tell nothing."""
-        return self.usage.server_percent + self.usage.server_others_percent >= FULL_PERCENT
+    def keeps_up(self) -> bool:
+        """Whether tokens come as fast as they are made."""
+        made = self.streams * 1_000 / TOKEN_MS
+        return self.tokens / self.usage.seconds >= made * KEEPS_UP_SHARE
 
     @property
     def tokens_per_core(self) -> float:
@@ -131,7 +132,7 @@ async def _steady(plan: Plan, relay: Relay, readers: Sequence[Reader]) -> tuple[
 
 
 async def _saturation(plan: Plan, relay: Relay, transport: str) -> tuple[list[Step], Tally]:
-    """More streams, step by step, until the server's core is full."""
+    """More streams, step by step, until tokens come more slowly than they are made."""
     readers: list[Reader] = []
     steps: list[Step] = []
     for count in plan.relay_steps:
@@ -140,7 +141,7 @@ async def _saturation(plan: Plan, relay: Relay, transport: str) -> tuple[list[St
         readers += arriving
         steps.append(await _step(plan, relay, readers))
         plan.say(f"relay to {transport}: {count} streams: {steps[-1]}")
-        if steps[-1].full:
+        if not steps[-1].keeps_up:
             break
     return steps, _judged(readers, None)
 

@@ -16,7 +16,7 @@ from picows import WSMsgType
 
 from bench import targets
 from bench.awake import awake
-from bench.client import Connection, all_ready, open_connections
+from bench.client import Connection, all_ready, open_connections, until
 from bench.evenflow import ADMISSION, evenflow, settings_row
 from bench.plan import Plan
 from bench.processes import Child, Usage, child
@@ -33,8 +33,9 @@ DEMANDED_FRAMES = 130_000
 SLOT_MS = (
     10  # of the delivery clock: a window of whole slots, so that each token is a frame of its own
 )
-STREAM_SECONDS = 20.0  # at a token per window: no response ends while frames are counted
+STREAM_SECONDS = 25.0  # at a token per window: no response ends while frames are counted
 UNJOINED_MS = 60  # longer than the default window, so that each token is a frame there too
+BEGIN_SECONDS = 10.0  # for every stream to have begun
 SPREAD_SECONDS = 1.0  # the streams begin evenly over this time
 
 
@@ -103,6 +104,7 @@ async def _evenflow_round(plan: Plan, tally: Tally, token_ms: int, **settings: i
         idle_kb = await _idle_kb(server.process, before, connections)
         streams = Streams(connections, seconds=STREAM_SECONDS, token_ms=token_ms)
         await streams.begin(spread_seconds=SPREAD_SECONDS)
+        await until(lambda: all(it.begun for it in connections), BEGIN_SECONDS)
         result = await _saturated(plan, server.process, connections, idle_kb)
     tally += streams.judge(must_finish=False)
     return result

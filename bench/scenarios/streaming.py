@@ -19,7 +19,7 @@ from picows import WSMsgType
 
 from bench import targets
 from bench.awake import awake
-from bench.client import Connection, all_idle, all_ready, open_connections
+from bench.client import Connection, all_idle, all_ready, open_connections, until
 from bench.distributions import Percentiles, histogram_percentiles, percentiles
 from bench.evenflow import ADMISSION, JITTER, Evenflow, evenflow, settings_row
 from bench.metrics_page import scrape
@@ -39,6 +39,7 @@ HELD = {"batch_window_ms": INTERVAL_MS, "batch_window_max_ms": INTERVAL_MS}
 ADMITTED = Limits().generations_per_node
 SPREAD_SECONDS = 5.0  # the streams begin evenly over this time
 SETTLE_SECONDS = 2.0
+BEGIN_SECONDS = 5.0  # for every stream to have begun
 FINISH_SECONDS = 60.0  # for the last responses to end, late or not
 
 
@@ -83,10 +84,11 @@ async def _step(plan: Plan, count: int, **settings: int) -> Step:
 
 
 async def _streamed(plan: Plan, server: Evenflow, connections: Sequence[Connection]) -> Step:
-    seconds = SPREAD_SECONDS + plan.jitter_seconds + 2 * SETTLE_SECONDS
+    seconds = SPREAD_SECONDS + BEGIN_SECONDS + plan.jitter_seconds + 2 * SETTLE_SECONDS
     streams = Streams(connections, seconds=seconds, token_ms=TOKEN_MS)
     async with awake():
         await streams.begin(SPREAD_SECONDS)
+        await until(lambda: all(it.begun for it in connections), BEGIN_SECONDS)
         await asyncio.sleep(SETTLE_SECONDS)
         before = await scrape(server.http_url)
         usage, opened = server.process.usage(), monotonic()

@@ -14,16 +14,18 @@ from time import monotonic
 
 from bench.client import Reader, all_idle, sleep_until
 from bench.demo_model import Script
-from bench.evenflow import evenflow, settings_row
+from bench.evenflow import Evenflow, evenflow, settings_row
 from bench.plan import Plan
-from bench.readers import COMPLETIONS, WEBSOCKET, opened
+from bench.readers import COMPLETIONS, WEBSOCKET, opened_with
 from bench.report import Outcome, Row, none_of
+from bench.sessions import session_tokens
 from bench.timings import timings
 from bench.verify import Tally
 
 TRACE = Path(__file__).parents[1] / "data" / "azure-llm-inference-2023.csv"
 TOKEN_MS = 20
 FINISH_SECONDS = 60.0
+OPENED_BEFORE_SECONDS = 1.0  # a connection without a request is closed after ten
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,11 @@ async def measure(plan: Plan) -> Outcome:
     plan.say(f"trace: {len(requests)} requests of {plan.trace_seconds:g} s, by both transports")
     transports = (WEBSOCKET, COMPLETIONS)
     async with evenflow(admission={}) as server:
-        readers = {name: await opened(name, server, len(requests)) for name in transports}
-        begin = monotonic()
-        await asyncio.gather(*(_replay(requests, it, begin) for it in readers.values()))
+        begin = monotonic() + OPENED_BEFORE_SECONDS
+        replayed = await asyncio.gather(
+            *(_replay(name, server, requests, begin) for name in transports)
+        )
+        readers = dict(zip(transports, replayed, strict=True))
         for some in readers.values():
             await all_idle(some, FINISH_SECONDS)
     tally = Tally()
@@ -76,7 +80,22 @@ def recorded(seconds: float) -> list[Asked]:
     ]
 
 
-async def _replay(requests: Sequence[Asked], readers: Sequence[Reader], begin: float) -> None:
-    for request, reader in zip(requests, readers, strict=True):
-        await sleep_until(begin + request.after)
-        reader.ask(request.script.question)
+async def _replay(
+    transport: str, server: Evenflow, requests: Sequence[Asked], begin: float
+) -> list[Reader]:
+    tokens = session_tokens(len(requests))
+    asking = (
+        _ask(transport, server, request, token, begin + request.after)
+        for request, token in zip(requests, tokens, strict=True)
+    )
+    return list(await asyncio.gather(*asking))
+
+
+async def _ask(
+    transport: str, server: Evenflow, request: Asked, token: str, moment: float
+) -> Reader:
+    await sleep_until(moment - OPENED_BEFORE_SECONDS)
+    (reader,) = await opened_with(transport, server, [token])
+    await sleep_until(moment)
+    reader.ask(request.script.question)
+    return reader
