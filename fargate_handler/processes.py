@@ -101,7 +101,12 @@ def public_sockets(settings: HandlerSettings) -> list[list[socket.socket]]:
     """
     sockets = _bound(settings, "HTTP_PORT", settings.http_port)
     if settings.ws_port is not None:
-        second = _bound(settings, "WS_PORT", settings.ws_port)
+        try:
+            second = _bound(settings, "WS_PORT", settings.ws_port)
+        except ConfigurationError:
+            for listening in chain(*sockets):
+                listening.close()
+            raise
         sockets = [[*of_both] for of_both in map(chain, sockets, second)]
     return sockets
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from fargate_handler.gateway.listening_socket import listening_socket
 from fargate_handler.metrics import Metrics
-from fargate_handler.processes import Place, Siblings, joined_pages
+from fargate_handler.processes import Place, Siblings, joined_pages, public_sockets
+from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_core.log.peer_log import PeerUnreachable
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.metrics.metric_catalogue import CATALOGUE, MetricKind
@@ -63,3 +68,13 @@ async def test_a_process_asks_the_others_and_leaves_out_who_is_silent() -> None:
 def test_who_calls_a_process_own_address_means_it_alone() -> None:
     assert PLACE.own_address == "http://127.0.0.1:5001"
     assert PLACE.siblings == ["http://127.0.0.1:5000", "http://127.0.0.1:5002"]
+
+
+def test_where_the_second_port_is_taken_the_first_is_given_back() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        first = free.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = HandlerSettings(http_port=first, ws_port=taken.getsockname()[1])
+        with pytest.raises(ConfigurationError, match="EVENFLOW_WS_PORT"):
+            public_sockets(settings)
+    listening_socket("127.0.0.1", first, settings).close()
