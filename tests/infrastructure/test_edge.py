@@ -64,6 +64,7 @@ def _behavior(synthesis: Synthesis, path: str) -> tuple[str, dict[str, Any]]:
         ("/chat/message/r-1", "api"),
         ("/chat/message/r-1/events", "balancer"),
         ("/chat/message/r-1/cancel", "balancer"),
+        ("/chat/message/r-1/entries/1/0-9", "balancer"),
         ("/v1/chat/completions", "balancer"),
         ("/v1/realtime", "balancer"),
         ("/realtime", "balancer"),
@@ -194,6 +195,20 @@ def test_pages_anywhere_may_load_the_modules(synthesis: Synthesis, path: str) ->
     # otherwise.
     assert behavior["CachePolicyId"] == _CACHING_OPTIMIZED
     assert "CustomHeadersConfig" not in headers
+
+
+def test_ranges_of_entries_are_kept_for_each_token(synthesis: Synthesis) -> None:
+    behavior = _behavior(synthesis, "/chat/message/r/entries/1/0-9")[1]
+    (name, policy), *others = synthesis.of_type("AWS::CloudFront::CachePolicy", "edge").items()
+    assert (behavior["CachePolicyId"], others) == ({"Ref": name}, [])
+    config = policy["Properties"]["CachePolicyConfig"]
+    key = config["ParametersInCacheKeyAndForwardedToOrigin"]
+    assert key["HeadersConfig"]["Headers"] == ["Authorization", "Origin"]
+    # Nothing else lets anybody read, or tells answers apart.
+    assert key["CookiesConfig"] == {"CookieBehavior": "none"}
+    assert key["QueryStringsConfig"] == {"QueryStringBehavior": "none"}
+    # Only what says so is kept.
+    assert (config["MinTTL"], config["DefaultTTL"]) == (0, 0)
 
 
 def test_the_modules_that_are_deployed_are_those_that_were_built(dev: Synthesis) -> None:
