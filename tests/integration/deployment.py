@@ -84,8 +84,9 @@ class Deployment(Tables):
         return server
 
 
-# Long, so that a busy machine loses none; what a test waits for is turned, not slept.
-_LEASE_SECONDS = 20
+# Long, so that a busy machine loses none; what a test waits for is turned, not slept. Shorter than
+# the patience of who resumes, whose time is turned, too.
+_LEASE_SECONDS = 10
 
 
 async def _lease_runs_out(serve: LocalServers) -> None:
