@@ -21,6 +21,8 @@ Condition = Callable[[Conversation, RoughNetwork], None]
 
 _QUERIES = {"websocket": "", "sse": "?transport=sse", "long-poll": "?transport=poll"}
 _QUESTION = demo(tokens=80, gap_ms=40, seed=41)
+# It goes on when the client has found, in three seconds, which transport works.
+_LONG = demo(tokens=160, gap_ms=40, seed=43)
 _LONGER = demo(tokens=300, gap_ms=40, seed=44)
 """For pages that are loaded again, which takes its time."""
 _ENDLESS = demo(tokens=5_000, gap_ms=40, seed=42)
@@ -214,7 +216,7 @@ def test_whatever_the_network_is_like(
     condition(conversation, network)
     network.cut()
     conversation.page.reload()
-    begin(conversation, _QUESTION)
+    begin(conversation, _LONG)
     conversation.check_the_end()
     assert conversation.transport in transports
     begin(conversation, _ENDLESS)
