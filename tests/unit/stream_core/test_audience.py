@@ -7,26 +7,12 @@ from itertools import pairwise
 
 from stream_core.delivery.audience import AT_ONCE
 from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
 from stream_core.protocol.dialect import V1Encoder
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
+from tests.unit.stream_core.test_response_stream import new_stream
 
 MANY = 4 * AT_ONCE
-
-
-def new_stream(clock: HandTurnedClock) -> ResponseStream:
-    stream = ResponseStream(
-        response_id="rsp_1",
-        message_id="m1",
-        channel=Channel("public", "demo", "ses_1"),
-        clock=clock.delivery,
-        limits=Limits(),
-        monotonic=clock.monotonic,
-    )
-    stream.start()
-    return stream
 
 
 def crowd(stream: ResponseStream, clock: HandTurnedClock, count: int) -> list[RecordingReader]:

@@ -18,12 +18,12 @@ from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.openai import OpenAIModel
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
 from stream_core.log.conversation import Turn
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import CHAT, Channel
+from stream_core.policy.channel import CHAT
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import UpstreamFailed
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
+from tests.unit.stream_core.test_response_stream import new_stream
 
 pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
 
@@ -67,14 +67,7 @@ class FailingSource:
 async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
     """What is left of an answer that has failed, when nobody has it any more."""
     clock, ended, text = HandTurnedClock(), asyncio.Event(), Text("a long conversation")
-    stream = ResponseStream(
-        response_id="rsp_1",
-        message_id="m1",
-        channel=Channel("public", "demo", "ses_1"),
-        clock=clock.delivery,
-        limits=Limits(),
-        monotonic=clock.monotonic,
-    )
+    stream = new_stream(clock, start=False)
     generation = Generation(
         stream=stream,
         kind=CHAT,

@@ -3,9 +3,6 @@ from __future__ import annotations
 import pytest
 
 from stream_core.encoders.completion_chunks import check_completed
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import (
     EvenflowError,
     Gone,
@@ -20,20 +17,7 @@ from stream_core.protocol.errors import (
     UpstreamTimeout,
 )
 from tests.unit.hand_turned_clock import HandTurnedClock
-
-
-def stream() -> ResponseStream:
-    clock = HandTurnedClock()
-    made = ResponseStream(
-        response_id="rsp_1",
-        message_id="m1",
-        channel=Channel("acme", "a", "s"),
-        clock=clock.delivery,
-        limits=Limits(),
-        monotonic=clock.monotonic,
-    )
-    made.start()
-    return made
+from tests.unit.stream_core.test_response_stream import new_stream
 
 
 @pytest.mark.parametrize(
@@ -71,7 +55,7 @@ def stream() -> ResponseStream:
     ],
 )
 def test_an_error_in_the_log_has_its_status_again(error: EvenflowError) -> None:
-    failed = stream()
+    failed = new_stream(HandTurnedClock())
     failed.fail(error.to_object())
     with pytest.raises(EvenflowError) as told:
         check_completed(failed)
@@ -83,7 +67,7 @@ def test_an_error_in_the_log_has_its_status_again(error: EvenflowError) -> None:
 
 
 def test_what_was_cancelled_is_gone() -> None:
-    cancelled = stream()
+    cancelled = new_stream(HandTurnedClock())
     cancelled.cancel()
     with pytest.raises(Gone) as told:
         check_completed(cancelled)
@@ -91,7 +75,7 @@ def test_what_was_cancelled_is_gone() -> None:
 
 
 def test_what_was_completed_is_an_answer() -> None:
-    completed = stream()
+    completed = new_stream(HandTurnedClock())
     completed.push("yes")
     completed.complete("stop", None)
     check_completed(completed)

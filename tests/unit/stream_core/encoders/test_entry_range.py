@@ -10,28 +10,19 @@ from hypothesis import strategies as st
 from stream_core.encoders.entry_range import MOST_ENTRIES, entry_range
 from stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, Restart, resume_point
 from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import InvalidRequest, NotFound
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText
+from tests.unit.stream_core.test_response_stream import new_stream
 
 _STEPS = st.lists(
     st.one_of(st.text(max_size=3), st.tuples(st.integers(-1, 30), st.booleans())), max_size=30
 )
 
 
-def new_stream(steps: list[str | tuple[int, bool]]) -> ResponseStream:
+def written(steps: list[str | tuple[int, bool]]) -> ResponseStream:
     """A response of these deltas and restarts, some of them by a new owner."""
-    clock = HandTurnedClock()
-    stream = ResponseStream(
-        response_id="rsp_1",
-        message_id="m1",
-        channel=Channel("public", "demo", "ses_1"),
-        clock=clock.delivery,
-        limits=Limits(),
-        monotonic=clock.monotonic,
-    )
+    stream = new_stream(HandTurnedClock(), start=False)
     write(stream, steps)
     return stream
 
@@ -65,7 +56,7 @@ def test_who_joins_late_reads_ranges_and_then_live_each_entry_once(
     size: int,
     most: int,
 ) -> None:
-    stream = new_stream(steps)
+    stream = written(steps)
     held, ranges = AssembledText(), {}
     while True:
         first = held.next_index
@@ -90,7 +81,7 @@ def test_who_joins_late_reads_ranges_and_then_live_each_entry_once(
 
 def test_what_a_lost_owner_wrote_is_not_what_the_next_one_wrote() -> None:
     """Its entries 2 and 3 were not on record. Who has them begins again."""
-    lost, next_one = new_stream(["a", "b", "x", "y"]), new_stream(["a", "b", (1, True), "c"])
+    lost, next_one = written(["a", "b", "x", "y"]), written(["a", "b", (1, True), "c"])
     assert b"abxy" in entry_range(lost, 1, 0, 3, 100)
     assert entry_range(lost, 1, 0, 1, 100) == entry_range(next_one, 1, 0, 1, 100)
     for stream, epoch in ((next_one, 1), (lost, 2)):
@@ -105,4 +96,4 @@ def test_what_a_lost_owner_wrote_is_not_what_the_next_one_wrote() -> None:
 @pytest.mark.parametrize(("first", "last"), [(2, 1), (0, MOST_ENTRIES)])
 def test_a_range_has_a_beginning_and_a_bounded_length(first: int, last: int) -> None:
     with pytest.raises(InvalidRequest):
-        entry_range(new_stream(["a"] * 2_000), 1, first, last, 100)
+        entry_range(written(["a"] * 2_000), 1, first, last, 100)
