@@ -5,11 +5,10 @@ WebSockets.
 
 import asyncio
 import re
+from abc import ABC, abstractmethod
 from array import array
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from contextlib import suppress
 from time import monotonic
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -19,6 +18,7 @@ import orjson
 from numpy.typing import NDArray
 
 from bench.client import SETTLED_RATE, sleep_until
+from bench.event_streams import Event, ProtocolError, events, http_body
 from bench.verify import Response
 
 END_OF_HEAD = b"\r\n\r\n"
@@ -26,15 +26,7 @@ LAST_CHUNK = b"0\r\n\r\n"
 RESPONSE_ID = re.compile(rb'"response_id":"([^"]+)"')
 
 
-@dataclass(frozen=True)
-class Event:
-    """One server-sent event, and when its last byte arrived (`time.monotonic` seconds)."""
-
-    at: float
-    data: bytes
-
-
-class EventReader(asyncio.Protocol):
+class EventReader(asyncio.Protocol, ABC):
     """One connection that asks a question and reads its answer as server-sent events."""
 
     def __init__(self, host: str, token: str) -> None:
@@ -69,33 +61,26 @@ class EventReader(asyncio.Protocol):
             LAST_CHUNK
         )
 
+    @abstractmethod
     def ask(self, text: str) -> None:
         """Send the question."""
-        raise NotImplementedError
 
+    @abstractmethod
     def deltas(self) -> Iterator[tuple[float, str]]:
         """When each piece of text arrived, in `time.monotonic` seconds, and what it was."""
-        raise NotImplementedError
 
+    @abstractmethod
     def response(self) -> Response:
         """The answer as it came."""
-        raise NotImplementedError
 
     def close(self) -> None:
         self._transport.abort()
 
     def events(self) -> Iterator[Event]:
-        """Everything that has come so far."""
-        body, ends, raw_ends = _without_chunks(b"".join(self._pieces))
-        arrived = list(accumulate(map(len, self._pieces)))
-        begin = 0
-        while (end := body.find(b"\n\n", begin)) >= 0:
-            fields = body[begin:end]
-            begin = end + 2
-            if (data := fields.find(b"data: ")) >= 0:
-                # Where the chunk ends that has the event's last byte.
-                raw_end = raw_ends[bisect_left(ends, begin)]
-                yield Event(self._arrivals[bisect_left(arrived, raw_end)], fields[data + 6 :])
+        """Everything that has come so far. Nothing where the answer is an error."""
+        pieces = list(zip(self._arrivals, self._pieces, strict=True))
+        with suppress(ProtocolError):
+            yield from (event for event in events(http_body(pieces)) if event.data)
 
     def delta_arrivals(self, begin: float, end: float) -> NDArray[np.float64]:
         """When the events with text between two moments arrived."""
@@ -131,7 +116,7 @@ class ResponseReader(EventReader):
         for event in self.events():
             frame = orjson.loads(event.data)
             if frame["type"] == "chat.response.delta":
-                yield event.at, frame["delta"]
+                yield event.arrived, frame["delta"]
 
     def response(self) -> Response:
         response = Response()
@@ -165,7 +150,7 @@ class CompletionReader(EventReader):
     def deltas(self) -> Iterator[tuple[float, str]]:
         for event in self.events():
             if text := _choice(event)["delta"].get("content"):
-                yield event.at, text
+                yield event.arrived, text
 
     def response(self) -> Response:
         """Chunks don't say which deltas they join: what is missing or twice shows in the text."""
@@ -205,21 +190,3 @@ def _choice(event: Event) -> dict[str, Any]:
     if "error" in chunk:
         return {"delta": {}, "finish_reason": "error"}
     return next(iter(chunk.get("choices", ())), {"delta": {}, "finish_reason": None})
-
-
-def _without_chunks(raw: bytes) -> tuple[bytes, list[int], list[int]]:
-    """The body of one answer, and where each whole chunk ends: in the body, and in `raw`."""
-    at = raw.find(END_OF_HEAD) + len(END_OF_HEAD)
-    parts, body_ends, raw_ends, size = [], list[int](), list[int](), 0
-    while (line := raw.find(b"\r\n", at)) >= 0:
-        length = int(raw[at:line], 16)
-        begin = line + 2
-        part = raw[begin : begin + length]
-        if not part or len(part) < length:
-            break
-        parts.append(part)
-        size += len(part)
-        body_ends.append(size)
-        raw_ends.append(begin + len(part))
-        at = begin + length + 2
-    return b"".join(parts), body_ends, raw_ends

@@ -12,8 +12,9 @@ from picows import WSError
 
 from bench.client import sleep_until, until
 from bench.distributions import percentiles
+from bench.event_streams import ProtocolError
 from bench.machine import LOAD_CORE, SERVER_CORE, busy_seconds
-from bench.peers.judge import ProtocolError, Tally, Text, judged
+from bench.peers.judge import Tally, Text, judged
 from bench.peers.readers import Question, Reader, called, get
 from bench.peers.start import MakeReader, Running
 from bench.processes import Child

@@ -15,13 +15,14 @@ from picows import WSError
 
 from bench.client import sleep_until, until
 from bench.distributions import percentiles
+from bench.event_streams import ProtocolError
 from bench.machine import LOAD_CORE
-from bench.peers.judge import ProtocolError, Tally, Text, delays, jitters, judged, tokens
+from bench.peers.judge import Tally, Text, delays, jitters, judged, tokens
 from bench.peers.load import Load, Step
 from bench.peers.readers import Reader
 from bench.peers.systems import System
-from bench.peers.trace import LONGEST_ANSWER, TRACE, read_trace
 from bench.processes import child
+from bench.trace import TRACE, read_trace
 from tests.integration.server_process import free_port
 
 TOKEN_MS = 30
@@ -38,6 +39,7 @@ LEAVING = 20
 LEAVING_AFTER_SECONDS = 1.5
 FIRST_ANSWER_SECONDS = 60.0
 FINISH_SECONDS = 20.0
+LONGEST_ANSWER = 200  # tokens; the longest of the trace would take minutes
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,7 @@ def _add(texts: Sequence[Text], steps: Sequence[Step]) -> None:
 
 async def _trace(load: Load, plan: Plan) -> dict[str, Any]:
     """Requests that arrive as they did, and are as long as they were."""
-    rows = read_trace(TRACE, plan.trace_seconds * plan.trace_speed)
+    rows = read_trace(TRACE, plan.trace_seconds * plan.trace_speed, LONGEST_ANSWER)
     readers = [load.reader(length, TOKEN_MS, prompt) for _, prompt, length in rows]
     begin = monotonic() + 0.1
     await load.begin(readers, [begin + at / plan.trace_speed for at, _, _ in rows])

@@ -15,14 +15,8 @@ import orjson
 
 from bench import upstream
 from bench.client import HANDSHAKE_TIMEOUT_SECONDS, until
-from bench.peers.judge import (
-    Event,
-    Piece,
-    Text,
-    chat_texts,
-    events,
-    http_body,
-)
+from bench.event_streams import Event, Piece, events, http_body
+from bench.peers.judge import Text, chat_texts
 
 
 @dataclass(frozen=True)

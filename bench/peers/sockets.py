@@ -8,13 +8,8 @@ import orjson
 from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
 from bench.client import HANDSHAKE_TIMEOUT_SECONDS, QUIET, until
-from bench.peers.judge import (
-    SOCKET_IO_TOKEN,
-    Piece,
-    Text,
-    evenflow_texts,
-    socket_io_texts,
-)
+from bench.event_streams import Piece
+from bench.peers.judge import SOCKET_IO_TOKEN, Text, evenflow_texts, socket_io_texts
 from bench.peers.readers import Question, Reader
 
 GREETINGS = 2  # frames before the first of an answer, of both kinds

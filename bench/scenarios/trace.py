@@ -5,11 +5,8 @@ The model takes 10 ms for the first token of each, and 20 ms for every other.
 """
 
 import asyncio
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
 from time import monotonic
 
 from bench.client import Reader, all_idle, sleep_until
@@ -20,9 +17,9 @@ from bench.readers import COMPLETIONS, WEBSOCKET, opened_with
 from bench.report import Outcome, Row, none_of
 from bench.sessions import session_tokens
 from bench.timings import timings
+from bench.trace import TRACE, read_trace
 from bench.verify import Tally
 
-TRACE = Path(__file__).parents[1] / "data" / "azure-llm-inference-2023.csv"
 TOKEN_MS = 20
 FINISH_SECONDS = 60.0
 OPENED_BEFORE_SECONDS = 1.0  # a connection without a request is closed after ten
@@ -70,13 +67,9 @@ async def measure(plan: Plan) -> Outcome:
 
 def recorded(seconds: float) -> list[Asked]:
     """The requests of the trace's first seconds, each with a text of its own."""
-    with TRACE.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    times = [datetime.fromisoformat(row["TIMESTAMP"][:26]) for row in rows]
     return [
-        Asked(after, Script(int(row["GeneratedTokens"]), TOKEN_MS, seed))
-        for seed, (row, time) in enumerate(zip(rows, times, strict=True))
-        if (after := (time - times[0]).total_seconds()) < seconds
+        Asked(after, Script(tokens, TOKEN_MS, seed))
+        for seed, (after, _, tokens) in enumerate(read_trace(TRACE, seconds))
     ]
 
 

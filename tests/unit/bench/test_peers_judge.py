@@ -5,17 +5,14 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from bench.event_streams import Event, ProtocolError, events, http_body
 from bench.peers.judge import (
-    Event,
-    ProtocolError,
     Tally,
     Text,
     Token,
     chat_texts,
     delays,
     evenflow_texts,
-    events,
-    http_body,
     jitters,
     judged,
     socket_io_texts,
