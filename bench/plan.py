@@ -21,9 +21,8 @@ class Plan:
     sse_streams: int  # of each, whose work fits into the shortest interval
     sse_readers: int  # of each, with a frame every 100 ms
     trace_seconds: float  # of the recorded requests
-    setup_rate: int
     setup_seconds: float
-    setup_beside: tuple[int, ...]  # streams that run while connections are being set up
+    setups: tuple[tuple[int, int], ...]  # new connections a second, streams beside them
     relay_streams: int
     relay_seconds: float
     relay_steps: tuple[int, ...]  # streams of the saturation run, until they don't keep up
@@ -55,9 +54,8 @@ def full_plan() -> Plan:
         sse_streams=4_000,
         sse_readers=10_000,
         trace_seconds=60.0,
-        setup_rate=2_000,
         setup_seconds=5.0,
-        setup_beside=(0, 2_000, 10_000),
+        setups=((2_000, 0), (2_000, 2_000), (500, 10_000), (2_000, 10_000)),
         relay_streams=100,
         relay_seconds=5.0,
         relay_steps=(400, 700, 1_000, 1_500, 2_000, 2_500),
@@ -87,7 +85,7 @@ def quick_plan() -> Plan:
         sse_readers=1_000,
         trace_seconds=10.0,
         setup_seconds=2.0,
-        setup_beside=(0, 500),
+        setups=((2_000, 0), (2_000, 500)),
         relay_seconds=2.0,
         relay_steps=(300, 600),
         burst_counts=(2_000,),
@@ -119,8 +117,8 @@ def fitted(plan: Plan) -> Plan:
         audience=min(plan.audience, room.connections),
         jitter_counts=tuple(sorted({min(count, room.connections) for count in plan.jitter_counts})),
         burst_counts=tuple(sorted({min(count, room.connections) for count in plan.burst_counts})),
-        setup_beside=tuple(
-            count for count in plan.setup_beside if count + plan.setup_rate <= room.connections
+        setups=tuple(
+            (rate, beside) for rate, beside in plan.setups if rate + beside <= room.connections
         ),
         most_connections=room.connections,
     )

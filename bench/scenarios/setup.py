@@ -10,14 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench import targets
-from bench.client import (
-    HANDSHAKE_TIMEOUT_SECONDS,
-    Connection,
-    all_idle,
-    all_ready,
-    open_connections,
-    settled,
-)
+from bench.arrivals import arrive
+from bench.client import all_idle, all_ready, open_connections
 from bench.distributions import Percentiles, percentiles
 from bench.evenflow import ADMISSION, evenflow, settings_row
 from bench.plan import Plan
@@ -38,6 +32,7 @@ class Storm:
     """One burst of set-ups."""
 
     beside: int  # streams that were running
+    rate: int  # connections a second
     connections: int
     failed: int
     setup: Percentiles  # ms
@@ -47,15 +42,15 @@ class Storm:
 
 async def measure(plan: Plan) -> Outcome:
     storms = []
-    for beside in plan.setup_beside:
-        plan.say(f"set-up: {plan.setup_rate:,} connections/s beside {beside:,} streams")
-        storms.append(await _storm(plan, beside))
+    for rate, beside in plan.setups:
+        plan.say(f"set-up: {rate:,} connections/s beside {beside:,} streams")
+        storms.append(await _storm(plan, rate, beside))
         plan.say(f"set-up: beside {beside:,} streams: {storms[-1].setup} ms")
-    return _outcome(plan, storms)
+    return _outcome(storms)
 
 
-async def _storm(plan: Plan, beside: int) -> Storm:
-    count = min(round(plan.setup_rate * plan.setup_seconds), (plan.most_connections - beside) // 2)
+async def _storm(plan: Plan, rate: int, beside: int) -> Storm:
+    count = min(round(rate * plan.setup_seconds), (plan.most_connections - beside) // 2)
     tokens = session_tokens(count)
     async with evenflow() as server:
         streaming = await open_connections(server.ws_url, session_tokens(beside))
@@ -63,35 +58,24 @@ async def _storm(plan: Plan, beside: int) -> Storm:
         streams = Streams(streaming, seconds=plan.setup_seconds + MARGIN_SECONDS, token_ms=TOKEN_MS)
         await streams.begin(SPREAD_SECONDS)
         usage = server.process.usage()
-        arriving = await open_connections(server.ws_url, tokens, plan.setup_rate)
+        arrivals = await arrive(server.ws_url, tokens, rate)
         used = server.process.usage() - usage
-        await settled(arriving)
         await all_idle(streaming, FINISH_SECONDS)
-    failed = sum(not connection.ready for connection in arriving)
-    return Storm(beside, count, failed, percentiles(_latencies(arriving)), used, streams.judge())
+        for arrival in arrivals:
+            arrival.close()
+    failed = sum(arrival.ready_at is None for arrival in arrivals)
+    waited = percentiles([1_000 * arrival.waited for arrival in arrivals])
+    return Storm(beside, rate, count, failed, waited, used, streams.judge())
 
 
-def _latencies(connections: Sequence[Connection]) -> list[float]:
-    """From the scheduled start to `session.ready`, in ms."""
-    return [
-        1_000
-        * (
-            connection.arrivals[0] - connection.due
-            if connection.ready
-            else HANDSHAKE_TIMEOUT_SECONDS
-        )
-        for connection in connections
-    ]
-
-
-def _outcome(plan: Plan, storms: Sequence[Storm]) -> Outcome:
+def _outcome(storms: Sequence[Storm]) -> Outcome:
     tally = Tally()
     for storm in storms:
         tally += storm.tally
     return Outcome(
         "setup",
         rows=[
-            *(_row(plan, storm) for storm in storms),
+            *(_row(storm) for storm in storms),
             none_of(
                 "gaps, duplicates, wrong texts beside set-ups",
                 tally.faults,
@@ -99,23 +83,22 @@ def _outcome(plan: Plan, storms: Sequence[Storm]) -> Outcome:
             ),
             settings_row("setup", **ADMISSION),
         ],
-        figures={"rate": plan.setup_rate, "storms": [_figures(storm) for storm in storms]},
+        figures={"storms": [_figures(storm) for storm in storms]},
         faults=tally.faults,
     )
 
 
-def _row(plan: Plan, storm: Storm) -> Row:
+def _row(storm: Storm) -> Row:
     where = f"beside {storm.beside:,} streams" if storm.beside else "alone"
-    what = f"set-up at {plan.setup_rate:,}/s {where}"
     note = f"{storm.setup}; {storm.failed:,} failed; {storm.usage}"
-    if storm.beside > targets.SETUP_BESIDE_STREAMS:
-        return Row(f"{what}, p95", f"{storm.setup.p95:,.1f} ms ({note})")
-    return at_most(f"{what}, p95", storm.setup.p95, targets.SETUP_P95_MS, "ms", note)
+    what = f"set-up at {storm.rate:,}/s {where}, p95"
+    return at_most(what, storm.setup.p95, targets.SETUP_P95_MS, "ms", note)
 
 
 def _figures(storm: Storm) -> dict[str, object]:
     return {
         "streams_beside": storm.beside,
+        "rate": storm.rate,
         "connections": storm.connections,
         "failed": storm.failed,
         "setup_ms": storm.setup.as_figures(),
