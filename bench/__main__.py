@@ -57,7 +57,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="about two minutes, at small counts; leaves out `vanish`",
+        help="at small counts; leaves out `vanish`",
     )
     parser.add_argument(
         "--only",

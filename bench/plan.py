@@ -42,7 +42,7 @@ class Plan:
 
 
 def full_plan() -> Plan:
-    """About seven minutes."""
+    """The counts that the targets are for."""
     return Plan(
         started=monotonic(),
         connections=10_000,
@@ -72,7 +72,7 @@ def full_plan() -> Plan:
 
 
 def quick_plan() -> Plan:
-    """About one minute: the same code at counts that say little about the targets."""
+    """The same code at counts that say little about the targets."""
     return replace(
         full_plan(),
         connections=2_000,

@@ -135,10 +135,7 @@ class Handler:
         self._minute = _minute_of(self._wall_time())
         self._read_keys_at = self._monotonic() + _KEYS_SECONDS
         self._metrics.end_minute(self._monotonic())
-        self._metrics.gauge(catalogue.ACTIVE_CONNECTIONS, lambda: len(self._registry))
-        self._metrics.gauge(catalogue.CLOCK_INTERVAL, lambda: self._clock.interval * 1000)
-        self._metrics.gauge(catalogue.CLOCK_LOAD, lambda: self._clock.load * 100)
-        self._metrics.gauge(catalogue.CLOCK_LATENESS, lambda: self._clock.lateness * 1000)
+        self._register_gauges()
 
     @property
     def serves(self) -> str:
@@ -274,6 +271,13 @@ class Handler:
         for connection in departures.over(now):
             if not (connection.reading and departures.put_back(connection, now)):
                 connection.close(CloseCode.GOING_AWAY, "this node is leaving")
+
+    def _register_gauges(self) -> None:
+        gauge, clock = self._metrics.gauge, self._clock
+        gauge(catalogue.ACTIVE_CONNECTIONS, lambda: len(self._registry))
+        gauge(catalogue.CLOCK_INTERVAL, lambda: clock.interval * 1000)
+        gauge(catalogue.CLOCK_LOAD, lambda: clock.load * 100)
+        gauge(catalogue.CLOCK_LATENESS, lambda: clock.lateness * 1000)
 
     def _context(self) -> GatewayContext:
         settings = self._settings

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="about two minutes, at small counts")
+    parser.add_argument("--quick", action="store_true", help="at small counts")
     parser.add_argument(
         "--only",
         action="append",

@@ -19,10 +19,11 @@ from bench.awake import awake
 from bench.client import Connection, all_ready, open_connections, until
 from bench.evenflow import ADMISSION, evenflow, settings_row
 from bench.plan import Plan
-from bench.processes import Child, Usage, child
+from bench.processes import Child, child
 from bench.report import Outcome, Row, at_least, at_most, none_of
 from bench.sessions import session_tokens
 from bench.streams import Streams
+from bench.throughput import Throughput
 from bench.verify import Tally
 from tests.integration.server_process import free_port
 
@@ -44,19 +45,10 @@ class Round:
     """What one turn of one server gave."""
 
     idle_kb: float  # of the server's VmRSS for each connection
-    frames: int
-    usage: Usage
-
-    @property
-    def frames_per_core(self) -> float:
-        """Frames for each CPU second of the server."""
-        return self.frames / self.usage.server
+    throughput: Throughput
 
     def __str__(self) -> str:
-        return (
-            f"{self.frames / self.usage.seconds:,.0f} frames/s, {self.usage}, idle "
-            f"{self.idle_kb:.1f} KB"
-        )
+        return f"{self.throughput}, idle {self.idle_kb:.1f} KB"
 
 
 async def measure(plan: Plan) -> Outcome:
@@ -122,7 +114,8 @@ async def _saturated(
         await asyncio.sleep(WARM_UP_SECONDS)
         frames, usage = _received(connections), server.usage()
         await asyncio.sleep(plan.saturation_seconds)
-        result = Round(idle_kb, _received(connections) - frames, server.usage() - usage)
+        used = server.usage() - usage
+        result = Round(idle_kb, Throughput(_received(connections) - frames, used))
     for connection in connections:
         connection.close()
     return result
@@ -136,8 +129,8 @@ def _outcome(
     plan: Plan, bare: Sequence[Round], ours: Sequence[Round], default: Round, tally: Tally
 ) -> Outcome:
     count = f"{plan.connections:,} connections"
-    limit = median(turn.frames_per_core for turn in bare)
-    rate = median(turn.frames_per_core for turn in ours)
+    limit = median(turn.throughput.per_core for turn in bare)
+    rate = median(turn.throughput.per_core for turn in ours)
     limit_kb = median(turn.idle_kb for turn in bare)
     idle_kb = median(turn.idle_kb for turn in ours)
     return Outcome(
@@ -159,8 +152,8 @@ def _outcome(
             ),
             Row(
                 "the same at the default window",
-                f"{default.frames_per_core:,.0f} frames/s a core, "
-                f"{100 * default.frames_per_core / limit:.0f} % ({default.usage})",
+                f"{default.throughput.per_core:,.0f} frames/s a core, "
+                f"{100 * default.throughput.per_core / limit:.0f} % ({default.throughput.usage})",
             ),
             none_of(
                 "gaps, duplicates, wrong texts at saturation",
@@ -182,13 +175,9 @@ def _outcome(
 
 def _sample(rounds: Sequence[Round]) -> str:
     """The CPU of both sides in the middle round: which of them was full."""
-    return str(sorted(rounds, key=lambda turn: turn.frames_per_core)[len(rounds) // 2].usage)
+    middle = sorted(rounds, key=lambda turn: turn.throughput.per_core)[len(rounds) // 2]
+    return str(middle.throughput.usage)
 
 
 def _figures(turn: Round) -> dict[str, float]:
-    return {
-        "idle_kb": round(turn.idle_kb, 2),
-        "frames_per_second": round(turn.frames / turn.usage.seconds),
-        "frames_per_core_second": round(turn.frames_per_core),
-        **turn.usage.as_figures(),
-    }
+    return {"idle_kb": round(turn.idle_kb, 2), **turn.throughput.as_figures()}

@@ -24,6 +24,7 @@ from bench.processes import Usage
 from bench.readers import COMPLETIONS, SSE, TRANSPORTS, WEBSOCKET, opened
 from bench.report import Outcome, Row, at_least, at_most, none_of
 from bench.streams import Streams
+from bench.throughput import Throughput
 from bench.timings import Timings, timings
 from bench.verify import Tally
 
@@ -38,37 +39,20 @@ FINISH_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class Busy:
-    """One transport, while the server is busy, but not so that it lengthens its interval."""
-
-    frames: int
-    usage: Usage
-
-    @property
-    def frames_per_core(self) -> float:
-        """Frames for each CPU second of the server."""
-        return self.frames / self.usage.server
-
-    def __str__(self) -> str:
-        return f"{self.frames / self.usage.seconds:,.0f} frames/s, {self.usage}"
-
-
-@dataclass(frozen=True)
 class Even:
     """One transport, with a frame every 100 ms to each reader."""
 
     jitter: Percentiles  # |gap - 100 ms| at the client, in ms
     timings: Timings
-    frames_per_second: float
-    usage: Usage
+    throughput: Throughput
 
     def __str__(self) -> str:
-        return f"jitter ms {self.jitter}; {self.frames_per_second:,.0f} frames/s, {self.usage}"
+        return f"jitter ms {self.jitter}; {self.throughput}"
 
 
 async def measure(plan: Plan) -> Outcome:
     tally = Tally()
-    busy: dict[str, list[Busy]] = {transport: [] for transport in TRANSPORTS}
+    busy: dict[str, list[Throughput]] = {transport: [] for transport in TRANSPORTS}
     for number in range(1, plan.sse_rounds + 1):
         for transport in TRANSPORTS:
             busy[transport].append(await _busy(plan, transport, tally))
@@ -80,7 +64,8 @@ async def measure(plan: Plan) -> Outcome:
     return _outcome(plan, busy, even, tally)
 
 
-async def _busy(plan: Plan, transport: str, tally: Tally) -> Busy:
+async def _busy(plan: Plan, transport: str, tally: Tally) -> Throughput:
+    """While the server is busy, but not so that it lengthens its interval."""
     async with evenflow() as server:
         readers = await opened(transport, server, plan.sse_streams)
         streams = Streams(readers, seconds=BUSY_STREAM_SECONDS, token_ms=INTERVAL_MS)
@@ -93,7 +78,7 @@ async def _busy(plan: Plan, transport: str, tally: Tally) -> Busy:
             used, end = server.process.usage() - usage, monotonic()
         _leave(readers, tally)
     tally += streams.judge(must_finish=False)
-    return Busy(sum(len(reader.delta_arrivals(begin, end)) for reader in readers), used)
+    return Throughput(sum(len(reader.delta_arrivals(begin, end)) for reader in readers), used)
 
 
 async def _even(plan: Plan, transport: str, tally: Tally) -> Even:
@@ -113,8 +98,7 @@ async def _even(plan: Plan, transport: str, tally: Tally) -> Even:
     return Even(
         percentiles(np.abs(gaps - INTERVAL_MS)),
         timings(readers),
-        sum(map(len, arrivals)) / used.seconds,
-        used,
+        Throughput(sum(map(len, arrivals)), used),
     )
 
 
@@ -136,10 +120,10 @@ def _leave(readers: Sequence[Reader], tally: Tally) -> None:
 
 
 def _outcome(
-    plan: Plan, busy: dict[str, list[Busy]], even: dict[str, Even], tally: Tally
+    plan: Plan, busy: dict[str, list[Throughput]], even: dict[str, Even], tally: Tally
 ) -> Outcome:
     count, readers = f"{plan.sse_streams:,} streams", f"{plan.sse_readers:,} readers"
-    rates = {name: median(turn.frames_per_core for turn in turns) for name, turns in busy.items()}
+    rates = {name: median(turn.per_core for turn in turns) for name, turns in busy.items()}
     limit = rates[WEBSOCKET]
     return Outcome(
         "sse",
@@ -177,25 +161,16 @@ def _outcome(
         figures={
             "streams": plan.sse_streams,
             "readers": plan.sse_readers,
-            "busy": {name: [_busy_figures(turn) for turn in turns] for name, turns in busy.items()},
+            "busy": {name: [turn.as_figures() for turn in turns] for name, turns in busy.items()},
             "even": {name: _even_figures(it) for name, it in even.items()},
         },
         faults=tally.faults,
     )  # fmt: skip
 
 
-def _busy_figures(turn: Busy) -> dict[str, float]:
-    return {
-        "frames_per_second": round(turn.frames / turn.usage.seconds),
-        "frames_per_core_second": round(turn.frames_per_core),
-        **turn.usage.as_figures(),
-    }
-
-
 def _even_figures(it: Even) -> dict[str, object]:
     return {
         "client_jitter_ms": it.jitter.as_figures(),
-        "frames_per_second": round(it.frames_per_second),
         **it.timings.as_figures(),
-        **it.usage.as_figures(),
+        **it.throughput.as_figures(),
     }

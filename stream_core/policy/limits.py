@@ -25,8 +25,7 @@ class Limits(BaseModel):
         12_000,
         1,
         1_000_000,
-        "handshake refused with 503 and Retry-After; /health answers 503 so that the ALB stops "
-        "sending",
+        "handshake refused with 503 and Retry-After; /health answers 503 to all but the ALB",
     )
     requests_per_node: int = _limit(
         12_000,

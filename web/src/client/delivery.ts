@@ -91,7 +91,9 @@ export class Delivery {
     for await (const event of transport.deliver(this.#inquiry)) {
       if (event.type === "delta") this.#failures = this.#refusals = 0;
       yield event;
-      const better = event.type === turn ? this.#choice.climb(transport.name) : undefined;
+      // What ends after a stop is on its way already: to change would be to miss it.
+      if (event.type !== turn || this.#inquiry.stopped.aborted) continue;
+      const better = this.#choice.climb(transport.name);
       if (better) return better;
     }
     return undefined;

@@ -306,6 +306,25 @@ describe("the ladder", () => {
     expect(asked.text).toBe("0 1 2 3 ");
   });
 
+  it("is climbed no more after a stop, whose end comes the way that the answer does", async () => {
+    network.on("POST /chat/message/rsp_1/cancel", () => json(200, { response_id: "rsp_1", status: "cancelled" }));
+    network.onSocket = (socket) => queueMicrotask(() => socket.drop());
+    const { asked, stream } = await asking(newClient("websocket", "sse"));
+    network.onSocket = (socket) => queueMicrotask(() => socket.ready());
+    await pass(500);
+    stream.delta(0, "a");
+    await pass();
+    expect(network.sockets).toHaveLength(2);
+    void asked.answer.stop();
+    stream.delta(1, "b");
+    await pass();
+    stream.delta(2, "c");
+    stream.completed(2, "cancelled");
+    await pass();
+    expect([asked.text, asked.of("completed")[0]?.lastIndex]).toEqual(["abc", 2]);
+    expect(travels(asked)).toEqual(["sse"]);
+  });
+
   it("is gone down where streams break off at once, and up again between two polls", async () => {
     onStream = (stream) => stream.end();
     const asked = new Asked(newClient());
