@@ -18,7 +18,7 @@ from fargate_handler.token_sources.model_connection import (
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
 from fargate_handler.token_sources.openai_failures import Failures
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from fargate_handler.token_sources.pushed_body import PushedBody
+from fargate_handler.token_sources.pushed_body import Arrivals, PushedBody
 from fargate_handler.token_sources.stream_decoders import SseDecoder
 from stream_core.log.conversation import Turn
 from stream_core.protocol.errors import UpstreamFailed
@@ -66,6 +66,7 @@ class OpenAIModel:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS),
         )
+        self._arrivals = Arrivals()
         self._failures = Failures()
 
     @property
@@ -89,7 +90,8 @@ class OpenAIModel:
                     said = await _rest(answer.content, _MOST_ERROR_BYTES, _ERROR_SECONDS)
                     raise self._failures.answered(answer.status, answer.headers, said)
                 try:
-                    finish = await _relay(answer, OpenAIAnswer(sink, marked=request.marked), sink)
+                    reply = OpenAIAnswer(sink, marked=request.marked)
+                    finish = await _relay(answer, reply, sink, self._arrivals)
                     await _rest(answer.content, _MOST_REST_BYTES, _REST_SECONDS)
                     return finish
                 except BaseException:
@@ -125,7 +127,7 @@ class OpenAIModel:
 
 
 async def _relay(
-    answered: aiohttp.ClientResponse, answer: OpenAIAnswer, sink: TokenSink
+    answered: aiohttp.ClientResponse, answer: OpenAIAnswer, sink: TokenSink, arrivals: Arrivals
 ) -> ModelFinish:
     decoder = SseDecoder()
     comments = 0
@@ -141,7 +143,7 @@ async def _relay(
             sink.alive()
         return True
 
-    await PushedBody(answered, take, sink).read()
+    await PushedBody(answered, take, sink, arrivals).read()
     return answer.finish()
 
 

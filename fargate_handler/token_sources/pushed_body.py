@@ -11,6 +11,38 @@ import aiohttp
 from fargate_handler.token_sources.model_connection import while_paused
 from fargate_handler.token_sources.port import TokenSink
 
+# So many bodies are taken while the loop looks at its sockets: that takes a few milliseconds.
+_AT_ONCE = 128
+
+
+class Arrivals:
+    """What has come in this turn of the event loop, of all bodies together.
+
+    A body is best taken at once, while all that belongs to it is in the processor's cache. But as
+    long as a thousand sockets have something, the loop looks at them again, and the clock waits.
+    So what is beyond the first ones is taken after that.
+    """
+
+    def __init__(self) -> None:
+        self._taken = 0
+        self._later: list[Callable[[], None]] = []
+
+    def take(self, take: Callable[[], None]) -> None:
+        """Call `take` now, or at the end of this turn. It must not raise."""
+        if not self._taken:
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        if self._taken < _AT_ONCE:
+            self._taken += 1
+            take()
+        else:
+            self._later.append(take)
+
+    def _end_turn(self) -> None:
+        later, self._later = self._later, []
+        self._taken = 0
+        for take in later:
+            take()
+
 
 class PushedBody:
     """Gives each piece of an answer's body to `take`, in the turn of the loop in which it comes.
@@ -20,20 +52,29 @@ class PushedBody:
     Args:
         take: takes a piece. Returns whether it wants more.
         sink: while it is paused nothing is taken, so the server waits.
+        arrivals: of all bodies.
     """
 
     def __init__(
-        self, answer: aiohttp.ClientResponse, take: Callable[[bytes], bool], sink: TokenSink
+        self,
+        answer: aiohttp.ClientResponse,
+        take: Callable[[bytes], bool],
+        sink: TokenSink,
+        arrivals: Arrivals,
     ) -> None:
         self._content = answer.content
         self._take = take
         self._sink = sink
-        self._over = self._held = False
+        self._arrivals = arrivals
+        self._over = self._held = self._arrived = False
         self._error: Exception | None = None
         self._call = asyncio.Event()
         # A connection whose answer came whole is free already.
         transport = answer.connection.transport if answer.connection is not None else None
-        self._tap = _Tap(transport, self._take_all) if transport is not None else None
+        self._tap = _Tap(transport, self._came) if transport is not None else None
+        if self._tap is not None:
+            # At once: then the connection is free for another answer.
+            self._content.on_eof(self._tap.remove)
 
     async def read(self) -> None:
         """Read until the body ends, or `take` wants no more.
@@ -59,8 +100,14 @@ class PushedBody:
             finally:
                 del error  # its frames refer to this one
 
+    def _came(self) -> None:
+        if not self._arrived:
+            self._arrived = True
+            self._arrivals.take(self._take_all)
+
     def _take_all(self) -> None:
-        """Take what has come. Called whenever the connection has news, so it mustn't raise."""
+        """Take what has come."""
+        self._arrived = False
         if self._over or self._held:
             return
         content, sink = self._content, self._sink
@@ -84,7 +131,6 @@ class PushedBody:
         self._over = True
         self._error = error
         self._call.set()
-        # At once: in the next turn the connection may have another answer.
         if self._tap is not None:
             self._tap.remove()
 
@@ -97,11 +143,14 @@ class _Tap(asyncio.Protocol):
         self._protocol = cast("asyncio.Protocol", transport.get_protocol())
         self._feed = self._protocol.data_received
         self._came = came
+        self._removed = False
         transport.set_protocol(self)
 
     def remove(self) -> None:
-        """Give the transport its own protocol again."""
-        self._transport.set_protocol(self._protocol)
+        """Give the transport its own protocol again, once."""
+        if not self._removed:
+            self._removed = True
+            self._transport.set_protocol(self._protocol)
 
     def data_received(self, data: bytes) -> None:
         """As of `asyncio.Protocol`, like all that follow."""

@@ -3,11 +3,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import aiohttp
 import pytest
 
-from fargate_handler.token_sources.pushed_body import PushedBody
+from fargate_handler.token_sources.pushed_body import Arrivals, PushedBody
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
 _HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -90,7 +91,7 @@ async def test_each_piece_is_taken_when_it_comes_and_the_connection_is_used_agai
                 assert transport is not None
                 own, taken = transport.get_protocol(), Taken()
                 reading = asyncio.create_task(
-                    PushedBody(answer, taken.take, RecordingSink()).read()
+                    PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
                 )
                 server.send(b"ab")
                 await taken.until(b"ab")
@@ -112,7 +113,7 @@ async def test_what_has_come_with_the_head_is_taken() -> None:
             server.send_raw(_END)
             await answer.content.wait_eof()
             taken = Taken()
-            await PushedBody(answer, taken.take, RecordingSink()).read()
+            await PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
         assert taken.whole == b"ab"
 
 
@@ -120,7 +121,9 @@ async def test_what_has_come_with_the_head_is_taken() -> None:
 async def test_who_has_enough_leaves_the_rest() -> None:
     async with piecewise() as (server, http, url), http.get(url) as answer:
         taken = Taken(lambda piece: piece != b"cd")
-        reading = asyncio.create_task(PushedBody(answer, taken.take, RecordingSink()).read())
+        reading = asyncio.create_task(
+            PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
+        )
         server.send(b"ab")
         await taken.until(b"ab")
         server.send(b"cd")
@@ -143,7 +146,7 @@ async def test_what_the_taker_raises_is_raised_by_read() -> None:
         own = transport.get_protocol()
         server.send(b"ab")
         with pytest.raises(ValueError, match="not this"):
-            await PushedBody(answer, refuse, RecordingSink()).read()
+            await PushedBody(answer, refuse, RecordingSink(), Arrivals()).read()
         assert transport.get_protocol() is own
 
 
@@ -154,7 +157,7 @@ async def test_a_body_that_breaks_off_is_an_error_behind_what_came() -> None:
         server.send(b"ab")
         server.break_off()
         with pytest.raises(aiohttp.ClientPayloadError):
-            await PushedBody(answer, taken.take, RecordingSink()).read()
+            await PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
         assert taken.whole == b"ab"
 
 
@@ -168,7 +171,7 @@ async def test_a_paused_sink_is_given_nothing_until_it_goes_on() -> None:
             sink.paused = piece == b"ab"
             return taken.take(piece)
 
-        reading = asyncio.create_task(PushedBody(answer, take_and_pause, sink).read())
+        reading = asyncio.create_task(PushedBody(answer, take_and_pause, sink, Arrivals()).read())
         server.send(b"ab")
         await taken.until(b"ab")
         server.send(b"cd")
@@ -184,7 +187,9 @@ async def test_a_paused_sink_is_given_nothing_until_it_goes_on() -> None:
 async def test_a_cancelled_read_takes_no_more() -> None:
     async with piecewise() as (server, http, url), http.get(url) as answer:
         taken = Taken()
-        reading = asyncio.create_task(PushedBody(answer, taken.take, RecordingSink()).read())
+        reading = asyncio.create_task(
+            PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
+        )
         server.send(b"ab")
         await taken.until(b"ab")
         reading.cancel()
@@ -194,3 +199,15 @@ async def test_a_cancelled_read_takes_no_more() -> None:
         server.send_raw(_END)
         assert await answer.content.read() == b"cd"
         assert taken.whole == b"ab"
+
+
+async def test_of_many_bodies_in_one_turn_the_first_are_taken_at_once_and_the_rest_after() -> None:
+    arrivals, taken = Arrivals(), list[int]()
+    for number in range(1_000):
+        arrivals.take(partial(taken.append, number))
+    at_once = len(taken)
+    assert 0 < at_once < 1_000
+    await asyncio.sleep(0)
+    assert taken == [*range(1_000)]
+    arrivals.take(partial(taken.append, 1_000))
+    assert taken[-1] == 1_000, "the next turn begins anew"
