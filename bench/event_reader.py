@@ -138,6 +138,15 @@ class ResponseReader(EventReader):
             self._send("GET", f"/chat/message/{named[1].decode()}/events")
 
 
+class AudienceReader(ResponseReader):
+    """Reads a response that another connection has asked for. Its token is a ticket."""
+
+    def ask(self, text: str) -> None:
+        """`text` is the response's id."""
+        self.asked_at = monotonic()
+        self._send("GET", f"/chat/message/{text}/events")
+
+
 class CompletionReader(EventReader):
     """Asks `/v1/chat/completions` for a stream."""
 

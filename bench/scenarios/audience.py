@@ -1,5 +1,5 @@
 """Very many readers of one answer: 20,000 at a 200 ms interval, and at the default window as many
-as the server's core serves.
+as the server's core serves, by WebSocket and by server-sent events.
 
 The answer's owner asks; the readers come with a ticket while it is generated, and each is judged on
 every index and byte. Jitter is as in `streaming`.
@@ -17,15 +17,25 @@ from picows import WSMsgType
 
 from bench import targets
 from bench.awake import awake
-from bench.client import SETTLED_RATE, Connection, all_idle, all_ready, open_connections, until
+from bench.client import (
+    SETTLED_RATE,
+    Connection,
+    Reader,
+    all_idle,
+    all_ready,
+    open_connections,
+    until,
+)
 from bench.demo_model import Script
 from bench.distributions import Percentiles, percentiles
-from bench.evenflow import evenflow
+from bench.evenflow import Evenflow, evenflow
+from bench.event_reader import AudienceReader, open_readers
 from bench.plan import Plan
 from bench.processes import Usage
+from bench.readers import SSE, WEBSOCKET
 from bench.report import Outcome, Row, at_most, none_of
 from bench.sessions import session_tokens, tickets
-from bench.verify import Tally, responses
+from bench.verify import Response, Tally, responses
 
 SLOW_WINDOW_MS = 200
 DEFAULT_WINDOW_MS = 50
@@ -38,6 +48,7 @@ FULL_PERCENT = 95.0
 class Step:
     """One audience, measured."""
 
+    transport: str
     readers: int
     window_ms: int
     jitter: Percentiles  # ms, at the client
@@ -54,17 +65,19 @@ class Step:
 
 
 async def measure(plan: Plan) -> Outcome:
-    many = await _step(plan, plan.audience, SLOW_WINDOW_MS)
+    many = await _step(plan, WEBSOCKET, plan.audience, SLOW_WINDOW_MS)
     default: list[Step] = []
-    for readers in plan.audience_steps:
-        default.append(await _step(plan, readers, DEFAULT_WINDOW_MS))
-        if default[-1].usage.server_percent >= FULL_PERCENT:
-            break
+    for transport in (WEBSOCKET, SSE):
+        for readers in plan.audience_steps:
+            default.append(await _step(plan, transport, readers, DEFAULT_WINDOW_MS))
+            if default[-1].usage.server_percent >= FULL_PERCENT:
+                break
     return _outcome(many, default)
 
 
-async def _step(plan: Plan, readers: int, window_ms: int) -> Step:
-    plan.say(f"audience: {readers:,} readers of one answer, batch_window_ms={window_ms}")
+async def _step(plan: Plan, transport: str, readers: int, window_ms: int) -> Step:
+    who = f"{readers:,} readers of one answer by {transport}"
+    plan.say(f"audience: {who}, batch_window_ms={window_ms}")
     joining = readers / SETTLED_RATE
     seconds = joining + 2 * SETTLE_SECONDS + plan.jitter_seconds
     # A token in the middle of each interval: one is a delta.
@@ -79,41 +92,59 @@ async def _step(plan: Plan, readers: int, window_ms: int) -> Step:
         owner.ask(script.question)
         await until(lambda: len(owner.frames) > 1, FINISH_SECONDS)
         response_id = orjson.loads(owner.frames[1])["response_id"]
-        crowd = await open_connections(server.ws_url, tickets(token, response_id, readers))
-        await all_ready(crowd)
+        crowd = await _crowd(transport, server, tickets(token, response_id, readers))
         async with awake():
             for reader in crowd:
-                _resume(reader, response_id)
+                _read(reader, response_id)
             await asyncio.sleep(SETTLE_SECONDS)
             usage, opened = server.process.usage(), monotonic()
             await asyncio.sleep(plan.jitter_seconds)
             used, closed = server.process.usage() - usage, monotonic()
         await all_idle(crowd, FINISH_SECONDS)
-    step = _judged(script, owner, crowd, used, (opened, closed), window_ms)
-    plan.say(f"audience: {readers:,} readers: {step}")
+    tally = Tally()
+    for reader in crowd:
+        tally += _response(reader, owner).judged(script.answer, must_finish=True)
+    step = _measured(transport, crowd, tally, used, (opened, closed), window_ms)
+    plan.say(f"audience: {who}: {step}")
     return step
 
 
-def _resume(reader: Connection, response_id: str) -> None:
-    message = {"type": "response.resume", "response_id": response_id, "after": -1}
-    reader.transport.send(WSMsgType.TEXT, orjson.dumps(message))
+async def _crowd(transport: str, server: Evenflow, given: Sequence[str]) -> Sequence[Reader]:
+    """A connection for each ticket."""
+    if transport == SSE:
+        return await open_readers(AudienceReader, server.http_url, given)
+    connections = await open_connections(server.ws_url, given)
+    await all_ready(connections)
+    return connections
 
 
-def _judged(
-    script: Script,
-    owner: Connection,
-    crowd: Sequence[Connection],
+def _read(reader: Reader, response_id: str) -> None:
+    if isinstance(reader, Connection):
+        message = {"type": "response.resume", "response_id": response_id, "after": -1}
+        reader.transport.send(WSMsgType.TEXT, orjson.dumps(message))
+    else:
+        reader.ask(response_id)
+
+
+def _response(reader: Reader, owner: Connection) -> Response:
+    if isinstance(reader, Connection):
+        return responses(reader.frames)[owner.message_id]
+    return reader.response()
+
+
+def _measured(
+    transport: str,
+    crowd: Sequence[Reader],
+    tally: Tally,
     used: Usage,
     window: tuple[float, float],
     window_ms: int,
 ) -> Step:
-    tally = Tally()
-    for reader in crowd:
-        tally += responses(reader.frames)[owner.message_id].judged(script.answer, must_finish=True)
     arrivals = [reader.delta_arrivals(*window) for reader in crowd]
     gaps = 1_000 * np.concatenate([np.diff(times) for times in arrivals])
     interval = float(np.median(gaps))
     return Step(
+        transport=transport,
         readers=len(crowd),
         window_ms=window_ms,
         jitter=percentiles(np.abs(gaps - max(interval, window_ms))),
@@ -141,7 +172,10 @@ def _outcome(many: Step, default: Sequence[Step]) -> Outcome:
                 f"p99 {many.jitter.p99:.1f}; interval {many.interval_ms:.0f} ms",
             ),
             *(
-                Row(f"{step.readers:,} readers of one answer, default window", str(step))
+                Row(
+                    f"{step.readers:,} readers of one answer by {step.transport}, default window",
+                    str(step),
+                )
                 for step in default
             ),
             none_of("gaps, duplicates, wrong texts", tally.faults, f"{tally.deltas:,} deltas"),
@@ -153,6 +187,7 @@ def _outcome(many: Step, default: Sequence[Step]) -> Outcome:
 
 def _figures(step: Step) -> dict[str, object]:
     return {
+        "transport": step.transport,
         "readers": step.readers,
         "window_ms": step.window_ms,
         "interval_ms": round(step.interval_ms, 1),

@@ -14,11 +14,11 @@ from fargate_handler.token_sources.conversation_forms import openai_message, str
 from fargate_handler.token_sources.model_connection import (
     abort_connection,
     caller_headers,
-    while_paused,
 )
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
 from fargate_handler.token_sources.openai_failures import Failures
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from fargate_handler.token_sources.pushed_body import Arrivals, PushedBody
 from fargate_handler.token_sources.stream_decoders import SseDecoder
 from stream_core.log.conversation import Turn
 from stream_core.protocol.errors import UpstreamFailed
@@ -66,6 +66,7 @@ class OpenAIModel:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS),
         )
+        self._arrivals = Arrivals()
         self._failures = Failures()
 
     @property
@@ -89,9 +90,8 @@ class OpenAIModel:
                     said = await _rest(answer.content, _MOST_ERROR_BYTES, _ERROR_SECONDS)
                     raise self._failures.answered(answer.status, answer.headers, said)
                 try:
-                    finish = await _relay(
-                        answer.content, OpenAIAnswer(sink, marked=request.marked), sink
-                    )
+                    reply = OpenAIAnswer(sink, marked=request.marked)
+                    finish = await _relay(answer, reply, sink, self._arrivals)
                     await _rest(answer.content, _MOST_REST_BYTES, _REST_SECONDS)
                     return finish
                 except BaseException:
@@ -127,18 +127,23 @@ class OpenAIModel:
 
 
 async def _relay(
-    content: aiohttp.StreamReader, answer: OpenAIAnswer, sink: TokenSink
+    answered: aiohttp.ClientResponse, answer: OpenAIAnswer, sink: TokenSink, arrivals: Arrivals
 ) -> ModelFinish:
     decoder = SseDecoder()
-    async for chunk in content.iter_any():
-        comments = decoder.comments
-        for data in decoder.feed(chunk):
+    comments = 0
+
+    def take(piece: bytes) -> bool:
+        nonlocal comments
+        for data in decoder.feed(piece):
             if data == DONE:
-                return answer.finish()
+                return False
             answer.take(data)
         if decoder.comments != comments:
+            comments = decoder.comments
             sink.alive()
-        await while_paused(sink)
+        return True
+
+    await PushedBody(answered, take, sink, arrivals).read()
     return answer.finish()
 
 

@@ -9,6 +9,7 @@ import orjson
 from fargate_handler.token_sources.marked_answer import MarkedAnswer, asides, text_of
 from fargate_handler.token_sources.openai_failures import failed_in_stream
 from fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
+from fargate_handler.token_sources.text_chunks import TextChunks
 from stream_core.protocol.errors import UpstreamFailed
 from stream_core.protocol.messages import Usage
 
@@ -26,6 +27,7 @@ class OpenAIAnswer:
     def __init__(self, sink: TokenSink, *, marked: bool = False) -> None:
         self._sink = sink
         self._marked = MarkedAnswer() if marked else None
+        self._text_chunks = TextChunks()
         self._refused = False
         self._reason: str | None = None
         self._usage: Usage | None = None
@@ -38,8 +40,13 @@ class OpenAIAnswer:
             ModelRefused: it says that the server refuses the message.
         """
         try:
-            chunk = orjson.loads(data)
-            text = self._read(chunk)
+            text = self._text_chunks.text(data)
+            if text:
+                # Nearly every chunk is like this.
+                if self._marked is not None:
+                    text = self._marked.text(text)
+            else:
+                text = self._parsed(data)
         except (
             orjson.JSONDecodeError,
             AttributeError,
@@ -51,12 +58,19 @@ class OpenAIAnswer:
                 "the model's server sent something that is not a chunk; what came before was kept",
                 code="upstream_failed",
             ) from wrong
-        if chunk.get("error"):
-            raise failed_in_stream(chunk["error"])
         if text:
             self._sink.push(text)
         else:
             self._sink.alive()
+
+    def _parsed(self, data: bytes) -> str:
+        chunk = orjson.loads(data)
+        text = self._read(chunk)
+        if chunk.get("error"):
+            raise failed_in_stream(chunk["error"])
+        if text:
+            self._text_chunks.learn(data, chunk)
+        return text
 
     def _read(self, chunk: dict[str, Any]) -> str:
         # Servers differ in what they leave out or set to null.

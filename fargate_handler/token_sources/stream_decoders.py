@@ -25,6 +25,10 @@ class SseDecoder:
         Raises:
             UpstreamFailed: an event is larger than 1 MiB.
         """
+        if not (self._rest or self._data) and chunk.startswith(b"data: "):
+            data = chunk[6:-2]
+            if chunk.endswith(b"\n\n") and b"\n" not in data and not data.endswith(b"\r"):
+                return [data]  # nearly every call is like this
         lines = (self._rest + chunk).split(b"\n")
         self._rest = lines.pop()
         if self._size + len(self._rest) > _MOST_BYTES:

@@ -10,6 +10,7 @@ from stream_core.encoders.port import event_id
 from stream_core.log.marked_text import MARK
 from stream_core.log.response_log import Cursor, ResponseState, ResumePoint, slice_of
 from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.dialect import DeltaEncoder
 from stream_core.protocol.errors import (
     EvenflowError,
     Gone,
@@ -67,12 +68,24 @@ def _error_of(error: dict[str, Any]) -> EvenflowError:
 class ChunkEncoder:
     """Encodes a response as chunks. Its readers can only append.
 
+    Readers of one response share the bytes of what they are given alike.
+
     Args:
         point: where to begin. It must not replace what the reader has.
         most: the most characters of text in one chunk, and about the most that `take` returns.
     """
 
-    __slots__ = ("_in_text", "_most", "_objects", "_reader", "_stream", "_text", "ended", "opening")
+    __slots__ = (
+        "_in_text",
+        "_most",
+        "_objects",
+        "_reader",
+        "_shared",
+        "_stream",
+        "_text",
+        "ended",
+        "opening",
+    )
 
     def __init__(
         self, objects: CompletionObjects, stream: ResponseStream, point: ResumePoint, most: int
@@ -81,6 +94,7 @@ class ChunkEncoder:
         self.ended = False
         self._objects = objects
         self._stream = stream
+        self._shared = self._shared_on(stream)
         self._most = most
         self._text = AppendedText(log, point.next_index, most)
         # What the client has may end within a call or a mark.
@@ -113,7 +127,8 @@ class ChunkEncoder:
         last = after + 1 == len(log.entries)
         if last and self._in_text and MARK not in piece and not log.restarts:
             # Nearly every call is like this.
-            return self._objects.text(b"%d" % after, piece)
+            deltas = self._shared if piece is log.entries[after] else self._objects
+            return deltas.delta(piece, after, after)
         parts, size = list[bytes](), 0
         while piece is not None:
             if new := self._reader.read(piece):
@@ -126,11 +141,17 @@ class ChunkEncoder:
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
         """Read another copy of the response. Compares its text with what the reader has."""
         self._stream = stream
+        self._shared = self._shared_on(stream)
         self._text = self._text.going_on(stream.log, point)
 
     def failure(self, error: EvenflowError) -> bytes:
         """An event that OpenAI's clients raise as an error, and the end of the stream."""
         return error_event(error)
+
+    def _shared_on(self, stream: ResponseStream) -> DeltaEncoder:
+        """Writes single deltas for all readers of this copy whose chunks are the same."""
+        objects = self._objects
+        return stream.encoder(objects.text_key, lambda: objects)
 
     def _end(self) -> bytes:
         if self.ended or not self._text.cursor.at_end:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -90,10 +90,15 @@ class CompletionObjects:
         usage = {"usage": _usage(stream.usage)} if stream.usage is not None else {}
         return {"object": "chat.completion", **self._common, "choices": choices, **usage}
 
-    def text(self, event_id: bytes, text: str) -> bytes:
-        """A chunk with text of the answer itself, as `parts` writes it."""
-        return b"id: %b\n%b%b%b" % (
-            event_id,
+    @property
+    def text_key(self) -> Hashable:
+        """The same for all whose `delta` writes the same bytes."""
+        return CompletionObjects, self._before_text, self._after_text
+
+    def delta(self, text: str, _first: int, last: int) -> bytes:
+        """A chunk with text of the answer itself, as `parts` writes it, in the first epoch."""
+        return b"id: %d\n%b%b%b" % (
+            last,
             self._before_text,
             orjson.dumps(text),
             self._after_text,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stream_core.encoders.port import event_id
 from stream_core.log.response_log import EVERYTHING, Cursor, Restart, ResumePoint
 from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.dialect import V1Encoder
+from stream_core.protocol.dialect import DeltaEncoder, V1Encoder
 from stream_core.protocol.ending_frames import restart_frame, terminal_frame
 from stream_core.protocol.errors import EvenflowError, TooSlow
 from stream_core.protocol.messages import ErrorFrame
@@ -22,11 +22,11 @@ class FrameEncoder:
     """
 
     __slots__ = (
-        "_deltas",
         "_most",
         "_restarted",
         "_stream",
         "cursor",
+        "deltas",
         "ended",
         "epoch",
         "kind",
@@ -42,7 +42,8 @@ class FrameEncoder:
         self.last = EVERYTHING
         """The index of the last frame. `EVERYTHING` for one that has no place in the log."""
         self._most = most
-        self._deltas = V1Encoder(stream.channel.session, stream.response_id)
+        self.deltas: DeltaEncoder = V1Encoder(stream.channel.session, stream.response_id)
+        """Writes the deltas. Several readers may have the same one."""
         self.go_on(stream, point)
 
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
@@ -64,7 +65,7 @@ class FrameEncoder:
             return b""
         cursor.next_index = index + 1
         self.kind, self.last = _DELTA, index
-        return self._deltas.delta(entry, index, index)
+        return self.deltas.delta(entry, index, index)
 
     def take(self) -> bytes:
         """The next frame. Empty when there is nothing."""
@@ -74,7 +75,7 @@ class FrameEncoder:
         taken = cursor.take()
         if isinstance(taken, str):
             self.kind, self.last = _DELTA, cursor.last
-            return self._deltas.delta(taken, cursor.first, cursor.last)
+            return self.deltas.delta(taken, cursor.first, cursor.last)
         if taken is None:
             return self._end()
         self.epoch = max(self.epoch, taken.epoch)
@@ -113,15 +114,39 @@ class FrameEncoder:
         return frame.to_json()
 
 
+class DeltaEvents:
+    """Server-sent events with the deltas of `evenflow.v1`.
+
+    Args:
+        epoch: of the readers.
+    """
+
+    __slots__ = ("_deltas", "_rest_of_id")
+
+    def __init__(self, stream: ResponseStream, epoch: int) -> None:
+        self._deltas = V1Encoder(stream.channel.session, stream.response_id)
+        self._rest_of_id = event_id(0, epoch)[1:].encode()
+
+    def delta(self, text: str, first: int, last: int) -> bytes:
+        """The event for `text`."""
+        return b"event: chat.response.delta\nid: %d%b\ndata: %b\n\n" % (
+            last,
+            self._rest_of_id,
+            self._deltas.delta(text, first, last),
+        )
+
+
 class EventEncoder:
     """Encodes a response as server-sent events, each with one frame.
+
+    Readers of one response share the bytes of what they are given alike.
 
     Args:
         most: the most characters in a frame, and about the most that `take` returns.
         joined: whether deltas that come together are one event. Otherwise each entry is one.
     """
 
-    __slots__ = ("_frames", "_most", "opening")
+    __slots__ = ("_epoch", "_frames", "_most", "_stream", "opening")
 
     def __init__(
         self, stream: ResponseStream, point: ResumePoint, most: int, *, joined: bool
@@ -130,7 +155,9 @@ class EventEncoder:
         # to the first event: alone, with an empty line after it, some parsers take it for an event.
         self.opening = b"retry: 500\n"
         self._most = most
+        self._stream = stream
         self._frames = FrameEncoder(stream, point, most if joined else 0)
+        self._share()
 
     @property
     def ended(self) -> bool:
@@ -151,31 +178,41 @@ class EventEncoder:
         """What is new, as events. Empty when there is nothing."""
         frames = self._frames
         # Nearly every call is like this.
-        if frame := frames.take_only():
-            return self._event(frame)
+        if event := frames.take_only():
+            return event
         parts, size = list[bytes](), 0
         while size < self._most and (frame := frames.take()):
-            event = self._event(frame)
+            event = frame if frames.kind is _DELTA else self._event(frame)
             parts.append(event)
             size += len(event)
-        return b"".join(parts)
+        # One event stays the same bytes for all who are given it.
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
         """Read another copy of the response from `point` on."""
+        self._stream = stream
         self._frames.go_on(stream, point)
+        self._share()
 
     def failure(self, error: EvenflowError) -> bytes:
         """As of `FrameEncoder`, with the id of what the reader has: there it resumes."""
         frame = self._frames.failure(error)
         return b"event: error\n%bdata: %b\n\n" % (self._frames.place, frame) if frame else b""
 
+    def _share(self) -> None:
+        """Have the deltas written for all readers that know the same epoch."""
+        stream, epoch = self._stream, self._frames.epoch
+        self._epoch = epoch
+        self._frames.deltas = stream.encoder(
+            (DeltaEvents, epoch), lambda: DeltaEvents(stream, epoch)
+        )
+
     def _event(self, frame: bytes) -> bytes:
-        frames = self._frames
-        if frames.kind is _DELTA and frames.epoch == 1:
-            # Nearly every event is like this. Written out, it takes half the time.
-            return b"event: chat.response.delta\nid: %d\ndata: %b\n\n" % (frames.last, frame)
+        """The event for any frame but a delta."""
+        if self._frames.epoch != self._epoch:
+            self._share()  # this one told the reader that another owner goes on
         return b"event: %b\nid: %b\ndata: %b\n\n" % (
-            frames.kind.encode(),
+            self._frames.kind.encode(),
             self._id().encode(),
             frame,
         )

@@ -1,0 +1,173 @@
+"""Reads the body of a model's answer in the turns in which it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import aiohttp
+
+from fargate_handler.token_sources.model_connection import while_paused
+from fargate_handler.token_sources.port import TokenSink
+
+# So many bodies are taken while the loop looks at its sockets: that takes a few milliseconds.
+_AT_ONCE = 128
+
+
+class Arrivals:
+    """What has come in this turn of the event loop, of all bodies together.
+
+    A body is best taken at once, while all that belongs to it is in the processor's cache. But as
+    long as a thousand sockets have something, the loop looks at them again, and the clock waits.
+    So what is beyond the first ones is taken after that.
+    """
+
+    def __init__(self) -> None:
+        self._taken = 0
+        self._later: list[Callable[[], None]] = []
+
+    def take(self, take: Callable[[], None]) -> None:
+        """Call `take` now, or at the end of this turn. It must not raise."""
+        if not self._taken:
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        if self._taken < _AT_ONCE:
+            self._taken += 1
+            take()
+        else:
+            self._later.append(take)
+
+    def _end_turn(self) -> None:
+        later, self._later = self._later, []
+        self._taken = 0
+        for take in later:
+            take()
+
+
+class PushedBody:
+    """Gives each piece of an answer's body to `take`, in the turn of the loop in which it comes.
+
+    No task is woken for a piece: that would cost more than all else that is done with a token.
+
+    Args:
+        take: takes a piece. Returns whether it wants more.
+        sink: while it is paused nothing is taken, so the server waits.
+        arrivals: of all bodies.
+    """
+
+    def __init__(
+        self,
+        answer: aiohttp.ClientResponse,
+        take: Callable[[bytes], bool],
+        sink: TokenSink,
+        arrivals: Arrivals,
+    ) -> None:
+        self._content = answer.content
+        self._take = take
+        self._sink = sink
+        self._arrivals = arrivals
+        self._over = self._held = self._arrived = False
+        self._error: Exception | None = None
+        self._call = asyncio.Event()
+        # A connection whose answer came whole is free already.
+        transport = answer.connection.transport if answer.connection is not None else None
+        self._tap = _Tap(transport, self._came) if transport is not None else None
+        if self._tap is not None:
+            # At once: then the connection is free for another answer.
+            self._content.on_eof(self._tap.remove)
+
+    async def read(self) -> None:
+        """Read until the body ends, or `take` wants no more.
+
+        Raises:
+            aiohttp.ClientError: the body broke off. Also whatever `take` raises.
+        """
+        try:
+            self._take_all()
+            while not self._over:
+                await self._call.wait()
+                self._call.clear()
+                if self._held:
+                    await while_paused(self._sink)
+                    self._held = False
+                    self._take_all()
+        finally:
+            self._finish(None)
+        if self._error is not None:
+            error, self._error = self._error, None
+            try:
+                raise error
+            finally:
+                del error  # its frames refer to this one
+
+    def _came(self) -> None:
+        if not self._arrived:
+            self._arrived = True
+            self._arrivals.take(self._take_all)
+
+    def _take_all(self) -> None:
+        """Take what has come."""
+        self._arrived = False
+        if self._over or self._held:
+            return
+        content, sink = self._content, self._sink
+        try:
+            while piece := content.read_nowait():
+                if not self._take(piece):
+                    self._finish(None)
+                    return
+                if sink.paused:
+                    self._held = True
+                    self._call.set()
+                    return
+            if content.at_eof():
+                self._finish(None)
+        except Exception as error:  # whoever waits in `read` is told
+            self._finish(error)
+
+    def _finish(self, error: Exception | None) -> None:
+        if self._over:
+            return
+        self._over = True
+        self._error = error
+        self._call.set()
+        if self._tap is not None:
+            self._tap.remove()
+
+
+class _Tap(asyncio.Protocol):
+    """Stands between a transport and its protocol, and says when something has come."""
+
+    def __init__(self, transport: asyncio.Transport, came: Callable[[], None]) -> None:
+        self._transport = transport
+        self._protocol = cast("asyncio.Protocol", transport.get_protocol())
+        self._feed = self._protocol.data_received
+        self._came = came
+        self._removed = False
+        transport.set_protocol(self)
+
+    def remove(self) -> None:
+        """Give the transport its own protocol again, once."""
+        if not self._removed:
+            self._removed = True
+            self._transport.set_protocol(self._protocol)
+
+    def data_received(self, data: bytes) -> None:
+        """As of `asyncio.Protocol`, like all that follow."""
+        self._feed(data)
+        self._came()
+
+    def eof_received(self) -> bool | None:
+        keeps_open = self._protocol.eof_received()
+        self._came()
+        return keeps_open
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._protocol.connection_lost(error)
+        self._came()
+
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()

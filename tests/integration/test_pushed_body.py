@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import aiohttp
+import pytest
+
+from fargate_handler.token_sources.pushed_body import Arrivals, PushedBody
+from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
+
+_HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+_END = b"0\r\n\r\n"
+
+
+class PiecewiseServer:
+    """Answers every request with the head. The test sends the body."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.asked = asyncio.Event()
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        self.connections += 1
+        self._writer = writer
+        try:
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(_HEAD)
+                self.asked.set()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    def send(self, *pieces: bytes) -> None:
+        """Send pieces of the body, each as a chunk."""
+        assert self._writer is not None
+        for piece in pieces:
+            self._writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+
+    def send_raw(self, data: bytes) -> None:
+        """Send something that is no chunk."""
+        assert self._writer is not None
+        self._writer.write(data)
+
+    def break_off(self) -> None:
+        """Disconnect."""
+        assert self._writer is not None
+        self._writer.close()
+
+
+class Taken:
+    """What the body gave. `told` is set with each piece."""
+
+    def __init__(self, then: Callable[[bytes], bool] = lambda _piece: True) -> None:
+        self.whole = b""
+        self._told = asyncio.Event()
+        self._then = then
+
+    def take(self, piece: bytes) -> bool:
+        """Take a piece."""
+        self.whole += piece
+        self._told.set()
+        return self._then(piece)
+
+    async def until(self, whole: bytes) -> None:
+        """Return when all of that has come."""
+        while self.whole != whole:
+            self._told.clear()
+            await self._told.wait()
+
+
+@asynccontextmanager
+async def piecewise() -> AsyncIterator[tuple[PiecewiseServer, aiohttp.ClientSession, str]]:
+    piecewise_server = PiecewiseServer()
+    server = await asyncio.start_server(piecewise_server.answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, aiohttp.ClientSession() as http:
+        yield piecewise_server, http, f"http://127.0.0.1:{port}/"
+
+
+@pytest.mark.timeout(10)
+async def test_each_piece_is_taken_when_it_comes_and_the_connection_is_used_again() -> None:
+    async with piecewise() as (server, http, url):
+        for _ in range(3):
+            async with http.get(url) as answer:
+                assert answer.connection is not None
+                transport = answer.connection.transport
+                assert transport is not None
+                own, taken = transport.get_protocol(), Taken()
+                reading = asyncio.create_task(
+                    PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
+                )
+                server.send(b"ab")
+                await taken.until(b"ab")
+                assert transport.get_protocol() is not own
+                server.send(b"cd", b"ef")
+                await taken.until(b"abcdef")
+                assert not reading.done()
+                server.send_raw(_END)
+                await reading
+            assert transport.get_protocol() is own
+        assert server.connections == 1
+
+
+@pytest.mark.timeout(10)
+async def test_what_has_come_with_the_head_is_taken() -> None:
+    async with piecewise() as (server, http, url):
+        async with http.get(url) as answer:
+            server.send(b"ab")
+            server.send_raw(_END)
+            await answer.content.wait_eof()
+            taken = Taken()
+            await PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
+        assert taken.whole == b"ab"
+
+
+@pytest.mark.timeout(10)
+async def test_who_has_enough_leaves_the_rest() -> None:
+    async with piecewise() as (server, http, url), http.get(url) as answer:
+        taken = Taken(lambda piece: piece != b"cd")
+        reading = asyncio.create_task(
+            PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
+        )
+        server.send(b"ab")
+        await taken.until(b"ab")
+        server.send(b"cd")
+        await reading
+        server.send(b"ef")
+        server.send_raw(_END)
+        assert await answer.content.read() == b"ef"
+        assert taken.whole == b"abcd"
+
+
+@pytest.mark.timeout(10)
+async def test_what_the_taker_raises_is_raised_by_read() -> None:
+    def refuse(_piece: bytes) -> bool:
+        raise ValueError("not this")
+
+    async with piecewise() as (server, http, url), http.get(url) as answer:
+        assert answer.connection is not None
+        transport = answer.connection.transport
+        assert transport is not None
+        own = transport.get_protocol()
+        server.send(b"ab")
+        with pytest.raises(ValueError, match="not this"):
+            await PushedBody(answer, refuse, RecordingSink(), Arrivals()).read()
+        assert transport.get_protocol() is own
+
+
+@pytest.mark.timeout(10)
+async def test_a_body_that_breaks_off_is_an_error_behind_what_came() -> None:
+    async with piecewise() as (server, http, url), http.get(url) as answer:
+        taken = Taken()
+        server.send(b"ab")
+        server.break_off()
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
+        assert taken.whole == b"ab"
+
+
+@pytest.mark.timeout(10)
+async def test_a_paused_sink_is_given_nothing_until_it_goes_on() -> None:
+    async with piecewise() as (server, http, url), http.get(url) as answer:
+        sink = RecordingSink()
+        taken = Taken()
+
+        def take_and_pause(piece: bytes) -> bool:
+            sink.paused = piece == b"ab"
+            return taken.take(piece)
+
+        reading = asyncio.create_task(PushedBody(answer, take_and_pause, sink, Arrivals()).read())
+        server.send(b"ab")
+        await taken.until(b"ab")
+        server.send(b"cd")
+        server.send_raw(_END)
+        await answer.content.wait_eof()
+        assert taken.whole == b"ab"
+        sink.paused = False
+        await reading
+        assert taken.whole == b"abcd"
+
+
+@pytest.mark.timeout(10)
+async def test_a_cancelled_read_takes_no_more() -> None:
+    async with piecewise() as (server, http, url), http.get(url) as answer:
+        taken = Taken()
+        reading = asyncio.create_task(
+            PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
+        )
+        server.send(b"ab")
+        await taken.until(b"ab")
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        server.send(b"cd")
+        server.send_raw(_END)
+        assert await answer.content.read() == b"cd"
+        assert taken.whole == b"ab"
+
+
+async def test_of_many_bodies_in_one_turn_the_first_are_taken_at_once_and_the_rest_after() -> None:
+    arrivals, taken = Arrivals(), list[int]()
+    for number in range(1_000):
+        arrivals.take(partial(taken.append, number))
+    at_once = len(taken)
+    assert 0 < at_once < 1_000
+    await asyncio.sleep(0)
+    assert taken == [*range(1_000)]
+    arrivals.take(partial(taken.append, 1_000))
+    assert taken[-1] == 1_000, "the next turn begins anew"
