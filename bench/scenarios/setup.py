@@ -23,7 +23,7 @@ from bench.verify import Tally
 
 TOKEN_MS = 100
 SPREAD_SECONDS = 5.0  # the streams begin evenly over this time
-MARGIN_SECONDS = 3.0  # streams run so much longer than the set-up
+MARGIN_SECONDS = 3.0  # each stream runs so much longer than the set-up
 FINISH_SECONDS = 60.0
 
 
@@ -55,7 +55,8 @@ async def _storm(plan: Plan, rate: int, beside: int) -> Storm:
     async with evenflow() as server:
         streaming = await open_connections(server.ws_url, session_tokens(beside))
         await all_ready(streaming)
-        streams = Streams(streaming, seconds=plan.setup_seconds + MARGIN_SECONDS, token_ms=TOKEN_MS)
+        seconds = SPREAD_SECONDS + plan.setup_seconds + MARGIN_SECONDS
+        streams = Streams(streaming, seconds=seconds, token_ms=TOKEN_MS)
         await streams.begin(SPREAD_SECONDS)
         usage = server.process.usage()
         arrivals = await arrive(server.ws_url, tokens, rate)
