@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any
 
 import numpy as np
 import orjson
@@ -28,7 +27,7 @@ from bench.client import (
 )
 from bench.demo_model import Script
 from bench.distributions import Percentiles, percentiles
-from bench.evenflow import Evenflow, evenflow
+from bench.evenflow import ADMISSION, Evenflow, evenflow, settings_row
 from bench.event_reader import AudienceReader, open_readers
 from bench.plan import Plan
 from bench.processes import Usage
@@ -82,9 +81,7 @@ async def _step(plan: Plan, transport: str, readers: int, window_ms: int) -> Ste
     seconds = joining + 2 * SETTLE_SECONDS + plan.jitter_seconds
     # A token in the middle of each interval: one is a delta.
     script = Script(round(1_000 * seconds / window_ms), window_ms, seed=1)
-    settings: dict[str, Any] = (
-        {} if window_ms == DEFAULT_WINDOW_MS else {"batch_window_ms": window_ms}
-    )
+    settings = {} if window_ms == DEFAULT_WINDOW_MS else _settings(window_ms, readers)
     async with evenflow(**settings) as server:
         token = session_tokens(1)[0]
         (owner,) = await open_connections(server.ws_url, [token])
@@ -107,6 +104,11 @@ async def _step(plan: Plan, transport: str, readers: int, window_ms: int) -> Ste
     step = _measured(transport, crowd, tally, used, (opened, closed), window_ms)
     plan.say(f"audience: {who}: {step}")
     return step
+
+
+def _settings(window_ms: int, readers: int) -> dict[str, int]:
+    # The owner reads, too.
+    return {"batch_window_ms": window_ms, "readers_per_response": readers + 1}
 
 
 async def _crowd(transport: str, server: Evenflow, given: Sequence[str]) -> Sequence[Reader]:
@@ -179,6 +181,7 @@ def _outcome(many: Step, default: Sequence[Step]) -> Outcome:
                 for step in default
             ),
             none_of("gaps, duplicates, wrong texts", tally.faults, f"{tally.deltas:,} deltas"),
+            settings_row("audience", **ADMISSION, **_settings(many.window_ms, many.readers)),
         ],
         figures={"steps": [_figures(step) for step in (many, *default)]},
         faults=tally.faults,
