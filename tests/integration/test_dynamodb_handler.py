@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -111,9 +112,9 @@ async def test_what_the_socket_gives_the_function_gives_too(
 
 
 async def test_errors_and_refusals_through_the_function(
-    deployment: AwsDeployment, opened: OpenSession
+    deployment: AwsDeployment, opened: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = await deployment.handler(fallback_text="", response_ttl_seconds=1)
+    server = await deployment.handler(fallback_text="", response_ttl_seconds=60)
     session, stranger = await opened(server), await opened(server)
     function = deployment.poll_function()
     posted = (await session.post("m1", None, demo(refuse=1))).json
@@ -122,7 +123,8 @@ async def test_errors_and_refusals_through_the_function(
     assert (body["status"], body["metadata"]["error"]["code"]) == ("error", "model_refused")
     assert (await Poller(function, stranger, posted["response_id"]).poll())[0] == 404
     assert (await Poller(function, session, "rsp_nope").poll())[0] == 404
-    await asyncio.sleep(1.5)
+    later = SimpleNamespace(time=lambda: time.time() + 61, sleep=time.sleep)
+    monkeypatch.setattr(function.module, "time", later)
     status, gone = await poller.poll(from_index=0)
     assert (status, gone["error"]["code"]) == (410, "response_expired")
     answer = await asyncio.to_thread(function.call, "GET", f"/chat/message/{posted['response_id']}")
