@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 
 import numpy as np
 import orjson
@@ -81,7 +82,9 @@ async def _step(plan: Plan, transport: str, readers: int, window_ms: int) -> Ste
     seconds = joining + 2 * SETTLE_SECONDS + plan.jitter_seconds
     # A token in the middle of each interval: one is a delta.
     script = Script(round(1_000 * seconds / window_ms), window_ms, seed=1)
-    settings = {} if window_ms == DEFAULT_WINDOW_MS else _settings(window_ms, readers)
+    settings: dict[str, Any] = {}
+    if window_ms != DEFAULT_WINDOW_MS:
+        settings |= _settings(window_ms, readers)
     async with evenflow(**settings) as server:
         token = session_tokens(1)[0]
         (owner,) = await open_connections(server.ws_url, [token])
