@@ -19,7 +19,7 @@ class Plan:
     jitter_seconds: float
     sse_rounds: int  # the transports take turns this many times
     sse_streams: int  # of each, whose work fits into the shortest interval
-    sse_readers: int  # of each, with a frame every 100 ms
+    sse_readers: tuple[int, ...]  # of each, with a frame every 100 ms
     trace_seconds: float  # of the recorded requests
     setup_seconds: float
     setups: tuple[tuple[int, int], ...]  # new connections a second, streams beside them
@@ -50,9 +50,9 @@ def full_plan() -> Plan:
         saturation_seconds=4.0,
         jitter_counts=(500, 2_000, 5_000, 10_000),
         jitter_seconds=5.0,
-        sse_rounds=2,
+        sse_rounds=3,
         sse_streams=4_000,
-        sse_readers=10_000,
+        sse_readers=(5_000, 10_000),
         trace_seconds=60.0,
         setup_seconds=5.0,
         setups=((2_000, 0), (2_000, 2_000), (500, 10_000), (2_000, 10_000)),
@@ -82,7 +82,7 @@ def quick_plan() -> Plan:
         jitter_seconds=2.0,
         sse_rounds=1,
         sse_streams=1_000,
-        sse_readers=1_000,
+        sse_readers=(1_000,),
         trace_seconds=10.0,
         setup_seconds=2.0,
         setups=((2_000, 0), (2_000, 500)),
@@ -113,7 +113,7 @@ def fitted(plan: Plan) -> Plan:
         plan,
         connections=min(plan.connections, room.connections),
         sse_streams=min(plan.sse_streams, room.connections),
-        sse_readers=min(plan.sse_readers, room.connections),
+        sse_readers=tuple(sorted({min(count, room.connections) for count in plan.sse_readers})),
         audience=min(plan.audience, room.connections),
         jitter_counts=tuple(sorted({min(count, room.connections) for count in plan.jitter_counts})),
         burst_counts=tuple(sorted({min(count, room.connections) for count in plan.burst_counts})),

@@ -32,7 +32,8 @@ BUSY_STREAM_SECONDS = 20.0  # no answer ends while frames are counted
 WARM_UP_SECONDS = 2.0
 SPREAD_SECONDS = 2.0  # the streams begin evenly over this time
 INTERVAL_MS = 100
-EVEN_SPREAD_SECONDS = 5.0
+EVEN_SPREAD_SECONDS = 10.0
+LATE_SECONDS = 5.0  # the last answers may begin so late, and none ends while frames are counted
 SETTLE_SECONDS = 2.0
 BEGIN_SECONDS = 20.0  # for every answer to have begun, or not
 FINISH_SECONDS = 30.0
@@ -58,9 +59,10 @@ async def measure(plan: Plan) -> Outcome:
             busy[transport].append(await _busy(plan, transport, tally))
             plan.say(f"sse {number}/{plan.sse_rounds}: {transport}: {busy[transport][-1]}")
     even = {}
-    for transport in TRANSPORTS:
-        even[transport] = await _even(plan, transport, tally)
-        plan.say(f"sse: {plan.sse_readers:,} readers by {transport}: {even[transport]}")
+    for count in plan.sse_readers:
+        for transport in TRANSPORTS:
+            even[transport, count] = await _even(plan, transport, count, tally)
+            plan.say(f"sse: {count:,} readers by {transport}: {even[transport, count]}")
     return _outcome(plan, busy, even, tally)
 
 
@@ -81,13 +83,14 @@ async def _busy(plan: Plan, transport: str, tally: Tally) -> Throughput:
     return Throughput(sum(len(reader.delta_arrivals(begin, end)) for reader in readers), used)
 
 
-async def _even(plan: Plan, transport: str, tally: Tally) -> Even:
+async def _even(plan: Plan, transport: str, count: int, tally: Tally) -> Even:
     async with evenflow() as server:
-        readers = await opened(transport, server, plan.sse_readers)
-        seconds = EVEN_SPREAD_SECONDS + plan.jitter_seconds + 2 * SETTLE_SECONDS
+        readers = await opened(transport, server, count)
+        seconds = EVEN_SPREAD_SECONDS + LATE_SECONDS + plan.jitter_seconds + 2 * SETTLE_SECONDS
         streams = Streams(readers, seconds=seconds, token_ms=INTERVAL_MS)
         async with awake():
             await streams.begin(EVEN_SPREAD_SECONDS)
+            await _begun(readers)
             await asyncio.sleep(SETTLE_SECONDS)
             used, begin, end = await _meanwhile(plan, server)
         await all_idle(readers, FINISH_SECONDS)
@@ -120,9 +123,12 @@ def _leave(readers: Sequence[Reader], tally: Tally) -> None:
 
 
 def _outcome(
-    plan: Plan, busy: dict[str, list[Throughput]], even: dict[str, Even], tally: Tally
+    plan: Plan,
+    busy: dict[str, list[Throughput]],
+    even: dict[tuple[str, int], Even],
+    tally: Tally,
 ) -> Outcome:
-    count, readers = f"{plan.sse_streams:,} streams", f"{plan.sse_readers:,} readers"
+    count = f"{plan.sse_streams:,} streams"
     rates = {name: median(turn.per_core for turn in turns) for name, turns in busy.items()}
     limit = rates[WEBSOCKET]
     return Outcome(
@@ -144,15 +150,18 @@ def _outcome(
             ),
             *(
                 at_most(
-                    f"{name}: client jitter p95, {INTERVAL_MS} ms interval",
-                    even[name].jitter.p95,
+                    f"{name}, {readers:,} readers: client jitter p95, {INTERVAL_MS} ms interval",
+                    it.jitter.p95,
                     targets.JITTER_SSE_P95_MS,
                     "ms",
-                    f"{readers}; {even[name]}",
+                    str(it),
                 )
-                for name in TRANSPORTS
+                for (name, readers), it in even.items()
             ),
-            *(Row(f"{name}: {readers}", str(even[name].timings)) for name in TRANSPORTS),
+            *(
+                Row(f"{name}, {readers:,} readers", str(it.timings))
+                for (name, readers), it in even.items()
+            ),
             none_of(
                 "gaps, duplicates, wrong texts by all", tally.faults, f"{tally.deltas:,} deltas"
             ),
@@ -160,9 +169,10 @@ def _outcome(
         ],
         figures={
             "streams": plan.sse_streams,
-            "readers": plan.sse_readers,
             "busy": {name: [turn.as_figures() for turn in turns] for name, turns in busy.items()},
-            "even": {name: _even_figures(it) for name, it in even.items()},
+            "even": {
+                f"{name}, {readers}": _even_figures(it) for (name, readers), it in even.items()
+            },
         },
         faults=tally.faults,
     )  # fmt: skip
