@@ -257,13 +257,17 @@ async def test_a_task_says_from_where_it_has_a_response(
 async def test_an_owner_that_cannot_be_reached_is_read_from_the_store(
     tasks: list[LocalServer], deployment: LocalDeployment, opened: OpenSession
 ) -> None:
-    session = await opened(await deployment.handler(peer_url=_nowhere()))
-    response_id = await _ask(session, demo(tokens=80, gap_ms=20, seed=20))
+    owner = await deployment.handler(peer_url=_nowhere())
+    session = await opened(owner)
+    endless = await _ask(session, demo(tokens=10_000, gap_ms=20))
     there = session.at(tasks[0])
-    assert await _said(there, response_id) == {"store"}
-    cancelled = await there.call("POST", f"/chat/message/{response_id}/cancel")
+    assert await _said(there, endless) == {"store"}
+    cancelled = await there.call("POST", f"/chat/message/{endless}/cancel")
     assert (cancelled.status, cancelled.error["code"]) == (503, "owner_unreachable")
     assert int(cancelled.headers["Retry-After"]) >= 1
+    session = await opened(owner)
+    response_id = await _ask(session, demo(tokens=80, gap_ms=20, seed=20))
+    there = session.at(tasks[0])
     answers = [Answer() for _ in AT_HANDLERS]
     await asyncio.gather(
         *(
