@@ -41,6 +41,7 @@ class _TokenClaims(BaseModel):
     sub: str
     exp: int
     iat: int
+    nbf: int = 0
     user: str = ""
     aud: str | None = None
 
@@ -161,7 +162,7 @@ class SessionTokens:
             raise AuthenticationFailed(
                 "a session token is needed: POST /session gives one", code="token_missing"
             )
-        claims = self._decode(token, only_for, tickets=tickets)
+        claims = self._decode(token, now, only_for, tickets=tickets)
         if claims.expires_at <= now:
             raise AuthenticationFailed(
                 "the session token has expired; POST /session with the same session_id gives a "
@@ -170,14 +171,18 @@ class SessionTokens:
             )
         return claims
 
-    def _decode(self, token: str, only_for: str | None, *, tickets: bool) -> SessionClaims:
-        # The caller compares the expiry with its own clock, after the signature was checked.
+    def _decode(
+        self, token: str, now: float, only_for: str | None, *, tickets: bool
+    ) -> SessionClaims:
+        # The caller compares the expiry, which has an error of its own.
         try:
             key = self._keys[_key_id(token.partition(".")[0])]
             claims = _CLAIMS.validate_json(_JWS.decode(token, key, [_ALGORITHM]))
         except (jwt.InvalidTokenError, KeyError, TypeError, ValueError) as error:
             raise _invalid() from error
         if claims.aud != only_for and not tickets:
+            raise _invalid()
+        if claims.nbf > now:
             raise _invalid()
         return claims.to_session_claims()
 

@@ -63,6 +63,12 @@ def test_a_token_is_valid_until_the_second_that_it_names() -> None:
     assert refused(token, now=1e10) == "token_expired"
 
 
+def test_a_token_is_not_valid_before_its_time() -> None:
+    token = signed({**CLAIMS, "nbf": 2001})
+    assert refused(token, now=2000.0) == "token_invalid"
+    assert TOKENS.verify(token, 2001.0).channel == CHANNEL
+
+
 def test_the_caller_s_clock_counts_and_not_the_machine_s() -> None:
     token, _ = TOKENS.issue(CHANNEL, 100.0, 60)
     assert TOKENS.verify(token, 120.0).channel == CHANNEL
