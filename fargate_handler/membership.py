@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from fargate_handler.adapters import Stores
 from fargate_handler.node_context import NodeContext
@@ -20,12 +21,14 @@ from stream_core.log.peer_log import PeerLog
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
 from stream_core.ports.response_store import StoreUnavailable
+from stream_core.ports.session_store import LedgerEntry, NotAccepted
 from stream_core.protocol.errors import Overloaded
 
 _logger = logging.getLogger(__name__)
 
-# A session that doesn't exist, for a try of the store.
+# For a try of the stores: a session that doesn't exist, and a message that can't be its next one.
 _NO_SESSION = Channel("evenflow", "start", "nobody")
+_NO_MESSAGE = LedgerEntry("nothing", "nobody's", "", "nothing", "nobody")
 _LEAVE_STEP_SECONDS = 0.05
 
 
@@ -103,7 +106,9 @@ class Membership:
         try:
             await self.keeper.start()
             await sessions.load(_NO_SESSION, self._context.wall_time())
-            await sessions.answered(_NO_SESSION, "nothing", None)
+            await sessions.answered(_NO_SESSION, _NO_MESSAGE.message_id, None)
+            with suppress(NotAccepted):
+                await sessions.accept(_NO_SESSION, _NO_MESSAGE, self._context.wall_time())
         except StoreUnavailable as error:
             raise ConfigurationError(f"{self._stores.unreachable} ({error})") from error
         except Exception as error:

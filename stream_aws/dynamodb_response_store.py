@@ -9,11 +9,18 @@ from dataclasses import replace
 from botocore.exceptions import ClientError
 
 from stream_aws import response_items as requests
-from stream_aws.attributes import Item, number, number_set, seconds, text
+from stream_aws.attributes import Item
 from stream_aws.dynamodb import Client, condition_failed, error_code, passes, query_all, repeated
 from stream_aws.dynamodb_leases import DynamoDBLeases
-from stream_aws.response_items import alive, chunk_item, head_key, is_chunk, read_chunk, read_head
-from stream_aws.tables import TTL_ATTRIBUTE, UNFINISHED_KEY
+from stream_aws.grouped_updates import GroupedUpdates
+from stream_aws.response_items import (
+    alive,
+    chunk_item,
+    is_chunk,
+    is_head,
+    read_chunk,
+    read_head,
+)
 from stream_core.ports.response_store import (
     Chunk,
     Ending,
@@ -24,7 +31,6 @@ from stream_core.ports.response_store import (
     TaskLease,
     gapless,
 )
-from stream_core.ports.stored_json import ending_text
 
 _logger = logging.getLogger(__name__)
 
@@ -51,6 +57,7 @@ class DynamoDBResponseStore:
         self._table = table
         self._on_retry = on_retry
         self._leases = DynamoDBLeases(client, table, on_retry)
+        self._updates = GroupedUpdates(client, on_retry)
 
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         # Each request is made once: the caller will have more to write the next time.
@@ -84,18 +91,9 @@ class DynamoDBResponseStore:
         return [chunk for chunk in chunks if _key(chunk_item(chunk)) in keys] if keys else ()
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
+        request = requests.finish(self._table, lease, ending, expires_at)
         try:
-            await self._update_head(
-                lease.response_id,
-                f"SET ending = :ending, {TTL_ATTRIBUTE} = :expires REMOVE {UNFINISHED_KEY}",
-                "epoch = :epoch AND #owner = :owner AND attribute_not_exists(ending)",
-                {
-                    ":ending": text(ending_text(ending)),
-                    ":expires": seconds(expires_at),
-                    ":epoch": number(lease.epoch),
-                    ":owner": text(lease.owner),
-                },
-            )
+            await repeated(lambda: self._client.update_item(**request), self._on_retry)
         except ClientError as error:
             if not condition_failed(error):
                 raise
@@ -132,16 +130,7 @@ class DynamoDBResponseStore:
 
     async def hand_over(self, lease: Lease) -> None:
         try:
-            await self._update_head(
-                lease.response_id,
-                "ADD handed_over :by",  # a set, so that a repetition is harmless
-                "epoch = :epoch AND #owner = :owner",
-                {
-                    ":by": number_set(lease.epoch),
-                    ":epoch": number(lease.epoch),
-                    ":owner": text(lease.owner),
-                },
-            )
+            await self._updates.update(requests.hand_over(self._table, lease))
         except ClientError as error:
             if not condition_failed(error):
                 raise
@@ -151,16 +140,20 @@ class DynamoDBResponseStore:
 
     async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
         # Three calls: the earlier owner's lease is nearly always known to be lost.
-        head = await self._claim(response_id, owner, self._leases.known_lost - {owner}, now)
-        if head is not None and head.ending is None and head.owner != owner:
-            if not await self._leases.declare_lost(head.owner, None, now):
+        lost = self._leases.known_lost - {owner}
+        found = await self._claim(response_id, owner, lost, now)
+        if found is not None and found != owner:
+            if not await self._leases.declare_lost(found, None, now):
                 return None
-            head = await self._claim(response_id, owner, {head.owner}, now)
+            found = await self._claim(response_id, owner, {found}, now)
+        if found != owner:
+            return None
+        head, chunks = await self._read(response_id, 0, now)
         if head is None or head.ending is not None or head.owner != owner:
             return None
         if head.epoch in head.starts:
-            return gapless(head, await self._chunks(response_id, 0, now), 0)
-        return await self._begin(head, now)
+            return gapless(head, chunks, 0)
+        return await self._begin(head, chunks, now)
 
     async def head(self, response_id: str, now: float) -> ResponseHead | None:
         request = requests.get_head(self._table, response_id)
@@ -180,45 +173,45 @@ class DynamoDBResponseStore:
         return read_head(item) if alive(item, now) else None
 
     async def entries(self, response_id: str, from_index: int, now: float) -> StoredEntries:
-        chunks = await self._chunks(response_id, from_index, now)
+        _, chunks = await self._read(response_id, from_index, now)
         head = await self.head(response_id, now)
         if head is None:
             return StoredEntries(from_index, (), None)
         return gapless(head, chunks, from_index)
 
-    async def _claim(
-        self, response_id: str, owner: str, lost: Set[str], now: float
-    ) -> ResponseHead | None:
-        """Raise the epoch if the owner is one of `lost`. Returns the head in any case."""
-        if not lost:
-            return await self.head(response_id, now)
-        request = requests.claim(self._table, response_id, owner, lost, now)
-        try:
-            answer = await repeated(lambda: self._client.update_item(**request), self._on_retry)
-            item = answer["Attributes"]
-        except ClientError as error:
-            if not condition_failed(error):
-                raise
-            item = error.response.get("Item")
-        return read_head(item) if alive(item, now) else None
+    async def _claim(self, response_id: str, owner: str, lost: Set[str], now: float) -> str | None:
+        """Raise the epoch if the owner is one of `lost`.
 
-    async def _begin(self, head: ResponseHead, now: float) -> StoredEntries | None:
-        """Write from which index on the entries of a claimed epoch count."""
-        # After the claim nothing that an earlier owner writes counts: what is here now is all.
-        written = replace(head, epoch=max(head.starts))
-        left = gapless(written, await self._chunks(head.response_id, 0, now), 0)
+        Returns:
+            The owner afterwards. None if the response has ended, or there is none.
+        """
+        if not lost:
+            head = await self.head(response_id, now)
+        else:
+            try:
+                await self._updates.update(
+                    requests.claim(self._table, response_id, owner, lost, now)
+                )
+            except ClientError as error:
+                if not condition_failed(error):
+                    raise
+                item = error.response.get("Item")
+                head = read_head(item) if alive(item, now) else None
+            else:
+                return owner
+        return None if head is None or head.ending is not None else head.owner
+
+    async def _begin(
+        self, head: ResponseHead, chunks: list[Chunk], now: float
+    ) -> StoredEntries | None:
+        """Write from which index on the entries of a claimed epoch count.
+
+        `chunks` were read after the claim. From then on nothing that an earlier owner writes
+        counts: they are all.
+        """
+        left = gapless(replace(head, epoch=max(head.starts)), chunks, 0)
         try:
-            await self._update_head(
-                head.response_id,
-                "SET starts.#epoch = :start",
-                "epoch = :epoch AND #owner = :owner AND attribute_not_exists(starts.#epoch)",
-                {
-                    ":start": number(left.next_index),
-                    ":epoch": number(head.epoch),
-                    ":owner": text(head.owner),
-                },
-                {"#epoch": str(head.epoch)},
-            )
+            await self._updates.update(requests.begin(self._table, head.lease, left.next_index))
         except ClientError as error:
             if not condition_failed(error):
                 raise
@@ -227,34 +220,24 @@ class DynamoDBResponseStore:
                 return None  # another task has taken it over from us since, or it has expired
             # We have begun already without knowing: what an earlier owner wrote since doesn't
             # count.
-            return gapless(read_head(found), await self._chunks(head.response_id, 0, now), 0)
+            _, chunks = await self._read(head.response_id, 0, now)
+            return gapless(read_head(found), chunks, 0)
         return replace(
             left, head=replace(head, starts={**head.starts, head.epoch: left.next_index})
         )
 
-    async def _chunks(self, response_id: str, from_index: int, now: float) -> list[Chunk]:
+    async def _read(
+        self, response_id: str, from_index: int, now: float
+    ) -> tuple[ResponseHead | None, list[Chunk]]:
+        """The chunks from `from_index` on, and the head, which may be older than some of them."""
         request = requests.query_from(self._table, response_id, from_index)
-        items = await query_all(self._client, request, self._on_retry)
-        return [read_chunk(item) for item in items if is_chunk(item) and alive(item, now)]
-
-    async def _update_head(
-        self,
-        response_id: str,
-        update: str,
-        condition: str,
-        values: Item,
-        names: dict[str, str] | None = None,
-    ) -> None:
-        request = {
-            "TableName": self._table,
-            "Key": head_key(response_id),
-            "UpdateExpression": update,
-            "ConditionExpression": condition,
-            "ExpressionAttributeNames": {"#owner": "owner", **(names or {})},
-            "ExpressionAttributeValues": values,
-            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        }
-        await repeated(lambda: self._client.update_item(**request), self._on_retry)
+        items = [
+            item
+            for item in await query_all(self._client, request, self._on_retry)
+            if alive(item, now)
+        ]
+        head = next((read_head(item) for item in items if is_head(item)), None)
+        return head, [read_chunk(item) for item in items if is_chunk(item)]
 
 
 def _is_of_one_item(error: Exception) -> bool:

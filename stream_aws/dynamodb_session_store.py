@@ -37,15 +37,15 @@ class DynamoDBSessionStore:
         self._on_retry = on_retry
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
-        key = {"channel": text(str(channel))}
-        request = {"TableName": self._tables.sessions, "Key": key, "ConsistentRead": True}
-        answer = await repeated(lambda: self._client.get_item(**request), self._on_retry)
-        session = answer.get("Item")
-        if not alive(session, now) or "last_message_id" not in session:
-            return StoredConversation(None, ())
-        last_message_id = session["last_message_id"]["S"]
-        entries = [_read_entry(item) for item in await self._ledger(channel) if alive(item, now)]
-        return StoredConversation(last_message_id, in_causal_order(last_message_id, entries))
+        while True:
+            items = await self._ledger(channel)
+            entries = [_read_entry(item) for item in items if alive(item, now)]
+            followed = {entry.previous_message_id for entry in entries}
+            last = [entry.message_id for entry in entries if entry.message_id not in followed]
+            # Several, if messages were accepted between two pages of the ledger.
+            if len(last) <= 1:
+                last_id = last[0] if last else None
+                return StoredConversation(last_id, in_causal_order(last_id, entries))
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         head = ResponseHead(

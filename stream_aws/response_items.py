@@ -8,10 +8,16 @@ from typing import Any
 
 import orjson
 
-from stream_aws.attributes import Item, number, seconds, text
+from stream_aws.attributes import Item, number, number_set, seconds, text
 from stream_aws.tables import TTL_ATTRIBUTE, UNFINISHED_INDEX, UNFINISHED_KEY
-from stream_core.ports.response_store import LIFETIME_SECONDS, Chunk, ResponseHead
-from stream_core.ports.stored_json import plain_entries, read_ending, read_entries
+from stream_core.ports.response_store import (
+    LIFETIME_SECONDS,
+    Chunk,
+    Ending,
+    Lease,
+    ResponseHead,
+)
+from stream_core.ports.stored_json import ending_text, plain_entries, read_ending, read_entries
 
 HEAD_POSITION = "~head"
 
@@ -140,7 +146,7 @@ def query_unfinished(table: str, owner: str) -> Request:
 
 
 def claim(table: str, response_id: str, owner: str, lost: Set[str], now: float) -> Request:
-    """UpdateItem: make `owner` the next owner of a response of one of `lost`, and return the head.
+    """UpdateItem: make `owner` the next owner of a response of one of `lost`.
 
     The condition fails if the response has ended or has another owner. The error has its head.
     """
@@ -160,6 +166,67 @@ def claim(table: str, response_id: str, owner: str, lost: Set[str], now: float) 
             ":one": number(1),
             ":now": number(now),
         },
-        "ReturnValues": "ALL_NEW",
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def begin(table: str, lease: Lease, start: int) -> Request:
+    """UpdateItem: the entries of the lease's epoch count from the index `start` on.
+
+    The condition fails if the response has another owner, or the epoch has begun. The error has
+    its head.
+    """
+    return _update_of_owner(
+        table,
+        lease,
+        "SET starts.#epoch = :start",
+        " AND attribute_not_exists(starts.#epoch)",
+        values={":start": number(start)},
+        names={"#epoch": str(lease.epoch)},
+    )
+
+
+def hand_over(table: str, lease: Lease) -> Request:
+    """UpdateItem: note that the owner leaves. The condition fails if it owns it no longer."""
+    # A set, so that a repetition is harmless.
+    return _update_of_owner(
+        table, lease, "ADD handed_over :by", values={":by": number_set(lease.epoch)}
+    )
+
+
+def finish(table: str, lease: Lease, ending: Ending, expires_at: float) -> Request:
+    """UpdateItem: end a response.
+
+    The condition fails if it has another owner or has ended. The error has its head.
+    """
+    return _update_of_owner(
+        table,
+        lease,
+        f"SET ending = :ending, {TTL_ATTRIBUTE} = :expires REMOVE {UNFINISHED_KEY}",
+        " AND attribute_not_exists(ending)",
+        values={":ending": text(ending_text(ending)), ":expires": seconds(expires_at)},
+    )
+
+
+def _update_of_owner(
+    table: str,
+    lease: Lease,
+    update: str,
+    condition: str = "",
+    *,
+    values: Item,
+    names: dict[str, str] | None = None,
+) -> Request:
+    return {
+        "TableName": table,
+        "Key": head_key(lease.response_id),
+        "UpdateExpression": update,
+        "ConditionExpression": f"epoch = :epoch AND #owner = :owner{condition}",
+        "ExpressionAttributeNames": {"#owner": "owner", **(names or {})},
+        "ExpressionAttributeValues": {
+            **values,
+            ":epoch": number(lease.epoch),
+            ":owner": text(lease.owner),
+        },
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }

@@ -197,6 +197,7 @@ class LeaseView:
         self._leases: dict[str, TaskLease] = {}
         self._read_at = -inf
         self._reading: asyncio.Task[None] | None = None
+        self._declaring: dict[TaskLease, asyncio.Task[bool]] = {}
         self._background = Background()
 
     async def all(self, age: float = _FRESH_SECONDS) -> Mapping[str, TaskLease]:
@@ -247,8 +248,19 @@ class LeaseView:
         Raises:
             StoreUnavailable: the store can't be reached.
         """
-        if lease.lost or self.seconds_left(lease) > 0:
-            return lease.lost
+        known = self._leases.get(lease.owner)
+        if lease.lost or (known is not None and known.lost):
+            return True
+        if self.seconds_left(lease) > 0:
+            return False
+        # The readers of hundreds of responses ask at the same moment.
+        declaring = self._declaring.get(lease)
+        if declaring is None:
+            declaring = self._declaring[lease] = self._background.run(self._declare_lost(lease))
+            declaring.add_done_callback(lambda _: self._declaring.pop(lease))
+        return await asyncio.shield(declaring)
+
+    async def _declare_lost(self, lease: TaskLease) -> bool:
         if not await self._store.declare_lost(lease):
             self._read_at = -inf  # it was renewed after all
             return False

@@ -39,7 +39,7 @@ ATTEMPTS_EXHAUSTED = "attempts_exhausted"
 _SWEEP_SECONDS = (0.35, 0.65)
 # How often to see whether a sweep is due. An overloaded wheel turns slower than time passes.
 _LOOK_SECONDS = 0.05
-_AT_ONCE = 16
+_AT_ONCE = 32
 # A lost lease is remembered for so long: what its task had just accepted may take so long to be
 # found.
 _REMEMBERED_SECONDS = 60.0

@@ -199,3 +199,21 @@ async def test_those_who_ask_together_share_a_read() -> None:
     await settle()
     assert all(read.done() for read in reads)
     assert tasks.b.store.network.calls["leases"] == 1
+
+
+async def test_those_who_see_a_lease_run_out_together_declare_it_lost_once() -> None:
+    """The readers of all responses of a lost task ask in the same moment."""
+    tasks = await started()
+    tasks.a.freeze()
+    await tasks.b.view.all(0)
+    seen = (await tasks.b.view.all())["a"]
+    while tasks.b.view.seconds_left(seen) > 0:
+        await tasks.clock.pass_time(0.1)
+    tasks.b.store.network.hold("declare_lost")
+    asking = [tasks.b.view._background.run(tasks.b.view.is_lost(seen)) for _ in range(10)]
+    await settle()
+    tasks.b.store.network.release()
+    await settle()
+    assert [each.result() for each in asking] == [True] * 10
+    assert await tasks.b.view.is_lost(seen)
+    assert tasks.b.store.network.calls["declare_lost"] == 1
