@@ -13,8 +13,8 @@ _logger = logging.getLogger(__name__)
 
 # The longest turn. Then the loop serves its sockets, so that a saturated node still accepts.
 _TURN_SECONDS = 0.004
-# How many entries are called between two looks at the time.
-_STEP = 256
+# How many entries are called between two looks at the time. One may be a group of readers.
+_STEP = 32
 
 
 class ClockDriver:
@@ -22,7 +22,7 @@ class ClockDriver:
 
     Args:
         monotonic: seconds.
-        after_step: called after every few hundred entries, to send what they gave.
+        after_step: called after every few entries, to send what they gave.
         busy: CPU seconds of the process so far. A store's threads may share the loop's core.
     """
 
