@@ -17,9 +17,11 @@ from typing import Protocol
 import uvloop
 
 from fargate_handler.background import Background
+from fargate_handler.bounded_log import LOG_FORMAT, BoundedLog, LineFormatter
 from fargate_handler.chosen_adapters import open_adapters
 from fargate_handler.handler import Handler
 from fargate_handler.leave import Leave, signals
+from fargate_handler.line_writer import LineWriter
 from fargate_handler.memory import GarbageCollection, memory_bytes, warn_of_too_little_memory
 from fargate_handler.metrics import Metrics
 from fargate_handler.processes import (
@@ -37,10 +39,9 @@ from fargate_handler.supervisor import (
     Supervisor,
     start_handler,
 )
+from stream_core.metrics import metric_catalogue as catalogue
 
 _logger = logging.getLogger("evenflow")
-
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class _Serving(Protocol):
@@ -70,22 +71,27 @@ def main() -> int:
     try:
         settings = load_settings()
         place = None if arguments.process is None else Place.model_validate_json(arguments.process)
-        _log(settings.log_level, place)
+        metrics = Metrics(None if place is None else place.number)
+        _log(settings.log_level, place, metrics)
         if arguments.role == "worker":
             uvloop.run(_serve_model(settings))
         elif place is None and settings.processes > 1:
             return uvloop.run(_supervise(settings))
         else:
-            uvloop.run(_serve(settings, place))
+            uvloop.run(_serve(settings, place, metrics))
     except ConfigurationError as error:
         print(f"evenflow: {error}", file=sys.stderr)
         return WRONG_CONFIGURATION
     return 0
 
 
-def _log(level: str, place: Place | None) -> None:
+def _log(level: str, place: Place | None, metrics: Metrics) -> None:
     of_process = "" if place is None else f"process {place.number}: "
-    logging.basicConfig(level=level.upper(), format=LOG_FORMAT.replace("%(m", f"{of_process}%(m"))
+    # Python has no standard error where its descriptor was closed.
+    descriptor = sys.stderr.fileno() if sys.stderr else os.open(os.devnull, os.O_WRONLY)
+    log = BoundedLog(LineWriter(descriptor), metrics.labelled(catalogue.LOG_LINES_DROPPED).count)
+    log.setFormatter(LineFormatter(LOG_FORMAT.replace("%(m", f"{of_process}%(m")))
+    logging.basicConfig(level=level.upper(), handlers=[log])
     if place is not None:
         # That it serves, and that it leaves, its supervisor says once for all.
         _logger.setLevel(logging.WARNING)
@@ -105,14 +111,13 @@ def quieten_libraries() -> None:
         logging.getLogger(library).setLevel(logging.CRITICAL)
 
 
-async def _serve(settings: HandlerSettings, place: Place | None) -> None:
+async def _serve(settings: HandlerSettings, place: Place | None, metrics: Metrics) -> None:
     leave = Leave()
     line = None if place is None else SupervisorLine(place.line, leave)
     ask_to_leave = leave.ask if line is None else line.ask_to_leave
     if line is None:
         _check_room(settings)
     loop = asyncio.get_running_loop()
-    metrics = Metrics(None if place is None else place.number)
     async with open_adapters(settings, metrics) as adapters:
         garbage = GarbageCollection(time.monotonic())
         handler = Handler(

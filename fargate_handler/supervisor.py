@@ -16,6 +16,7 @@ from typing import Protocol
 from fargate_handler.background import Background
 from fargate_handler.leave import Leave
 from fargate_handler.processes import LEAVE, SERVING, STAND_DOWN, STAND_IN, Place
+from stream_core.policy.log_rate import EACH
 
 _logger = logging.getLogger("evenflow")
 
@@ -153,7 +154,7 @@ class Supervisor:
             pause = _pause(failures)
             _logger.error(
                 "process %d ended with status %d after %.0f s; it is started again%s",
-                number, status, lived, f" in {pause:g} s" if pause else "",
+                number, status, lived, f" in {pause:g} s" if pause else "", extra=EACH,
             )  # fmt: skip
             await self._sleep(pause)
             child = await self._start(number)

@@ -20,7 +20,9 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.handshake import check_handshake, head_fault
 from fargate_handler.gateway.openai.not_served import RealtimeRefusal
+from fargate_handler.gateway.parser_log import ParserLog
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
+from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.allowed_origins import is_own_page
 from stream_core.protocol import openai_realtime
 from stream_core.protocol.dialect import CompactDialect, Dialect, subprotocols
@@ -47,9 +49,6 @@ _BEARER = "bearer."
 # Larger frames are refused by the session with a reason. Far larger ones never enter memory.
 _FRAME_SLACK = 2
 
-# An adapter, since picows makes a child of a real logger for each connection, which takes half a
-# kilobyte.
-_picows_logger = logging.LoggerAdapter(logging.getLogger("picows.server"))
 _logger = logging.getLogger(__name__)
 
 
@@ -58,6 +57,7 @@ class WebSocketEndpoint:
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
+        self._parser_log = ParserLog(context.metrics.counter(catalogue.PARSER_ERRORS))
 
     def take(self, transport: asyncio.Transport, received: bytes) -> bytes | None:
         """Give a connection to picows, unless the head of the handshake is faulty.
@@ -91,7 +91,7 @@ class WebSocketEndpoint:
             ws_path=None,
             is_client_side=False,
             ws_listener_factory=self._upgrade,
-            logger=_picows_logger,
+            logger=self._parser_log,
             disconnect_on_exception=True,
             websocket_handshake_timeout=None,  # its head is here
             enable_auto_ping=False,

@@ -324,6 +324,20 @@ RESPONSES_FOLLOWED = Metric(
     "responses",
     "responses of other tasks that are copied for readers of this one",
 )
+PARSER_ERRORS = Metric(
+    "ws.parser_errors",
+    _C,
+    "connections",
+    "connections closed because what the client sent is no frame of a WebSocket",
+)
+LOG_LINES_DROPPED = Metric(
+    "log.lines_dropped",
+    _C,
+    "lines",
+    "lines that were not logged, by the `reason`: `repeated`, there was one of their kind within "
+    "the second; `unread`, a thousand waited for whoever reads the log",
+    label="reason",
+)
 
 CATALOGUE: tuple[Metric, ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, Metric)

@@ -6,6 +6,8 @@ import logging
 from dataclasses import dataclass
 from typing import Protocol
 
+from stream_core.policy.log_rate import EACH
+
 _logger = logging.getLogger(__name__)
 
 
@@ -49,4 +51,4 @@ class LoggedDeadLetters:
 
     async def send(self, letter: DeadLetter) -> None:
         """Log it."""
-        _logger.error("dead letter: %s", letter)
+        _logger.error("dead letter: %s", letter, extra=EACH)

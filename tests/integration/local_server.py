@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 from fargate_handler import __main__ as program
 from fargate_handler.adapters import Stores
+from fargate_handler.bounded_log import LOG_FORMAT
 from fargate_handler.chosen_adapters import open_adapters
 from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
@@ -56,7 +57,7 @@ class _Log(logging.Handler):
 
     def __init__(self, server: LocalServer) -> None:
         super().__init__()
-        self.setFormatter(logging.Formatter(program.LOG_FORMAT))
+        self.setFormatter(logging.Formatter(LOG_FORMAT))
         self._server = server
         self.addFilter(self._is_its_own)
         self.lines: list[str] = []

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from stream_core.policy.log_rate import LogRate
+
+
+def test_one_line_a_second_of_each_kind() -> None:
+    rate = LogRate()
+    assert rate.admit("a", 5.0) == 0
+    assert rate.admit("b", 5.0) == 0
+    assert rate.admit("a", 5.9) is None
+    assert rate.admit("a", 6.0) == 1
+
+
+def test_the_next_line_says_how_many_were_left_out() -> None:
+    rate = LogRate()
+    admitted = [rate.admit("a", step / 100) for step in range(250)]
+    assert [left_out for left_out in admitted if left_out is not None] == [0, 99, 99]
+    assert rate.admit("a", 60.0) == 49
+    assert rate.admit("a", 61.0) == 0
+
+
+def test_kinds_that_somebody_makes_up_are_one_kind_in_the_end() -> None:
+    rate = LogRate()
+    first = [rate.admit(f"made up {number}", 0.5) for number in range(1_000)]
+    assert sum(left_out is not None for left_out in first) == 65
+    # A kind that is known keeps its line, and a second later there is room again.
+    assert rate.admit("made up 3", 1.0) is None
+    assert rate.admit("made up 3", 1.5) == 1
+    assert rate.admit("new", 1.5) == 0
+
+
+def test_a_clock_that_stands_still_admits_one() -> None:
+    rate = LogRate()
+    assert [rate.admit("a", 1.0) for _ in range(3)] == [0, None, None]
