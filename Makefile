@@ -85,8 +85,9 @@ chaos-short: .venv/.dev web/dist/index.html
 crash: .venv/.dev ## kill -9 in the middle of 1,000 answers, start again: every reader goes on (minutes; ANSWERS=)
 	$(PY) -m tests.chaos.kill_and_restart $(if $(ANSWERS),--answers $(ANSWERS))
 
-soak: .venv/.dev web/dist/index.html .build/engines/.installed ## what takes long for real: long searches, a long answer, two real engines behind Evenflow (the first time it compiles one)
+soak: .venv/.dev web/dist/index.html .build/engines/.installed ## what takes long for real: long searches, a long answer, ten minutes of random bytes, two real engines behind Evenflow (the first time it compiles one)
 	$(PY) -m pytest tests/soak
+	$(PY) -m tests.fuzz --seconds 600
 	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) --hypothesis-profile=long -m hypothesis tests/unit tests/integration/stores
 
 mutations: .venv/.dev web/dist/index.html ## make 44 faults, one after the other: the tests must find each (FAULTS=)
