@@ -8,6 +8,9 @@ from typing import NamedTuple
 LOCAL_PROXIES = "127.0.0.0/8,::1"
 """The default: a proxy on this machine."""
 
+FORWARDED_FOR = "X-Forwarded-For"
+"""The header to which each proxy appends the address that called it."""
+
 _MOST_HOPS = 9
 _SITE_BITS = 64  # what one IPv6 customer has at least: its host part is free to choose
 
@@ -22,8 +25,7 @@ class _Proxies(NamedTuple):
 class TrustedProxies:
     """The proxies whose `X-Forwarded-For` is believed.
 
-    Each proxy appends to the header the address that called it. What stands to the left of what
-    trusted proxies wrote, the client may have made up.
+    What stands to the left of what trusted proxies wrote, the client may have made up.
 
     Args:
         text: addresses and networks, `10.0.0.0/16,::1`. `10.0.0.0/16=2` also says how many proxies

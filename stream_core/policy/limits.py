@@ -115,8 +115,20 @@ class Limits(BaseModel):
         10_000,
         "`throttle` / 429 session_in_flight: messages of one session that wait to be accepted",
     )
-    queue_depth: int = _limit(1_000, 0, 1_000_000, "`system.busy` / 429 queue_full")
-    generations_per_node: int = _limit(1_000, 1, 1_000_000, "the message waits in the queue")
+    queue_depth: int = _limit(
+        1_000,
+        0,
+        1_000_000,
+        "`system.busy` / 429 queue_full; where another tenant or address has more waiting, its "
+        "newest message ends instead, with 503 queue_displaced",
+    )
+    generations_per_node: int = _limit(
+        1_000,
+        1,
+        1_000_000,
+        "the message waits in the queue; while one address has more than half of them, there is an "
+        "eighth more for others",
+    )
     worker_buffer_tokens: int = _limit(
         256,
         1,
