@@ -187,8 +187,8 @@ class Limits(BaseModel):
         268_435_456,
         1_048_576,
         2**40,
-        "the node's oldest ended response is dropped, and read from the store for who asks again: what "
-        "ended ones take of the memory",
+        "the node's oldest ended response is dropped, and read from the store for who asks again: "
+        "what ended ones take of the memory",
     )
     expired_responses_remembered: int = _limit(10_000, 0, 10_000_000, "404 instead of 410")
     grace_seconds: float = _limit(30, 0, 3_600, "no reader for so long: the model is cancelled")
