@@ -14,6 +14,7 @@ from fargate_handler.adapters import Adapters
 from fargate_handler.agents_file import read_agents
 from fargate_handler.background import Background
 from fargate_handler.clock_driver import ClockDriver
+from fargate_handler.gateway.client_address import TrustedProxies
 from fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_endpoints import HttpEndpoints
@@ -289,6 +290,7 @@ class Handler:
             outbox=self._outbox,
             orchestrator=self._orchestrator,
             registry=self._registry,
+            proxies=TrustedProxies(settings.trusted_proxies),
             reconnects=ReconnectRate(settings, self._monotonic()),
             background=self._background,
             tokens=self._tokens,

@@ -17,6 +17,7 @@ def admit_client(
     claims: SessionClaims,
     dialect: Dialect,
     *,
+    address: str,
     replaces: bool,
     asked_at: float,
 ) -> ClientConnection:
@@ -25,6 +26,7 @@ def admit_client(
     Args:
         claims: the content of its token, which was verified.
         dialect: how the client's frames are written.
+        address: the client's, as `TrustedProxies` says.
         replaces: whether to close the session's other connections.
         asked_at: when the client asked, in seconds on the monotonic clock.
 
@@ -40,7 +42,7 @@ def admit_client(
                 "this node is leaving; connect again", code="draining", retry_after_ms=1000
             )
         context.registry.check(counted, replaces)
-        context.reconnects.check(claims, now, asked_at)
+        context.reconnects.check(claims, address, now, asked_at)
     except Overloaded:
         context.metrics.counter(CONNECTIONS_REFUSED).value += 1
         raise
@@ -53,4 +55,4 @@ def admit_client(
     session = ClientSession(
         claims, context.limits, expires_in=expires_in, now=asked_at, dialect=dialect
     )
-    return ClientConnection(context, session, asked_at)
+    return ClientConnection(context, session, asked_at, context.sender(claims.channel, address))

@@ -42,6 +42,7 @@ class CommandingClient(ReadingClient, Protocol):
     """A client's connection, as commands see it."""
 
     readers: ClientReaders
+    sender: tuple[str, str] | None
 
 
 def act(client: CommandingClient, message: ClientMessage) -> None:
@@ -143,7 +144,7 @@ def _refuse(client: CommandingClient, error: EvenflowError, message: ClientMessa
 
 async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
     context, readers = client.context, client.readers
-    event = IngestEvent.of_chat(client.session.claims, message)
+    event = IngestEvent.of_chat(client.session.claims, message, client.sender)
     stream, duplicate = await context.orchestrator.submit(event)
     if client.session.over:
         return  # the client left while its message was accepted: the response waits for it

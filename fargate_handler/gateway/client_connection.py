@@ -42,15 +42,23 @@ class ClientConnection:
 
     Args:
         asked_at: when the client asked to connect, in seconds on the monotonic clock.
+        sender: the tenant and the address that its messages are counted to.
     """
 
-    __slots__ = ("_asked_at", "context", "readers", "session", "transport")
+    __slots__ = ("_asked_at", "context", "readers", "sender", "session", "transport")
 
-    def __init__(self, context: ClientContext, session: ClientSession, asked_at: float) -> None:
+    def __init__(
+        self,
+        context: ClientContext,
+        session: ClientSession,
+        asked_at: float,
+        sender: tuple[str, str] | None = None,
+    ) -> None:
         self.context = context
         self.session = session
         self.transport: ClientTransport = NO_TRANSPORT
         self.readers = ClientReaders()
+        self.sender = sender
         self._asked_at = asked_at
 
     # -- called by the transport -------------------------------------------------------------------

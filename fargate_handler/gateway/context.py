@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from fargate_handler.background import Background
+from fargate_handler.gateway.client_address import TrustedProxies
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
@@ -13,7 +14,9 @@ from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from stream_core.policy.agents import Agents
 from stream_core.policy.allowed_origins import AllowedOrigins
+from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionTokens, TenantKeys
+from stream_core.protocol.session_init import OPEN_TENANT
 
 # A name or an address, with or without a port.
 _AUTHORITY = re.compile(r"([A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
@@ -39,11 +42,13 @@ class GatewayContext(ClientContext):
         ws_url: the public address of the WebSocket. None: `ws_port` of the host that was called, or
             beside `http_url`.
         http_port: where this task serves its page.
+        proxies: whose word about clients' addresses is believed.
         allowed_origins: other origins whose pages may call.
         node_id: this task in the cookie by which a load balancer sends clients back to it.
         models: the model's names for OpenAI's clients.
     """
 
+    proxies: TrustedProxies
     reconnects: ReconnectRate
     tokens: SessionTokens
     tenant_keys: TenantKeys
@@ -56,6 +61,13 @@ class GatewayContext(ClientContext):
     cookie_secure: bool
     models: tuple[str, ...]
     agents: Agents
+
+    def sender(self, channel: Channel, address: str) -> tuple[str, str]:
+        """The tenant and the address that a session's messages are counted to.
+
+        Where no tenant has a key, anybody can make up names of tenants. So there is one.
+        """
+        return OPEN_TENANT if self.tenant_keys.open_to_all else channel.tenant, address
 
     def public_urls(self, scheme: str, host: str) -> tuple[str, str]:
         """The WebSocket's address and the base of HTTP calls, for a client that called this one.

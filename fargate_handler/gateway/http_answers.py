@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from fargate_handler.gateway.client_address import FORWARDED_FOR
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.resumption import PATIENCE_SECONDS, Progress, Resumption, resume
 from stream_core.log.response_stream import ResponseStream
@@ -119,6 +120,13 @@ def claims_of(request: web.Request, context: GatewayContext) -> SessionClaims:
         AuthenticationFailed: there is no token, or it is not valid.
     """
     return context.tokens.verify(bearer(request.headers.get("Authorization")), context.wall_time())
+
+
+def address_of(request: web.Request, context: GatewayContext) -> str:
+    """The client's address, also behind proxies."""
+    return context.proxies.client_address(
+        request.remote or "", ",".join(request.headers.getall(FORWARDED_FOR, ()))
+    )
 
 
 def authenticated(request: web.Request, context: GatewayContext) -> Channel:

@@ -11,6 +11,7 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import events_cookie, ticket_of
 from fargate_handler.gateway.http_answers import (
     VIA_HEADER,
+    address_of,
     claims_of,
     epoch_of_query,
     json_answer,
@@ -41,7 +42,11 @@ class MessageEndpoint:
         message = parse(POSTED_MESSAGE, await request.read())
         # A message counts as sent even if its client hangs up now.
         submitting = context.background.run(
-            context.orchestrator.submit(IngestEvent.of_chat(claims, message))
+            context.orchestrator.submit(
+                IngestEvent.of_chat(
+                    claims, message, context.sender(claims.channel, address_of(request, context))
+                )
+            )
         )
         stream, _ = await asyncio.shield(submitting)
         body = MessageAccepted(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 
+from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
+from stream_core.policy.recent_counts import RecentCounts
 from stream_core.policy.session_token import SessionClaims
 from stream_core.policy.token_bucket import TokenBucket
 from stream_core.protocol.errors import Overloaded
@@ -13,10 +15,20 @@ from stream_core.protocol.errors import Overloaded
 _NEW_SECONDS = 60.0
 # Refused clients are told to wait a random time between these, so that they don't come together.
 _RETRY_MS = (500, 3_000)
+_RECENT_SECONDS = 1.0
+# Parts of the burst. An address that had a larger one lately leaves the reserve to others.
+_SMALL = 1 / 16
+_RESERVE = 1 / 4
+# So often a session's connections may all come anew, and then it leaves half of the burst.
+_TIMES = 2
+_CONTENDED = 1 / 2
 
 
 class ReconnectRate:
     """Lets returning clients in at a bounded rate.
+
+    The rate is the same whoever comes. Of the burst one address can't take all, and one session
+    not even half, so that nobody uses it up for others.
 
     Args:
         now: seconds on a monotonic clock.
@@ -24,18 +36,39 @@ class ReconnectRate:
 
     def __init__(self, limits: Limits, now: float) -> None:
         rate = limits.returning_connections_per_second
-        self._returning = TokenBucket(rate, rate * 2, now)
+        self._burst = rate * 2
+        self._most_of_session = limits.connections_per_session * _TIMES
+        self._returning = TokenBucket(rate, self._burst, now)
+        self._of_address: RecentCounts[str] = RecentCounts(_RECENT_SECONDS, now)
+        self._of_session: RecentCounts[Channel] = RecentCounts(_RECENT_SECONDS, now)
 
-    def check(self, claims: SessionClaims, wall_time: float, now: float) -> None:
-        """Check that this client may connect now.
+    def check(self, claims: SessionClaims, address: str, wall_time: float, now: float) -> None:
+        """Check that this client may connect now. It is then counted.
+
+        Args:
+            address: whose it is.
 
         Raises:
             Overloaded: too many clients come back at once.
         """
-        if wall_time - claims.issued_at > _NEW_SECONDS and self._returning.take(now):
-            raise Overloaded(
-                "too many clients come back at the same time; nothing is lost, connect again a "
-                "little later",
-                code="reconnect_storm",
-                retry_after_ms=random.randint(*_RETRY_MS),
-            )
+        session = claims.channel if claims.only_for is None else None
+        seen = self._of_session.of(session, now) if session is not None else 0
+        # A session that was here a moment ago comes back, however new its token is.
+        if seen or wall_time - claims.issued_at > _NEW_SECONDS:
+            if self._returning.take(now, self._left_to_others(seen, address, now)):
+                raise Overloaded(
+                    "too many clients come back at the same time; nothing is lost, connect again a "
+                    "little later",
+                    code="reconnect_storm",
+                    retry_after_ms=random.randint(*_RETRY_MS),
+                )
+            self._of_address.add(address, now)
+        if session is not None:
+            self._of_session.add(session, now)
+
+    def _left_to_others(self, seen: int, address: str, now: float) -> float:
+        if seen >= self._most_of_session:
+            return self._burst * _CONTENDED
+        if self._of_address.of(address, now) > self._burst * _SMALL:
+            return self._burst * _RESERVE
+        return 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from urllib.parse import parse_qs
 
 import orjson
@@ -15,6 +16,7 @@ from picows import (
 )
 from picows.picows import WSProtocol  # type: ignore[attr-defined]
 
+from fargate_handler.gateway.client_address import FORWARDED_FOR
 from fargate_handler.gateway.client_admission import admit_client
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
@@ -73,7 +75,9 @@ class WebSocketEndpoint:
             response = self._error_response(fault)
             response.headers["Connection"] = "close"
             return bytes(response.to_bytes())
-        protocol = self._protocol()
+        peer = transport.get_extra_info("peername")
+        # A Unix socket has no address.
+        protocol = self._protocol(peer[0] if isinstance(peer, tuple) else "")
         protocol.connection_made(transport)
         transport.set_protocol(protocol)
         while received and not transport.is_closing():
@@ -83,14 +87,14 @@ class WebSocketEndpoint:
             protocol.buffer_updated(len(window))
         return None
 
-    def _protocol(self) -> WSProtocol:
+    def _protocol(self, peer: str) -> WSProtocol:
         # What picows' `ws_create_server` makes for each connection. It would not let us see the
         # head first.
         return WSProtocol(
             host_port=None,
             ws_path=None,
             is_client_side=False,
-            ws_listener_factory=self._upgrade,
+            ws_listener_factory=partial(self._upgrade, peer),
             logger=self._parser_log,
             disconnect_on_exception=True,
             websocket_handshake_timeout=None,  # its head is here
@@ -104,10 +108,10 @@ class WebSocketEndpoint:
             read_buffer_init_size=512,
         )
 
-    def _upgrade(self, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
+    def _upgrade(self, peer: str, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
         asked_at = self._context.monotonic()
         try:
-            return self._accept(request, asked_at)
+            return self._accept(peer, request, asked_at)
         except EvenflowError as error:
             return WSUpgradeResponseWithListener(self._error_response(error), None)
         except Exception:
@@ -115,7 +119,9 @@ class WebSocketEndpoint:
             failed = InternalError("the handshake failed; try again", code="internal_error")
             return WSUpgradeResponseWithListener(self._error_response(failed), None)
 
-    def _accept(self, request: WSUpgradeRequest, asked_at: float) -> WSUpgradeResponseWithListener:
+    def _accept(
+        self, peer: str, request: WSUpgradeRequest, asked_at: float
+    ) -> WSUpgradeResponseWithListener:
         context = self._context
         path, _, query = request.path.decode("latin-1").partition("?")
         dialects = _dialects(path)
@@ -131,7 +137,15 @@ class WebSocketEndpoint:
         claims = context.tokens.verify_reader(_token(request, offered), context.wall_time())
         dialect, answer_headers = _select(offered, dialects)
         replaces = asked.get("replace") == ["1"]
-        client = admit_client(context, claims, dialect, replaces=replaces, asked_at=asked_at)
+        forwarded_for = ",".join(request.headers.getall(FORWARDED_FOR, ()))
+        client = admit_client(
+            context,
+            claims,
+            dialect,
+            address=context.proxies.client_address(peer, forwarded_for),
+            replaces=replaces,
+            asked_at=asked_at,
+        )
         answer_headers["Set-Cookie"] = sticky_cookie(context)
         return WSUpgradeResponseWithListener(
             WSUpgradeResponse.create_101_response(answer_headers), WebSocketConnection(client)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
+from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.succession import Inheritance
-from fargate_handler.orchestrator.whole_request import WholeRequest, can_go_on
+from fargate_handler.orchestrator.whole_request import WholeRequest, can_go_on, line_of
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.token_sources.port import TokenSource
 from stream_core.log.conversation import Turn
@@ -77,6 +78,7 @@ class Dispatcher:
         self,
         stream: ResponseStream,
         kind: MessageKind,
+        line: Line,
         turns: tuple[Turn, ...],
         terms: MessageTerms,
         *,
@@ -101,6 +103,7 @@ class Dispatcher:
         generation = Generation(
             stream=stream,
             kind=kind,
+            line=line,
             asked=asked,
             source=self._source,
             clock=self._clock,
@@ -134,7 +137,8 @@ class Dispatcher:
             raise RateLimited("no room to take this response over now", code="queue_full")
         kind = MessageKind.from_text(left.message.kind)
         conversation = workload.conversations.open(channel, self._monotonic(), kind)
-        workload.begin(channel, kind)
+        line = line_of(channel, kind)
+        workload.begin(channel, kind, line)
         if conversation.known_response(left.message.message_id) != response_id:
             conversation.catch_up(left.conversation, self._ledger.owner)
         stream = self.new_stream(response_id, left.message.message_id, channel, kind)
@@ -147,7 +151,7 @@ class Dispatcher:
         self._ledger.go_on(stream, left.lease, len(entries))
         turns = conversation.begin_late(left.message.message_id, left.message.text)
         terms = MessageTerms.from_text(left.message.terms)
-        self.begin(stream, kind, turns, terms, inherited=True)
+        self.begin(stream, kind, line, turns, terms, inherited=True)
         if copy is not None:
             copy.lose()
         return True

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from fargate_handler.background import Background
 from fargate_handler.orchestrator.attempt import ModelWatch, ReplacingSink
+from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSource
 from stream_core.delivery.delivery_clock import DeliveryClock
@@ -44,6 +45,7 @@ class Generation:
     Args:
         stream: takes the tokens. It is closed when the generation has ended.
         kind: the kind of the message.
+        line: where it waits for a place.
         asked: the request to the model.
         grace_seconds: without a reader for so long, the response is cancelled.
         fallback_text: the answer if all attempts failed and nothing was delivered. Empty: the
@@ -59,6 +61,7 @@ class Generation:
         *,
         stream: ResponseStream,
         kind: MessageKind,
+        line: Line,
         asked: WholeRequest,
         source: TokenSource,
         clock: DeliveryClock,
@@ -73,6 +76,7 @@ class Generation:
     ) -> None:
         self.stream = stream
         self.kind = kind
+        self.line = line
         self.started_at: float | None = None
         self._asked = asked
         self._source = source

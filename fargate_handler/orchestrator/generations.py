@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from operator import itemgetter
 
 from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.fair_queue import FairQueue
+from fargate_handler.orchestrator.fair_queue import FairQueue, Line
 from fargate_handler.orchestrator.generation import Generation
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.protocol.errors import EvenflowError, is_refusal
+from stream_core.protocol.errors import EvenflowError, Overloaded, is_refusal
 
 _OUTCOMES = {
     ResponseState.COMPLETED: catalogue.RESPONSES_COMPLETED,
     ResponseState.ERROR: catalogue.RESPONSES_FAILED,
     ResponseState.CANCELLED: catalogue.RESPONSES_CANCELLED,
 }
+
+# Of the places, so many more are for others while one sender has more than half of them.
+_FOR_OTHERS = 1 / 8
+_DISPLACED_RETRY_AFTER_MS = 5_000
 
 
 class Generations:
@@ -28,12 +34,13 @@ class Generations:
     """
 
     def __init__(self, context: NodeContext, on_end: Callable[[Generation], None]) -> None:
-        self._limits = context.limits
         self._metrics = metrics = context.metrics
         self._monotonic = context.monotonic
         self._on_end = on_end
         self._queue: FairQueue[Generation] = FairQueue(context.limits.queue_depth)
         self._running: dict[str, Generation] = {}
+        self._places = context.limits.generations_per_node
+        self._places_of: Counter[tuple[str, str]] = Counter()
         self._waiting: dict[str, Generation] = {}
         self._left_with: EvenflowError | None = None
         self._handed_over = False
@@ -57,6 +64,17 @@ class Generations:
             None,
         )
 
+    def yields_to(self, line: Line) -> bool:
+        """Whether one that waits can make room for a message of this line."""
+        return self._queue.displaced_by(line) is not None
+
+    def make_room_for(self, line: Line) -> None:
+        """End the newest that waits, of who has the most waiting, if that is another sender."""
+        displaced = self._queue.displaced_by(line)
+        if displaced is not None:
+            self._metrics.counter(catalogue.QUEUE_REFUSED).value += 1
+            displaced.interrupt(_displaced())
+
     def add(self, generation: Generation) -> None:
         """Begin a generation, or queue it.
 
@@ -64,11 +82,11 @@ class Generations:
             QueueFull: there is no place, and no room to wait.
         """
         stream = generation.stream
-        if self._full:
-            self._queue.put(stream.channel.tenant, generation)
-            self._waiting[stream.response_id] = generation
-        else:
+        if self._has_place(generation.line.sender):
             self._start(generation)
+        else:
+            self._queue.put(generation.line, generation)
+            self._waiting[stream.response_id] = generation
         if self._left_with is not None:
             generation.interrupt(self._left_with)
         elif self._handed_over:
@@ -79,13 +97,16 @@ class Generations:
         stream = generation.stream
         if self._waiting.get(stream.response_id) is generation:
             del self._waiting[stream.response_id]
-            self._queue.remove(stream.channel.tenant, generation)
+            self._queue.remove(generation.line, generation)
         if self._running.get(stream.response_id) is generation:
             del self._running[stream.response_id]
+            self._places_of[generation.line.sender] -= 1
+            if not self._places_of[generation.line.sender]:
+                del self._places_of[generation.line.sender]
         self._on_end(generation)
         if stream.state.terminal:
             self._measure(stream)
-        while not self._full and (waiting := self._queue.take()) is not None:
+        while (waiting := self._next()) is not None:
             self._start(waiting)
 
     def interrupt_all(self, error: EvenflowError) -> None:
@@ -106,14 +127,28 @@ class Generations:
         self.hand_over_all()
         await self._background.aclose()
 
-    @property
-    def _full(self) -> bool:
-        return len(self._running) >= self._limits.generations_per_node
+    def _next(self) -> Generation | None:
+        """Take the next one that waits and has a place."""
+        if len(self._running) < self._places:
+            return self._queue.take()
+        greedy = self._greedy_sender() if len(self._queue) else None
+        return self._queue.take(but=greedy) if greedy is not None else None
+
+    def _has_place(self, sender: tuple[str, str]) -> bool:
+        return len(self._running) < self._places or self._greedy_sender() not in (None, sender)
+
+    def _greedy_sender(self) -> tuple[str, str] | None:
+        """Who has more than half of the places, while there are some for others."""
+        if len(self._running) >= self._places + int(self._places * _FOR_OTHERS):
+            return None
+        sender, count = max(self._places_of.items(), key=itemgetter(1))
+        return sender if count > self._places / 2 else None
 
     def _start(self, generation: Generation) -> None:
         stream = generation.stream
         self._waiting.pop(stream.response_id, None)
         self._running[stream.response_id] = generation
+        self._places_of[generation.line.sender] += 1
         waited = self._monotonic() - stream.created_at
         self._metrics.distribution(catalogue.QUEUE_WAIT).record(waited * 1000)
         generation.start(self._background)
@@ -146,3 +181,12 @@ class Generations:
         rate = self._metrics.ratio(catalogue.RESPONSE_FAILURE_RATE)
         rate.whole += 1
         rate.part += failed or stream.degraded
+
+
+def _displaced() -> Overloaded:
+    return Overloaded(
+        "others wait too, and most of those that wait were this sender's; nothing was generated "
+        "for this message, send it again as a new one",
+        code="queue_displaced",
+        retry_after_ms=_DISPLACED_RETRY_AFTER_MS,
+    )

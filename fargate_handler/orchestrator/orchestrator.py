@@ -149,22 +149,22 @@ class Orchestrator:
         known = conversation.known_response(event.message_id)
         if known is not None:
             return Submission(await self._answer_to(known, event), duplicate=True)
-        now, channel = self._monotonic(), event.channel
-        self._workload.check(channel.tenant)
+        now, channel, line = self._monotonic(), event.channel, event.line
+        self._workload.check(line)
         self._dispatcher.check(channel, event.kind)
         conversation.check(event.message_id, event.previous_message_id, event.replaces)
         self._workload.limiting(channel, event.kind).check_in_flight()
         stream = self._dispatcher.new_stream(
             f"rsp_{secrets.token_hex(16)}", event.message_id, channel, event.kind
         )
-        with self._workload.accepting(channel, event.kind):
+        with self._workload.accepting(channel, event.kind, line):
             # In a burst those who asked first are answered while the last ones wait.
             async with self._places:
                 await self._ledger.accept(event, stream)
         turns = conversation.accept(
             event.message_id, stream.response_id, event.text, now, event.replaces
         )
-        self._dispatcher.begin(stream, event.kind, turns, event.terms)
+        self._dispatcher.begin(stream, event.kind, line, turns, event.terms)
         return Submission(stream, duplicate=False)
 
     async def _answer_to(self, response_id: str, event: IngestEvent) -> ResponseStream:

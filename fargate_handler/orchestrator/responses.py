@@ -86,11 +86,14 @@ class Responses:
         return self._of_channel.get(channel, [])
 
     def ended(self, stream: ResponseStream) -> None:
-        """Note that a response has ended: its TTL begins. Old ones may be forgotten for it."""
+        """Note that a response has ended: its TTL begins. Old ones may be dropped for it.
+
+        They haven't expired: who asks for one is given a copy of what is on record.
+        """
         self._ended[stream.response_id] = stream
         self._ended_bytes += _held_bytes(stream)
         while self._ended_bytes > self._limits.responses_held_bytes and len(self._ended) > 1:
-            self._forget(self._ended.popitem(last=False)[1])
+            self.drop(next(iter(self._ended.values())))
 
     def sweep(self, now: float) -> None:
         """Forget what ended longer than the TTL ago, unless somebody reads it."""

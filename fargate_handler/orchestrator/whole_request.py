@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import orjson
 
+from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.token_sources.port import Caller, ModelOptions
 from stream_core.log.conversation import ToolCall, Turn, text_of_parts
 from stream_core.log.marked_text import has_marks
@@ -23,6 +24,7 @@ class IngestEvent:
     """A message with its id and that of the one before.
 
     `replaces`: the message before it, if this one is another try at that.
+    `sender`: the tenant and the address that it is counted to. None: the channel's tenant.
     """
 
     channel: Channel
@@ -32,9 +34,17 @@ class IngestEvent:
     replaces: str | None = None
     kind: MessageKind = CHAT
     terms: MessageTerms = NO_TERMS
+    sender: tuple[str, str] | None = None
+
+    @property
+    def line(self) -> Line:
+        """Where it waits."""
+        return line_of(self.channel, self.kind, self.sender)
 
     @classmethod
-    def of_chat(cls, claims: SessionClaims, message: ChatMessage) -> Self:
+    def of_chat(
+        cls, claims: SessionClaims, message: ChatMessage, sender: tuple[str, str] | None = None
+    ) -> Self:
         """A message of a session's client, over any transport."""
         return cls(
             claims.channel,
@@ -43,7 +53,19 @@ class IngestEvent:
             message.payload.text,
             replaces=message.replaces,
             terms=message.payload.terms(claims.user),
+            sender=sender,
         )
+
+
+def line_of(channel: Channel, kind: MessageKind, sender: tuple[str, str] | None = None) -> Line:
+    """Where a message waits.
+
+    Args:
+        sender: its tenant and address. None: they are not known, as after a take-over.
+    """
+    session = kind.limited_as or (None if kind.brings_conversation else channel)
+    tenant, address = sender or (channel.tenant, "")
+    return Line(tenant, address, f"{session.agent}/{session.session}" if session else "")
 
 
 AGENT = "openai/chat"

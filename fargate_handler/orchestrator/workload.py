@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.conversations import Conversations
+from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.generations import Generations
 from fargate_handler.orchestrator.held_requests import HeldRequests
@@ -55,8 +56,8 @@ class Workload:
         taken = len(self.generations) + self._being_accepted
         return not self.draining and taken < self._limits.messages_per_node
 
-    def check(self, tenant: str) -> None:
-        """Check that one more message of the tenant can be accepted.
+    def check(self, line: Line) -> None:
+        """Check that one more message of this line can be accepted.
 
         Raises:
             RateLimited: the tenant or the node has as many as allowed.
@@ -68,15 +69,15 @@ class Workload:
                 code="draining",
                 retry_after_ms=1000,
             )
-        most = self._limits.of(tenant).messages_in_flight_per_tenant
-        if most is not None and self._in_flight_of_tenant[tenant] >= most:
+        most = self._limits.of(line.tenant).messages_in_flight_per_tenant
+        if most is not None and self._in_flight_of_tenant[line.tenant] >= most:
             raise RateLimited(
                 "this tenant has as many messages in flight as it may have; the message was not "
                 "accepted, send it again later",
                 code="tenant_in_flight",
                 retry_after_ms=1000,
             )
-        if not self.has_room:
+        if not self.has_room and not self.generations.yields_to(line):
             self._refused.value += 1
             raise RateLimited(
                 "the queue is full; the message was not accepted, send it again later",
@@ -107,23 +108,25 @@ class Workload:
                 del self._accepting[channel]
 
     @contextmanager
-    def accepting(self, channel: Channel, kind: MessageKind) -> Iterator[None]:
+    def accepting(self, channel: Channel, kind: MessageKind, line: Line) -> Iterator[None]:
         """Count a message that is being put on record. It stays in flight unless that fails."""
-        self.begin(channel, kind)
+        if not self.has_room:
+            self.generations.make_room_for(line)
+        self.begin(channel, kind, line)
         self._being_accepted += 1
         try:
             yield
         except BaseException:
-            self._end(channel, kind)
+            self._end(channel, kind, line)
             raise
         finally:
             self._being_accepted -= 1
 
-    def begin(self, channel: Channel, kind: MessageKind) -> None:
+    def begin(self, channel: Channel, kind: MessageKind, line: Line) -> None:
         """Count a message in flight. Conversations count their own."""
         if kind.limited_as is not None:
             self.limiting(channel, kind).in_flight += 1
-        self._in_flight_of_tenant[channel.tenant] += 1
+        self._in_flight_of_tenant[line.tenant] += 1
 
     def limiting(self, channel: Channel, kind: MessageKind) -> Conversation:
         """The conversation whose limits apply to the channel's messages."""
@@ -150,7 +153,7 @@ class Workload:
     def _release(self, generation: Generation) -> None:
         """Take back the counts of a generation that has ended or was abandoned."""
         stream, kind = generation.stream, generation.kind
-        self._end(stream.channel, kind)
+        self._end(stream.channel, kind, generation.line)
         self.held_requests.end(stream)
         conversation = self.conversations.get(stream.channel)
         if conversation is not None:
@@ -165,9 +168,9 @@ class Workload:
         if stream.state.terminal and self.responses.held(stream.response_id) is stream:
             self.responses.ended(stream)
 
-    def _end(self, channel: Channel, kind: MessageKind) -> None:
+    def _end(self, channel: Channel, kind: MessageKind, line: Line) -> None:
         if kind.limited_as is not None:
             self.limiting(channel, kind).in_flight -= 1
-        self._in_flight_of_tenant[channel.tenant] -= 1
-        if not self._in_flight_of_tenant[channel.tenant]:
-            del self._in_flight_of_tenant[channel.tenant]
+        self._in_flight_of_tenant[line.tenant] -= 1
+        if not self._in_flight_of_tenant[line.tenant]:
+            del self._in_flight_of_tenant[line.tenant]

@@ -70,7 +70,13 @@ _COMPLETING = {
     429: (*_ACCEPTING[429], *_READING[429], "upstream_throttled", "insufficient_quota"),
     500: ("attempts_exhausted",),
     502: ("upstream_failed", "model_not_set_up", "response_restarted"),
-    503: (*_ACCEPTING[503], "node_memory", "queue_timeout", "upstream_overloaded"),
+    503: (
+        *_ACCEPTING[503],
+        "node_memory",
+        "queue_timeout",
+        "queue_displaced",
+        "upstream_overloaded",
+    ),
     504: ("first_token_timeout", "model_timeout", "timeout"),
 }
 _HANDSHAKE = {

@@ -200,7 +200,11 @@ QUEUE_DEPTH = Metric(
     "queue.depth", _G, "messages", "accepted messages whose generation has not begun"
 )
 QUEUE_REFUSED = Metric(
-    "queue.refused", _C, "messages", "messages answered with system.busy or 429 queue_full"
+    "queue.refused",
+    _C,
+    "messages",
+    "messages answered with system.busy or 429 queue_full, and those that waited and gave their "
+    "place up to another sender",
 )
 MESSAGES_REFUSED = Metric(
     "messages.refused",

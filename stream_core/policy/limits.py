@@ -115,8 +115,20 @@ class Limits(BaseModel):
         10_000,
         "`throttle` / 429 session_in_flight: messages of one session that wait to be accepted",
     )
-    queue_depth: int = _limit(1_000, 0, 1_000_000, "`system.busy` / 429 queue_full")
-    generations_per_node: int = _limit(1_000, 1, 1_000_000, "the message waits in the queue")
+    queue_depth: int = _limit(
+        1_000,
+        0,
+        1_000_000,
+        "`system.busy` / 429 queue_full; where another tenant or address has more waiting, its "
+        "newest message ends instead, with 503 queue_displaced",
+    )
+    generations_per_node: int = _limit(
+        1_000,
+        1,
+        1_000_000,
+        "the message waits in the queue; while one address has more than half of them, there is an "
+        "eighth more for others",
+    )
     worker_buffer_tokens: int = _limit(
         256,
         1,
@@ -175,7 +187,8 @@ class Limits(BaseModel):
         268_435_456,
         1_048_576,
         2**40,
-        "the node's oldest ended response expires early (410): what ended ones take of the memory",
+        "the node's oldest ended response is dropped, and read from the store for who asks again: "
+        "what ended ones take of the memory",
     )
     expired_responses_remembered: int = _limit(10_000, 0, 10_000_000, "404 instead of 410")
     grace_seconds: float = _limit(30, 0, 3_600, "no reader for so long: the model is cancelled")

@@ -13,11 +13,15 @@ class TokenBucket:
         self._burst = self._level = max(burst, 1.0)
         self._at = now
 
-    def take(self, now: float) -> float:
-        """Take a token. Returns 0.0, or the seconds until there is one; then none was taken."""
+    def take(self, now: float, leaving: float = 0.0) -> float:
+        """Take a token. Returns 0.0, or the seconds until there is one; then none was taken.
+
+        Args:
+            leaving: how many must be left for others.
+        """
         self._level = min(self._burst, self._level + (now - self._at) * self._rate)
         self._at = now
-        if self._level >= 1:
+        if self._level >= 1 + leaving:
             self._level -= 1
             return 0.0
-        return (1 - self._level) / self._rate
+        return (1 + leaving - self._level) / self._rate

@@ -188,14 +188,18 @@ class ChatSession:
     Args:
         http: the HTTP client.
         opened: the answer of `POST /session`.
+        address: what a proxy on this machine says of where HTTP calls come from.
     """
 
-    def __init__(self, http: aiohttp.ClientSession, opened: Frame) -> None:
+    def __init__(
+        self, http: aiohttp.ClientSession, opened: Frame, address: str | None = None
+    ) -> None:
         self.session_id: str = opened["session_id"]
         self.token: str = opened["token"]
         self.ws_url: str = opened["ws_url"]
         self.http_url: str = opened["http_url"]
         self._http = http
+        self._forwarded = {"X-Forwarded-For": address} if address else {}
 
     def at(self, server: Server) -> ChatSession:
         """The same session at another task."""
@@ -224,7 +228,8 @@ class ChatSession:
 
     async def call(self, method: str, path: str, body: object = None, **options: Any) -> HttpAnswer:
         """An HTTP call with the session's token."""
-        headers = {"Authorization": f"Bearer {self.token}"} | options.pop("headers", {})
+        headers = {"Authorization": f"Bearer {self.token}", **self._forwarded}
+        headers |= options.pop("headers", {})
         return await call(
             self._http, method, self.http_url + path, body, headers=headers, **options
         )
@@ -285,8 +290,10 @@ async def call(
         return HttpAnswer(answer.status, answer.headers, await answer.read())
 
 
-async def open_session(http: aiohttp.ClientSession, http_url: str, **body: str) -> ChatSession:
-    """`POST /session`."""
+async def open_session(
+    http: aiohttp.ClientSession, http_url: str, *, address: str | None = None, **body: str
+) -> ChatSession:
+    """`POST /session`. `address`: as for `ChatSession`."""
     answer = await call(http, "POST", f"{http_url}/session", body)
     assert answer.status == 201, answer.body
-    return ChatSession(http, answer.json)
+    return ChatSession(http, answer.json, address)

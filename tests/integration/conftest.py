@@ -169,7 +169,10 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
 def opened(http: aiohttp.ClientSession, serve: Serve) -> OpenSession:
     """Open sessions."""
 
-    async def opened(server: Server | None = None, **body: str) -> ChatSession:
-        return await open_session(http, (server or await serve.shared()).http_url, **body)
+    async def opened(
+        server: Server | None = None, *, address: str | None = None, **body: str
+    ) -> ChatSession:
+        url = (server or await serve.shared()).http_url
+        return await open_session(http, url, address=address, **body)
 
     return opened

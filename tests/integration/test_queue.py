@@ -127,12 +127,16 @@ async def test_a_waiting_message_that_nobody_reads_leaves_the_queue(
         assert await server.metric("generations_running") == 1
 
 
-async def test_a_busy_tenant_does_not_hold_up_another(opened: OpenSession, serve: Serve) -> None:
+@pytest.mark.parametrize("tenants", [("public", "public"), ("greedy", "modest")])
+async def test_a_busy_address_does_not_hold_up_another(
+    opened: OpenSession, serve: Serve, tenants: tuple[str, str]
+) -> None:
     server = await serve(generations_per_node=1, queue_depth=100)
-    greedy = [await opened(server, tenant="greedy") for _ in range(12)]
-    modest = await opened(server, tenant="modest")
+    greedy_sender = {"tenant": tenants[0], "address": "203.0.113.1"}
+    greedy = [await opened(server, **greedy_sender) for _ in range(12)]
+    modest = await opened(server, tenant=tenants[1], address="203.0.113.2")
     text = demo(tokens=5, gap_ms=10, first_token_ms=10)
-    blocking = await opened(server, tenant="greedy")
+    blocking = await opened(server, **greedy_sender)
     blocker = (await blocking.post("m1", None, _LONG)).json["response_id"]
     ended: list[str] = []
 
@@ -152,3 +156,22 @@ async def test_a_busy_tenant_does_not_hold_up_another(opened: OpenSession, serve
     assert [name for name in ended if name != "modest"] == [
         f"greedy {number}" for number in range(12)
     ]
+
+
+async def test_made_up_tenants_are_one_sender_who_makes_room_for_others(
+    opened: OpenSession, serve: Serve
+) -> None:
+    """Where no tenant has a key."""
+    server = await serve(generations_per_node=8, queue_depth=12)
+    made_up = [await opened(server, tenant=f"t{n}", address="203.0.113.1") for n in range(21)]
+    accepted = [(await session.post("m1", None, _LONG)).status for session in made_up]
+    assert accepted == [202] * 20 + [429], "one address alone may have all"
+    honest = [await opened(server, address=f"198.51.100.{number}") for number in range(5)]
+    posted = [await session.post("m1", None, _LONG) for session in honest]
+    assert [answer.json["status"] for answer in posted] == ["streaming"] + ["queued"] * 4
+    assert (await made_up[0].post("m2", "m1", _LONG)).error["code"] == "queue_full"
+    for session in made_up[15:20]:
+        again = await session.post("m1", None, _LONG)
+        error = (await session.poll(again.json["response_id"])).json["metadata"]["error"]
+        assert error["code"] == "queue_displaced"
+        assert error["retry_after_ms"] > 0

@@ -44,7 +44,7 @@ class ChatCompletionsEndpoint:
     async def post(self, request: web.Request) -> web.StreamResponse:
         """The answer as one object, or as a stream of chunks."""
         context = self._context
-        sender = sender_of(request.headers.get("Authorization"), context)
+        sender = sender_of(request, context)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = _last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:

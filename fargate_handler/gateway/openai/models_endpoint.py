@@ -23,14 +23,14 @@ class ModelsEndpoint:
 
     async def list(self, request: web.Request) -> web.Response:
         """All names."""
-        sender_of(request.headers.get("Authorization"), self._context)
+        sender_of(request, self._context)
         return json_answer(
             {"object": "list", "data": [self._object(name) for name in self._context.models]}
         )
 
     async def get(self, request: web.Request) -> web.Response:
         """The name in the path."""
-        sender_of(request.headers.get("Authorization"), self._context)
+        sender_of(request, self._context)
         name = request.match_info["model"]
         check_model(name, self._context)
         return json_answer(self._object(name))

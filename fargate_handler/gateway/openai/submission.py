@@ -13,6 +13,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.http_answers import address_of
 from fargate_handler.orchestrator.held_requests import Reading, memory_of
 from fargate_handler.orchestrator.orchestrator import Submission
 from fargate_handler.orchestrator.whole_request import (
@@ -34,15 +35,20 @@ _LONGEST_KEY = 255
 
 
 class Sender(NamedTuple):
-    """A tenant with its own key. With `session`, the request came with that session's token."""
+    """A tenant with its own key. With `session`, the request came with that session's token.
+
+    `is_anybody`: it came with neither, so that all that is known of its sender is the address.
+    """
 
     tenant: str
+    address: str
     session: Channel | None = None
     user: str = ""
+    is_anybody: bool = False
 
 
-def sender_of(authorization: str | None, context: GatewayContext) -> Sender:
-    """Who sent a request with this `Authorization` header.
+def sender_of(request: web.Request, context: GatewayContext) -> Sender:
+    """Who sent a request, by its `Authorization` header.
 
     If no tenant has a key, it is the open tenant: OpenAI's clients always send some key. If this
     task doesn't know the tenants' keys, a session's token is needed.
@@ -50,18 +56,19 @@ def sender_of(authorization: str | None, context: GatewayContext) -> Sender:
     Raises:
         AuthenticationFailed: the key is wrong, or the session's token has expired.
     """
-    given = bearer(authorization)
+    given = bearer(request.headers.get("Authorization"))
+    address = address_of(request, context)
     tenant = context.tenant_keys.tenant_of(given)
     if tenant is not None:
-        return Sender(tenant)
+        return Sender(tenant, address)
     try:
         claims = context.tokens.verify(given, context.wall_time())
-        return Sender(claims.channel.tenant, claims.channel, claims.user)
+        return Sender(claims.channel.tenant, address, claims.channel, claims.user)
     except AuthenticationFailed as refused:
         if refused.code == "token_expired":
             raise
     if context.tenant_keys.open_to_all:
-        return Sender(OPEN_TENANT)
+        return Sender(OPEN_TENANT, address, is_anybody=True)
     raise AuthenticationFailed(
         "this needs a tenant's key, or a session's token, as `Authorization: Bearer <key>`; "
         "nothing was generated",
@@ -111,7 +118,7 @@ async def submit_request(
         Overloaded: this node is leaving, or the ledger can't be written.
     """
     accepting = context.background.run(
-        context.orchestrator.submit(_event_of(sender, key, asked, terms))
+        context.orchestrator.submit(_event_of(context, sender, key, asked, terms))
     )
     try:
         return (await asyncio.shield(accepting)).stream
@@ -172,7 +179,11 @@ async def _leave_when_accepted(
 
 
 def _event_of(
-    sender: Sender, key: str | None, asked: WholeRequest, terms: MessageTerms
+    context: GatewayContext,
+    sender: Sender,
+    key: str | None,
+    asked: WholeRequest,
+    terms: MessageTerms,
 ) -> IngestEvent:
     if key is None:
         channel, kind = (
@@ -180,14 +191,22 @@ def _event_of(
             COMPLETION,
         )
     else:
+        # Nobody is given another's answer for guessing the key. It is bound to who used it.
+        name = f"{key}\n{sender.address}" if sender.is_anybody else key
         channel, kind = (
-            repeatable_channel(sender.tenant, _digest(key), sender.session),
+            repeatable_channel(sender.tenant, _digest(name), sender.session),
             KEYED_COMPLETION,
         )
     text = asked.to_text()
     message_id = _digest(f"{terms.model}\n{text}")
     return IngestEvent(
-        channel, message_id, None, text, kind=kind.sent_with(sender.session), terms=terms
+        channel,
+        message_id,
+        None,
+        text,
+        kind=kind.sent_with(sender.session),
+        terms=terms,
+        sender=context.sender(channel, sender.address),
     )
 
 

@@ -176,3 +176,19 @@ async def test_what_was_replaced_is_not_given_to_who_asks_again(at: At, serve: S
             "hello", model="openai", Idempotency_Key="again", Last_Event_ID="0"
         )
         assert (rest.text, rest.finish_reason) == (" there", "stop")
+
+
+async def test_a_key_without_a_tenant_s_key_is_its_address_s(at: At, server: LocalServer) -> None:
+    """Nobody is given another's answer for guessing the key."""
+    completions, text = at(server), demo(tokens=3)
+    one, same, other = [
+        await completions.post(
+            asking(text), Idempotency_Key="order-1", X_Forwarded_For=f"203.0.113.{number}"
+        )
+        for number in (1, 1, 2)
+    ]
+    assert one.json["id"] == same.json["id"] != other.json["id"]
+    different = await completions.post(
+        asking(demo(tokens=4)), Idempotency_Key="order-1", X_Forwarded_For="203.0.113.3"
+    )
+    assert different.status == 200, "nor learns that it was used"

@@ -70,6 +70,11 @@ export const BY_CODE: ReadonlyMap<string, Explanation> = new Map(
       remedy: "Yours has waited for as long as it may, and was not answered. Try again in a minute.",
       askAgain: true,
     },
+    queue_displaced: {
+      what: "Too many questions were waiting for the model.",
+      remedy: "Yours gave its place to others, and was not answered. Try again in a minute.",
+      askAgain: true,
+    },
     context_length_exceeded: {
       what: "This conversation is too long for the model.",
       remedy: "Ask a shorter question, or open the page in a new tab to start a new conversation.",

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from fargate_handler.background import Background
+from fargate_handler.gateway.client_address import TrustedProxies
 from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.context import GatewayContext
@@ -46,6 +47,7 @@ class Gateway:
             outbox=Outbox(lambda flush: flush(), measures),
             orchestrator=self.orchestrator,
             registry=self.registry,
+            proxies=TrustedProxies(),
             reconnects=ReconnectRate(self.limits, self.clock.now),
             background=Background(),
             tokens=SessionTokens({"k": b"secret--" * 4}),

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from fargate_handler.background import Background
+from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.openai import OpenAIModel
@@ -71,6 +72,7 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
     generation = Generation(
         stream=stream,
         kind=CHAT,
+        line=Line("public"),
         asked=WholeRequest((Turn("user", text),)),
         source=source,
         clock=clock.delivery,

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fargate_handler.background import Background
+from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
@@ -73,6 +74,7 @@ class Bench:
         self.generation = Generation(
             stream=self.stream,
             kind=self.kind,
+            line=Line("public"),
             asked=WholeRequest(TURNS),
             source=self.source,
             clock=self.clock.delivery,

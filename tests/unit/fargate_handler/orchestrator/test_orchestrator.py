@@ -302,6 +302,50 @@ async def test_a_refused_message_leaves_nothing_behind_and_can_come_again() -> N
     await node.leave()
 
 
+async def fill(node: Node, count: int) -> list[ResponseStream]:
+    """One tenant sends so many messages."""
+    return [
+        (await node.send("m1", session=f"s{number}", tenant="loud")).stream
+        for number in range(count)
+    ]
+
+
+async def test_who_fills_the_queue_makes_room_for_others_until_they_have_as_much() -> None:
+    node = Node(Limits(generations_per_node=1, queue_depth=4))
+    loud = await fill(node, 5)
+    quiet = [
+        (await node.send("m1", session=f"s{number}", tenant="quiet")).stream for number in range(2)
+    ]
+    assert await node.refusal("m1", session="s2", tenant="quiet") == "queue_full"
+    assert await node.refusal("m1", session="s5", tenant="loud") == "queue_full"
+    assert [stream.state for stream in quiet] == [ResponseState.QUEUED] * 2
+    states = [ResponseState.STREAMING] + [ResponseState.QUEUED] * 2 + [ResponseState.ERROR] * 2
+    assert [stream.state for stream in loud] == states
+    assert [stream.error["code"] for stream in loud[3:] if stream.error] == ["queue_displaced"] * 2
+    assert node.count(catalogue.QUEUE_REFUSED) == 4
+    await node.leave()
+
+
+async def test_while_one_has_most_places_others_have_an_eighth_more_of_them() -> None:
+    node = Node(Limits(generations_per_node=8, queue_depth=10))
+    loud = await fill(node, 10)
+    assert [stream.state for stream in loud[7:]] == [
+        ResponseState.STREAMING,
+        ResponseState.QUEUED,
+        ResponseState.QUEUED,
+    ]
+    first, second = [
+        (await node.send("m1", session=f"s{number}", tenant="quiet")).stream for number in range(2)
+    ]
+    assert (first.state, second.state) == (ResponseState.STREAMING, ResponseState.QUEUED)
+    await settle()
+    node.source.calls[8].finish()
+    await settle()
+    assert second.state is ResponseState.STREAMING
+    assert loud[8].state is ResponseState.QUEUED, "it came before, and has no place"
+    await node.leave()
+
+
 async def test_waiting_messages_of_several_tenants_take_turns() -> None:
     node = Node(Limits(generations_per_node=1))
     await node.send("m1", session="first", text="first")

@@ -39,5 +39,10 @@ class LineEndpoint:
         context, hello = self._context, orjson.loads(line)
         claims = context.tokens.verify(hello["token"], context.wall_time())
         return admit_client(
-            context, claims, Dialect(), replaces=hello["replaces"], asked_at=context.monotonic()
+            context,
+            claims,
+            Dialect(),
+            address="127.0.0.1",
+            replaces=hello["replaces"],
+            asked_at=context.monotonic(),
         )

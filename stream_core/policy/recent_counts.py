@@ -1,0 +1,41 @@
+"""How often something happened lately, by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+class RecentCounts(Generic[Name]):
+    """Counts over the current period and the one before. What is older is forgotten.
+
+    Args:
+        period: in seconds.
+    """
+
+    def __init__(self, period: float, now: float) -> None:
+        self._period = period
+        self._ends_at = now + period
+        self._current: Counter[Name] = Counter()
+        self._last: Counter[Name] = Counter()
+
+    def add(self, name: Name, now: float) -> None:
+        """Count one more."""
+        self._turn(now)
+        self._current[name] += 1
+
+    def of(self, name: Name, now: float) -> int:
+        """How often it was counted lately."""
+        self._turn(now)
+        return self._current[name] + self._last[name]
+
+    def _turn(self, now: float) -> None:
+        if now < self._ends_at:
+            return
+        followed = now < self._ends_at + self._period
+        self._last = self._current if followed else Counter()
+        self._current = Counter()
+        self._ends_at = now + self._period
