@@ -13,6 +13,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.request_content import read_content
 from fargate_handler.orchestrator.held_requests import Reading, memory_of
 from fargate_handler.orchestrator.orchestrator import Submission
 from fargate_handler.orchestrator.whole_request import (
@@ -25,8 +26,8 @@ from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel
 from stream_core.policy.limits import Limits
+from stream_core.protocol.content_encoding import GZIP
 from stream_core.protocol.errors import AuthenticationFailed, Conflict, Gone, InvalidRequest
-from stream_core.protocol.http_contract import body_too_large
 from stream_core.protocol.session_init import OPEN_TENANT, bearer
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -34,11 +35,15 @@ _LONGEST_KEY = 255
 
 
 class Sender(NamedTuple):
-    """A tenant with its own key. With `session`, the request came with that session's token."""
+    """A tenant with its own key. With `session`, the request came with that session's token.
+
+    `known`: whether there was a key or a token. Otherwise it may be anybody.
+    """
 
     tenant: str
     session: Channel | None = None
     user: str = ""
+    known: bool = True
 
 
 def sender_of(authorization: str | None, context: GatewayContext) -> Sender:
@@ -61,7 +66,7 @@ def sender_of(authorization: str | None, context: GatewayContext) -> Sender:
         if refused.code == "token_expired":
             raise
     if context.tenant_keys.open_to_all:
-        return Sender(OPEN_TENANT)
+        return Sender(OPEN_TENANT, known=False)
     raise AuthenticationFailed(
         "this needs a tenant's key, or a session's token, as `Authorization: Bearer <key>`; "
         "nothing was generated",
@@ -69,26 +74,24 @@ def sender_of(authorization: str | None, context: GatewayContext) -> Sender:
     )
 
 
-async def read_body(request: web.Request, limits: Limits, reading: Reading) -> bytearray:
-    """Read the whole body. It is not kept with the request, which lives as long as its answer.
+async def read_body(
+    request: web.Request, sender: Sender, limits: Limits, reading: Reading
+) -> bytearray:
+    """Read the whole body, which a known sender may have compressed.
 
     Raises:
+        UnsupportedMediaType: it comes in an encoding that is not taken.
         TooLarge: it is larger than allowed.
+        InvalidRequest: it can't be decoded.
         Overloaded: the node has no room for it.
         HTTPRequestTimeout: it came too slowly.
     """
-    if (request.content_length or 0) > limits.request_bytes:
-        raise body_too_large()
-    body = bytearray()
+    encodings = (GZIP,) if sender.known else ()
     try:
         # Only bytes that have come count: a sender that announces many and sends none takes no
         # room.
         async with asyncio.timeout(limits.pong_timeout_seconds):
-            while chunk := await request.content.readany():
-                reading.grow_to(len(body) + len(chunk))
-                body.extend(chunk)
-                if len(body) > limits.request_bytes:
-                    raise body_too_large()
+            body = await read_content(request, limits.request_bytes, encodings, reading.grow_to)
     except TimeoutError:
         raise web.HTTPRequestTimeout from None
     reading.grow_to(memory_of(body))
