@@ -37,6 +37,7 @@ from stream_core.delivery.delivery_clock import DeliveryClock
 from stream_core.delivery.departures import Departures
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.agents import Agents
+from stream_core.policy.allowed_hosts import AllowedHosts
 from stream_core.policy.allowed_origins import AllowedOrigins
 from stream_core.policy.session_token import SessionTokens, TenantKeys
 from stream_core.protocol.ending_frames import CloseCode
@@ -303,7 +304,10 @@ class Handler:
             ws_url=str(settings.public_ws_url) if settings.public_ws_url else None,
             http_port=settings.http_port,
             ws_port=settings.ws_port,
+            metrics_port=settings.metrics_port,
             allowed_origins=AllowedOrigins(settings.allowed_origins),
+            allowed_hosts=AllowedHosts(settings.callable_as),
+            drain_key=settings.drain_key.get_secret_value() if settings.drain_key else None,
             node_id=self._node_id,
             cookie_secure=settings.cookie_secure,
             models=tuple(settings.served_models),

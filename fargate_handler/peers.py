@@ -1,4 +1,4 @@
-"""Other tasks over HTTP: the endpoints of clients, with a token that this task signs."""
+"""Other tasks over HTTP: the endpoints of clients, with tokens that this task signs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fargate_handler.settings import HandlerSettings
 from fargate_handler.token_sources.stream_decoders import SseDecoder
 from stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
 from stream_core.log.response_log import ResponseState
-from stream_core.policy.session_token import SessionTokens
+from stream_core.policy.session_token import SessionTokens, for_peers
 from stream_core.protocol.messages import ResponseDelta
 from stream_core.protocol.routes import METRICS
 
@@ -62,7 +62,7 @@ class Peers:
             self._http.get(
                 self._url(response, "/events"),
                 params=query,
-                headers=self._headers(response),
+                headers=self._headers(response, for_peers(response.response_id)),
                 timeout=timeout,
             ) as answer,
         ):
@@ -126,8 +126,10 @@ class Peers:
     def _url(self, response: PeerResponse, call: str) -> str:
         return f"{response.address.rstrip('/')}/chat/message/{response.response_id}{call}"
 
-    def _headers(self, response: PeerResponse) -> dict[str, str]:
-        token, _ = self._tokens.issue(response.channel, self._wall_time(), _TOKEN_SECONDS)
+    def _headers(self, response: PeerResponse, only_for: str | None = None) -> dict[str, str]:
+        token, _ = self._tokens.issue(
+            response.channel, self._wall_time(), _TOKEN_SECONDS, only_for=only_for
+        )
         return {"Authorization": f"Bearer {token}"}
 
 

@@ -90,6 +90,8 @@ def public_addresses(settings: HandlerSettings) -> str:
     addresses = f"http://{settings.http_host}:{settings.http_port}"
     if settings.ws_port is not None:
         addresses += f" (WebSocket ws://{settings.http_host}:{settings.ws_port}/ws)"
+    if settings.metrics_port is not None:
+        addresses += f" (metrics http://{settings.http_host}:{settings.metrics_port}/metrics)"
     return addresses
 
 
@@ -100,14 +102,17 @@ def public_sockets(settings: HandlerSettings) -> list[list[socket.socket]]:
         ConfigurationError: a port can't be used. The message names the variable.
     """
     sockets = _bound(settings, "HTTP_PORT", settings.http_port)
-    if settings.ws_port is not None:
+    others = {"WS_PORT": settings.ws_port, "METRICS_PORT": settings.metrics_port}
+    for name, port in others.items():
+        if port is None:
+            continue
         try:
-            second = _bound(settings, "WS_PORT", settings.ws_port)
+            more = _bound(settings, name, port)
         except ConfigurationError:
             for listening in chain(*sockets):
                 listening.close()
             raise
-        sockets = [[*of_both] for of_both in map(chain, sockets, second)]
+        sockets = [[*of_both] for of_both in map(chain, sockets, more)]
     return sockets
 
 

@@ -29,6 +29,7 @@ from fargate_handler.inference.worker_pool import split_address
 from fargate_handler.memory import usable_cores
 from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from fargate_handler.public_models import own_name, parse_models
+from stream_core.policy.allowed_hosts import is_loopback, parse_hosts
 from stream_core.policy.allowed_origins import parse_origins
 from stream_core.policy.channel import NAME_PATTERN
 from stream_core.policy.limits import Limits
@@ -51,6 +52,15 @@ class HandlerSettings(Limits, BaseSettings):
     http_port: int = Field(8080, ge=1, le=65535, description="port of HTTP and WebSockets")
     ws_port: int | None = Field(
         None, ge=1, le=65535, description="a second port for the same, which clients' ws_url names"
+    )
+    metrics_port: int | None = Field(
+        None,
+        ge=1,
+        le=65535,
+        description=(
+            "a port for /metrics alone, for scrapers elsewhere; default: none, and /metrics is at "
+            "the other ports for this machine, by no proxy"
+        ),
     )
     processes: int = Field(
         1,
@@ -78,6 +88,22 @@ class HandlerSettings(Limits, BaseSettings):
             "addresses and networks of the proxies whose X-Forwarded-For names the client; "
             "`10.0.0.0/16=2`: there are two in a row, and the second address from the right is the "
             "client's"
+        ),
+    )
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description=(
+            "names by which this server may be called, or `*` for all: `chat.example.com`; "
+            "addresses, localhost and the hosts of public and peer URLs always may; default: all "
+            "names, but none where http_host is this machine's own loopback"
+        ),
+    )
+    drain_key: SecretStr | None = Field(
+        None,
+        min_length=16,
+        description=(
+            "key of 16 characters or more with which `POST /drain` makes the node leave; without "
+            "one there is no such path (secret)"
         ),
     )
     model: Literal["demo", "openai", "bedrock", "sagemaker", "grpc"] = Field(
@@ -264,6 +290,11 @@ class HandlerSettings(Limits, BaseSettings):
         TrustedProxies(proxies)
         return proxies
 
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _names_of_hosts(cls, hosts: object) -> object:
+        return parse_hosts(hosts) if isinstance(hosts, str) else hosts
+
     @field_validator("models")
     @classmethod
     def _public_models(cls, models: str) -> str:
@@ -303,6 +334,8 @@ class HandlerSettings(Limits, BaseSettings):
             )
         if self.http_port == self.ws_port:
             raise ValueError("http_port and ws_port must differ")
+        if self.metrics_port in (self.http_port, self.ws_port) and self.metrics_port is not None:
+            raise ValueError("metrics_port must differ from http_port and ws_port")
         return self
 
     @model_validator(mode="after")
@@ -372,6 +405,15 @@ class HandlerSettings(Limits, BaseSettings):
         """Whether anything other than the model is AWS's."""
         secrets_manager = self.token_keys_secret is not None or self.tenant_keys_secret is not None
         return self.store == "dynamodb" or self.metrics == "cloudwatch" or secrets_manager
+
+    @property
+    def callable_as(self) -> tuple[str, ...] | None:
+        """The names by which this server may be called. None: all."""
+        if not self.allowed_hosts and not is_loopback(self.http_host):
+            return None
+        urls = (self.public_http_url, self.public_ws_url, self.peer_url)
+        own = (url.host for url in urls if url is not None and url.host is not None)
+        return (*self.allowed_hosts, *own)
 
     @property
     def served_models(self) -> dict[str, str]:

@@ -13,7 +13,8 @@ from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from stream_core.policy.agents import Agents
-from stream_core.policy.allowed_origins import AllowedOrigins
+from stream_core.policy.allowed_hosts import AllowedHosts
+from stream_core.policy.allowed_origins import AllowedOrigins, is_own_page
 from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionTokens, TenantKeys
 from stream_core.protocol.session_init import OPEN_TENANT
@@ -43,7 +44,10 @@ class GatewayContext(ClientContext):
             beside `http_url`.
         http_port: where this task serves its page.
         proxies: whose word about clients' addresses is believed.
+        metrics_port: where there is `/metrics` and nothing else. None: it is at the other ports.
         allowed_origins: other origins whose pages may call.
+        allowed_hosts: the names by which this server may be called.
+        drain_key: what `POST /drain` needs. None: there is no such path.
         node_id: this task in the cookie by which a load balancer sends clients back to it.
         models: the model's names for OpenAI's clients.
     """
@@ -56,7 +60,10 @@ class GatewayContext(ClientContext):
     ws_url: str | None
     http_port: int
     ws_port: int | None
+    metrics_port: int | None
     allowed_origins: AllowedOrigins
+    allowed_hosts: AllowedHosts
+    drain_key: str | None
     node_id: str
     cookie_secure: bool
     models: tuple[str, ...]
@@ -68,6 +75,16 @@ class GatewayContext(ClientContext):
         Where no tenant has a key, anybody can make up names of tenants. So there is one.
         """
         return OPEN_TENANT if self.tenant_keys.open_to_all else channel.tenant, address
+
+    def is_own_page(self, origin: str, host: str) -> bool:
+        """Whether a page of `origin` is this server's own.
+
+        Args:
+            host: the header `Host`.
+        """
+        if self.http_url is not None and origin == "/".join(self.http_url.split("/")[:3]):
+            return True
+        return is_own_page(origin, host, self.http_port)
 
     def public_urls(self, scheme: str, host: str) -> tuple[str, str]:
         """The WebSocket's address and the base of HTTP calls, for a client that called this one.

@@ -17,6 +17,8 @@ from fargate_handler.gateway.resumption import Progress
 from stream_core.encoders.frames import EventEncoder
 from stream_core.encoders.port import LAST_EVENT_ID, EventId
 from stream_core.policy.channel import Channel
+from stream_core.policy.session_token import for_peers
+from stream_core.protocol.session_init import bearer
 
 NEXT_INDEX_HEADER = "Evenflow-Next-Index"
 """The header with the number of entries when the stream began."""
@@ -33,9 +35,8 @@ class EventsEndpoint:
         context, last = self._context, _last_event(request)
         joined = number_of_query(request, "joined", 1) > 0
         progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
-        stream, point = await requested_resumption(
-            request, context, progress, channel=_reader(request, context)
-        )
+        channel = _reader(request, context) if joined else _peer(request, context)
+        stream, point = await requested_resumption(request, context, progress, channel=channel)
         if stream.log.closed and last.end and point.next_index == stream.log.next_index:
             # It has everything. A 204 tells an EventSource not to come again.
             return web.Response(status=204)
@@ -53,6 +54,15 @@ def _reader(request: web.Request, context: GatewayContext) -> Channel:
         return reading_channel(request, context)
     return context.tokens.verify(
         ticket, context.wall_time(), only_for=request.match_info["response_id"]
+    ).channel
+
+
+def _peer(request: web.Request, context: GatewayContext) -> Channel:
+    """The channel of another task's token: it copies the log, entry by entry."""
+    return context.tokens.verify(
+        bearer(request.headers.get("Authorization")),
+        context.wall_time(),
+        only_for=for_peers(request.match_info["response_id"]),
     ).channel
 
 

@@ -19,7 +19,6 @@ from stream_core.protocol.errors import EvenflowError
 from stream_core.protocol.http_contract import (
     NEVER_CACHED,
     allow_header,
-    body_too_large,
     error_headers,
     internal_error,
     method_not_allowed,
@@ -81,8 +80,6 @@ async def expectation(request: web.Request) -> web.StreamResponse | None:
 def _refused_by_http(request: web.Request, refused: web.HTTPException) -> web.Response:
     if isinstance(refused, web.HTTPNotFound):
         return error_answer(path_not_found(request.path))
-    if isinstance(refused, web.HTTPRequestEntityTooLarge):
-        return error_answer(body_too_large())
     if isinstance(refused, web.HTTPMethodNotAllowed):
         answer = error_answer(method_not_allowed(request.method, request.path))
         answer.headers.update(allow_header(refused.allowed_methods))

@@ -1,4 +1,4 @@
-"""HTTP: aiohttp has a connection. Routes, page, health and metrics."""
+"""HTTP: aiohttp has a connection. Routes, page and health."""
 
 from __future__ import annotations
 
@@ -29,13 +29,21 @@ from fargate_handler.gateway.openai.chat_completions_endpoint import ChatComplet
 from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
 from fargate_handler.gateway.openai.not_served import PATH as NOT_SERVED
 from fargate_handler.gateway.openai.not_served import not_served
+from fargate_handler.gateway.operator_endpoints import OperatorEndpoints, is_metrics_port
 from fargate_handler.gateway.other_origins import OtherOrigins
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from fargate_handler.processes import Siblings
+from stream_core.metrics.metric_catalogue import HTTP_REFUSED
 from stream_core.policy.allowed_origins import page_policy
 from stream_core.protocol import routes
-from stream_core.protocol.errors import InvalidRequest, NotFound, Overloaded
+from stream_core.protocol.errors import (
+    HostNotAllowed,
+    InvalidRequest,
+    NotFound,
+    Overloaded,
+    UnsupportedMediaType,
+)
 from stream_core.protocol.http_bodies import Health
 from stream_core.protocol.http_contract import path_not_found
 from stream_core.protocol.routes import ROUTES, Origin, Route, paths_of
@@ -45,11 +53,8 @@ if TYPE_CHECKING:
 
 _LOAD_BALANCER = "ELB-HealthChecker/"
 _NOT_FOR_CLIENTS = paths_of(Origin.MACHINE)
-_LOOPBACK = ("127.0.0.1", "::1")
 _MODULES = paths_of(Origin.MODULES)
 _DOCUMENTS = {routes.OPENAPI.path, routes.ASYNCAPI.path}
-# Headers of browsers and load balancers, which call for somebody else.
-_FORWARDED = ("Origin", "X-Forwarded-For", "Via")
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 
 
@@ -72,18 +77,19 @@ class HttpEndpoints:
         siblings: Siblings | None = None,
     ) -> None:
         self._context = context
-        self._leave = leave
+        self._operators = OperatorEndpoints(context, leave, siblings)
         self._websockets = websockets
-        self._siblings = siblings
         self._page = page
         self._assets = {
             asset.name: asset for asset in (page / "assets").glob("*") if asset.is_file()
         }
         self._answering = 0
-        others = OtherOrigins(context.allowed_origins, besides=_NOT_FOR_CLIENTS | _MODULES)
+        others = OtherOrigins(context, besides=_NOT_FOR_CLIENTS | _MODULES)
         app = web.Application(
-            middlewares=[others.preflights, errors_in_shape, self._upgrades, self._within_bounds],
-            client_max_size=context.limits.message_bytes,
+            middlewares=[
+                *(others.preflights, errors_in_shape, self._meant_for_us),
+                *(self._upgrades, others.unasked, self._within_bounds),
+            ]
         )
         app.add_routes(self._routes())
         app.on_response_prepare.append(self._bind_to_this_node)
@@ -107,7 +113,8 @@ class HttpEndpoints:
         # that is too slow ends sooner, and is counted.
         _end_untaken_after(transport, self._context.limits.pong_timeout_seconds)
         server = cast("web.Server", self._runner.server)
-        protocol = _Connection(server, loop=asyncio.get_running_loop(), access_log=None)  # type: ignore[arg-type]
+        loop = asyncio.get_running_loop()
+        protocol = _Connection(server, loop=loop, access_log=None, auto_decompress=False)  # type: ignore[arg-type]
         protocol.connection_made(transport)
         transport.set_protocol(protocol)
         protocol.data_received(received)
@@ -129,8 +136,8 @@ class HttpEndpoints:
             routes.OPENAPI: documents.get,
             routes.ASYNCAPI: documents.get,
             routes.HEALTH: self._health,
-            routes.METRICS: self._metrics,
-            routes.DRAIN: self._drain,
+            routes.METRICS: self._operators.metrics,
+            routes.DRAIN: self._operators.drain,
             routes.WEBSOCKET: self._ws,
             routes.REALTIME: self._ws,
             routes.OPENAI_REALTIME: self._ws,
@@ -143,6 +150,21 @@ class HttpEndpoints:
             web.route("*", NOT_SERVED, not_served, expect_handler=expectation),
             *(_served(route, endpoints[route]) for route in ROUTES),
         ]
+
+    @web.middleware
+    async def _meant_for_us(
+        self, request: web.Request, handler: RequestHandler
+    ) -> web.StreamResponse:
+        """Answer only to a name of this server, and at the port for metrics only those."""
+        context = self._context
+        try:
+            context.allowed_hosts.check(request.headers.get("Host"))
+            if request.path != routes.METRICS.path and is_metrics_port(request, context):
+                raise path_not_found(request.path)
+            return await handler(request)
+        except (HostNotAllowed, UnsupportedMediaType) as refused:
+            context.metrics.labelled(HTTP_REFUSED).count(refused.code)
+            raise
 
     @web.middleware
     async def _upgrades(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
@@ -209,24 +231,6 @@ class HttpEndpoints:
         refuses = (draining or full) and not for_life
         health = Health(status=status, connections=len(context.registry))
         return json_answer(health.model_dump(), 503 if refuses else 200)
-
-    async def _drain(self, request: web.Request) -> web.Response:
-        """Leave, as after SIGTERM. Only this machine may ask for it."""
-        if request.remote not in _LOOPBACK or any(
-            header in request.headers for header in _FORWARDED
-        ):
-            raise path_not_found(request.path)
-        self._leave()
-        return json_answer({"status": "draining"}, 202)
-
-    async def _metrics(self, request: web.Request) -> web.Response:
-        page, siblings = self._context.metrics.prometheus_page(), self._siblings
-        asked_at = request.get_extra_info("sockname", ("", 0))
-        if siblings is not None and not siblings.is_own_address(asked_at):
-            page = await siblings.metrics_page(page)
-        return web.Response(
-            body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
-        )
 
     async def _ws(self, _request: web.Request) -> web.StreamResponse:
         raise no_upgrade()

@@ -19,11 +19,13 @@ from fargate_handler.gateway.http_answers import (
     requested_resumption,
     requested_stream,
 )
+from fargate_handler.gateway.request_content import read_content
 from fargate_handler.gateway.resumption import Progress, reading
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.log.response_log import ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.protocol.content_encoding import GZIP
 from stream_core.protocol.http_bodies import MessageAccepted, ResponseStatus
 from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS, Polled, PollPatience
 from stream_core.protocol.messages import POSTED_MESSAGE, parse
@@ -39,7 +41,8 @@ class MessageEndpoint:
         """Accept a message. The answer is 202."""
         context = self._context
         claims = claims_of(request, context)
-        message = parse(POSTED_MESSAGE, await request.read())
+        content = await read_content(request, context.limits.message_bytes, (GZIP,))
+        message = parse(POSTED_MESSAGE, content)
         # A message counts as sent even if its client hangs up now.
         submitting = context.background.run(
             context.orchestrator.submit(

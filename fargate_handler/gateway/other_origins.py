@@ -1,4 +1,4 @@
-"""CORS: answers preflights of browsers, and says on every answer whose pages may read it."""
+"""Pages of other origins: CORS, and what they may not send without asking first."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ from collections.abc import Collection
 
 from aiohttp import web
 
+from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import RequestHandler
-from stream_core.policy.allowed_origins import AllowedOrigins
+from stream_core.protocol.errors import UnsupportedMediaType
+
+_JSON = "application/json"
 
 
 class OtherOrigins:
-    """The headers for pages of other origins.
+    """What pages of other origins are told, and may send.
 
     Args:
         besides: paths that are not for clients, or set these headers themselves.
     """
 
-    def __init__(self, allowed: AllowedOrigins, besides: Collection[str]) -> None:
-        self._allowed = allowed
+    def __init__(self, context: GatewayContext, besides: Collection[str]) -> None:
+        self._context = context
+        self._allowed = context.allowed_origins
         self._besides = besides
 
     @web.middleware
@@ -31,6 +35,29 @@ class OtherOrigins:
         if headers is None or request.path in self._besides:
             return await handler(request)
         return web.Response(status=204, headers=headers)
+
+    @web.middleware
+    async def unasked(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
+        """Refuse what a page that isn't allowed sends without a preflight.
+
+        Browsers send such requests of any page. They only don't let it read the answer.
+        """
+        origin = request.headers.get("Origin")
+        if (
+            origin is not None
+            and request.method == "POST"
+            and request.content_type != _JSON
+            and "Authorization" not in request.headers
+            and not self._allowed.admits(origin)
+            and not self._context.is_own_page(origin, request.host)
+        ):
+            raise UnsupportedMediaType(
+                f"a page of another origin sends {_JSON}, or a token; nothing was accepted",
+                code="unsupported_media_type",
+                param="Content-Type",
+                expected=_JSON,
+            )
+        return await handler(request)
 
     async def add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
         """Add the headers to an answer that is about to be sent."""

@@ -22,14 +22,15 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.handshake import check_handshake, head_fault
 from fargate_handler.gateway.openai.not_served import RealtimeRefusal
+from fargate_handler.gateway.operator_endpoints import is_metrics_port
 from fargate_handler.gateway.parser_log import ParserLog
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.allowed_origins import is_own_page
 from stream_core.protocol import openai_realtime
 from stream_core.protocol.dialect import CompactDialect, Dialect, subprotocols
 from stream_core.protocol.errors import (
     EvenflowError,
+    HostNotAllowed,
     InternalError,
     InvalidRequest,
     NotFound,
@@ -70,7 +71,9 @@ class WebSocketEndpoint:
         Args:
             received: the whole head, and what came behind it.
         """
-        fault = head_fault(received.partition(b"\r\n\r\n")[0])
+        fault: EvenflowError | None = head_fault(received.partition(b"\r\n\r\n")[0])
+        if fault is None and is_metrics_port(transport, self._context):
+            fault = NotFound("there are no WebSockets at this port", code="path_not_found")
         if fault is not None:
             response = self._error_response(fault)
             response.headers["Connection"] = "close"
@@ -113,6 +116,8 @@ class WebSocketEndpoint:
         try:
             return self._accept(peer, request, asked_at)
         except EvenflowError as error:
+            if isinstance(error, HostNotAllowed | OriginNotAllowed):
+                self._context.metrics.labelled(catalogue.HTTP_REFUSED).count(error.code)
             return WSUpgradeResponseWithListener(self._error_response(error), None)
         except Exception:
             _logger.exception("a handshake failed")
@@ -123,6 +128,7 @@ class WebSocketEndpoint:
         self, peer: str, request: WSUpgradeRequest, asked_at: float
     ) -> WSUpgradeResponseWithListener:
         context = self._context
+        context.allowed_hosts.check(request.headers.get("Host"))
         path, _, query = request.path.decode("latin-1").partition("?")
         dialects = _dialects(path)
         check_handshake(request)
@@ -160,10 +166,7 @@ class WebSocketEndpoint:
             or context.allowed_origins.admits(origin)
         ):
             return
-        public_page = "/".join((context.http_url or "").split("/")[:3])
-        if origin != public_page and not is_own_page(
-            origin, request.headers.get("Host", ""), context.http_port
-        ):
+        if not context.is_own_page(origin, request.headers.get("Host", "")):
             raise OriginNotAllowed(
                 f"pages of {origin[:100]} may not connect; EVENFLOW_ALLOWED_ORIGINS names those "
                 "that may",

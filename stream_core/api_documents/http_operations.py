@@ -33,8 +33,15 @@ from stream_core.protocol.messages import (
 )
 from stream_core.protocol.routes import Route
 
-_ANY = {400: ("bad_request",), 500: ("internal_error",), 503: ("node_full",)}
-_BODY = {400: ("invalid_json", "invalid_field"), 413: ("message_too_large",), 417: ("bad_request",)}
+_HOST = {403: ("host_not_allowed",)}
+_ANY = {400: ("bad_request",), **_HOST, 500: ("internal_error",), 503: ("node_full",)}
+_POST = {415: ("unsupported_media_type",), 417: ("bad_request",)}
+_BODY = {
+    **_POST,
+    400: ("invalid_json", "invalid_field"),
+    413: ("message_too_large",),
+    415: ("unsupported_media_type", "unsupported_encoding"),
+}
 _TOKEN = {401: ("token_missing", "token_invalid", "token_expired"), 503: ("keys_unavailable",)}
 _RESPONSE = {
     404: ("response_not_found", "path_not_found"),
@@ -160,9 +167,7 @@ _CANCEL = Operation(
     answers=(
         Answer(200, "It has ended. One that had ended before keeps its status.", ResponseStatus),
     ),
-    refusals=refusals(
-        _ANY, {417: ("bad_request",)}, _TOKEN, _RESPONSE, {503: ("owner_unreachable",)}
-    ),
+    refusals=refusals(_ANY, _POST, _TOKEN, _RESPONSE, {503: ("owner_unreachable",)}),
     parameters=(_RESPONSE_ID,),
 )
 _ENTRIES = Operation(
@@ -346,15 +351,16 @@ _HEALTH = Operation(
     "health",
     "Whether the task takes new connections. Not reachable through CloudFront.",
     answers=(Answer(200, "It does.", Health), Answer(503, "It is leaving, or full.", Health)),
-    refusals={500: ("internal_error",)},
+    refusals=refusals(_HOST, {500: ("internal_error",)}),
     security=(),
 )
 _METRICS = Operation(
     routes.METRICS,
     "metrics",
-    "The metrics that docs/metrics.md lists. Not reachable through CloudFront.",
+    "The metrics that docs/metrics.md lists, for the task's own machine or at a port of their own. "
+    "Not reachable through CloudFront.",
     answers=(Answer(200, "Prometheus' text format.", content_type="text/plain"),),
-    refusals={500: ("internal_error",)},
+    refusals=refusals(_HOST, {404: ("path_not_found",), 500: ("internal_error",)}),
     security=(),
 )
 _DOCUMENTS = tuple(

@@ -214,6 +214,14 @@ MESSAGES_REFUSED = Metric(
     "given",
     label="code",
 )
+HTTP_REFUSED = Metric(
+    "http.refused",
+    _C,
+    "requests",
+    "requests and handshakes refused for their `Host`, `Origin`, type or encoding, by the `code`: "
+    "many mean an attack, or a name that EVENFLOW_ALLOWED_HOSTS lacks",
+    label="code",
+)
 GENERATIONS_RUNNING = Metric("generations.running", _G, "responses", "responses being generated")
 GENERATION_RETRIES = Metric(
     "generations.retries", _C, "attempts", "attempts that followed a failed one"

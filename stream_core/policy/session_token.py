@@ -72,6 +72,14 @@ def _key_id(header: str) -> str:
     return key_id
 
 
+def for_peers(response_id: str) -> str:
+    """What a token is for by which another task copies a response: its `only_for`.
+
+    No client is given one. A task signs it for itself, with the keys that all tasks have.
+    """
+    return f"peer:{response_id}"
+
+
 class SessionTokens:
     """Issues and verifies session tokens.
 
@@ -193,8 +201,8 @@ def _invalid() -> AuthenticationFailed:
     )
 
 
-def tenant_key_matches(given: str | None, expected: str) -> bool:
-    """Compare a tenant key in constant time."""
+def key_matches(given: str | None, expected: str) -> bool:
+    """Compare a key in constant time."""
     # Header bytes that are not UTF-8 arrive as lone surrogates.
     return hmac.compare_digest((given or "").encode("utf-8", "surrogateescape"), expected.encode())
 
@@ -228,7 +236,5 @@ class TenantKeys:
     def tenant_of(self, given: str | None) -> str | None:
         """The tenant with this key. None if there is none."""
         # All keys are compared, so that the time it takes doesn't tell which one it is.
-        matching = [
-            tenant for tenant, key in self._by_tenant.items() if tenant_key_matches(given, key)
-        ]
+        matching = [tenant for tenant, key in self._by_tenant.items() if key_matches(given, key)]
         return matching[0] if matching else None

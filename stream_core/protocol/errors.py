@@ -93,6 +93,11 @@ class OriginNotAllowed(EvenflowError):
     type = "permission_error"
 
 
+class HostNotAllowed(EvenflowError):
+    status = 403
+    type = "permission_error"
+
+
 class NotFound(EvenflowError):
     status = 404
     type = "not_found_error"
@@ -115,6 +120,13 @@ class Gone(EvenflowError):
 
 class TooLarge(EvenflowError):
     status = 413
+    type = "invalid_request_error"
+
+
+class UnsupportedMediaType(EvenflowError):
+    """The body's type or encoding isn't taken here. `expected` names what is."""
+
+    status = 415
     type = "invalid_request_error"
 
 

@@ -101,6 +101,8 @@ def error_headers(error: EvenflowError) -> dict[str, str]:
         headers["Retry-After"] = str(error.retry_after_seconds)
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
+    if error.code == "unsupported_encoding":
+        headers["Accept-Encoding"] = error.extra["expected"]
     if error.status == 426:
         headers |= {"Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
     return headers

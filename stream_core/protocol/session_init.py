@@ -9,7 +9,7 @@ from typing import Any
 
 from stream_core.policy.agents import Agents
 from stream_core.policy.channel import Channel
-from stream_core.policy.session_token import SessionTokens, tenant_key_matches
+from stream_core.policy.session_token import SessionTokens, key_matches
 from stream_core.protocol.errors import AuthenticationFailed
 from stream_core.protocol.http_bodies import SessionOpened
 from stream_core.protocol.messages import SessionRequest
@@ -66,7 +66,7 @@ def open_session(
     """
     expected = tenant_keys.get(request.tenant)
     unknown = expected is None and bool(tenant_keys) and request.tenant != OPEN_TENANT
-    if unknown or (expected is not None and not tenant_key_matches(given_key, expected)):
+    if unknown or (expected is not None and not key_matches(given_key, expected)):
         raise AuthenticationFailed(
             f"tenant {request.tenant!r} needs its key as `Authorization: Bearer <key>`; no "
             "session was opened",

@@ -10,7 +10,7 @@ from time import monotonic
 
 from tests.chaos.idle_clients import IdleClients
 from tests.chaos.load import Load
-from tests.chaos.node import Node
+from tests.chaos.node import DRAIN_KEY, Node
 from tests.chaos.plan import Plan
 from tests.chaos.system import System
 from tests.chaos.window import Window
@@ -204,7 +204,9 @@ SHORT = ("kill", "drain", "pause", "store-unreachable")
 
 
 def _ask_to_drain(scene: Scene) -> None:
-    status, _, body = scene.victim.request("POST", "/drain")
+    status, _, body = scene.victim.request(
+        "POST", "/drain", {"Authorization": f"Bearer {DRAIN_KEY}"}
+    )
     if status >= 300:
         scene.window.misses.append(f"POST /drain was answered with {status} {body[:200]!r}")
 

@@ -16,6 +16,9 @@ import psutil
 from bench.processes import end_with_parent
 from tests.integration.server_process import ROOT, clean_environment, free_ports, server_command
 
+DRAIN_KEY = "the key of the campaign"
+"""What each node's `POST /drain` needs."""
+
 _START_SECONDS = 30.0
 _LOOK_SECONDS = 0.05
 
@@ -90,6 +93,7 @@ class Node:
     def _spawn(self) -> subprocess.Popen[bytes]:
         ports = {
             "EVENFLOW_HTTP_PORT": str(self.port),
+            "EVENFLOW_DRAIN_KEY": DRAIN_KEY,
             "EVENFLOW_PEER_URL": f"http://127.0.0.1:{self.peer_port}",
             "AWS_ENDPOINT_URL_DYNAMODB": f"http://127.0.0.1:{self.store_port}",
         }
@@ -127,11 +131,13 @@ class Node:
             return size
         return 0
 
-    def request(self, method: str, path: str) -> tuple[int, str, bytes]:
+    def request(
+        self, method: str, path: str, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, str, bytes]:
         """A call to its own port: status, Set-Cookie, body."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
         try:
-            connection.request(method, path)
+            connection.request(method, path, headers=headers or {})
             answer = connection.getresponse()
             return answer.status, answer.getheader("Set-Cookie") or "", answer.read()
         finally:

@@ -20,6 +20,7 @@ from tests.integration.server_process import Server
 
 V1 = "evenflow.v1"
 COMPACT = "evenflow.v1.compact"
+_JSON = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True)
@@ -286,6 +287,8 @@ async def call(
     """An HTTP call; `body` is sent as JSON, or as it is when it is bytes."""
     if body is not None:
         options["data"] = io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
+    if not isinstance(body, bytes):
+        options["headers"] = _JSON | dict(options.get("headers") or {})
     async with http.request(method, url, **options) as answer:
         return HttpAnswer(answer.status, answer.headers, await answer.read())
 

@@ -171,7 +171,7 @@ async def _raw_events(session: ChatSession, response_id: str, version: str) -> R
     raw = await RawWebSocket.connect(int(session.http_url.rpartition(":")[2]))
     path = f"/chat/message/{response_id}/events"
     raw.write(
-        f"GET {path} HTTP/{version}\r\nHost: x\r\n"
+        f"GET {path} HTTP/{version}\r\nHost: localhost\r\n"
         f"Authorization: Bearer {session.token}\r\n\r\n".encode()
     )
     return raw
@@ -191,7 +191,7 @@ async def test_behind_a_stream_the_connection_is_used_again(opened: OpenSession)
     session = await opened()
     response_id = (await session.post("m1", None, _QUICK)).json["response_id"]
     async with await _raw_events(session, response_id, "1.1") as raw:
-        raw.write(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        raw.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         came = await raw.ended()
     assert b"event: chat.response.completed" in came
     assert came.count(b"\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n") == 1

@@ -35,6 +35,7 @@ from tests.integration.transports import (
 
 # The machine may be busy.
 _BEHIND_THE_DRAIN = 12.0
+_DRAIN_KEY = "a key that operators have"
 
 
 async def _ask(
@@ -68,7 +69,9 @@ async def _over_obedient_websocket(
 async def test_answers_that_do_not_fit_go_on_at_another_task(
     aws_deployment: AwsDeployment, opened: OpenSession, http: aiohttp.ClientSession
 ) -> None:
-    leaving = await aws_deployment.handler(drain_seconds=1, generations_per_node=1)
+    leaving = await aws_deployment.handler(
+        drain_seconds=1, drain_key=_DRAIN_KEY, generations_per_node=1
+    )
     staying = await aws_deployment.handlers(2)
     session, second = await opened(leaving), await opened(leaving)
     function: Transport = partial(over_function, aws_deployment.poll_function())
@@ -98,7 +101,8 @@ async def test_answers_that_do_not_fit_go_on_at_another_task(
     await over_websocket(V1, session, response_id, Answer(), 10)
 
     began = time.monotonic()
-    told = await call(http, "POST", f"{leaving.http_url}/drain")
+    key = {"Authorization": f"Bearer {_DRAIN_KEY}"}
+    told = await call(http, "POST", f"{leaving.http_url}/drain", headers=key)
     assert (told.status, told.json) == (202, {"status": "draining"})
     while (health := await call(http, "GET", f"{leaving.http_url}/health")).status == 200:
         assert time.monotonic() - began < 10

@@ -374,15 +374,18 @@ async def test_the_websocket_is_not_here(
 
 _NO_HTTP = [
     b"nonsense\r\n\r\n",
-    b"BREW /health HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"BREW /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
     b"GET /health HTTP/9.9\r\n\r\n",
-    b"GET /health HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 20_000 + b"\r\n\r\n",
-    b"GET /" + b"y" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-    b"POST /session HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
-    b"POST /session HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-    b"POST /session HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+    b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 20_000 + b"\r\n\r\n",
+    b"GET /" + b"y" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"POST /session HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+    b"POST /session HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     (
-        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n"
+        b"POST /session HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n"
+        b"Content-Length: 2\r\n\r\n{}"
+    ),
+    (
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n"
         b"Content-Length: 2\r\n\r\n{}"
     ),
 ]
@@ -402,8 +405,8 @@ async def test_what_is_no_http_is_refused_without_a_traceback_in_the_log(serve: 
 async def test_an_unmet_expectation_has_the_shape(shared_server: LocalServer) -> None:
     async with await RawWebSocket.connect(shared_server.port) as raw:
         raw.write(
-            b"POST /session HTTP/1.1\r\nHost: x\r\nExpect: the-unexpected\r\nContent-Length: "
-            b"2\r\n\r\n{}"
+            b"POST /session HTTP/1.1\r\nHost: localhost\r\nExpect: the-unexpected\r\n"
+            b"Content-Length: 2\r\n\r\n{}"
         )
         await raw.read_head()
         assert raw.status == 417

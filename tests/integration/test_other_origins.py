@@ -17,6 +17,7 @@ from tests.integration.local_server import LocalServer
 
 APP, LOCAL, OTHER = "https://app.example.com", "http://localhost:3000", "https://other.example.com"
 _QUESTION = demo(tokens=5, gap_ms=1)
+_JSON = {"Content-Type": "application/json"}
 _ALLOW, _EXPOSE = "Access-Control-Allow-Origin", "Access-Control-Expose-Headers"
 
 
@@ -68,7 +69,7 @@ async def _answers(
         ),
         await call(http, "GET", f"{url}/openapi.json", headers=told),
         await call(http, "GET", f"{url}/asyncapi.json", headers=told),
-        await call(http, "POST", f"{url}/session", b"{", headers=told),
+        await call(http, "POST", f"{url}/session", b"{", headers=told | _JSON),
         await call(http, "GET", response, headers=told),
         await call(http, "GET", f"{url}/no/such/path", headers=told),
         await call(http, "DELETE", f"{url}/session", headers=told),
@@ -166,13 +167,13 @@ async def test_a_plain_options_is_no_preflight(
     assert answer.headers[_ALLOW] == APP
 
 
-@pytest.mark.parametrize("path", ["/health", "/metrics", "/drain"])
+@pytest.mark.parametrize(("path", "status"), [("/health", 200), ("/metrics", 404), ("/drain", 404)])
 async def test_what_is_not_for_clients_is_not_for_pages(
-    http: aiohttp.ClientSession, open_to_all: LocalServer, path: str
+    http: aiohttp.ClientSession, open_to_all: LocalServer, path: str, status: int
 ) -> None:
     method = "POST" if path == "/drain" else "GET"
     answer = await call(http, method, open_to_all.http_url + path, headers={"Origin": APP})
-    assert answer.status == (404 if path == "/drain" else 200)
+    assert answer.status == status
     assert _cors(answer) == {}
     preflight = await call(
         http, "OPTIONS", open_to_all.http_url + path, headers=_preflight(APP, method)
@@ -197,6 +198,57 @@ async def test_a_full_node_still_answers_preflights_and_its_refusal_can_be_read(
         assert (refused.status, refused.error["code"]) == (503, "node_full")
         assert (refused.headers[_ALLOW], refused.headers["Retry-After"]) == (APP, "1")
         await session.call("POST", f"/chat/message/{response_id}/cancel")
+
+
+# -- what needs no preflight -----------------------------------------------------------------------
+
+_SIMPLE = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+_COMPLETION = {"model": "demo", "messages": [{"role": "user", "content": _QUESTION}]}
+
+
+async def _sent_by_page(
+    http: aiohttp.ClientSession, server: LocalServer, origin: str, **headers: str
+) -> HttpAnswer:
+    told = {"Origin": origin, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    body = json.dumps(_COMPLETION).encode()
+    return await call(http, "POST", f"{server.http_url}/v1/chat/completions", body, headers=told)
+
+
+@pytest.mark.parametrize("content_type", [*_SIMPLE, ""])
+@pytest.mark.parametrize("origin", [OTHER, "null", ""])
+async def test_a_page_that_may_not_call_runs_nothing_with_what_needs_no_preflight(
+    http: aiohttp.ClientSession, server: LocalServer, origin: str, content_type: str
+) -> None:
+    answer = await _sent_by_page(http, server, origin, Content_Type=content_type)
+    assert (answer.status, answer.error["code"]) == (415, "unsupported_media_type")
+    assert answer.error["expected"] == "application/json"
+    assert await server.metric("responses_completed_total") == 0
+    assert await server.metric("generations_running") == 0
+
+
+@pytest.mark.parametrize(
+    ("origin", "headers"),
+    [
+        (OTHER, {"Content_Type": "application/json; charset=utf-8"}),
+        (OTHER, {"Content_Type": "text/plain", "Authorization": "Bearer anything"}),
+        (APP, {"Content_Type": "text/plain"}),
+    ],
+)
+async def test_what_a_preflight_was_asked_for_or_an_allowed_page_sends_runs(
+    http: aiohttp.ClientSession, server: LocalServer, origin: str, headers: dict[str, str]
+) -> None:
+    assert (await _sent_by_page(http, server, origin, **headers)).status == 200
+
+
+async def test_the_server_s_own_page_and_programs_send_what_they_like(
+    http: aiohttp.ClientSession, shared_server: LocalServer
+) -> None:
+    own = await _sent_by_page(http, shared_server, shared_server.http_url, Content_Type=_SIMPLE[0])
+    assert own.status == 200
+    url = f"{shared_server.http_url}/v1/chat/completions"
+    body = json.dumps(_COMPLETION).encode()
+    program = await call(http, "POST", url, body, headers={"Content-Type": _SIMPLE[1]})
+    assert program.status == 200
 
 
 # -- the two modules -------------------------------------------------------------------------------
@@ -257,7 +309,7 @@ async def test_where_origins_are_named_their_pages_may_connect_and_the_server_s_
         assert await _ready(session, origin) == "session.ready"
 
 
-@pytest.mark.parametrize("origin", [OTHER, "null", "http://127.0.0.1:3000", "nonsense"])
+@pytest.mark.parametrize("origin", [OTHER, "null", "http://127.0.0.1:3000", "nonsense", ""])
 async def test_where_origins_are_named_other_pages_are_refused(
     opened: OpenSession, server: LocalServer, origin: str
 ) -> None:

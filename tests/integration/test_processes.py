@@ -30,6 +30,7 @@ from tests.integration.server_process import (
 from tests.integration.transports import AT_HANDLERS, read_whole
 
 _PROCESSES = 2
+_DRAIN_KEY = "a key that operators have"
 # Each time it is cut off, a client comes back to whichever process the kernel chooses.
 _TRIES = 20
 _TOKENS, _GAP_MS = 80, 50
@@ -39,7 +40,11 @@ _TOKENS, _GAP_MS = 80, 50
 def server(serve_process: ServeProcess, tmp_path: Path) -> ServerProcess:
     """Two processes."""
     return serve_process(
-        processes=_PROCESSES, store="sqlite", store_path=tmp_path / "evenflow.db", drain_seconds=20
+        processes=_PROCESSES,
+        store="sqlite",
+        store_path=tmp_path / "evenflow.db",
+        drain_seconds=20,
+        drain_key=_DRAIN_KEY,
     )
 
 
@@ -96,7 +101,8 @@ async def test_an_answer_is_read_at_either_and_all_leave_together(
         'evenflow_ws_active_connections{process="0"}',
         'evenflow_ws_active_connections{process="1"}',
     ]
-    told = await call(http, "POST", f"{server.http_url}/drain")
+    key = {"Authorization": f"Bearer {_DRAIN_KEY}"}
+    told = await call(http, "POST", f"{server.http_url}/drain", headers=key)
     assert (told.status, told.json) == (202, {"status": "draining"})
     for answer in await asyncio.gather(*reading):
         assert (answer.text, answer.finish_reason) == ("".join(demo_tokens(11, _TOKENS)), "stop")

@@ -182,8 +182,8 @@ async def test_a_stalled_sse_client_is_told_why_and_where_it_resumes(
     ]
     async with await RawWebSocket.connect(server.port, receive_buffer=2048) as raw:
         head = (
-            f"GET /chat/message/{response_id}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "
-            f"{session.token}\r\n\r\n"
+            f"GET /chat/message/{response_id}/events HTTP/1.1\r\nHost: localhost\r\n"
+            f"Authorization: Bearer {session.token}\r\n\r\n"
         )
         raw.write(head.encode())
         await server.until_metric("readers_too_slow_total", 1)

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import address_of
+from fargate_handler.gateway.request_content import read_content
 from fargate_handler.orchestrator.held_requests import Reading, memory_of
 from fargate_handler.orchestrator.orchestrator import Submission
 from fargate_handler.orchestrator.whole_request import (
@@ -26,8 +27,8 @@ from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel
 from stream_core.policy.limits import Limits
+from stream_core.protocol.content_encoding import GZIP
 from stream_core.protocol.errors import AuthenticationFailed, Conflict, Gone, InvalidRequest
-from stream_core.protocol.http_contract import body_too_large
 from stream_core.protocol.session_init import OPEN_TENANT, bearer
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -37,14 +38,14 @@ _LONGEST_KEY = 255
 class Sender(NamedTuple):
     """A tenant with its own key. With `session`, the request came with that session's token.
 
-    `is_anybody`: it came with neither, so that all that is known of its sender is the address.
+    `known`: whether there was a key or a token. Otherwise all that is known is the address.
     """
 
     tenant: str
     address: str
     session: Channel | None = None
     user: str = ""
-    is_anybody: bool = False
+    known: bool = True
 
 
 def sender_of(request: web.Request, context: GatewayContext) -> Sender:
@@ -68,7 +69,7 @@ def sender_of(request: web.Request, context: GatewayContext) -> Sender:
         if refused.code == "token_expired":
             raise
     if context.tenant_keys.open_to_all:
-        return Sender(OPEN_TENANT, address, is_anybody=True)
+        return Sender(OPEN_TENANT, address, known=False)
     raise AuthenticationFailed(
         "this needs a tenant's key, or a session's token, as `Authorization: Bearer <key>`; "
         "nothing was generated",
@@ -76,26 +77,24 @@ def sender_of(request: web.Request, context: GatewayContext) -> Sender:
     )
 
 
-async def read_body(request: web.Request, limits: Limits, reading: Reading) -> bytearray:
-    """Read the whole body. It is not kept with the request, which lives as long as its answer.
+async def read_body(
+    request: web.Request, sender: Sender, limits: Limits, reading: Reading
+) -> bytearray:
+    """Read the whole body, which a known sender may have compressed.
 
     Raises:
+        UnsupportedMediaType: it comes in an encoding that is not taken.
         TooLarge: it is larger than allowed.
+        InvalidRequest: it can't be decoded.
         Overloaded: the node has no room for it.
         HTTPRequestTimeout: it came too slowly.
     """
-    if (request.content_length or 0) > limits.request_bytes:
-        raise body_too_large()
-    body = bytearray()
+    encodings = (GZIP,) if sender.known else ()
     try:
         # Only bytes that have come count: a sender that announces many and sends none takes no
         # room.
         async with asyncio.timeout(limits.pong_timeout_seconds):
-            while chunk := await request.content.readany():
-                reading.grow_to(len(body) + len(chunk))
-                body.extend(chunk)
-                if len(body) > limits.request_bytes:
-                    raise body_too_large()
+            body = await read_content(request, limits.request_bytes, encodings, reading.grow_to)
     except TimeoutError:
         raise web.HTTPRequestTimeout from None
     reading.grow_to(memory_of(body))
@@ -192,7 +191,7 @@ def _event_of(
         )
     else:
         # Nobody is given another's answer for guessing the key. It is bound to who used it.
-        name = f"{key}\n{sender.address}" if sender.is_anybody else key
+        name = key if sender.known else f"{key}\n{sender.address}"
         channel, kind = (
             repeatable_channel(sender.tenant, _digest(name), sender.session),
             KEYED_COMPLETION,

@@ -159,7 +159,7 @@ async def test_a_client_that_takes_nothing_is_cut_off_and_its_model_stopped(serv
     body = json.dumps(asking(demo(tokens=100_000, gap_ms=0.1), stream=True))
     async with await RawWebSocket.connect(server.port, receive_buffer=2048) as client:
         client.write(
-            f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
+            f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
             f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
         )
         await server.until_metric("responses_cancelled_total", 1)

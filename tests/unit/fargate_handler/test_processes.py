@@ -8,26 +8,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fargate_handler.gateway.listening_socket import listening_socket
-from fargate_handler.metrics import Metrics
 from fargate_handler.processes import Place, Siblings, joined_pages, public_sockets
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_core.log.peer_log import PeerUnreachable
 from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.metrics.metric_catalogue import CATALOGUE, MetricKind
+from tests.unit.fargate_handler.measured import metrics_of
 
 PLACE = Place(number=1, ports=(5000, 5001, 5002))
-
-
-def metrics_of(process: int | None) -> Metrics:
-    """What a process has measured: of each thing one more than its number."""
-    metrics, more = Metrics(process), 1 + (process or 0)
-    for metric in CATALOGUE:
-        if metric.kind is MetricKind.GAUGE and metric is not catalogue.MESSAGES_PER_SECOND:
-            metrics.gauge(metric, lambda: float(more))
-    metrics.counter(catalogue.TAKE_OVERS).value = more
-    for _ in range(more):
-        metrics.distribution(catalogue.DELIVERY_JITTER).record(3.0)
-    return metrics
 
 
 def test_the_joined_page_has_each_metric_once_and_the_samples_of_all() -> None:

@@ -255,3 +255,47 @@ def test_several_processes_share_a_file_and_each_has_its_own_address(
     assert "EVENFLOW_PEER_URL" in refusal()
     environment(PROCESSES="all")
     assert refusal() == ("EVENFLOW_PROCESSES='all': must be a whole number from 1 to 64 or auto")
+
+
+@pytest.mark.parametrize("key", ["", "short"])
+def test_a_key_to_drain_is_long_and_is_never_shown(environment: Environment, key: str) -> None:
+    environment(DRAIN_KEY=key)
+    message = refusal()
+    assert "EVENFLOW_DRAIN_KEY" in message
+    assert repr(key) not in message
+
+
+@pytest.mark.parametrize("port", ["9000", "9001"])
+def test_the_port_for_metrics_is_one_of_its_own(environment: Environment, port: str) -> None:
+    environment(HTTP_PORT="9000", WS_PORT="9001", METRICS_PORT=port)
+    assert "EVENFLOW_METRICS_PORT" in refusal()
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, ()),
+        ({"HTTP_HOST": "localhost"}, ()),
+        ({"ALLOWED_HOSTS": "chat.example.com, intranet"}, ("chat.example.com", "intranet")),
+        (
+            {
+                "PUBLIC_HTTP_URL": "https://a.example/chat",
+                "PUBLIC_WS_URL": "wss://b.example/ws",
+                "PEER_URL": "http://c.example:8080",
+            },
+            ("a.example", "b.example", "c.example"),
+        ),
+        ({"HTTP_HOST": "0.0.0.0"}, None),  # noqa: S104
+        ({"HTTP_HOST": "0.0.0.0", "ALLOWED_HOSTS": "a.example"}, ("a.example",)),  # noqa: S104
+    ],
+)
+def test_which_names_it_answers_to(
+    environment: Environment, variables: dict[str, str], expected: tuple[str, ...] | None
+) -> None:
+    environment(**variables)
+    assert load_settings().callable_as == expected
+
+
+def test_a_wrong_name_of_a_host_is_refused(environment: Environment) -> None:
+    environment(ALLOWED_HOSTS="https://a.example")
+    assert "EVENFLOW_ALLOWED_HOSTS" in refusal()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from sys import getsizeof
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -18,6 +21,9 @@ from stream_core.log.response_log import (
     Restart,
     resume_point,
 )
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
 
 # Short deltas, deltas whose size doesn't fit into a byte, and restarts by new owners or the same.
 _DELTAS = st.one_of(
@@ -108,3 +114,25 @@ def test_it_takes_at_most_twice_its_text_and_little_more(delta: str, count: int)
         held += getsizeof(index) + getsizeof(size)
     held += getsizeof(entries._others) if entries._others else 0
     assert held <= 2 * count * len(delta.encode()) + 384
+
+
+def test_one_entry_takes_as_many_steps_as_the_next_whatever_is_before_it() -> None:
+    entries = FoldedEntries(["word "] * 64)
+
+    def steps(index: int) -> int:
+        lines = 0
+
+        def count(_frame: FrameType, event: str, _arg: object) -> TraceFunction:
+            nonlocal lines
+            lines += event == "line"
+            return count
+
+        before = sys.gettrace()
+        sys.settrace(count)
+        try:
+            assert entries[index] == "word "
+        finally:
+            sys.settrace(before)
+        return lines
+
+    assert {steps(index) for index in range(64)} == {steps(0)}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_core.policy.channel import NAME_PATTERN, Channel
-from stream_core.policy.session_token import SessionClaims, SessionTokens, tenant_key_matches
+from stream_core.policy.session_token import SessionClaims, SessionTokens, key_matches
 from stream_core.protocol.errors import AuthenticationFailed
 
 OLD, NEW, OTHER = b"old-" * 8, b"new-" * 8, b"other-secret-" * 3
@@ -197,11 +197,9 @@ def test_a_key_rotation_logs_nobody_out() -> None:
         ("\udcff\udc80", "secret", False),
     ],
 )
-def test_a_tenant_key_matches_only_itself(
-    given_key: str | None, expected: str, matches: bool
-) -> None:
+def test_a_key_matches_only_itself(given_key: str | None, expected: str, matches: bool) -> None:
     """Bytes of a header that are no UTF-8 arrive as lone surrogates."""
-    assert tenant_key_matches(given_key, expected) is matches
+    assert key_matches(given_key, expected) is matches
 
 
 def test_a_token_for_one_thing_opens_only_that() -> None:

@@ -15,6 +15,7 @@ from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.agents import Agents, built_in_agents
+from stream_core.policy.allowed_hosts import AllowedHosts
 from stream_core.policy.allowed_origins import AllowedOrigins
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
@@ -58,7 +59,10 @@ class Gateway:
             ws_url=None,
             http_port=8080,
             ws_port=None,
+            metrics_port=None,
             allowed_origins=AllowedOrigins(),
+            allowed_hosts=AllowedHosts(None),
+            drain_key=None,
             node_id="node",
             cookie_secure=False,
             models=("demo",),

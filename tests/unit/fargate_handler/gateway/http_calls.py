@@ -19,6 +19,7 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_endpoints import HttpEndpoints
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from stream_core.policy.channel import Channel
+from stream_core.policy.session_token import for_peers
 
 
 class RecordingWriter(AbstractStreamWriter):
@@ -46,7 +47,7 @@ class RecordingWriter(AbstractStreamWriter):
         """The answer says them itself."""
 
 
-def _protocol(remote: str | None, writer: RecordingWriter) -> Mock:
+def _protocol(remote: str | None, port: int, writer: RecordingWriter) -> Mock:
     """A protocol whose transport keeps what is written straight to it."""
 
     def write(chunk: bytes) -> None:
@@ -58,7 +59,8 @@ def _protocol(remote: str | None, writer: RecordingWriter) -> Mock:
     transport = Mock(spec=asyncio.Transport)
     transport.write = write
     peer = (remote, 50_000)
-    transport.get_extra_info = lambda name, default=None: peer if name == "peername" else default
+    known = {"peername": peer, "sockname": ("127.0.0.1", port)}
+    transport.get_extra_info = known.get
     return Mock(transport=transport, peername=peer, ssl_context=None, writing_paused=False)
 
 
@@ -79,11 +81,21 @@ class Calls:
         app.add_routes(routes)
         app.freeze()
         self._app = app
-        token, _ = context.tokens.issue(channel, context.wall_time(), 3_600)
-        self._headers = {"Authorization": f"Bearer {token}"}
+        self._channel = channel
+        self._headers = self._bearer(None)
 
     def _leave(self) -> None:
         self.left += 1
+
+    def _bearer(self, only_for: str | None) -> dict[str, str]:
+        token, _ = self._context.tokens.issue(
+            self._channel, self._context.wall_time(), 3_600, only_for=only_for
+        )
+        return {"Authorization": f"Bearer {token}"}
+
+    def as_peer(self, response_id: str) -> dict[str, str]:
+        """The headers of a task that copies a response."""
+        return self._bearer(for_peers(response_id))
 
     async def call(
         self,
@@ -92,11 +104,12 @@ class Calls:
         headers: dict[str, str] | None = None,
         *,
         remote: str | None = "127.0.0.1",
+        port: int = 8080,
         writer: RecordingWriter | None = None,
     ) -> web.StreamResponse:
         """The answer; of a stream, when it has ended."""
         writer = writer or RecordingWriter()
-        protocol = _protocol(remote, writer)
+        protocol = _protocol(remote, port, writer)
         request = make_mocked_request(
             method,
             path,

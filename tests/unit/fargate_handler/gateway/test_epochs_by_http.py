@@ -30,9 +30,10 @@ async def completed(here: ChangedHands) -> str:
 
 
 async def heard(here: ChangedHands, path: str, last: str | None = None) -> list[tuple[str, str]]:
-    stream = EventStream(
-        here.calls(here.b), path, {"Last-Event-ID": last} if last is not None else None
-    )
+    """What a task hears that copies the response."""
+    calls = here.calls(here.b)
+    resuming = {"Last-Event-ID": last} if last is not None else {}
+    stream = EventStream(calls, path, calls.as_peer(here.response_id) | resuming)
     await settle()
     assert stream.answering.done()
     return stream.heard
@@ -150,7 +151,9 @@ async def test_a_stream_goes_on_in_the_next_copy(heard: bool) -> None:
 async def test_a_task_that_follows_is_not_led_on_to_another_copy() -> None:
     """It must find out for itself who the owner is."""
     here = await ChangedHands.begin()
-    stream = EventStream(here.calls(here.a), f"/chat/message/{here.response_id}/events?joined=0")
+    calls = here.calls(here.a)
+    path = f"/chat/message/{here.response_id}/events?joined=0"
+    stream = EventStream(calls, path, calls.as_peer(here.response_id))
     await settle()
     here.a.orchestrator.lose(here.stream)
     await settle()

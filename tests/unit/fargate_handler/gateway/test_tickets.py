@@ -45,9 +45,9 @@ class TestOverHttp:
         await here.say("c")
         here.a.source.calls[-1].finish()
         await here.a.clock.pass_time(0.1)
-        events = EventStream(calls, f"{path}/events?joined=0", ticket)
+        events = EventStream(calls, f"{path}/events", ticket)
         await settle()
-        assert [text for _, text in events.heard] == ["a", "b", "c", "completed"]
+        assert [text for _, text in events.heard] == ["abc", "completed"]
         assert (await calls.json("GET", path, ticket))["full_text"] == "abc"
         entries = await calls.call("GET", f"{path}/entries/1/0-1", ticket)
         assert entries.status == 200
@@ -76,6 +76,28 @@ class TestOverHttp:
         path = f"/chat/message/{here.response_id}/entries/1/0-1"
         answers = [await here.calls(task).call("GET", path) for task in (here.a, here.b)]
         assert body_of(answers[0]) == body_of(answers[1])
+
+    @pytest.mark.parametrize("opens", ["session", "ticket", "another response"])
+    async def test_entry_by_entry_a_log_is_for_tasks_that_copy_it(self, opens: str) -> None:
+        here = await ChangedHands.begin()
+        calls = here.calls(here.a)
+        headers = {
+            "session": {},
+            "ticket": self._ticket(here, here.response_id),
+            "another response": calls.as_peer("rsp_2"),
+        }[opens]
+        answer = await calls.call(
+            "GET", f"/chat/message/{here.response_id}/events?joined=0", headers
+        )
+        assert (answer.status, body_of(answer)["error"]["code"]) == (401, "token_invalid")
+
+    async def test_what_opens_a_log_to_tasks_opens_nothing_else(self) -> None:
+        here = await ChangedHands.begin()
+        calls = here.calls(here.a)
+        path, headers = f"/chat/message/{here.response_id}", calls.as_peer(here.response_id)
+        for method, call in (("GET", ""), ("GET", "/events"), ("POST", "/cancel")):
+            answer = await calls.call(method, path + call, headers)
+            assert (answer.status, body_of(answer)["error"]["code"]) == (401, "token_invalid")
 
     def _ticket(self, here: ChangedHands, response_id: str) -> dict[str, str]:
         context = here.gateway(here.a).context
