@@ -13,7 +13,6 @@ from picows import (
     WSUpgradeResponse,
     WSUpgradeResponseWithListener,
 )
-from picows.picows import WSProtocol  # type: ignore[attr-defined]
 
 from fargate_handler.gateway.client_admission import admit_client
 from fargate_handler.gateway.context import GatewayContext
@@ -21,6 +20,7 @@ from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.handshake import check_handshake, head_fault
 from fargate_handler.gateway.openai.not_served import RealtimeRefusal
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
+from fargate_handler.gateway.websocket_protocol import WebSocketProtocol
 from stream_core.policy.allowed_origins import is_own_page
 from stream_core.protocol import openai_realtime
 from stream_core.protocol.dialect import CompactDialect, Dialect, subprotocols
@@ -83,10 +83,10 @@ class WebSocketEndpoint:
             protocol.buffer_updated(len(window))
         return None
 
-    def _protocol(self) -> WSProtocol:
+    def _protocol(self) -> WebSocketProtocol:
         # What picows' `ws_create_server` makes for each connection. It would not let us see the
         # head first.
-        return WSProtocol(
+        return WebSocketProtocol(
             host_port=None,
             ws_path=None,
             is_client_side=False,

@@ -254,6 +254,12 @@ READERS_TOO_SLOW = Metric(
 CONNECTIONS_REFUSED = Metric(
     "ws.connections_refused", _C, "handshakes", "handshakes refused for capacity"
 )
+FLOODS = Metric(
+    "ws.floods",
+    _C,
+    "connections",
+    "connections that sent more frames than they may: closed with 1008, and not read any more",
+)
 RESUME = Metric(
     "ws.resume_ms", _D, "ms", "from a response.resume to its first frame handed to the socket"
 )
