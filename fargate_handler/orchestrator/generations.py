@@ -1,8 +1,9 @@
-"""The generations that run here, and the fair queue of those that wait for a place."""
+"""The generations that run here, those that wait for a place, and those that gave theirs up."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
@@ -23,6 +24,9 @@ _OUTCOMES = {
 class Generations:
     """Runs generations, at most as many at once as the node allows. The others wait.
 
+    One whose readers all pause gives its place up while others wait: it is parked, its model is not
+    read, and when a reader wants more it waits for a place like all others.
+
     Args:
         on_end: called with each generation that has ended or was abandoned.
     """
@@ -35,23 +39,30 @@ class Generations:
         self._queue: FairQueue[Generation] = FairQueue(context.limits.queue_depth)
         self._running: dict[str, Generation] = {}
         self._waiting: dict[str, Generation] = {}
+        self._parked: dict[str, Generation] = {}
+        # Those of the running ones whose readers all pause, the longest pause first.
+        self._idle: dict[str, Generation] = {}
         self._left_with: EvenflowError | None = None
         self._handed_over = False
         self._background = Background()
         metrics.gauge(catalogue.QUEUE_DEPTH, lambda: len(self._queue))
         metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: len(self._running))
+        metrics.gauge(catalogue.GENERATIONS_PARKED, lambda: len(self._parked))
 
     def __len__(self) -> int:
-        return len(self._running) + len(self._queue)
+        return len(self._running) + len(self._queue) + len(self._parked)
+
+    def __iter__(self) -> Iterator[Generation]:
+        yield from (*self._waiting.values(), *self._running.values(), *self._parked.values())
 
     def of(self, response_id: str) -> Generation | None:
         """The generation of a response here. None if there is none, or it was abandoned."""
         # One that was abandoned and is still closing its model doesn't hide the next one.
-        both = (self._running.get(response_id), self._waiting.get(response_id))
+        places = (self._running, self._parked, self._waiting)
         return next(
             (
                 generation
-                for generation in both
+                for generation in (place.get(response_id) for place in places)
                 if generation is not None and not generation.abandoned
             ),
             None,
@@ -63,10 +74,9 @@ class Generations:
         Raises:
             QueueFull: there is no place, and no room to wait.
         """
-        stream = generation.stream
         if self._full:
-            self._queue.put(stream.channel.tenant, generation)
-            self._waiting[stream.response_id] = generation
+            self._wait(generation)
+            self._fill()
         else:
             self._start(generation)
         if self._left_with is not None:
@@ -78,26 +88,26 @@ class Generations:
         """Note that a generation has ended or was abandoned. The next one begins."""
         stream = generation.stream
         if self._waiting.get(stream.response_id) is generation:
-            del self._waiting[stream.response_id]
-            self._queue.remove(stream.channel.tenant, generation)
-        if self._running.get(stream.response_id) is generation:
-            del self._running[stream.response_id]
+            self._stop_waiting(generation)
+        for place in (self._running, self._idle, self._parked):
+            if place.get(stream.response_id) is generation:
+                del place[stream.response_id]
+        stream.on_pause = stream.parked_at = None
         self._on_end(generation)
         if stream.state.terminal:
             self._measure(stream)
-        while not self._full and (waiting := self._queue.take()) is not None:
-            self._start(waiting)
+        self._fill()
 
     def interrupt_all(self, error: EvenflowError) -> None:
         """End all generations with `error`, also those that are added later."""
         self._left_with = error
-        for generation in (*self._waiting.values(), *self._running.values()):
+        for generation in tuple(self):
             generation.interrupt(error)
 
     def hand_over_all(self) -> None:
         """Leave all generations to other tasks, also those that are added later."""
         self._handed_over = True
-        for generation in (*self._waiting.values(), *self._running.values()):
+        for generation in tuple(self):
             generation.stream.settle()
             generation.abandon()
 
@@ -110,13 +120,63 @@ class Generations:
     def _full(self) -> bool:
         return len(self._running) >= self._limits.generations_per_node
 
+    def _fill(self) -> None:
+        """Give places to those that wait, also those of generations whose readers all pause."""
+        while len(self._queue) and (not self._full or self._idle):
+            if self._full:
+                self._park(next(iter(self._idle.values())))
+            if (waiting := self._queue.take()) is not None:
+                self._start(waiting)
+
     def _start(self, generation: Generation) -> None:
         stream = generation.stream
         self._waiting.pop(stream.response_id, None)
+        self._idle.pop(stream.response_id, None)  # an abandoned one's that is still closing
         self._running[stream.response_id] = generation
+        if generation.begun:
+            generation.waits_since = None
+            stream.unpark()
+            return
         waited = self._monotonic() - stream.created_at
         self._metrics.distribution(catalogue.QUEUE_WAIT).record(waited * 1000)
         generation.start(self._background)
+        stream.on_pause = partial(self._paused, generation)
+
+    def _wait(self, generation: Generation) -> None:
+        self._queue.put(generation.stream.channel.tenant, generation)
+        self._waiting[generation.stream.response_id] = generation
+
+    def _stop_waiting(self, generation: Generation) -> None:
+        self._queue.remove(generation.stream.channel.tenant, generation)
+        del self._waiting[generation.stream.response_id]
+
+    # -- parking -----------------------------------------------------------------------------------
+
+    def _paused(self, generation: Generation, all_pause: bool) -> None:
+        """The readers of a generation that has begun all pause, or not any more."""
+        response_id = generation.stream.response_id
+        wanted = bool(generation.stream.readers) and not all_pause
+        if self._running.get(response_id) is generation:
+            if not all_pause:
+                self._idle.pop(response_id, None)
+            elif response_id not in self._idle:
+                self._idle[response_id] = generation
+                self._fill()
+        elif wanted and self._parked.get(response_id) is generation:
+            del self._parked[response_id]
+            generation.waits_since = self._monotonic()
+            self._wait(generation)
+            self._fill()
+        elif not wanted and self._waiting.get(response_id) is generation:
+            generation.waits_since = None
+            self._stop_waiting(generation)
+            self._parked[response_id] = generation
+
+    def _park(self, generation: Generation) -> None:
+        stream = generation.stream
+        del self._idle[stream.response_id], self._running[stream.response_id]
+        self._parked[stream.response_id] = generation
+        stream.park()
 
     def _measure(self, stream: ResponseStream) -> None:
         metrics = self._metrics

@@ -211,6 +211,12 @@ MESSAGES_REFUSED = Metric(
     label="code",
 )
 GENERATIONS_RUNNING = Metric("generations.running", _G, "responses", "responses being generated")
+GENERATIONS_PARKED = Metric(
+    "generations.parked",
+    _G,
+    "responses",
+    "responses whose place others have, because all their readers paused",
+)
 GENERATION_RETRIES = Metric(
     "generations.retries", _C, "attempts", "attempts that followed a failed one"
 )

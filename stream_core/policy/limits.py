@@ -147,7 +147,11 @@ class Limits(BaseModel):
         "a worker that could not be reached is asked again, sooner if there is no other",
     )
     queue_deadline_seconds: float = _limit(
-        60, 0.1, 3_600, "503 queue_timeout: no model was free for the message; send it again"
+        60,
+        0.1,
+        3_600,
+        "503 queue_timeout: no model was free for the message, or to go on after a pause; send it "
+        "again",
     )
     model_first_sign_seconds: float = _limit(
         60,
@@ -199,6 +203,12 @@ class Limits(BaseModel):
         0.1,
         86_400,
         "closed with 4008; without another reader the model is cancelled after the grace period",
+    )
+    parked_seconds: float = _limit(
+        30,
+        0.1,
+        86_400,
+        "as pause_seconds, for an answer that gave its place up because others waited",
     )
     session_token_ttl_seconds: int = _limit(
         3_600, 1, 86_400, "401 token_expired; the client asks for a new one"
