@@ -25,6 +25,7 @@ from stream_core.protocol.client_session_states import (
     SendText,
     SessionEvent,
     SetTimer,
+    StopReading,
 )
 from stream_core.protocol.messages import (
     ResponseSummary,
@@ -162,13 +163,21 @@ class ClientConnection:
                     transport.send_pong(payload)
                 case SetTimer(seconds):
                     context.clock.put_after(self, seconds)
-                case SendClose(code, reason):
-                    context.outbox.flush()
-                    transport.send_close(code, reason)
-                case Disconnect(flush):
-                    transport.disconnect(flush=flush)
+                case SendClose() | StopReading() | Disconnect():
+                    self._let_go(output)
                 case MessageRefused() | Ended():
                     self._note(output)
+
+    def _let_go(self, output: SendClose | StopReading | Disconnect) -> None:
+        match output:
+            case SendClose(code, reason):
+                self.context.outbox.flush()
+                self.transport.send_close(code, reason)
+            case StopReading():
+                self.context.metrics.counter(catalogue.FLOODS).value += 1
+                self.transport.stop_reading()
+            case Disconnect(flush):
+                self.transport.disconnect(flush=flush)
 
     def _note(self, output: MessageRefused | Ended) -> None:
         if isinstance(output, MessageRefused):

@@ -173,7 +173,7 @@ class ClientReader(LiveReader):
 
     def look(self, now: float) -> FlowEvent | None:
         """Tell the client if it lags. Returns EXCEED when it must go, also after a long pause."""
-        if self._flow.end_long_pause(now):
+        if self._flow.end_long_pause(now, self.stream.parked_at):
             self._stop_holding()
             self._measures.too_slow.value += 1
             return FlowEvent.EXCEED

@@ -24,6 +24,9 @@ class ClientTransport(Protocol):
     def send_close(self, code: int | None, reason: str) -> None:
         """Send a close frame. It has no code if `code` is None."""
 
+    def stop_reading(self) -> None:
+        """Read nothing more of what the client sends."""
+
     def disconnect(self, *, flush: bool) -> None:
         """Disconnect: with `flush` after everything was sent, otherwise at once."""
 
@@ -41,6 +44,9 @@ class NoTransport:
         """Does nothing."""
 
     def send_close(self, code: int | None, reason: str) -> None:
+        """Does nothing."""
+
+    def stop_reading(self) -> None:
         """Does nothing."""
 
     def disconnect(self, *, flush: bool) -> None:

@@ -7,6 +7,7 @@ from typing import cast
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from fargate_handler.gateway.client_connection import ClientConnection
+from stream_core.protocol.ending_frames import CloseCode
 
 _TEXT = WSMsgType.TEXT
 # Above 8 KiB picows 2.3.1 queues its own header buffer by reference and reuses it for the next
@@ -15,16 +16,19 @@ _TEXT = WSMsgType.TEXT
 _COPIED_BYTES = 8_192
 _HEADER_ROOM = 14
 # A close frame has room for so many, and a code.
-_REASON_CHARACTERS = 120
+_REASON_BYTES = 120
+_PROTOCOL_ERROR = CloseCode.PROTOCOL.to_bytes(2, "big")
 
 
 class WebSocketConnection(WSListener):
     """One WebSocket: the transport of its client."""
 
-    __slots__ = ("_transport", "client")
+    __slots__ = ("_transport", "client", "stopped")
 
     def __init__(self, client: ClientConnection) -> None:
         self.client = client
+        self.stopped = False
+        """Whether nothing more is read."""
         self._transport: WSTransport
 
     # -- called by picows --------------------------------------------------------------------------
@@ -41,9 +45,15 @@ class WebSocketConnection(WSListener):
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         """The client sent a frame."""
+        if self.stopped:
+            return  # it came in the same read
         reserved = bool(frame.rsv1 or frame.rsv2 or frame.rsv3)
-        kind = cast("int", frame.msg_type)
-        self.client.receive(kind, frame.get_payload_as_bytes(), final=frame.fin, reserved=reserved)
+        kind, payload = cast("int", frame.msg_type), frame.get_payload_as_bytes()
+        if frame.msg_type == WSMsgType.CLOSE and frame.tail_size:
+            # Nothing may follow a close frame. An empty one as the answer would not be picows' own:
+            # it would close a second time if what follows is broken.
+            payload = _PROTOCOL_ERROR
+        self.client.receive(kind, payload, final=frame.fin, reserved=reserved)
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
         """The socket is gone."""
@@ -84,7 +94,13 @@ class WebSocketConnection(WSListener):
             # Not picows' send_close: without a code it would send the illegal code 0.
             self._transport.send(WSMsgType.CLOSE, b"")
         else:
-            self._transport.send_close(cast("WSCloseCode", code), reason[:_REASON_CHARACTERS])
+            shortened = reason.encode()[:_REASON_BYTES].decode(errors="ignore")
+            self._transport.send_close(cast("WSCloseCode", code), shortened)
+
+    def stop_reading(self) -> None:
+        """Read nothing more of what the client sends."""
+        self.stopped = True
+        self._transport.underlying_transport.pause_reading()
 
     def disconnect(self, *, flush: bool) -> None:
         """Close the socket."""

@@ -14,7 +14,6 @@ from picows import (
     WSUpgradeResponse,
     WSUpgradeResponseWithListener,
 )
-from picows.picows import WSProtocol  # type: ignore[attr-defined]
 
 from fargate_handler.gateway.client_address import FORWARDED_FOR
 from fargate_handler.gateway.client_admission import admit_client
@@ -25,6 +24,7 @@ from fargate_handler.gateway.openai.not_served import RealtimeRefusal
 from fargate_handler.gateway.operator_endpoints import is_metrics_port
 from fargate_handler.gateway.parser_log import ParserLog
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
+from fargate_handler.gateway.websocket_protocol import WebSocketProtocol
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.protocol import openai_realtime
 from stream_core.protocol.dialect import CompactDialect, Dialect, subprotocols
@@ -90,10 +90,10 @@ class WebSocketEndpoint:
             protocol.buffer_updated(len(window))
         return None
 
-    def _protocol(self, peer: str) -> WSProtocol:
+    def _protocol(self, peer: str) -> WebSocketProtocol:
         # What picows' `ws_create_server` makes for each connection. It would not let us see the
         # head first.
-        return WSProtocol(
+        return WebSocketProtocol(
             host_port=None,
             ws_path=None,
             is_client_side=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Callable
 
@@ -77,7 +78,8 @@ class Generation:
         self.stream = stream
         self.kind = kind
         self.line = line
-        self.started_at: float | None = None
+        self.waits_since: float | None = stream.created_at
+        """Since when it waits for a place, in seconds. None: it has one, or needs none."""
         self._asked = asked
         self._source = source
         self._clock = clock
@@ -103,14 +105,19 @@ class Generation:
         self._look_slot = clock.put_after(self, self._next_look(monotonic()))
 
     @property
+    def begun(self) -> bool:
+        """Whether it was started. It may wait for a place again."""
+        return self._task is not None
+
+    @property
     def abandoned(self) -> bool:
         """Whether another task goes on with the response."""
         return self._abandoned
 
     def start(self, background: Background) -> None:
         """Begin: there is a place. `background` owns the task."""
-        self.started_at = self._monotonic()
-        self._watch = ModelWatch(self.stream, self._limits, self.started_at)
+        self.waits_since = None
+        self._watch = ModelWatch(self.stream, self._limits, self._monotonic())
         self.stream.start()
         self._task = background.run(self._run())
 
@@ -288,8 +295,8 @@ class Generation:
         if stream.unread_since is not None and now - stream.unread_since >= self._grace:
             self.cancel()
             return
-        if self.started_at is None and now >= self._start_by and self._in_force():
-            self.interrupt(_waited_too_long(self._limits.queue_deadline_seconds))
+        if now >= self._place_by and self._in_force():
+            self.interrupt(self._waited_too_long())
             return
         if self._attempt is not None and self._overdue is None:
             self._overdue = self._watch.look(now)
@@ -302,27 +309,32 @@ class Generation:
         seconds = min(self._grace, self._next_look(self._monotonic()))
         self._look_slot = self._clock.put_after(self, seconds)
 
+    def _waited_too_long(self) -> Overloaded:
+        seconds = f"{self._limits.queue_deadline_seconds:g} s"
+        return Overloaded(
+            f"no model was free to go on with this answer within {seconds}; what was delivered was "
+            "kept, ask again"
+            if self.begun
+            else f"no model was free for this message within {seconds}; nothing was generated, "
+            "send it again as a new one",
+            code="queue_timeout",
+            retry_after_ms=_QUEUE_RETRY_AFTER_MS,
+        )
+
     @property
-    def _start_by(self) -> float:
-        return self.stream.created_at + self._limits.queue_deadline_seconds
+    def _place_by(self) -> float:
+        if self.waits_since is None:
+            return math.inf
+        return self.waits_since + self._limits.queue_deadline_seconds
 
     def _next_look(self, now: float) -> float:
         times = [
             now + _LOOK_SECONDS,
-            self._start_by if self.started_at is None else self._watch.due,
+            self._watch.due if self.waits_since is None else self._place_by,
         ]
         if self.stream.unread_since is not None:
             times.append(self.stream.unread_since + self._grace)
         return max(0.0, min(time for time in times if time > now) - now)
-
-
-def _waited_too_long(seconds: float) -> Overloaded:
-    return Overloaded(
-        f"no model was free for this message within {seconds:g} s; nothing was generated, send it "
-        "again as a new one",
-        code="queue_timeout",
-        retry_after_ms=_QUEUE_RETRY_AFTER_MS,
-    )
 
 
 def _pause_before_retry(error: EvenflowError) -> float:

@@ -1,10 +1,9 @@
-"""The generations that run here, and the fair queue of those that wait for a place."""
+"""The generations that run here, those that wait for a place, and those that gave theirs up."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from operator import itemgetter
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
@@ -13,6 +12,7 @@ from fargate_handler.orchestrator.generation import Generation
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.shares import Shares
 from stream_core.protocol.errors import EvenflowError, Overloaded, is_refusal
 
 _OUTCOMES = {
@@ -21,13 +21,14 @@ _OUTCOMES = {
     ResponseState.CANCELLED: catalogue.RESPONSES_CANCELLED,
 }
 
-# Of the places, so many more are for others while one sender has more than half of them.
-_FOR_OTHERS = 1 / 8
 _DISPLACED_RETRY_AFTER_MS = 5_000
 
 
 class Generations:
     """Runs generations, at most as many at once as the node allows. The others wait.
+
+    One whose readers all pause gives its place up while others wait: it is parked, its model is not
+    read, and when a reader wants more it waits for a place like all others.
 
     Args:
         on_end: called with each generation that has ended or was abandoned.
@@ -39,26 +40,32 @@ class Generations:
         self._on_end = on_end
         self._queue: FairQueue[Generation] = FairQueue(context.limits.queue_depth)
         self._running: dict[str, Generation] = {}
-        self._places = context.limits.generations_per_node
-        self._places_of: Counter[tuple[str, str]] = Counter()
+        self._places: Shares[tuple[str, str]] = Shares(context.limits.generations_per_node)
         self._waiting: dict[str, Generation] = {}
+        self._parked: dict[str, Generation] = {}
+        # Those of the running ones whose readers all pause, the longest pause first.
+        self._idle: dict[str, Generation] = {}
         self._left_with: EvenflowError | None = None
         self._handed_over = False
         self._background = Background()
         metrics.gauge(catalogue.QUEUE_DEPTH, lambda: len(self._queue))
         metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: len(self._running))
+        metrics.gauge(catalogue.GENERATIONS_PARKED, lambda: len(self._parked))
 
     def __len__(self) -> int:
-        return len(self._running) + len(self._queue)
+        return len(self._running) + len(self._queue) + len(self._parked)
+
+    def __iter__(self) -> Iterator[Generation]:
+        yield from (*self._waiting.values(), *self._running.values(), *self._parked.values())
 
     def of(self, response_id: str) -> Generation | None:
         """The generation of a response here. None if there is none, or it was abandoned."""
         # One that was abandoned and is still closing its model doesn't hide the next one.
-        both = (self._running.get(response_id), self._waiting.get(response_id))
+        places = (self._running, self._parked, self._waiting)
         return next(
             (
                 generation
-                for generation in both
+                for generation in (place.get(response_id) for place in places)
                 if generation is not None and not generation.abandoned
             ),
             None,
@@ -81,12 +88,11 @@ class Generations:
         Raises:
             QueueFull: there is no place, and no room to wait.
         """
-        stream = generation.stream
-        if self._has_place(generation.line.sender):
+        if self._places.has_room(generation.line.sender):
             self._start(generation)
         else:
-            self._queue.put(generation.line, generation)
-            self._waiting[stream.response_id] = generation
+            self._wait(generation)
+            self._fill()
         if self._left_with is not None:
             generation.interrupt(self._left_with)
         elif self._handed_over:
@@ -96,29 +102,27 @@ class Generations:
         """Note that a generation has ended or was abandoned. The next one begins."""
         stream = generation.stream
         if self._waiting.get(stream.response_id) is generation:
-            del self._waiting[stream.response_id]
-            self._queue.remove(generation.line, generation)
+            self._stop_waiting(generation)
         if self._running.get(stream.response_id) is generation:
-            del self._running[stream.response_id]
-            self._places_of[generation.line.sender] -= 1
-            if not self._places_of[generation.line.sender]:
-                del self._places_of[generation.line.sender]
+            self._free_place(generation)
+        if self._parked.get(stream.response_id) is generation:
+            del self._parked[stream.response_id]
+        stream.on_pause = stream.parked_at = None
         self._on_end(generation)
         if stream.state.terminal:
             self._measure(stream)
-        while (waiting := self._next()) is not None:
-            self._start(waiting)
+        self._fill()
 
     def interrupt_all(self, error: EvenflowError) -> None:
         """End all generations with `error`, also those that are added later."""
         self._left_with = error
-        for generation in (*self._waiting.values(), *self._running.values()):
+        for generation in tuple(self):
             generation.interrupt(error)
 
     def hand_over_all(self) -> None:
         """Leave all generations to other tasks, also those that are added later."""
         self._handed_over = True
-        for generation in (*self._waiting.values(), *self._running.values()):
+        for generation in tuple(self):
             generation.stream.settle()
             generation.abandon()
 
@@ -127,31 +131,73 @@ class Generations:
         self.hand_over_all()
         await self._background.aclose()
 
+    def _fill(self) -> None:
+        """Give places to those that wait, also those of generations whose readers all pause."""
+        while (waiting := self._next()) is not None:
+            self._start(waiting)
+
     def _next(self) -> Generation | None:
         """Take the next one that waits and has a place."""
-        if len(self._running) < self._places:
+        while len(self._queue) and self._places.full and self._idle:
+            self._park(next(iter(self._idle.values())))
+        if not self._places.full:
             return self._queue.take()
-        greedy = self._greedy_sender() if len(self._queue) else None
+        greedy = self._places.greedy
         return self._queue.take(but=greedy) if greedy is not None else None
-
-    def _has_place(self, sender: tuple[str, str]) -> bool:
-        return len(self._running) < self._places or self._greedy_sender() not in (None, sender)
-
-    def _greedy_sender(self) -> tuple[str, str] | None:
-        """Who has more than half of the places, while there are some for others."""
-        if len(self._running) >= self._places + int(self._places * _FOR_OTHERS):
-            return None
-        sender, count = max(self._places_of.items(), key=itemgetter(1))
-        return sender if count > self._places / 2 else None
 
     def _start(self, generation: Generation) -> None:
         stream = generation.stream
         self._waiting.pop(stream.response_id, None)
         self._running[stream.response_id] = generation
-        self._places_of[generation.line.sender] += 1
+        self._places.add(generation.line.sender)
+        if generation.begun:
+            generation.waits_since = None
+            stream.unpark()
+            return
         waited = self._monotonic() - stream.created_at
         self._metrics.distribution(catalogue.QUEUE_WAIT).record(waited * 1000)
         generation.start(self._background)
+        stream.on_pause = partial(self._paused, generation)
+
+    def _wait(self, generation: Generation) -> None:
+        self._queue.put(generation.line, generation)
+        self._waiting[generation.stream.response_id] = generation
+
+    def _stop_waiting(self, generation: Generation) -> None:
+        self._queue.remove(generation.line, generation)
+        del self._waiting[generation.stream.response_id]
+
+    # -- parking -----------------------------------------------------------------------------------
+
+    def _paused(self, generation: Generation, all_pause: bool) -> None:
+        """The readers of a generation that has begun all pause, or not any more."""
+        response_id = generation.stream.response_id
+        wanted = bool(generation.stream.readers) and not all_pause
+        if self._running.get(response_id) is generation:
+            if not all_pause:
+                self._idle.pop(response_id, None)
+            elif response_id not in self._idle:
+                self._idle[response_id] = generation
+                self._fill()
+        elif wanted and self._parked.get(response_id) is generation:
+            del self._parked[response_id]
+            generation.waits_since = self._monotonic()
+            self._wait(generation)
+            self._fill()
+        elif not wanted and self._waiting.get(response_id) is generation:
+            generation.waits_since = None
+            self._stop_waiting(generation)
+            self._parked[response_id] = generation
+
+    def _park(self, generation: Generation) -> None:
+        self._free_place(generation)
+        self._parked[generation.stream.response_id] = generation
+        generation.stream.park()
+
+    def _free_place(self, generation: Generation) -> None:
+        del self._running[generation.stream.response_id]
+        self._idle.pop(generation.stream.response_id, None)
+        self._places.remove(generation.line.sender)
 
     def _measure(self, stream: ResponseStream) -> None:
         metrics = self._metrics

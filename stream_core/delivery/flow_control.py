@@ -110,9 +110,17 @@ class ReaderFlow:
             and log_bytes - self._bytes_then >= self._limits.pause_window_bytes
         )
 
-    def end_long_pause(self, now: float) -> bool:
-        """Make a reader that has paused too long too slow. Returns whether it has."""
-        if self.state is not FlowState.PAUSED or now - self._since < self._limits.pause_seconds:
+    def end_long_pause(self, now: float, parked_at: float | None = None) -> bool:
+        """Make a reader that has paused too long too slow. Returns whether it has.
+
+        Args:
+            parked_at: when its response was parked, if it is.
+        """
+        limits = self._limits
+        ends_at = self._since + limits.pause_seconds
+        if parked_at is not None:
+            ends_at = min(ends_at, max(self._since, parked_at) + limits.parked_seconds)
+        if self.state is not FlowState.PAUSED or now < ends_at:
             return False
         self._fire(FlowEvent.EXCEED)
         return True

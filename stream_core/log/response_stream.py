@@ -79,8 +79,10 @@ class ResponseStream:
         "first_delta_at",
         "log",
         "message_id",
+        "on_pause",
         "on_unread",
         "on_urgent",
+        "parked_at",
         "paused",
         "paused_readers",
         "polls",
@@ -119,6 +121,8 @@ class ResponseStream:
         """How many readers pause. Readers change it themselves, and call `hold_or_release`."""
         self.paused = False
         """Whether the token source should not read its model."""
+        self.parked_at: float | None = None
+        """Since when the generation has no place, in seconds. None: it has one, or never had."""
         self.attempt = 1
         self.tokens = 0
         """Tokens that the model has given, in all attempts."""
@@ -133,6 +137,8 @@ class ResponseStream:
         """The last index that a client has acknowledged."""
         self.on_unread: Callable[[], None] | None = None
         """Called when the last reader leaves."""
+        self.on_pause: Callable[[bool], None] | None = None
+        """Called with whether all readers pause, where that may have changed."""
         self.on_urgent: Callable[[], None] | None = None
         """Called when the log should be on record at once: at the first delta, and at the end."""
         self.created_at = monotonic()
@@ -150,8 +156,7 @@ class ResponseStream:
         self._interval = 0  # slots from one delivery to the next. 0: it has not begun
         self._due = 0  # from this slot on, a token is delivered at once
         self._scheduled = False  # whether tokens wait for a slot of the clock
-        self._delivered_at = 0.0
-        self._pace = 0.0
+        self._delivered_at = self._pace = 0.0
 
     @property
     def answer(self) -> tuple[bytes, ...]:
@@ -298,6 +303,16 @@ class ResponseStream:
         for reader in tuple(self.readers):
             reader.lost()
 
+    def park(self) -> None:
+        """Give the place up: the token source pauses until `unpark`."""
+        self.parked_at = self._monotonic()
+        self.paused = True
+
+    def unpark(self) -> None:
+        """Go on: there is a place again."""
+        self.parked_at = None
+        self.hold_or_release()
+
     # -- what follows another copy -----------------------------------------------------------------
 
     def follow(self, entries: Sequence[LogEntry]) -> None:
@@ -409,9 +424,12 @@ class ResponseStream:
 
     def hold_or_release(self) -> None:
         """Set `paused`: all readers pause, and the log is the pause window ahead of each."""
-        self.paused = 0 < self.paused_readers >= len(self.readers) and all(
+        all_pause = 0 < self.paused_readers >= len(self.readers) and all(
             reader.holds_model for reader in self.readers
         )
+        self.paused = all_pause or self.parked_at is not None
+        if self.on_pause is not None:
+            self.on_pause(all_pause)
 
     def _deliver(self, text: str) -> None:
         clock = self._clock

@@ -223,6 +223,12 @@ HTTP_REFUSED = Metric(
     label="code",
 )
 GENERATIONS_RUNNING = Metric("generations.running", _G, "responses", "responses being generated")
+GENERATIONS_PARKED = Metric(
+    "generations.parked",
+    _G,
+    "responses",
+    "responses whose place others have, because all their readers paused",
+)
 GENERATION_RETRIES = Metric(
     "generations.retries", _C, "attempts", "attempts that followed a failed one"
 )
@@ -265,6 +271,12 @@ READERS_TOO_SLOW = Metric(
 )
 CONNECTIONS_REFUSED = Metric(
     "ws.connections_refused", _C, "handshakes", "handshakes refused for capacity"
+)
+FLOODS = Metric(
+    "ws.floods",
+    _C,
+    "connections",
+    "connections that sent more frames than they may: closed with 1008, and not read any more",
 )
 RESUME = Metric(
     "ws.resume_ms", _D, "ms", "from a response.resume to its first frame handed to the socket"

@@ -16,6 +16,10 @@ def _limit(default: float | None, minimum: float, maximum: float, when_reached: 
     return Field(default, ge=minimum, le=maximum, description=when_reached)
 
 
+# Room for pings, and for messages in fragments.
+_FRAMES_PER_SECOND, _FRAMES_PER_MESSAGE = 100.0, 5
+
+
 class Limits(BaseModel):
     """The limits in force, checked once at the start. Their units are in their names."""
 
@@ -92,6 +96,13 @@ class Limits(BaseModel):
     messages_per_second: float = _limit(
         20, 0.1, 100_000, "`throttle` / 429 rate_limited (burst: twice as many)"
     )
+    frames_per_second: float | None = _limit(
+        None,
+        1,
+        1_000_000,
+        "close 1008: frames of one connection, pings, pongs and fragments too (burst: twice as "
+        "many; default: five times messages_per_second, and at least 100)",
+    )
     protocol_errors_per_minute: int = _limit(20, 1, 10_000, "close 1008")
     messages_in_flight_per_session: int = _limit(4, 1, 1_000, "`throttle` / 429 session_in_flight")
     messages_in_flight_per_tenant: int | None = _limit(
@@ -148,7 +159,11 @@ class Limits(BaseModel):
         "a worker that could not be reached is asked again, sooner if there is no other",
     )
     queue_deadline_seconds: float = _limit(
-        60, 0.1, 3_600, "503 queue_timeout: no model was free for the message; send it again"
+        60,
+        0.1,
+        3_600,
+        "503 queue_timeout: no model was free for the message, or to go on after a pause; send it "
+        "again",
     )
     model_first_sign_seconds: float = _limit(
         60,
@@ -201,6 +216,12 @@ class Limits(BaseModel):
         0.1,
         86_400,
         "closed with 4008; without another reader the model is cancelled after the grace period",
+    )
+    parked_seconds: float = _limit(
+        30,
+        0.1,
+        86_400,
+        "as pause_seconds, for an answer that gave its place up because others waited",
     )
     session_token_ttl_seconds: int = _limit(
         3_600, 1, 86_400, "401 token_expired; the client asks for a new one"
@@ -255,6 +276,13 @@ class Limits(BaseModel):
     def window_ms(self, kind: MessageKind) -> int:
         """The shortest delivery interval of answers to messages of this kind."""
         return self.request_window_ms if kind.read_by_program else self.batch_window_ms
+
+    @property
+    def most_frames_per_second(self) -> float:
+        """How many frames a connection may send in a second, of whatever kind."""
+        if self.frames_per_second is not None:
+            return self.frames_per_second
+        return max(_FRAMES_PER_SECOND, _FRAMES_PER_MESSAGE * self.messages_per_second)
 
     @property
     def messages_per_node(self) -> int:

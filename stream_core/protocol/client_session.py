@@ -23,6 +23,7 @@ from stream_core.protocol.client_session_states import (
     SessionEvent,
     SessionState,
     SetTimer,
+    StopReading,
 )
 from stream_core.protocol.dialect import Dialect
 from stream_core.protocol.ending_frames import CloseCode, answer_to_close, refusal_frame
@@ -126,19 +127,23 @@ class ClientSession:
         self._heard_at = now
         if opcode == Opcode.CLOSE and not reserved:
             return self._answer_close(payload)
+        if self._intake.too_many_frames(now):
+            return self._flooded(now)
         if not self._fire(SessionEvent.RECEIVE):
             return []
         if reserved:
             reason = "reserved bits are set, but no extension was agreed"
-            return self._violate(Violation(CloseCode.PROTOCOL, reason), now)
-        if opcode in (Opcode.TEXT, Opcode.CONTINUATION):
+            violation = Violation(CloseCode.PROTOCOL, reason)
+        elif opcode in (Opcode.TEXT, Opcode.CONTINUATION):
             return self._receive_text(payload, opcode == Opcode.CONTINUATION, final, now)
-        if opcode in (Opcode.PING, Opcode.PONG):
+        elif opcode in (Opcode.PING, Opcode.PONG):
             # A client that pings without reading gets no more pongs than the write buffer holds.
             answers = opcode == Opcode.PING and not self.blocked
             return [SendPong(payload)] if answers else []
-        reason = "binary frames are not part of this protocol"
-        return self._violate(Violation(CloseCode.UNSUPPORTED_DATA, reason), now)
+        else:
+            reason = "binary frames are not part of this protocol"
+            violation = Violation(CloseCode.UNSUPPORTED_DATA, reason)
+        return self._violate(violation, now)
 
     def block(self) -> None:
         """The transport takes no more: the client doesn't read fast enough."""
@@ -251,6 +256,12 @@ class ClientSession:
             self._ping_at = now + self._limits.heartbeat_seconds
             outputs.append(SendPing())
         return [*outputs, SetTimer(min(self._ping_at, lost_at) - now)]
+
+    def _flooded(self, now: float) -> list[Output]:
+        # Not even the answer to our close frame is waited for, since it would come behind the rest.
+        most = self._limits.most_frames_per_second
+        reason = f"a connection may send {most:g} frames a second; slow down and connect again"
+        return [*self._violate(Violation(CloseCode.POLICY, reason), now), StopReading()]
 
     def _violate(self, violation: Violation, now: float) -> list[Output]:
         return self._begin_close(SessionEvent.VIOLATE, violation.code, violation.reason, now)

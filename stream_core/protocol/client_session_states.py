@@ -27,7 +27,7 @@ class SessionEvent(StrEnum):
     SEND = "send"  # a frame is sent to the client, other than a close
     BEAT = "beat"  # it is time for the heartbeat
     DRAIN = "drain"  # the node is leaving
-    VIOLATE = "violate"  # a frame was too large, binary, not UTF-8, or one too many not understood
+    VIOLATE = "violate"  # a frame was too large, binary, not UTF-8, or one too many
     CLOSE = "close"  # the node closes the connection
     LOSE = "lose"  # the client was silent for the pong timeout
     OVERFLOW = "overflow"  # the client asks without reading
@@ -96,6 +96,11 @@ class SendClose:
 
 
 @dataclass(frozen=True, slots=True)
+class StopReading:
+    """Read nothing more of what the client sends."""
+
+
+@dataclass(frozen=True, slots=True)
 class Disconnect:
     """Disconnect. `flush`: send first what the transport still has."""
 
@@ -135,6 +140,7 @@ Output = (
     | SendPing
     | SendPong
     | SendClose
+    | StopReading
     | Disconnect
     | SetTimer
     | Command

@@ -52,16 +52,24 @@ class Violation:
 
 
 class MessageIntake:
-    """Reads and counts the messages of one connection."""
+    """Counts the frames of one connection, and reads its messages."""
 
-    __slots__ = ("_dialect", "_limits", "_messages", "_violations")
+    __slots__ = ("_dialect", "_frames", "_limits", "_messages", "_violations")
 
     def __init__(self, dialect: Dialect, limits: Limits) -> None:
         self._dialect = dialect
         self._limits = limits
         # Most connections never send much, so the buckets are made when they are needed.
+        self._frames: TokenBucket | None = None
         self._messages: TokenBucket | None = None
         self._violations: TokenBucket | None = None
+
+    def too_many_frames(self, now: float) -> bool:
+        """Count a frame of any kind. Returns whether that is one too many."""
+        if self._frames is None:
+            rate = self._limits.most_frames_per_second
+            self._frames = TokenBucket(rate, rate * 2, now)
+        return self._frames.take(now) > 0
 
     def take(self, data: bytes, now: float) -> ClientMessage | Refusal | Violation:
         """Read a whole message, and check that it may come now."""

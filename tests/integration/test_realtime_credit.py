@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from itertools import pairwise
 
 import pytest
@@ -311,6 +312,28 @@ async def test_who_grants_nothing_more_is_let_go_in_time(opened: OpenSession, se
     async with realtime(session) as connection:
         await connection.resume(response_id, held)
         assert (await connection.whole(response_id)).text == text_of(34, 100)
+
+
+async def test_without_credit_no_places_are_held_from_others_and_nothing_is_lost(
+    opened: OpenSession, serve: Serve
+) -> None:
+    places = 3
+    server = await serve(generations_per_node=places, queue_depth=8, pause_window_bytes=64)
+    async with AsyncExitStack() as stack:
+        silent = []
+        for number in range(2 * places):
+            connection = await stack.enter_async_context(realtime(await opened(server)))
+            text = demo(tokens=100, gap_ms=1, seed=40 + number)
+            silent.append((connection, await connection.start("m1", None, text, credit=0)))
+        await server.until_metric("generations_parked", places)
+        other = await stack.enter_async_context(realtime(await opened(server)))
+        response_id = await other.start("m1", None, demo(tokens=20, gap_ms=1, seed=39))
+        assert (await other.whole(response_id)).text == text_of(39, 20)
+        for connection, response_id in silent:
+            await connection.send("credit", response_id=response_id, n=1_000)
+        for number, (connection, response_id) in enumerate(silent):
+            assert (await connection.whole(response_id)).text == text_of(40 + number, 100)
+    assert await server.metric("generations_parked") == 0
 
 
 async def test_a_websocket_close_frame_ends_it(opened: OpenSession, server: LocalServer) -> None:

@@ -55,12 +55,18 @@ async def not_served(request: web.Request) -> web.Response:
 
 # How long a client may take to answer the close frame. Then it is disconnected.
 _CLOSE_SECONDS = 5.0
+_MOST_IGNORED = 100
 
 
 class RealtimeRefusal(WSListener):
     """Refuses OpenAI's Realtime API."""
 
-    __slots__ = ()
+    __slots__ = ("_ignored", "stopped")
+
+    def __init__(self) -> None:
+        self._ignored = 0
+        self.stopped = False
+        """Whether nothing more is read."""
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         """Send the refusal, and close."""
@@ -69,6 +75,10 @@ class RealtimeRefusal(WSListener):
         asyncio.get_running_loop().call_later(_CLOSE_SECONDS, transport.disconnect, False)
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        """Take the client's close frame. All others are ignored."""
+        """Take the client's close frame. Others are ignored, and many of them not even read."""
         if frame.msg_type == WSMsgType.CLOSE:
             transport.disconnect()
+        self._ignored += 1
+        if self._ignored == _MOST_IGNORED:
+            self.stopped = True
+            transport.underlying_transport.pause_reading()

@@ -25,6 +25,7 @@ from stream_core.protocol.client_session_states import (
     SessionEvent,
     SessionState,
     SetTimer,
+    StopReading,
 )
 from stream_core.protocol.dialect import CompactDialect, Dialect
 from stream_core.protocol.ending_frames import CloseCode, refusal_frame
@@ -525,6 +526,57 @@ def test_the_refusal_that_is_one_too_many_is_not_followed_by_a_second_close() ->
         if isinstance(output, SendClose)
     ]
     assert [close.code for close in closes] == [CloseCode.TOO_SLOW]
+
+
+@pytest.mark.parametrize(
+    ("opcode", "final"),
+    [(Opcode.PING, True), (Opcode.PONG, True), (Opcode.CONTINUATION, False)],
+)
+def test_a_flood_of_frames_that_are_no_messages_is_closed_and_not_read(
+    opcode: Opcode, final: bool
+) -> None:
+    session = new_session(Limits(frames_per_second=50))
+    if opcode == Opcode.CONTINUATION:
+        session.receive_frame(Opcode.TEXT, b"", 1.0, final=False)
+    taken = 99 if opcode == Opcode.CONTINUATION else 100
+    for _ in range(taken):
+        assert not Received(session.receive_frame(opcode, b"", 1.0, final=final)).close
+    assert session.receive_frame(opcode, b"", 1.0, final=final) == [
+        SendClose(
+            CloseCode.POLICY,
+            "a connection may send 50 frames a second; slow down and connect again",
+        ),
+        SetTimer(CLOSE_SECONDS),
+        Ended(SessionEvent.VIOLATE),
+        StopReading(),
+    ]
+    assert session.timer(1.0 + CLOSE_SECONDS) == [Disconnect(flush=False)]
+
+
+def test_a_flood_after_our_close_frame_is_not_read_either() -> None:
+    session = new_session(Limits(frames_per_second=50))
+    session.close(CloseCode.GOING_AWAY, "leaving", 1.0)
+    outputs = [session.receive_frame(Opcode.PING, b"", 1.0) for _ in range(101)]
+    assert outputs == [[]] * 100 + [[StopReading()]]
+
+
+def test_pings_a_heartbeat_and_thirty_credits_a_second_are_no_flood() -> None:
+    session = new_session(Limits(messages_per_second=40, frames_per_second=100))
+    credit = b'{"type":"response.credit","response_id":"r","n":1}'
+    for tick in range(30 * 600):
+        now = 1.0 + tick / 30
+        assert receive(session, credit, now).event is not None
+        if tick % 30 == 0:
+            assert session.receive_frame(Opcode.PING, b"", now) == [SendPong(b"")]
+            assert session.receive_frame(Opcode.PONG, b"", now) == []
+            assert only_frame(receive(session, b'{"type":"ping"}', now))["type"] == "pong"
+
+
+def test_who_may_send_more_messages_may_send_more_frames() -> None:
+    assert Limits().most_frames_per_second == 100
+    assert Limits(messages_per_second=1).most_frames_per_second == 100
+    assert Limits(messages_per_second=1_000).most_frames_per_second == 5_000
+    assert Limits(messages_per_second=1_000, frames_per_second=7).most_frames_per_second == 7
 
 
 # -- refusals --------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ class RecordingTransport:
     pings: int = 0
     pongs: list[bytes] = field(default_factory=list)
     close: tuple[int | None, str] | None = None
+    reads: bool = True
     disconnected: bool = False
 
     def send_text(self, data: bytes) -> None:
@@ -31,6 +32,9 @@ class RecordingTransport:
     def send_close(self, code: int | None, reason: str) -> None:
         assert self.close is None, "closed once"
         self.close = (code, reason)
+
+    def stop_reading(self) -> None:
+        self.reads = False
 
     def disconnect(self, *, flush: bool) -> None:
         self.disconnected = True

@@ -534,3 +534,15 @@ async def test_connections_are_counted_by_session_and_removed_once() -> None:
     gateway.registry.remove(clients[1].connection)
     assert len(gateway.registry) == 2
     assert list(gateway.registry.of(Channel("x", "y", "z"))) == []
+
+
+async def test_one_that_floods_is_counted_and_not_read() -> None:
+    gateway = Gateway(Limits(frames_per_second=50))
+    client = gateway.connect()
+    for _ in range(101):
+        client.receive(kind=Opcode.PONG)
+    assert client.transport.close is not None
+    assert client.transport.close[0] == 1008
+    assert not client.transport.reads
+    assert gateway.task.count(catalogue.FLOODS) == 1
+    assert len(gateway.registry) == 0

@@ -25,9 +25,13 @@ class Socket:
     """asyncio's transport below picows'."""
 
     high: int | None = None
+    reads: bool = True
 
     def set_write_buffer_limits(self, high: int) -> None:
         self.high = high
+
+    def pause_reading(self) -> None:
+        self.reads = False
 
 
 @dataclass
@@ -90,6 +94,7 @@ class Frame:
     rsv1: bool = False
     rsv2: bool = False
     rsv3: bool = False
+    tail_size: int = 0
 
     def get_payload_as_bytes(self) -> bytes:
         return self.payload
@@ -137,6 +142,29 @@ def test_each_frame_is_given_on_as_what_it_is(kind: WSMsgType, opcode: Opcode) -
 def test_a_reserved_bit_is_told(bit: str) -> None:
     frame = Frame(WSMsgType.TEXT, b"{}", **{bit: True})
     assert Wire().receive(frame) == [("receive", Opcode.TEXT, b"{}", True, True)]
+
+
+def test_a_close_frame_with_something_behind_it_breaks_the_protocol() -> None:
+    frame = Frame(WSMsgType.CLOSE, b"", tail_size=6)
+    assert Wire().receive(frame) == [("receive", Opcode.CLOSE, b"\x03\xea", True, False)]
+
+
+def test_what_was_read_with_one_frame_too_many_is_not_given_on() -> None:
+    wire = Wire()
+    wire.websocket.stop_reading()
+    assert wire.receive(Frame(WSMsgType.PING)) == []
+    assert not wire.picows.underlying_transport.reads
+
+
+@pytest.mark.parametrize(
+    ("reason", "sent"), [("ü" * 100, "ü" * 60), ("a" + "ü" * 99, "a" + "ü" * 59)]
+)
+def test_a_reason_is_cut_between_characters_to_what_a_close_frame_holds(
+    reason: str, sent: str
+) -> None:
+    wire = Wire()
+    wire.websocket.send_close(1001, reason)
+    assert wire.picows.told == [("close", 1001, sent)]
 
 
 def test_what_the_socket_says_is_given_on() -> None:

@@ -99,6 +99,10 @@ class LineConnection(asyncio.Protocol):
         """Send the last line."""
         self._socket.write(orjson.dumps({"type": "close", "code": code, "reason": reason}) + b"\n")
 
+    def stop_reading(self) -> None:
+        """Read no more lines."""
+        self._socket.pause_reading()
+
     def disconnect(self, *, flush: bool) -> None:
         """Close the socket."""
         if flush:
