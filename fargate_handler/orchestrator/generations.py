@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from operator import itemgetter
 
 from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
@@ -13,6 +11,7 @@ from fargate_handler.orchestrator.generation import Generation
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.shares import Shares
 from stream_core.protocol.errors import EvenflowError, Overloaded, is_refusal
 
 _OUTCOMES = {
@@ -21,8 +20,6 @@ _OUTCOMES = {
     ResponseState.CANCELLED: catalogue.RESPONSES_CANCELLED,
 }
 
-# Of the places, so many more are for others while one sender has more than half of them.
-_FOR_OTHERS = 1 / 8
 _DISPLACED_RETRY_AFTER_MS = 5_000
 
 
@@ -39,8 +36,7 @@ class Generations:
         self._on_end = on_end
         self._queue: FairQueue[Generation] = FairQueue(context.limits.queue_depth)
         self._running: dict[str, Generation] = {}
-        self._places = context.limits.generations_per_node
-        self._places_of: Counter[tuple[str, str]] = Counter()
+        self._places: Shares[tuple[str, str]] = Shares(context.limits.generations_per_node)
         self._waiting: dict[str, Generation] = {}
         self._left_with: EvenflowError | None = None
         self._handed_over = False
@@ -82,7 +78,7 @@ class Generations:
             QueueFull: there is no place, and no room to wait.
         """
         stream = generation.stream
-        if self._has_place(generation.line.sender):
+        if self._places.has_room(generation.line.sender):
             self._start(generation)
         else:
             self._queue.put(generation.line, generation)
@@ -100,9 +96,7 @@ class Generations:
             self._queue.remove(generation.line, generation)
         if self._running.get(stream.response_id) is generation:
             del self._running[stream.response_id]
-            self._places_of[generation.line.sender] -= 1
-            if not self._places_of[generation.line.sender]:
-                del self._places_of[generation.line.sender]
+            self._places.remove(generation.line.sender)
         self._on_end(generation)
         if stream.state.terminal:
             self._measure(stream)
@@ -129,26 +123,16 @@ class Generations:
 
     def _next(self) -> Generation | None:
         """Take the next one that waits and has a place."""
-        if len(self._running) < self._places:
+        if not self._places.full:
             return self._queue.take()
-        greedy = self._greedy_sender() if len(self._queue) else None
+        greedy = self._places.greedy
         return self._queue.take(but=greedy) if greedy is not None else None
-
-    def _has_place(self, sender: tuple[str, str]) -> bool:
-        return len(self._running) < self._places or self._greedy_sender() not in (None, sender)
-
-    def _greedy_sender(self) -> tuple[str, str] | None:
-        """Who has more than half of the places, while there are some for others."""
-        if len(self._running) >= self._places + int(self._places * _FOR_OTHERS):
-            return None
-        sender, count = max(self._places_of.items(), key=itemgetter(1))
-        return sender if count > self._places / 2 else None
 
     def _start(self, generation: Generation) -> None:
         stream = generation.stream
         self._waiting.pop(stream.response_id, None)
         self._running[stream.response_id] = generation
-        self._places_of[generation.line.sender] += 1
+        self._places.add(generation.line.sender)
         waited = self._monotonic() - stream.created_at
         self._metrics.distribution(catalogue.QUEUE_WAIT).record(waited * 1000)
         generation.start(self._background)
