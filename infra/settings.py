@@ -76,7 +76,7 @@ class EnvironmentSettings(Settings):
         drain_seconds=105,
         connections_per_node=10_500,
         requests_per_node=1_500,
-        responses_held_bytes=192 * MEBIBYTE,
+        responses_held_bytes=160 * MEBIBYTE,
         requests_held_bytes=128 * MEBIBYTE,
     )
 

@@ -34,14 +34,14 @@ def admit_client(
         Overloaded: the node is leaving or full, or too many clients come back at once.
         RateLimited: the session has as many connections as allowed.
     """
-    now = context.wall_time()
+    now, sender = context.wall_time(), context.sender(claims.channel, address)
     counted = claims.channel if claims.only_for is None else None
     try:
         if context.orchestrator.draining:
             raise Overloaded(
                 "this node is leaving; connect again", code="draining", retry_after_ms=1000
             )
-        context.registry.check(counted, replaces)
+        context.registry.check(counted, sender, replaces)
         context.reconnects.check(claims, address, now, asked_at)
     except Overloaded:
         context.metrics.counter(CONNECTIONS_REFUSED).value += 1
@@ -55,4 +55,4 @@ def admit_client(
     session = ClientSession(
         claims, context.limits, expires_in=expires_in, now=asked_at, dialect=dialect
     )
-    return ClientConnection(context, session, asked_at, context.sender(claims.channel, address))
+    return ClientConnection(context, session, asked_at, sender)

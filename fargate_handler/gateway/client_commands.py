@@ -42,7 +42,7 @@ class CommandingClient(ReadingClient, Protocol):
     """A client's connection, as commands see it."""
 
     readers: ClientReaders
-    sender: tuple[str, str] | None
+    sender: tuple[str, str]
 
 
 def act(client: CommandingClient, message: ClientMessage) -> None:

@@ -53,7 +53,7 @@ class ClientConnection:
         context: ClientContext,
         session: ClientSession,
         asked_at: float,
-        sender: tuple[str, str] | None = None,
+        sender: tuple[str, str],
     ) -> None:
         self.context = context
         self.session = session

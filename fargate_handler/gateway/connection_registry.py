@@ -7,6 +7,7 @@ from typing import Protocol
 
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
+from stream_core.policy.shares import Shares
 from stream_core.protocol.errors import Overloaded, RateLimited
 
 
@@ -25,6 +26,10 @@ class OpenConnection(Watched, Protocol):
         """The session whose connection it is. None for a reader with a ticket."""
 
     @property
+    def sender(self) -> tuple[str, str]:
+        """The tenant and the address whose connection it is."""
+
+    @property
     def reading(self) -> bool:
         """Whether a response is being delivered to it."""
 
@@ -41,12 +46,12 @@ class ConnectionRegistry:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._of_channel: dict[Channel | None, dict[OpenConnection, None]] = {}
-        self._count = 0
+        self._shares: Shares[tuple[str, str]] = Shares(limits.connections_per_node)
         self.slow: set[Watched] = set()
         """Who has a reader that is behind or pauses. They are looked at each second."""
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._shares)
 
     def __iter__(self) -> Iterator[OpenConnection]:
         for connections in tuple(self._of_channel.values()):
@@ -55,16 +60,19 @@ class ConnectionRegistry:
     @property
     def full(self) -> bool:
         """Whether the node has as many connections as allowed."""
-        return self._count >= self._limits.connections_per_node
+        return self._shares.full
 
-    def check(self, channel: Channel | None, replaces: bool) -> None:
+    def check(self, channel: Channel | None, sender: tuple[str, str], replaces: bool) -> None:
         """Check that one more connection may be opened, of this session or by a ticket (None).
+
+        Args:
+            sender: the tenant and the address whose connection it is.
 
         Raises:
             Overloaded: the node is full.
             RateLimited: the session has as many as allowed, and they are not to be replaced.
         """
-        if self.full:
+        if not self._shares.has_room(sender):
             raise Overloaded(
                 "this node has as many connections as it may have; connect again later",
                 code="node_full",
@@ -94,7 +102,7 @@ class ConnectionRegistry:
     def add(self, connection: OpenConnection) -> None:
         """Add an open connection."""
         self._of_channel.setdefault(connection.counted_as, {})[connection] = None
-        self._count += 1
+        self._shares.add(connection.sender)
 
     def remove(self, connection: OpenConnection) -> None:
         """Remove a connection that is gone. A second call changes nothing."""
@@ -104,5 +112,5 @@ class ConnectionRegistry:
         del connections[connection]
         if not connections:
             del self._of_channel[connection.counted_as]
-        self._count -= 1
+        self._shares.remove(connection.sender)
         self.slow.discard(connection)

@@ -19,6 +19,7 @@ from fargate_handler.gateway.events_endpoint import EventsEndpoint
 from fargate_handler.gateway.handshake import asks_for_upgrade, head_fault, no_upgrade
 from fargate_handler.gateway.http_answers import (
     RequestHandler,
+    address_of,
     error_answer,
     errors_in_shape,
     expectation,
@@ -36,6 +37,7 @@ from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from fargate_handler.processes import Siblings
 from stream_core.metrics.metric_catalogue import HTTP_REFUSED
 from stream_core.policy.allowed_origins import page_policy
+from stream_core.policy.shares import Shares
 from stream_core.protocol import routes
 from stream_core.protocol.errors import (
     HostNotAllowed,
@@ -83,7 +85,7 @@ class HttpEndpoints:
         self._assets = {
             asset.name: asset for asset in (page / "assets").glob("*") if asset.is_file()
         }
-        self._answering = 0
+        self._answering: Shares[str] = Shares(context.limits.requests_per_node)
         others = OtherOrigins(context, besides=_NOT_FOR_CLIENTS | _MODULES)
         app = web.Application(
             middlewares=[
@@ -193,20 +195,18 @@ class HttpEndpoints:
     async def _within_bounds(
         self, request: web.Request, handler: RequestHandler
     ) -> web.StreamResponse:
-        if (
-            self._answering >= self._context.limits.requests_per_node
-            and request.path not in _NOT_FOR_CLIENTS
-        ):
+        address = address_of(request, self._context)
+        if not self._answering.has_room(address) and request.path not in _NOT_FOR_CLIENTS:
             raise Overloaded(
                 "this node answers as many requests as it may; nothing was accepted, ask again",
                 code="node_full",
                 retry_after_ms=1000,
             )
-        self._answering += 1
+        self._answering.add(address)
         try:
             return await handler(request)
         finally:
-            self._answering -= 1
+            self._answering.remove(address)
 
     async def _bind_to_this_node(self, request: web.Request, answer: web.StreamResponse) -> None:
         context = self._context

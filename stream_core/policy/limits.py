@@ -29,13 +29,15 @@ class Limits(BaseModel):
         12_000,
         1,
         1_000_000,
-        "handshake refused with 503 and Retry-After; /health answers 503 to all but the ALB",
+        "handshake refused with 503 and Retry-After; /health answers 503 to all but the ALB; while "
+        "one address has more than half of them, there is an eighth more for others",
     )
     requests_per_node: int = _limit(
         12_000,
         1,
         1_000_000,
-        "503 node_full with Retry-After; event streams and waiting polls count, too",
+        "503 node_full with Retry-After; event streams and waiting polls count, too; while one "
+        "address has more than half of them, there is an eighth more for others",
     )
     connections_per_session: int = _limit(
         8, 1, 1_000, "handshake refused with 429 session_connections"

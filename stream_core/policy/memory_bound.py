@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 from stream_core.policy.limits import Limits
+from stream_core.policy.shares import with_those_for_others
 
 KIBIBYTE = 1_024
 MEBIBYTE = 1_048_576
@@ -53,7 +54,9 @@ def limits_bound(limits: Limits) -> int:
     text counts as one. With an emoji in each delta it takes up to `TEXT_FACTOR`.
     """
     readers = memory_bound(
-        limits, websockets=limits.connections_per_node, event_streams=limits.requests_per_node
+        limits,
+        websockets=with_those_for_others(limits.connections_per_node),
+        event_streams=with_those_for_others(limits.requests_per_node),
     )
     return readers + limits.responses_held_bytes + limits.requests_held_bytes
 

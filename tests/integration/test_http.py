@@ -220,9 +220,14 @@ async def test_the_size_of_a_message(opened: OpenSession) -> None:
     assert (refused.status, refused.error["code"]) == (413, "message_too_large")
 
 
-async def test_quotas_over_http(opened: OpenSession, serve: Serve) -> None:
+async def test_quotas_over_http(
+    http: aiohttp.ClientSession, opened: OpenSession, serve: Serve
+) -> None:
     server = await serve(
-        messages_in_flight_per_session=2, messages_in_flight_per_tenant=3, messages_per_second=5
+        messages_in_flight_per_session=2,
+        messages_in_flight_per_tenant=3,
+        messages_per_second=5,
+        tenant_keys=json.dumps({"acme": _ACME_KEY}),
     )
     session, other = await opened(server), await opened(server)
     long = demo(tokens=3000, gap_ms=20)
@@ -238,7 +243,10 @@ async def test_quotas_over_http(opened: OpenSession, serve: Serve) -> None:
     tenant = await other.post("m1", "m0", long)
     assert (tenant.status, tenant.error["code"]) == (429, "tenant_in_flight")
     assert int(tenant.headers["Retry-After"]) >= 1
-    elsewhere = await opened(server, tenant="another")
+    by_key = {"Authorization": f"Bearer {_ACME_KEY}"}
+    url = f"{server.http_url}/session"
+    acme = await call(http, "POST", url, {"tenant": "acme"}, headers=by_key)
+    elsewhere = ChatSession(http, acme.json)
     assert (await elsewhere.post("m0", None, _QUICK)).status == 202
     for response_id in running:
         assert (await session.call("POST", f"/chat/message/{response_id}/cancel")).json[

@@ -26,6 +26,7 @@ class Client:
 
     def __init__(self, node: Node, number: int, *, reads: bool, obeys: bool) -> None:
         self.counted_as = Channel("t", "demo", f"s{number}")
+        self.sender = ("t", "127.0.0.1")
         self.reading = reads
         self.slot: float | None = None
         self.gone_at: float | None = None

@@ -49,7 +49,7 @@ class Browser:
         claims = SessionClaims(self._channel, expires_at=2_000_000_000, issued_at=0)
         self._transport, self._seen = RecordingTransport(), 0
         session = ClientSession(claims, gateway.limits, expires_in=3600.0, now=now)
-        self._connection = ClientConnection(gateway.context, session, now)
+        self._connection = ClientConnection(gateway.context, session, now, ("public", "127.0.0.1"))
         self._connection.connected(self._transport)
         self.resume()
 

@@ -96,7 +96,7 @@ class Client:
         session = ClientSession(
             claims, gateway.limits, expires_in=3600.0, now=now, dialect=_DIALECTS[protocol]
         )
-        self.connection = ClientConnection(gateway.context, session, now)
+        self.connection = ClientConnection(gateway.context, session, now, ("public", "127.0.0.1"))
         self.connection.connected(self.transport)
 
     @property

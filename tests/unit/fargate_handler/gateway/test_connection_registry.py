@@ -8,18 +8,20 @@ from stream_core.protocol.errors import Overloaded, RateLimited
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 
 ELSE = Channel("public", "demo", "ses_2")
+SENDER = ("public", "127.0.0.1")
+OTHER = ("public", "203.0.113.1")
 
 
 async def test_a_full_node_takes_no_one_more_not_even_to_replace() -> None:
     gateway = Gateway(Limits(connections_per_node=2))
     gateway.connect()
     assert not gateway.registry.full
-    gateway.registry.check(CHANNEL, replaces=False)
+    gateway.registry.check(CHANNEL, SENDER, replaces=False)
     gateway.connect()
     assert gateway.registry.full
     for replaces in (False, True):
         with pytest.raises(Overloaded) as refusal:
-            gateway.registry.check(ELSE, replaces)
+            gateway.registry.check(ELSE, SENDER, replaces)
         assert refusal.value.code == "node_full"
         assert refusal.value.retry_after_ms
 
@@ -27,23 +29,33 @@ async def test_a_full_node_takes_no_one_more_not_even_to_replace() -> None:
 async def test_a_session_has_so_many_connections_unless_it_asks_to_replace_them() -> None:
     gateway = Gateway(Limits(connections_per_session=2))
     for _ in range(2):
-        gateway.registry.check(CHANNEL, replaces=False)
+        gateway.registry.check(CHANNEL, SENDER, replaces=False)
         gateway.connect()
     with pytest.raises(RateLimited) as refusal:
-        gateway.registry.check(CHANNEL, replaces=False)
+        gateway.registry.check(CHANNEL, SENDER, replaces=False)
     assert refusal.value.code == "session_connections"
-    gateway.registry.check(CHANNEL, replaces=True)
-    gateway.registry.check(ELSE, replaces=False)
+    gateway.registry.check(CHANNEL, SENDER, replaces=True)
+    gateway.registry.check(ELSE, SENDER, replaces=False)
 
 
 async def test_readers_with_a_ticket_are_not_counted_as_the_session_s() -> None:
     gateway = Gateway(Limits(connections_per_session=2, connections_per_node=6))
     crowd = [gateway.connect(only_for="rsp_1") for _ in range(5)]
-    gateway.registry.check(CHANNEL, replaces=False)
-    gateway.registry.check(None, replaces=False)
+    gateway.registry.check(CHANNEL, SENDER, replaces=False)
+    gateway.registry.check(None, SENDER, replaces=False)
     assert not gateway.registry.of(CHANNEL)
     gateway.connect()
     assert gateway.registry.full
     for reader in crowd:
         reader.connection.disconnected()
     assert len(gateway.registry) == 1
+
+
+async def test_one_address_that_has_all_connections_does_not_keep_others_out() -> None:
+    gateway = Gateway(Limits(connections_per_node=8))
+    for _ in range(8):
+        gateway.connect(only_for="rsp_1")
+    assert gateway.registry.full
+    gateway.registry.check(ELSE, OTHER, replaces=False)
+    with pytest.raises(Overloaded):
+        gateway.registry.check(ELSE, SENDER, replaces=False)

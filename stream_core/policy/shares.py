@@ -1,0 +1,66 @@
+"""Who has how much of something bounded, so that one sender can't keep all others out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+Name = TypeVar("Name", bound=Hashable)
+
+_FOR_OTHERS = 8
+
+
+def with_those_for_others(most: int) -> int:
+    """The most that there can be, with the eighth more that is for others."""
+    return most + most // _FOR_OTHERS
+
+
+class Shares(Generic[Name]):
+    """Places by who has them.
+
+    One may have all of them. But while one has more than half, there is an eighth more for others.
+
+    Args:
+        most: how many there are.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._count = 0
+        self._of: Counter[Name] = Counter()
+        self._largest: Name | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def full(self) -> bool:
+        """Whether all are taken, apart from those for others."""
+        return self._count >= self._most
+
+    @property
+    def greedy(self) -> Name | None:
+        """Who has more than half, while there are some for others. Otherwise None."""
+        if self._largest is None or self._count >= with_those_for_others(self._most):
+            return None
+        return self._largest if self._of[self._largest] > self._most / 2 else None
+
+    def has_room(self, name: Name) -> bool:
+        """Whether there is one more for this one."""
+        return not self.full or self.greedy not in (None, name)
+
+    def add(self, name: Name) -> None:
+        """Take one."""
+        self._count += 1
+        self._of[name] += 1
+        # Nobody gets more than half without coming past here.
+        if self._largest is None or self._of[name] > self._of[self._largest]:
+            self._largest = name
+
+    def remove(self, name: Name) -> None:
+        """Give one back."""
+        self._count -= 1
+        self._of[name] -= 1
+        if not self._of[name]:
+            del self._of[name]

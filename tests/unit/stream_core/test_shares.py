@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_core.policy.shares import Shares
+
+
+def filled(most: int, *names: str) -> Shares[str]:
+    shares: Shares[str] = Shares(most)
+    for name in names:
+        shares.add(name)
+    return shares
+
+
+def test_one_alone_may_have_all() -> None:
+    shares = filled(16, *"a" * 15)
+    assert shares.has_room("a")
+    shares.add("a")
+    assert (shares.full, shares.has_room("a")) == (True, False)
+
+
+def test_while_one_has_more_than_half_there_is_an_eighth_more_for_others() -> None:
+    shares = filled(16, *"a" * 9, *"b" * 7)
+    assert not shares.has_room("a")
+    for name in "bc":
+        assert shares.has_room(name)
+        shares.add(name)
+    assert not shares.has_room("d")
+    assert len(shares) == 18
+
+
+def test_where_nobody_has_more_than_half_there_are_no_more() -> None:
+    shares = filled(16, *"a" * 8, *"b" * 8)
+    assert not any(shares.has_room(name) for name in "abc")
+
+
+def test_what_was_given_back_can_be_taken() -> None:
+    shares = filled(16, *"a" * 16)
+    shares.remove("a")
+    assert shares.has_room("a")
+    for _ in range(15):
+        shares.remove("a")
+    assert (len(shares), shares.greedy) == (0, None)
+
+
+def test_few_places_have_no_eighth() -> None:
+    assert not filled(7, *"a" * 7).has_room("b")
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from("abc")), max_size=60))
+def test_whoever_has_more_than_half_after_taking_one_is_known(
+    steps: list[tuple[bool, str]],
+) -> None:
+    shares: Shares[str] = Shares(8)
+    held: Counter[str] = Counter()
+    for takes, name in steps:
+        if takes and shares.has_room(name):
+            shares.add(name)
+            held[name] += 1
+            if held[name] > 4 and held.total() < 9:
+                assert shares.greedy is not None
+        elif not takes and held[name]:
+            shares.remove(name)
+            held[name] -= 1
+        assert len(shares) == held.total() <= 9
