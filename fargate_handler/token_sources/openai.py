@@ -90,7 +90,12 @@ class OpenAIModel:
                     said = await _rest(answer.content, _MOST_ERROR_BYTES, _ERROR_SECONDS)
                     raise self._failures.answered(answer.status, answer.headers, said)
                 try:
-                    reply = OpenAIAnswer(sink, marked=request.marked)
+                    reply = OpenAIAnswer(
+                        sink,
+                        self._failures,
+                        marked=request.marked,
+                        choices=request.options.choices,
+                    )
                     finish = await _relay(answer, reply, sink, self._arrivals)
                     await _rest(answer.content, _MOST_REST_BYTES, _REST_SECONDS)
                     return finish
