@@ -63,7 +63,7 @@ class Failures:
         if 300 <= status < 400:
             return self._moved(status, headers)
         if 400 <= status < 500 and status not in _PASSING:
-            return self.not_set_up(f"the model's server answered {status}")
+            return self.not_set_up(f"the model's server answered {status}", said.message)
         what = f"the model's server answered {status}"
         self._operator.warning(what, said.message)
         return _busy(said, status, f"{what}; ask again later", _retry_after_ms(headers))
@@ -88,9 +88,9 @@ class Failures:
                 return _busy(said, status, message, None)
         return UpstreamFailed(message, code="upstream_failed")
 
-    def not_set_up(self, what: str) -> UpstreamRejected:
-        """The error for a server that refuses our configuration."""
-        self._operator.error(f"{what}: {_CHECK}")
+    def not_set_up(self, what: str, said: str = "") -> UpstreamRejected:
+        """The error for a server that refuses our configuration, in its words `said`."""
+        self._operator.error(f"{what}: {_CHECK}", said)
         return not_set_up()
 
     def unreachable(self, error: Exception) -> None:

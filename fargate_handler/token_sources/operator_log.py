@@ -11,7 +11,7 @@ from stream_core.protocol.errors import UpstreamRejected
 
 _EVERY_SECONDS = 60.0
 _MOST_LINES = 32
-_MOST_SAID = 300
+_MOST_SAID, _MOST_MASKED = 300, 2_000
 _SECRET = re.compile(
     r"""
     (?<=://)\S*@                                   # user and password in a URL
@@ -46,14 +46,18 @@ class OperatorLog:
         self._monotonic = monotonic
         self._told: dict[str, tuple[float, int]] = {}  # time of the last line, and number since
 
-    def error(self, line: str) -> None:
-        """Log what the operator must mend. It may have a server's text, so secrets are masked."""
-        self._log(logging.ERROR, masked(" ".join(line.split())), "")
+    def error(self, line: str, said: str = "") -> None:
+        """Log what the operator must mend.
+
+        Args:
+            line: may have a server's text in it, so secrets are masked.
+            said: the server's words. Other words are not another line.
+        """
+        self._log(logging.ERROR, masked(" ".join(line.split())), said)
 
     def warning(self, line: str, said: str) -> None:
-        """Log what a server said to one request. Other words are not another line."""
-        said = masked(" ".join(said[: 2 * _MOST_SAID].split()))[:_MOST_SAID]
-        self._log(logging.WARNING, line, f": {said}" if said else "")
+        """Log what a server said to one request. `said` is as for `error`."""
+        self._log(logging.WARNING, line, said)
 
     def _log(self, level: int, line: str, said: str) -> None:
         now = self._monotonic()
@@ -64,8 +68,10 @@ class OperatorLog:
         if len(self._told) >= _MOST_LINES:
             self._told.clear()
         self._told[line] = (now, 0)
+        # More than is shown, since a secret that is cut may not look like one.
+        said = masked(" ".join(said[:_MOST_MASKED].split()))[:_MOST_SAID]
         again = f" ({met + 1} times since the last such line)" if met else ""
-        self._logger.log(level, "%s%s%s", line, said, again)
+        self._logger.log(level, "%s%s%s", line, f": {said}" if said else "", again)
 
 
 def not_set_up() -> UpstreamRejected:

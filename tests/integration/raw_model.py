@@ -38,6 +38,8 @@ class RawModel:
     reads_bodies: bool = True
     heads: list[bytes] = field(default_factory=list)
     connections: int = 0
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a client has closed its connection."""
     _writer: asyncio.StreamWriter | None = None
 
     def send(self, data: bytes) -> None:
@@ -63,6 +65,7 @@ class RawModel:
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
+            self.left.set()
 
 
 @asynccontextmanager

@@ -40,19 +40,14 @@ async def source(model: RawModel) -> AsyncIterator[OpenAIModel]:
     await source.close()
 
 
-async def _turns(count: int = 20) -> None:
-    """Let the loop read what has come."""
-    for _ in range(count):
-        await asyncio.sleep(0.001)
-
-
 @pytest.mark.timeout(10)
 async def test_honest_answers_come_over_one_connection(
     source: OpenAIModel, model: RawModel
 ) -> None:
     for number in range(5):
         assert await ask(source, f"q{number}") == f"q{number}"
-        await _turns(number)
+        for _ in range(number):
+            await asyncio.sleep(0)
     assert model.connections == 1
 
 
@@ -79,7 +74,7 @@ async def test_while_the_connection_is_idle(
 ) -> None:
     assert await ask(source, "first") == "first"
     model.send(_STRAY[what])
-    await _turns()
+    await model.left.wait()
     assert "nobody had asked for" in caplog.text
     assert await ask(source, "second") == "second"
     assert model.connections == 2

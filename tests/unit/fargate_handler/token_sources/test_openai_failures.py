@@ -248,6 +248,7 @@ def test_a_wrong_setting_is_told_to_who_can_mend_it(
     assert not is_worth_repeating(error)
     assert "secret" not in caplog.text + error.message
     assert f"answered {status}: check EVENFLOW_MODEL_URL" in caplog.text
+    assert "EVENFLOW_MODEL_API_KEY: Incorrect API key provided: …" in caplog.text
 
 
 def test_a_wrong_setting_is_one_line_however_many_ask(caplog: pytest.LogCaptureFixture) -> None:
