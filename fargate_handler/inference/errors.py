@@ -7,6 +7,7 @@ from urllib.parse import quote, unquote
 
 import grpc
 
+from fargate_handler.token_sources.model_refusals import refusal
 from fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import (
@@ -135,7 +136,7 @@ def error_of(failure: grpc.aio.AioRpcError, operator: OperatorLog) -> EvenflowEr
     code = told.get(_CODE)
     message = said if code else f"the worker ended the answer ({status.name}); {_KEPT}"
     if status is _Status.INVALID_ARGUMENT:
-        return _refusal_of(said, code, told)
+        return _refusal_of(said, code, told, operator)
     if status in _REJECTED:
         operator.error(
             f"the worker refuses us ({status.name}: {said[:200]}): check it, and EVENFLOW_WORKERS"
@@ -153,9 +154,12 @@ def error_of(failure: grpc.aio.AioRpcError, operator: OperatorLog) -> EvenflowEr
     return kind(message, code=code or "upstream_failed", **_further_fields(told))
 
 
-def _refusal_of(said: str, code: str | None, told: dict[str, str]) -> ModelRefused:
+def _refusal_of(
+    said: str, code: str | None, told: dict[str, str], operator: OperatorLog
+) -> ModelRefused:
     if code is None:
-        return ModelRefused(f"the model refused the message: {said[:200]}", code="model_refused")
+        operator.warning("a worker that is not ours refused a message", said)
+        return refusal(said, status=ModelRefused.status, type=ModelRefused.type)
     # Without a server's status, the parameter was refused because the worker's model lacks it.
     kind = UnsupportedByModel if _PARAM in told and _STATUS not in told else ModelRefused
     return kind(said, code=code, **_further_fields(told))

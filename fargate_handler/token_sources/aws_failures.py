@@ -12,11 +12,11 @@ from botocore.exceptions import ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as NotConnected
 from botocore.parsers import ResponseParserError
 
+from fargate_handler.token_sources.model_refusals import refusal
 from fargate_handler.token_sources.openai_failures import told_in
 from fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
 from stream_core.protocol.errors import (
     EvenflowError,
-    InvalidRequest,
     ModelRefused,
     Overloaded,
     RateLimited,
@@ -65,12 +65,7 @@ _ABOUT_OUR_SETTINGS = re.compile(
     re.IGNORECASE,
 )
 _LOGGED_CHARACTERS = 300
-_MOST_MESSAGE = 1_000
 _UNAVAILABLE = frozenset(["ServiceUnavailableException", "ModelNotReadyException"])
-# By OpenAI's name, by which clients know to shorten the conversation.
-_TOO_LONG = re.compile(r"too long|context (length|window)|maximum context", re.IGNORECASE)
-# An ARN, or an account's number. Clients must not see them.
-_PRIVATE = re.compile(r"arn:[\w:/.*-]+|(?<!\d)\d{12}(?!\d)")
 # The connection failed, or something other than AWS answered.
 _BROKEN = (
     HTTPClientError,
@@ -127,9 +122,9 @@ def _answered(error: ClientError, service: str, check: str, operator: OperatorLo
         # A message about tools is for whoever sent the tools.
         if _ABOUT_OUR_SETTINGS.search(message) and "tool" not in message.lower():
             return _rejected(service, f"{name}: {message}", check, operator)
-        return _refused(message)
+        return _refused(service, message, operator)
     if name == "ModelError" and status in (400, 413, 422):
-        return _refused(message)
+        return _refused(service, message, operator)
     return UpstreamFailed(
         f"the model failed ({name or status}); what it had sent was kept", code="upstream_failed"
     )
@@ -156,13 +151,9 @@ def _busy(name: str, status: object) -> UpstreamAnswered | None:
     return None
 
 
-def _refused(message: str) -> ModelRefused:
-    return ModelRefused(
-        f"the model refused the message: {_PRIVATE.sub('…', message)[:_MOST_MESSAGE]}",
-        code="context_length_exceeded" if _TOO_LONG.search(message) else "model_refused",
-        status=400,
-        type=InvalidRequest.type,
-    )
+def _refused(service: str, message: str, operator: OperatorLog) -> ModelRefused:
+    operator.warning(f"{service} refused a message", message)
+    return refusal(message, status=400)
 
 
 def _rejected(service: str, told: str, check: str, operator: OperatorLog) -> UpstreamRejected:

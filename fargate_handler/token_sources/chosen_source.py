@@ -21,6 +21,7 @@ def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSourc
             settings.model_name,
             secret,
             settings.model_max_tokens,
+            response_bytes=settings.response_bytes,
             continues=settings.model_continues,
         )
     if settings.model == "grpc":

@@ -55,15 +55,13 @@ class MarkedAnswer:
         begun.add(index)
         return marked
 
-    def choice(self, choice: dict[str, Any]) -> str:
-        """Everything that a choice in one of OpenAI's chunks adds.
+    def choice(self, choice: dict[str, Any], index: int) -> str:
+        """Everything that a choice in one of OpenAI's chunks adds. `index` is its number.
 
         Raises:
             ValueError, TypeError, AttributeError: it is not a choice.
         """
-        index, delta = choice.get("index") or 0, choice.get("delta") or {}
-        if not isinstance(index, int):
-            raise TypeError("this is not the number of a choice")
+        delta = choice.get("delta") or {}
         parts = [self.aside(name, said, index) for name, said in asides(delta).items()]
         parts.append(self.text(text_of(delta, "content"), index))
         parts += [self._called(fragment, index) for fragment in delta.get("tool_calls") or []]

@@ -11,6 +11,7 @@ import aiohttp
 import orjson
 
 from fargate_handler.token_sources.conversation_forms import openai_message, streamed_parameters
+from fargate_handler.token_sources.guarded_connections import GuardedConnector
 from fargate_handler.token_sources.model_connection import (
     abort_connection,
     caller_headers,
@@ -21,10 +22,14 @@ from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenS
 from fargate_handler.token_sources.pushed_body import Arrivals, PushedBody
 from fargate_handler.token_sources.stream_decoders import SseDecoder
 from stream_core.log.conversation import Turn
-from stream_core.protocol.errors import UpstreamFailed
+from stream_core.protocol.errors import EvenflowError, UpstreamFailed
 
+# A chunk has some 300 bytes for a token, and log probabilities count as text.
+_WIRE_BYTES_A_BYTE = 256
+_LEAST_ANSWER_BYTES = 1_048_576 * _WIRE_BYTES_A_BYTE
 _MOST_ERROR_BYTES = 65_536
 _ERROR_SECONDS = 5.0
+_MOST_ENCODING = 40
 # What comes after the end of an answer. Usually it is there already.
 _MOST_REST_BYTES = 65_536
 _REST_SECONDS = 0.25
@@ -40,6 +45,8 @@ class OpenAIModel:
         model: the model's name there.
         api_key: sent as a bearer token, if given.
         max_tokens: the longest answer. None: the server's own limit.
+        response_bytes: the longest text of an answer. A server that sends 256 times as much, and
+            256 MiB, is stopped.
         continues: whether the server continues an assistant's turn that comes last (vLLM's
             `continue_final_message`).
     """
@@ -51,23 +58,29 @@ class OpenAIModel:
         api_key: str | None,
         max_tokens: int | None = None,
         *,
+        response_bytes: int = 0,
         continues: bool = False,
     ) -> None:
         self._continues = continues
         self._max_tokens = max_tokens
         self._url = f"{url.rstrip('/')}/chat/completions"
         self._model = model
-        headers = {"Accept": "text/event-stream"}
+        self._most_bytes = max(_LEAST_ANSWER_BYTES, _WIRE_BYTES_A_BYTE * response_bytes)
+        self._arrivals = Arrivals()
+        self._failures = Failures()
+        # A small compressed answer may unpack to gigabytes.
+        headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
         # The orchestrator has the deadlines, and its number of generations limits the connections.
         self._http = aiohttp.ClientSession(
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS),
+            connector=GuardedConnector(_KEEP_ALIVE_SECONDS, self._failures.unasked),
+            auto_decompress=False,
+            # All users share the connections: what one was given is not for the next.
+            cookie_jar=aiohttp.DummyCookieJar(),
         )
-        self._arrivals = Arrivals()
-        self._failures = Failures()
 
     @property
     def continues(self) -> bool:
@@ -85,13 +98,19 @@ class OpenAIModel:
             async with self._http.post(
                 self._url, data=body, headers=headers, allow_redirects=False
             ) as answer:
+                was_asked = body.closed or body.tell() == len(body.getbuffer())
                 del body
-                if answer.status != 200:
-                    said = await _rest(answer.content, _MOST_ERROR_BYTES, _ERROR_SECONDS)
-                    raise self._failures.answered(answer.status, answer.headers, said)
                 try:
-                    reply = OpenAIAnswer(sink, marked=request.marked)
-                    finish = await _relay(answer, reply, sink, self._arrivals)
+                    if answer.status != 200:
+                        raise await self._failure(answer)
+                    self._check(answer, was_asked=was_asked)
+                    reply = OpenAIAnswer(
+                        sink,
+                        self._failures,
+                        marked=request.marked,
+                        choices=request.options.choices,
+                    )
+                    finish = await self._relay(answer, reply, sink)
                     await _rest(answer.content, _MOST_REST_BYTES, _REST_SECONDS)
                     return finish
                 except BaseException:
@@ -107,6 +126,52 @@ class OpenAIModel:
                 "had sent was kept",
                 code="upstream_failed",
             ) from error
+
+    async def _failure(self, answer: aiohttp.ClientResponse) -> EvenflowError:
+        """The error for an answer with another status than 200."""
+        said = b""
+        if _encoding_of(answer) is None:
+            said = await _rest(answer.content, _MOST_ERROR_BYTES, _ERROR_SECONDS)
+        return self._failures.answered(answer.status, answer.headers, said)
+
+    def _check(self, answer: aiohttp.ClientResponse, *, was_asked: bool) -> None:
+        if not was_asked:
+            raise UpstreamFailed(
+                "the model's server answered before it had the question; nothing of that was kept",
+                code="upstream_failed",
+            )
+        if encoding := _encoding_of(answer):
+            raise self._failures.not_set_up(
+                f"the model's server compresses its answers ({encoding}), though it is asked not "
+                "to; turn that off there, or in the proxy before it"
+            )
+
+    async def _relay(
+        self, answered: aiohttp.ClientResponse, answer: OpenAIAnswer, sink: TokenSink
+    ) -> ModelFinish:
+        decoder = SseDecoder()
+        comments = 0
+        bytes_left = self._most_bytes
+
+        def take(piece: bytes) -> bool:
+            nonlocal comments, bytes_left
+            bytes_left -= len(piece)
+            if bytes_left < 0:
+                raise UpstreamFailed(
+                    "the model's server sent too much for one answer; what came before was kept",
+                    code="upstream_failed",
+                )
+            for data in decoder.feed(piece):
+                if data == DONE:
+                    return False
+                answer.take(data)
+            if decoder.comments != comments:
+                comments = decoder.comments
+                sink.alive()
+            return True
+
+        await PushedBody(answered, take, sink, self._arrivals).read()
+        return answer.finish()
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
         turns = request.turns
@@ -126,25 +191,10 @@ class OpenAIModel:
         await self._http.close()
 
 
-async def _relay(
-    answered: aiohttp.ClientResponse, answer: OpenAIAnswer, sink: TokenSink, arrivals: Arrivals
-) -> ModelFinish:
-    decoder = SseDecoder()
-    comments = 0
-
-    def take(piece: bytes) -> bool:
-        nonlocal comments
-        for data in decoder.feed(piece):
-            if data == DONE:
-                return False
-            answer.take(data)
-        if decoder.comments != comments:
-            comments = decoder.comments
-            sink.alive()
-        return True
-
-    await PushedBody(answered, take, sink, arrivals).read()
-    return answer.finish()
+def _encoding_of(answer: aiohttp.ClientResponse) -> str | None:
+    """How an answer's body is encoded. None: it is as it is."""
+    encoding = answer.headers.get("Content-Encoding", "").strip().lower()
+    return None if encoding in ("", "identity") else encoding[:_MOST_ENCODING]
 
 
 async def _rest(content: aiohttp.StreamReader, most: int, seconds: float) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from fargate_handler.token_sources.marked_answer import MarkedAnswer, asides, text_of
-from fargate_handler.token_sources.openai_failures import failed_in_stream
+from fargate_handler.token_sources.openai_failures import Failures
 from fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
 from fargate_handler.token_sources.text_chunks import TextChunks
 from stream_core.protocol.errors import UpstreamFailed
@@ -20,12 +20,18 @@ class OpenAIAnswer:
     """Takes `chat.completion.chunk` objects, and pushes their text into `sink`.
 
     Args:
+        failures: the errors of the server.
         marked: whether to push marked text, with everything in the chunks. Otherwise only the text,
-            or that of a refusal.
+            or that of a refusal, of the first choice.
+        choices: how many were asked for. Others are left out.
     """
 
-    def __init__(self, sink: TokenSink, *, marked: bool = False) -> None:
+    def __init__(
+        self, sink: TokenSink, failures: Failures, *, marked: bool = False, choices: int = 1
+    ) -> None:
         self._sink = sink
+        self._failures = failures
+        self._choices = choices
         self._marked = MarkedAnswer() if marked else None
         self._text_chunks = TextChunks()
         self._refused = False
@@ -67,7 +73,7 @@ class OpenAIAnswer:
         chunk = orjson.loads(data)
         text = self._read(chunk)
         if chunk.get("error"):
-            raise failed_in_stream(chunk["error"])
+            raise self._failures.in_stream(chunk["error"])
         if text:
             self._text_chunks.learn(data, chunk)
         return text
@@ -75,13 +81,18 @@ class OpenAIAnswer:
     def _read(self, chunk: dict[str, Any]) -> str:
         # Servers differ in what they leave out or set to null.
         self._usage = _usage(chunk.get("usage") or {}) or self._usage
-        choices = chunk.get("choices") or []
-        for choice in choices:
-            if not choice.get("index"):
+        said = []
+        for place, choice in enumerate(chunk.get("choices") or []):
+            index = _number(choice, place)
+            if index >= self._choices:
+                continue
+            if index == 0:
                 self._reason = choice.get("finish_reason") or self._reason
-        if self._marked is not None:
-            return "".join(map(self._marked.choice, choices))
-        return self._text(choices[0].get("delta") or {}) if choices else ""
+            if self._marked is not None:
+                said.append(self._marked.choice(choice, index))
+            elif index == 0:
+                said.append(self._text(choice.get("delta") or {}))
+        return "".join(said)
 
     def _text(self, delta: dict[str, Any]) -> str:
         """The text for readers of text only. A refusal is text, and the reason of the end."""
@@ -106,6 +117,20 @@ class OpenAIAnswer:
             known["tool_calls"] = "tool_calls"
         reason = "content_filter" if self._refused else known.get(self._reason, "stop")
         return ModelFinish(reason, self._usage)
+
+
+def _number(choice: dict[str, Any], place: int) -> int:
+    """A choice's number. Some servers leave it out, as if it were its place in the chunk.
+
+    Raises:
+        ValueError: it is not a number.
+    """
+    index = choice.get("index")
+    if index is None:
+        return place
+    if not isinstance(index, int) or index < 0:
+        raise ValueError("this is not the number of a choice")
+    return index
 
 
 def _usage(counted: dict[str, Any]) -> Usage | None:

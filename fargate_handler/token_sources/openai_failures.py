@@ -6,22 +6,21 @@ import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import orjson
 
+from fargate_handler.token_sources.model_refusals import refusal
 from fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
 from stream_core.protocol.errors import (
     EvenflowError,
     InvalidRequest,
-    ModelRefused,
     Overloaded,
     RateLimited,
     UpstreamAnswered,
     UpstreamFailed,
     UpstreamRejected,
 )
-from stream_core.protocol.http_contract import ErrorType
 
 _logger = logging.getLogger(__name__)
 
@@ -35,7 +34,15 @@ _BUSY = {
     429: ("upstream_throttled", RateLimited.type),
     503: ("upstream_overloaded", Overloaded.type),
 }
+# The codes that are passed on of servers that have too much to do.
+_BUSY_CODES = frozenset(
+    [
+        "engine_overloaded", "model_overloaded", "overloaded", "rate_limit_exceeded",
+        "requests_limit_exceeded", "server_overloaded", "slow_down", "tokens_limit_exceeded",
+    ]
+)  # fmt: skip
 _MOST_MESSAGE = 1_000
+_MOST_ADDRESS = 200
 _MOST_WORD = 64
 _LONGEST_RETRY_AFTER_MS = 86_400_000
 
@@ -47,22 +54,43 @@ class Failures:
         self._operator = OperatorLog(_logger)
 
     def answered(self, status: int, headers: Mapping[str, str], body: bytes) -> EvenflowError:
-        """The error for an answer with this status."""
+        """The error for an answer with this status. The server's words are only logged."""
         said = _said(body)
-        if status in _REFUSED:
-            return _refused(said, status)
         if status == 402 or (status == 429 and _QUOTA in (said.code, said.type)):
-            what = f"the model's server says that there is no quota left ({said.message[:200]})"
-            self._operator.error(f"{what}: check its account")
-            return _out_of_quota()
-        if 300 <= status < 500 and status not in _PASSING:
-            return self.not_set_up(f"the model's server answered {status}")
-        message = f"the model's server answered {status}: {said.message}; ask again later"
-        return _busy(said, status, message, _retry_after_ms(headers))
+            return self._out_of_quota(said)
+        if status in _REFUSED:
+            return self._refused(said, status, f"the model's server refused a message ({status})")
+        if 300 <= status < 400:
+            return self._moved(status, headers)
+        if 400 <= status < 500 and status not in _PASSING:
+            return self.not_set_up(f"the model's server answered {status}", said.message)
+        what = f"the model's server answered {status}"
+        self._operator.warning(what, said.message)
+        return _busy(said, status, f"{what}; ask again later", _retry_after_ms(headers))
 
-    def not_set_up(self, what: str) -> UpstreamRejected:
-        """The error for a server that refuses our configuration."""
-        self._operator.error(f"{what}: {_CHECK}")
+    def in_stream(self, error: object) -> EvenflowError:
+        """The error for an error object in the place of a chunk.
+
+        The HTTP status was 200 by then. So the kind of error is in `code`, which may be a status,
+        or in `type`.
+        """
+        said = _said_in(error)
+        told = error.get("code") if isinstance(error, dict) else None
+        what = "the model's server ended with an error"
+        if told in _REFUSED or said.type == InvalidRequest.type or said.code in _REFUSING:
+            return self._refused(said, told if told in _REFUSED else InvalidRequest.status, what)
+        if _QUOTA in (said.code, said.type):
+            return self._out_of_quota(said)
+        self._operator.warning(what, said.message)
+        message = f"{what}; what came before was kept"
+        for status, (_, kind) in _BUSY.items():
+            if told == status or said.type == kind:
+                return _busy(said, status, message, None)
+        return UpstreamFailed(message, code="upstream_failed")
+
+    def not_set_up(self, what: str, said: str = "") -> UpstreamRejected:
+        """The error for a server that refuses our configuration, in its words `said`."""
+        self._operator.error(f"{what}: {_CHECK}", said)
         return not_set_up()
 
     def unreachable(self, error: Exception) -> None:
@@ -72,48 +100,40 @@ class Failures:
             "EVENFLOW_MODEL_URL"
         )
 
+    def unasked(self) -> None:
+        """Log that a server sent what nobody had asked for."""
+        self._operator.error(
+            "the model's server sent something that nobody had asked for, and that connection was "
+            "cut; check the server, and any proxy before it"
+        )
 
-def failed_in_stream(error: object) -> EvenflowError:
-    """The error for an error object in the place of a chunk.
+    def _refused(self, said: _Said, status: int, what: str) -> EvenflowError:
+        self._operator.warning(what, said.message)
+        return refusal(
+            said.message, status=status, code=said.code, param=said.param, type=said.type
+        )
 
-    The HTTP status was 200 by then. So the kind of error is in `code`, which may be a status, or in
-    `type`.
-    """
-    said = _said_in(error)
-    told = error.get("code") if isinstance(error, dict) else None
-    if told in _REFUSED or said.type == InvalidRequest.type or said.code in _REFUSING:
-        return _refused(said, told if told in _REFUSED else InvalidRequest.status)
-    if _QUOTA in (said.code, said.type):
-        return _out_of_quota()
-    message = f"the model's server ended with an error: {said.message}; what came before was kept"
-    for status, (_, kind) in _BUSY.items():
-        if told == status or said.type == kind:
-            return _busy(said, status, message, None)
-    return UpstreamFailed(message, code="upstream_failed")
+    def _moved(self, status: int, headers: Mapping[str, str]) -> UpstreamRejected:
+        where = headers.get("Location", "no address")[:_MOST_ADDRESS]
+        return self.not_set_up(
+            f"the model's server answered {status} and points to {where}, where the prompt and "
+            "the key were not sent; if it has moved, set EVENFLOW_MODEL_URL to where it is"
+        )
+
+    def _out_of_quota(self, said: _Said) -> UpstreamRejected:
+        what = f"the model's server says that there is no quota left ({said.message[:200]})"
+        self._operator.error(f"{what}: check its account")
+        return UpstreamRejected(
+            "the quota that this server has at its model is used up; nothing was generated",
+            code=_QUOTA,
+            status=429,
+            type=RateLimited.type,
+        )
 
 
 def told_in(error: object) -> str:
     """The message of an OpenAI-style error."""
     return _said_in(error).message
-
-
-def _out_of_quota() -> UpstreamRejected:
-    return UpstreamRejected(
-        "the quota that this server has at its model is used up; nothing was generated",
-        code=_QUOTA,
-        status=429,
-        type=RateLimited.type,
-    )
-
-
-def _refused(said: _Said, status: int) -> ModelRefused:
-    return ModelRefused(
-        f"the model refused the message: {said.message}",
-        code=said.code or "model_refused",
-        param=said.param,
-        status=status,
-        type=said.type if said.type in get_args(ErrorType) else InvalidRequest.type,
-    )
 
 
 def _busy(said: _Said, status: int, message: str, retry_after_ms: int | None) -> UpstreamAnswered:
@@ -122,8 +142,10 @@ def _busy(said: _Said, status: int, message: str, retry_after_ms: int | None) ->
             message, code="upstream_failed", status=502, retry_after_ms=retry_after_ms
         )
     code, kind = _BUSY[status]
+    if said.code in _BUSY_CODES:
+        code = said.code
     return UpstreamAnswered(
-        message, code=said.code or code, status=status, type=kind, retry_after_ms=retry_after_ms
+        message, code=code, status=status, type=kind, retry_after_ms=retry_after_ms
     )
 
 
@@ -149,7 +171,7 @@ def _said_in(error: object) -> _Said:
         message=_words(error)[:_MOST_MESSAGE],
         code=_word(error.get("code")),
         type=_word(error.get("type")),
-        param=_word(error.get("param")),
+        param=_word(error.get("param")) or _place(error),
     )
 
 
@@ -161,6 +183,14 @@ def _words(error: dict[str, Any]) -> str:
         return _words(first)
     # Other fields may repeat the request, and with it an agent's instructions.
     return first if isinstance(first, str) else "it doesn't say why"
+
+
+def _place(error: dict[str, Any]) -> str | None:
+    """The wrong parameter. FastAPI has it in `loc`, behind "body"."""
+    found = error.get("detail")
+    first = found[0] if isinstance(found, list) and found else error
+    place = first.get("loc") if isinstance(first, dict) else None
+    return _word(".".join(map(str, place[1:]))) if isinstance(place, list) else None
 
 
 def _word(value: object) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable
 
@@ -10,6 +11,25 @@ from stream_core.protocol.errors import UpstreamRejected
 
 _EVERY_SECONDS = 60.0
 _MOST_LINES = 32
+_MOST_SAID, _MOST_MASKED = 300, 2_000
+_SECRET = re.compile(
+    r"""
+    (?<=://)\S*@                                   # user and password in a URL
+    | \beyJ[\w-]+\.[\w.-]+                         # a JSON web token
+    | \b(?:sk|pk|rk|gh[opsu]|xox[a-z]|hf|AIza)[-_][\w-]{4,} | \b(?:AKIA|ASIA)\w{8,}
+    | (?<=\bbearer\s)\S+ | (?<=\bbasic\s)\S+
+    | (?<!\d\ )(?P<name>(?:pass(?:word|wd|phrase)?|pwd|secret|token|credential|authorization
+        |api[_-]?key|access[_-]?key|signature)s?["']?\s*[=:]\s*)
+        (?:"[^"]*"|'[^']*'|(?:(?:bearer|basic)\s+)?[^\s,;&"']+)
+    | (?<![\w+/=-])[\w+=-]{40,}                     # long and of no words: likely a key
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def masked(text: str) -> str:
+    """The text with "…" in the place of whatever looks like a secret."""
+    return _SECRET.sub(lambda found: f"{found['name'] or ''}…", text)
 
 
 class OperatorLog:
@@ -26,9 +46,20 @@ class OperatorLog:
         self._monotonic = monotonic
         self._told: dict[str, tuple[float, int]] = {}  # time of the last line, and number since
 
-    def error(self, line: str) -> None:
-        """Log a line. It may have a server's text in it, so line ends are removed."""
-        line = " ".join(line.split())
+    def error(self, line: str, said: str = "") -> None:
+        """Log what the operator must mend.
+
+        Args:
+            line: may have a server's text in it, so secrets are masked.
+            said: the server's words. Other words are not another line.
+        """
+        self._log(logging.ERROR, masked(" ".join(line.split())), said)
+
+    def warning(self, line: str, said: str) -> None:
+        """Log what a server said to one request. `said` is as for `error`."""
+        self._log(logging.WARNING, line, said)
+
+    def _log(self, level: int, line: str, said: str) -> None:
         now = self._monotonic()
         logged_at, met = self._told.get(line, (None, 0))
         if logged_at is not None and now - logged_at < _EVERY_SECONDS:
@@ -37,9 +68,12 @@ class OperatorLog:
         if len(self._told) >= _MOST_LINES:
             self._told.clear()
         self._told[line] = (now, 0)
+        # More than is shown, since a secret that is cut may not look like one.
+        said = masked(" ".join(said[:_MOST_MASKED].split()))[:_MOST_SAID]
         again = f" ({met + 1} times since the last such line)" if met else ""
-        # In the message, since each such line is a kind of its own.
-        self._logger.error(f"{line}{again}")
+        # The line is in the message, since each is a kind of its own.
+        kind = line.replace("%", "%%")
+        self._logger.log(level, f"{kind}%s%s", f": {said}" if said else "", again)
 
 
 def not_set_up() -> UpstreamRejected:

@@ -38,6 +38,12 @@ class ModelOptions:
         """The longest answer in the model's tokens, by whichever of its two names was used."""
         return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
 
+    @property
+    def choices(self) -> int:
+        """How many answers are wanted (`n`). 1 if that is not a number: the server judges."""
+        wanted = self.passed.get("n")
+        return wanted if isinstance(wanted, int) and wanted > 0 else 1
+
     def within(self, most: int | None) -> ModelOptions:
         """The same options with an answer of at most `most` tokens. None: no limit."""
         if most is None or (self.longest is not None and self.longest <= most):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
 
 import aiohttp
 
+from fargate_handler.token_sources.guarded_connections import guard_of
 from fargate_handler.token_sources.model_connection import while_paused
 from fargate_handler.token_sources.port import TokenSink
 
 # So many bodies are taken while the loop looks at its sockets: that takes a few milliseconds.
 _AT_ONCE = 128
+# So much of one body. A model's tokens are less; a flood waits for its next turn.
+_BYTES_AT_ONCE = 32_768
 
 
 class Arrivals:
@@ -50,6 +52,7 @@ class PushedBody:
     No task is woken for a piece: that would cost more than all else that is done with a token.
 
     Args:
+        answer: an answer over a connection of a `GuardedConnector`.
         take: takes a piece. Returns whether it wants more.
         sink: while it is paused nothing is taken, so the server waits.
         arrivals: of all bodies.
@@ -71,10 +74,8 @@ class PushedBody:
         self._call = asyncio.Event()
         # A connection whose answer came whole is free already.
         transport = answer.connection.transport if answer.connection is not None else None
-        self._tap = _Tap(transport, self._came) if transport is not None else None
-        if self._tap is not None:
-            # At once: then the connection is free for another answer.
-            self._content.on_eof(self._tap.remove)
+        if transport is not None:
+            guard_of(transport).came = self._came
 
     async def read(self) -> None:
         """Read until the body ends, or `take` wants no more.
@@ -112,13 +113,18 @@ class PushedBody:
             return
         content, sink = self._content, self._sink
         try:
-            while piece := content.read_nowait():
+            while piece := content.read_nowait(_BYTES_AT_ONCE):
                 if not self._take(piece):
                     self._finish(None)
                     return
                 if sink.paused:
                     self._held = True
                     self._call.set()
+                    return
+                if len(piece) == _BYTES_AT_ONCE:
+                    # What is not taken fills aiohttp's buffer, and then it reads no more.
+                    self._arrived = True
+                    asyncio.get_running_loop().call_soon(self._take_all)
                     return
             if content.at_eof():
                 self._finish(None)
@@ -131,43 +137,3 @@ class PushedBody:
         self._over = True
         self._error = error
         self._call.set()
-        if self._tap is not None:
-            self._tap.remove()
-
-
-class _Tap(asyncio.Protocol):
-    """Stands between a transport and its protocol, and says when something has come."""
-
-    def __init__(self, transport: asyncio.Transport, came: Callable[[], None]) -> None:
-        self._transport = transport
-        self._protocol = cast("asyncio.Protocol", transport.get_protocol())
-        self._feed = self._protocol.data_received
-        self._came = came
-        self._removed = False
-        transport.set_protocol(self)
-
-    def remove(self) -> None:
-        """Give the transport its own protocol again, once."""
-        if not self._removed:
-            self._removed = True
-            self._transport.set_protocol(self._protocol)
-
-    def data_received(self, data: bytes) -> None:
-        """As of `asyncio.Protocol`, like all that follow."""
-        self._feed(data)
-        self._came()
-
-    def eof_received(self) -> bool | None:
-        keeps_open = self._protocol.eof_received()
-        self._came()
-        return keeps_open
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._protocol.connection_lost(error)
-        self._came()
-
-    def pause_writing(self) -> None:
-        self._protocol.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._protocol.resume_writing()

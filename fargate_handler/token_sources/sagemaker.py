@@ -17,6 +17,7 @@ from fargate_handler.token_sources.conversation_forms import (
 )
 from fargate_handler.token_sources.model_connection import while_paused
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
+from fargate_handler.token_sources.openai_failures import Failures
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.stream_decoders import JsonLinesDecoder, SseDecoder
 from stream_core.log.conversation import Turn
@@ -41,6 +42,7 @@ class SageMakerModel:
         self._endpoint = endpoint
         self._max_tokens = max_tokens
         self._client = AwsClient("sagemaker-runtime", most_calls, _CHECK)
+        self._failures = Failures()
 
     @property
     def continues(self) -> bool:
@@ -56,7 +58,10 @@ class SageMakerModel:
             ContentType="application/json",
             Body=orjson.dumps({**parameters, **model, "messages": _messages(request.turns)}),
         )
-        reply, decoder = OpenAIAnswer(sink, marked=request.marked), _decoder_of(answer)
+        reply = OpenAIAnswer(
+            sink, self._failures, marked=request.marked, choices=request.options.choices
+        )
+        decoder = _decoder_of(answer)
         with hanging_up(answer["Body"]) as events:
             while (event := await self._client.next_event(events)) is not None:
                 given = decoder.feed(_part_of(event))

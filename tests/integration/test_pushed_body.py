@@ -8,6 +8,7 @@ from functools import partial
 import aiohttp
 import pytest
 
+from fargate_handler.token_sources.guarded_connections import GuardedConnector
 from fargate_handler.token_sources.pushed_body import Arrivals, PushedBody
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
@@ -77,7 +78,8 @@ async def piecewise() -> AsyncIterator[tuple[PiecewiseServer, aiohttp.ClientSess
     piecewise_server = PiecewiseServer()
     server = await asyncio.start_server(piecewise_server.answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with server, aiohttp.ClientSession() as http:
+    connector = GuardedConnector(10, lambda: None)
+    async with server, aiohttp.ClientSession(connector=connector) as http:
         yield piecewise_server, http, f"http://127.0.0.1:{port}/"
 
 
@@ -86,22 +88,17 @@ async def test_each_piece_is_taken_when_it_comes_and_the_connection_is_used_agai
     async with piecewise() as (server, http, url):
         for _ in range(3):
             async with http.get(url) as answer:
-                assert answer.connection is not None
-                transport = answer.connection.transport
-                assert transport is not None
-                own, taken = transport.get_protocol(), Taken()
+                taken = Taken()
                 reading = asyncio.create_task(
                     PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
                 )
                 server.send(b"ab")
                 await taken.until(b"ab")
-                assert transport.get_protocol() is not own
                 server.send(b"cd", b"ef")
                 await taken.until(b"abcdef")
                 assert not reading.done()
                 server.send_raw(_END)
                 await reading
-            assert transport.get_protocol() is own
         assert server.connections == 1
 
 
@@ -140,14 +137,9 @@ async def test_what_the_taker_raises_is_raised_by_read() -> None:
         raise ValueError("not this")
 
     async with piecewise() as (server, http, url), http.get(url) as answer:
-        assert answer.connection is not None
-        transport = answer.connection.transport
-        assert transport is not None
-        own = transport.get_protocol()
         server.send(b"ab")
         with pytest.raises(ValueError, match="not this"):
             await PushedBody(answer, refuse, RecordingSink(), Arrivals()).read()
-        assert transport.get_protocol() is own
 
 
 @pytest.mark.timeout(10)
@@ -199,6 +191,29 @@ async def test_a_cancelled_read_takes_no_more() -> None:
         server.send_raw(_END)
         assert await answer.content.read() == b"cd"
         assert taken.whole == b"ab"
+
+
+@pytest.mark.timeout(10)
+async def test_a_flood_is_taken_in_turns_with_everybody_else() -> None:
+    async with piecewise() as (server, http, url), http.get(url) as answer:
+        turn, taken = 0, dict[int, int]()
+
+        def count_turns() -> None:
+            nonlocal turn
+            turn += 1
+            asyncio.get_running_loop().call_soon(count_turns)
+
+        def take(piece: bytes) -> bool:
+            taken[turn] = taken.get(turn, 0) + len(piece)
+            return sum(taken.values()) < 8_000_000
+
+        count_turns()
+        reading = asyncio.create_task(PushedBody(answer, take, RecordingSink(), Arrivals()).read())
+        server.send(*[b"x" * 8_000] * 1_000)
+        server.send_raw(_END)
+        await reading
+        assert sum(taken.values()) == 8_000_000
+        assert max(taken.values()) <= 2 * 32_768
 
 
 async def test_of_many_bodies_in_one_turn_the_first_are_taken_at_once_and_the_rest_after() -> None:

@@ -72,11 +72,11 @@ async def client(server: LocalServer) -> AsyncIterator[openai.AsyncOpenAI]:
         yield client
 
 
-async def _both(client: openai.AsyncOpenAI) -> list[Frame]:
+async def _both(client: openai.AsyncOpenAI, **parameters: Any) -> list[Frame]:
     """The answer whole, and as OpenAI's own client puts its chunks together."""
-    whole = await client.chat.completions.create(**_ASKED)
+    whole = await client.chat.completions.create(**_ASKED, **parameters)
     async with client.chat.completions.stream(
-        **_ASKED, stream_options={"include_usage": True}
+        **_ASKED, **parameters, stream_options={"include_usage": True}
     ) as stream:
         return [whole.to_dict(), (await stream.get_final_completion()).to_dict()]
 
@@ -151,7 +151,10 @@ async def test_several_choices(
     model.will(
         Reply([*_CHOICES[:4], chunk(index=1, finish_reason="stop"), _CHOICES[5], DONE], gap=0.06)
     )
-    for answer in [*await _both(client), await javascript.ask(server, "final", _ASKED)]:
+    for answer in [
+        *await _both(client, n=2),
+        await javascript.ask(server, "final", _ASKED | {"n": 2}),
+    ]:
         told = [
             (one["index"], one["message"]["content"], one["finish_reason"])
             for one in answer["choices"]
@@ -164,9 +167,9 @@ async def test_each_choice_has_its_own_end(
     client: openai.AsyncOpenAI, model: ScriptedModel
 ) -> None:
     model.will(Reply([*_CHOICES, DONE]))
-    whole = await client.chat.completions.create(**_ASKED)
+    whole = await client.chat.completions.create(**_ASKED, n=2)
     assert [choice.finish_reason for choice in whole.choices] == ["stop", "length"]
-    stream = await client.chat.completions.create(**_ASKED, stream=True)
+    stream = await client.chat.completions.create(**_ASKED, n=2, stream=True)
     ends = [
         (told.index, told.finish_reason)
         async for one in stream
@@ -174,6 +177,17 @@ async def test_each_choice_has_its_own_end(
         if told.finish_reason
     ]
     assert sorted(ends) == [(0, "stop"), (1, "length")]
+
+
+async def test_a_choice_that_was_not_asked_for_is_nobody_s(
+    client: openai.AsyncOpenAI, opened: OpenSession, server: LocalServer, model: ScriptedModel
+) -> None:
+    model.will(Reply([*_CHOICES, DONE]))
+    for answer in await _both(client):
+        assert [one["message"]["content"] for one in answer["choices"]] == ["Aa"]
+    session = await opened(server)
+    async with session.connect() as connection:
+        assert (await connection.ask("m1", None, "x")).text == "Aa"
 
 
 async def test_what_was_cached_and_what_was_reasoning(

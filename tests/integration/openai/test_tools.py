@@ -280,11 +280,12 @@ async def test_a_call_that_is_too_long_is_cut_like_any_answer(
     assert set(choice["message"]["tool_calls"][0]["function"]["arguments"]) == {"x"}
 
 
-async def test_a_model_without_tools_is_told_in_its_own_words(
+async def test_a_model_without_tools_is_told_in_words_of_ours(
     in_front: Completions, model: ScriptedModel
 ) -> None:
     error = {"error": {"message": "this model has no tool parser", "type": "BadRequestError"}}
     model.will(Reply([json.dumps(error).encode()], status=400, content_type="application/json"))
     refused = await in_front.ask("x", model="openai", tools=TOOLS)
     assert (refused.status, refused.error["code"]) == (400, "model_refused")
-    assert "this model has no tool parser" in refused.error["message"]
+    assert "can't use the tools of the request" in refused.error["message"]
+    assert "this model has no tool parser" not in refused.error["message"]

@@ -115,9 +115,9 @@ def test_a_deadline_of_the_worker_is_a_timeout() -> None:
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.OK])
 def test_whatever_status_a_foreign_worker_ends_with_is_an_error_of_the_contract(
-    status: grpc.StatusCode,
+    status: grpc.StatusCode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    came = error_of(ended(status, "10.0.0.7: stack trace"), OPERATOR)
+    came = error_of(ended(status, "10.0.0.7: stack trace"), OperatorLog(logging.getLogger("told")))
     refused = (
         Status.FAILED_PRECONDITION,
         Status.NOT_FOUND,
@@ -131,7 +131,9 @@ def test_whatever_status_a_foreign_worker_ends_with_is_an_error_of_the_contract(
     } | dict.fromkeys(refused, UpstreamRejected)
     assert type(came) is kinds.get(status, UpstreamFailed)
     assert came.code in ("model_refused", "model_timeout", "upstream_failed", "model_not_set_up")
-    assert "stack trace" not in came.message or status is Status.INVALID_ARGUMENT
+    assert "stack trace" not in came.message
+    assert "10.0.0.7" not in came.message
+    assert ("stack trace" in caplog.text) is (type(came) in (ModelRefused, UpstreamRejected))
 
 
 def test_a_message_fits_into_the_headers() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
+from fargate_handler.token_sources.openai_failures import Failures
 from fargate_handler.token_sources.port import ModelFinish
 from fargate_handler.token_sources.stream_decoders import JsonLinesDecoder, SseDecoder
 from stream_core.log.marked_text import AnswerPart, CallPart
@@ -35,7 +36,7 @@ def test_an_answer_split_at_any_byte_is_the_same(
     whole = json_lines(*chunks) if lines else sse(*chunks)
     edges = [0, *sorted(cut % (len(whole) + 1) for cut in cuts), len(whole)]
     sink = RecordingSink()
-    answer, decoder = OpenAIAnswer(sink), JsonLinesDecoder() if lines else SseDecoder()
+    answer, decoder = OpenAIAnswer(sink, Failures()), JsonLinesDecoder() if lines else SseDecoder()
     for start, end in itertools.pairwise(edges):
         for data in decoder.feed(whole[start:end]):
             if data != DONE:
@@ -45,7 +46,7 @@ def test_an_answer_split_at_any_byte_is_the_same(
 
 
 def test_length_is_length_and_an_answer_without_reason_broke_off() -> None:
-    answer = OpenAIAnswer(RecordingSink())
+    answer = OpenAIAnswer(RecordingSink(), Failures())
     answer.take(chat_chunk("x").encode())
     with pytest.raises(UpstreamFailed):
         answer.finish()
@@ -67,7 +68,7 @@ def test_length_is_length_and_an_answer_without_reason_broke_off() -> None:
 def test_what_is_no_chunk_fails(data: bytes) -> None:
     sink = RecordingSink()
     with pytest.raises(UpstreamFailed):
-        OpenAIAnswer(sink).take(data)
+        OpenAIAnswer(sink, Failures()).take(data)
     assert sink.tokens == []
 
 
@@ -82,9 +83,15 @@ def test_what_is_no_chunk_fails(data: bytes) -> None:
         ({"message": "no", "code": 413}, (ModelRefused, 413, "model_refused")),
         ({"message": "no", "code": 429}, (UpstreamAnswered, 429, "upstream_throttled")),
         (
-            {"message": "no", "type": "rate_limit_error", "code": "slow"},
-            (UpstreamAnswered, 429, "slow"),
+            {"message": "no", "type": "rate_limit_error", "code": "slow_down"},
+            (UpstreamAnswered, 429, "slow_down"),
         ),
+        (
+            {"message": "no", "type": "rate_limit_error", "code": "db://u:secret@h"},
+            (UpstreamAnswered, 429, "upstream_throttled"),
+        ),
+        ({"message": "secret", "code": 400}, (ModelRefused, 400, "model_refused")),
+        ({"message": "secret", "code": 500}, (UpstreamFailed, 502, "upstream_failed")),
         (
             {"message": "no", "code": "insufficient_quota"},
             (UpstreamRejected, 429, "insufficient_quota"),
@@ -98,7 +105,7 @@ def test_an_error_in_the_place_of_a_chunk_keeps_what_it_says(
     error: dict[str, Any], expected: tuple[type[EvenflowError], int, str]
 ) -> None:
     with pytest.raises(EvenflowError) as failed:
-        OpenAIAnswer(RecordingSink()).take(orjson.dumps({"error": error}))
+        OpenAIAnswer(RecordingSink(), Failures()).take(orjson.dumps({"error": error}))
     assert (type(failed.value), failed.value.status, failed.value.code) == expected
     assert "secret" not in failed.value.message
 
@@ -109,7 +116,7 @@ def fragment(**members: Any) -> str:
 
 def called(*chunks: str) -> AnswerPart:
     sink = RecordingSink()
-    answer = OpenAIAnswer(sink, marked=True)
+    answer = OpenAIAnswer(sink, Failures(), marked=True)
     for one in chunks:
         answer.take(one.encode())
     (part,) = MarkedTextReader().read(sink.text)
@@ -177,14 +184,14 @@ def test_how_an_answer_with_calls_ends() -> None:
         (False, "content_filter", "content_filter"),
         (True, "content_filter", "content_filter"),
     ):
-        answer = OpenAIAnswer(RecordingSink(), marked=marked)
+        answer = OpenAIAnswer(RecordingSink(), Failures(), marked=marked)
         answer.take(chat_chunk(finish_reason=reason).encode())
         assert answer.finish().finish_reason == expected
 
 
 def test_a_reader_of_text_alone_is_given_no_call_and_content_is_what_it_is() -> None:
     sink = RecordingSink()
-    answer = OpenAIAnswer(sink)
+    answer = OpenAIAnswer(sink, Failures())
     answer.take(fragment(index=0, id="c1", function=_ADD).encode())
     assert (sink.tokens, sink.signs_of_life) == ([], 1)
     answer.take(chat_chunk("\x1e{").encode())
@@ -213,7 +220,7 @@ def test_what_is_no_fragment_fails(wrong: dict[str, Any]) -> None:
 
 def test_what_the_sink_raises_passes_through() -> None:
     with pytest.raises(Full):
-        OpenAIAnswer(RecordingSink(refuses_after=0)).take(chat_chunk("x").encode())
+        OpenAIAnswer(RecordingSink(refuses_after=0), Failures()).take(chat_chunk("x").encode())
 
 
 # -- what is beside the answer ---------------------------------------------------------------------
@@ -221,10 +228,39 @@ def test_what_the_sink_raises_passes_through() -> None:
 
 def told(*chunks: str) -> tuple[AnswerPart, ...]:
     sink = RecordingSink()
-    answer = OpenAIAnswer(sink, marked=True)
+    answer = OpenAIAnswer(sink, Failures(), marked=True, choices=2)
     for one in chunks:
         answer.take(one.encode())
     return MarkedTextReader().read(sink.text)
+
+
+def test_a_choice_that_was_not_asked_for_is_left_out_and_none_is_merged_into_another() -> None:
+    two = [chat_chunk("A"), chat_chunk("B", index=1, finish_reason="length")]
+    together = orjson.dumps(
+        {"choices": [{"delta": {"content": "a"}}, {"delta": {"content": "b"}}]}
+    ).decode()
+    backwards = orjson.dumps(
+        {
+            "choices": [
+                {"index": 1, "delta": {"content": "b"}},
+                {"index": 0, "delta": {"content": "a"}},
+            ]
+        }
+    ).decode()
+    for marked in (False, True):
+        sink = RecordingSink()
+        answer = OpenAIAnswer(sink, Failures(), marked=marked)
+        for one in [*two, together, backwards, *two, chat_chunk(finish_reason="stop")]:
+            answer.take(one.encode())
+        assert (sink.text, answer.finish().finish_reason) == ("AaaA", "stop"), marked
+
+
+@pytest.mark.parametrize("index", ["1", 1.5, -1, [], {}])
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_choice_without_a_number_fails(index: object, marked: bool) -> None:
+    answer = OpenAIAnswer(RecordingSink(), Failures(), marked=marked, choices=2)
+    with pytest.raises(UpstreamFailed):
+        answer.take(chat_chunk("x", index=index).encode())
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
@@ -266,7 +302,7 @@ def test_several_choices_and_how_each_ends() -> None:
 
 
 def test_the_first_choice_s_end_is_the_answer_s() -> None:
-    answer = OpenAIAnswer(RecordingSink(), marked=True)
+    answer = OpenAIAnswer(RecordingSink(), Failures(), marked=True)
     for index, reason in ((0, "length"), (1, "stop")):
         answer.take(chat_chunk("x", index=index, finish_reason=reason).encode())
     assert answer.finish().finish_reason == "length"
@@ -284,7 +320,7 @@ def test_a_refusal_is_marked_or_told_as_text() -> None:
     refusal = [chat_chunk(delta={"refusal": "I can"}), chat_chunk(delta={"refusal": "not."})]
     assert told(*refusal) == (AnswerPart(asides={"refusal": "I cannot."}),)
     sink = RecordingSink()
-    answer = OpenAIAnswer(sink)
+    answer = OpenAIAnswer(sink, Failures())
     for one in [*refusal, chat_chunk(finish_reason="stop")]:
         answer.take(one.encode())
     assert (sink.text, answer.finish().finish_reason) == ("I cannot.", "content_filter")
@@ -292,7 +328,7 @@ def test_a_refusal_is_marked_or_told_as_text() -> None:
 
 def test_whoever_reasons_or_calls_lives() -> None:
     sink = RecordingSink()
-    answer = OpenAIAnswer(sink)
+    answer = OpenAIAnswer(sink, Failures())
     for delta in (
         {"role": "assistant"},
         {"reasoning_content": "Hm"},
@@ -326,7 +362,7 @@ def test_details_of_the_usage_are_kept_where_there_are_some() -> None:
             None,
         ),
     ):
-        answer = OpenAIAnswer(RecordingSink())
+        answer = OpenAIAnswer(RecordingSink(), Failures())
         answer.take(
             orjson.dumps(
                 {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, **details}}
@@ -343,7 +379,7 @@ def test_details_of_the_usage_are_kept_where_there_are_some() -> None:
 def test_a_usage_that_is_no_count_is_unknown_and_takes_nothing_of_the_answer_with_it(
     count: object,
 ) -> None:
-    answer = OpenAIAnswer(RecordingSink())
+    answer = OpenAIAnswer(RecordingSink(), Failures())
     answer.take(chat_chunk("x", finish_reason="stop").encode())
     answer.take(
         orjson.dumps({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": count}})

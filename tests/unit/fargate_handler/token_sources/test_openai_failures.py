@@ -25,13 +25,18 @@ def answered(status: int, body: object = None, **headers: str) -> EvenflowError:
     )
 
 
+# What a server's words may have in them by accident.
+LEAK = "could not connect to postgres://app:hunter2@db.internal:5432/prod, key sk-proj-abcdef123"
+LEAKED = ("hunter2", "db.internal", "abcdef123", "postgres")
+
+
 def said(**error: object) -> dict[str, object]:
     return {"error": {"message": "Their words."} | error}
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 @pytest.mark.parametrize("code", ["context_length_exceeded", "content_policy_violation"])
-def test_a_refusal_keeps_its_status_its_code_and_its_words(status: int, code: str) -> None:
+def test_a_refusal_keeps_its_status_its_code_and_its_parameter(status: int, code: str) -> None:
     error = answered(status, said(code=code, type="invalid_request_error", param="messages"))
     assert type(error) is ModelRefused
     assert (error.status, error.code, error.type, error.param) == (
@@ -40,7 +45,7 @@ def test_a_refusal_keeps_its_status_its_code_and_its_words(status: int, code: st
         "invalid_request_error",
         "messages",
     )
-    assert "Their words." in error.message
+    assert "Their words." not in error.message
     assert error.to_object()["status"] == status
 
 
@@ -53,6 +58,79 @@ def test_a_code_that_is_no_word_is_ours(code: object) -> None:
     assert (error.code, error.type, error.param) == ("model_refused", "invalid_request_error", None)
 
 
+@pytest.mark.parametrize("status", [400, 402, 403, 413, 422, 429, 500, 503])
+@pytest.mark.parametrize(
+    "body",
+    [
+        LEAK.encode(),
+        said(message=LEAK),
+        said(code=LEAK[24:50], param=LEAK[24:50], type=LEAK[-20:]),
+        said(message=LEAK, code="abcdef123", type="abcdef123"),
+        {"detail": LEAK},
+        {"detail": [{"loc": ["body", LEAK[:40]], "msg": LEAK}]},
+        {"error": LEAK},
+    ],
+)  # fmt: skip
+def test_nothing_of_a_server_s_own_words_reaches_a_client(
+    status: int, body: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = json.dumps(answered(status, body).to_object())
+    in_stream = Failures().in_stream(body)
+    for leaked in LEAKED:
+        assert leaked not in told + json.dumps(in_stream.to_object())
+    for secret in ("hunter2", "sk-proj-abcdef123"):
+        assert secret not in caplog.text
+
+
+def test_the_operator_reads_what_the_server_said(caplog: pytest.LogCaptureFixture) -> None:
+    answered(500, said(message=LEAK))
+    assert (
+        "the model's server answered 500: could not connect to postgres://…db.internal:5432/prod, "
+        "key …"
+    ) in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (
+            "This model's maximum context length is 4096 tokens. But you requested 5000 tokens.",
+            "context_length_exceeded",
+            "shorten it (maximum context length is 4096 tokens, you requested 5000 tokens)",
+        ),
+        ("prompt is too long: 9 tokens > 8 maximum", "context_length_exceeded", "9 tokens > 8"),
+        ("Expected a value <= 2, but got 3 instead.", "model_refused", "(<= 2)"),
+        ("tool choice requires a tool parser on db7", "model_refused", "can't use the tools"),
+        ("temperature must be between 0 and 2.0 on db7", "model_refused", "(between 0 and 2.0)"),
+        ("the value is >= 10.0.0.7", "model_refused", "send it again"),
+    ],
+)
+def test_the_facts_of_a_validation_are_told(words: str, code: str, told: str) -> None:
+    error = answered(400, said(message=words, code=400))
+    assert error.code == code
+    assert told in error.message
+    assert "db7" not in error.message
+    assert "10.0.0" not in error.message
+
+
+@pytest.mark.parametrize(
+    ("error", "param"),
+    [
+        ({"param": "temperature"}, "temperature"),
+        ({"param": "messages[0].content"}, "messages[0].content"),
+        ({"param": "messages.0.content"}, "messages.0.content"),
+        ({"param": "a b"}, None),
+        ({"param": "10.0.0.7:80"}, None),
+        ({"param": "x" * 60}, None),
+        ({"detail": [{"loc": ["body", "messages", 0, "content"]}]}, "messages.0.content"),
+    ],
+)
+def test_a_parameter_s_name_is_told(error: dict[str, object], param: str | None) -> None:
+    refused = answered(400, {"error": {"code": "unknown_parameter"} | error})
+    assert (refused.code, refused.param) == ("unknown_parameter", param)
+    assert param is None or f"(param: {param})" in refused.message
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -62,17 +140,24 @@ def test_a_code_that_is_no_word_is_ours(code: object) -> None:
         ({"error": "Ollama's"}, "Ollama's"),
         ({"detail": "FastAPI's"}, "FastAPI's"),
         ([1], "[1]"),
-        (said(message="x" * 5000), "x" * 1000),
+        (said(message="x y " * 5000), "x y " * 70),
     ],
 )
-def test_whatever_shape_an_error_has(body: object, words: str) -> None:
+def test_whatever_shape_an_error_has(
+    body: object, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
     error = answered(400, body)
-    assert words in error.message
-    assert len(error.message) < 1100
+    assert error.message == (
+        "the model refused the message: the server's log says why; change it and send it again"
+    )
+    assert words in caplog.text
+    assert len(caplog.text) < 600
 
 
 @pytest.mark.parametrize("status", [422, 500])
-def test_a_request_that_an_error_repeats_does_not_reach_the_reader(status: int) -> None:
+def test_a_request_that_an_error_repeats_does_not_reach_the_reader(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
     """FastAPI does so by default, and an agent's instructions stand in the request."""
     request = {"messages": [{"role": "system", "content": "a secret instruction"}]}
     wrong = {
@@ -83,8 +168,10 @@ def test_a_request_that_an_error_repeats_does_not_reach_the_reader(status: int) 
     }
     error = answered(status, {"detail": [wrong]})
     assert "secret" not in error.message
-    assert "Field required" in error.message
+    assert error.param == ("prompt" if status == 422 else None)
     assert "secret" not in answered(status, {"request": request}).message
+    assert "Field required" in caplog.text
+    assert "secret" not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -150,7 +237,7 @@ def test_without_quota_nobody_should_ask_again(
     assert "no quota left (Their words.)" in caplog.text
 
 
-@pytest.mark.parametrize("status", [301, 401, 403, 404, 405])
+@pytest.mark.parametrize("status", [401, 403, 404, 405])
 def test_a_wrong_setting_is_told_to_who_can_mend_it(
     status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -161,6 +248,7 @@ def test_a_wrong_setting_is_told_to_who_can_mend_it(
     assert not is_worth_repeating(error)
     assert "secret" not in caplog.text + error.message
     assert f"answered {status}: check EVENFLOW_MODEL_URL" in caplog.text
+    assert "EVENFLOW_MODEL_API_KEY: Incorrect API key provided: …" in caplog.text
 
 
 def test_a_wrong_setting_is_one_line_however_many_ask(caplog: pytest.LogCaptureFixture) -> None:

@@ -26,14 +26,15 @@ def split(whole: bytes, cuts: list[int]) -> list[bytes]:
 
 @given(
     EVENTS,
-    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.sampled_from(["", "\ufeff"]),
     st.lists(st.integers(0, 10_000), max_size=12),
     st.booleans(),
 )
 def test_however_the_bytes_are_split_the_events_are_the_same(
-    events: list[list[str]], newline: str, cuts: list[int], extras: bool
+    events: list[list[str]], newline: str, mark: str, cuts: list[int], extras: bool
 ) -> None:
-    text = ""
+    text = mark
     for lines in events:
         if extras:
             text += f": a comment{newline}event: delta{newline}id: 5{newline}retry: 10{newline}"
@@ -62,6 +63,11 @@ def test_bytes_one_by_one_are_the_same_events() -> None:
         (b"event: ping\n\ndata: x\n\n", [b"x"]),
         (b"database: x\n\n", []),
         (b"\n\ndata: x\n\n\n\ndata: y\n\n", [b"x", b"y"]),
+        (b"\xef\xbb\xbfdata: x\n\n", [b"x"]),
+        (b"data: x\n\n\xef\xbb\xbfdata: y\n\n", [b"x"]),
+        (b"data: x\r\rdata: y\r\r", [b"x", b"y"]),
+        (b"data: x\r\rdata: y\n\n", [b"x", b"y"]),
+        (b"data: x\r\n\rdata: y\n\r\n", [b"x", b"y"]),
         (b"data: never ended", []),
         (b"data: never ended\n", []),
         (b"", []),

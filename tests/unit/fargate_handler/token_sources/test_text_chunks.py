@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fargate_handler.token_sources.openai_answer import OpenAIAnswer
+from fargate_handler.token_sources.openai_failures import Failures
 from fargate_handler.token_sources.text_chunks import TextChunks
 from stream_core.protocol.errors import UpstreamFailed
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
@@ -28,7 +29,7 @@ def _knowing(chunk: dict[str, Any]) -> TextChunks:
 def _read_twice(first: bytes, second: bytes) -> list[str]:
     """What an answer gives that knows the first chunk when the second comes."""
     sink = RecordingSink()
-    answer = OpenAIAnswer(sink)
+    answer = OpenAIAnswer(sink, Failures())
     answer.take(first)
     answer.take(second)
     return sink.tokens
@@ -118,8 +119,8 @@ def test_what_is_known_never_changes_what_is_read(
 ) -> None:
     answer_sink, parsed_sink = RecordingSink(), RecordingSink()
     answer, parsed = (
-        OpenAIAnswer(answer_sink, marked=marked),
-        OpenAIAnswer(parsed_sink, marked=marked),
+        OpenAIAnswer(answer_sink, Failures(), marked=marked),
+        OpenAIAnswer(parsed_sink, Failures(), marked=marked),
     )
     for content, elsewhere, spaced, escaped in chunks:
         separators = (", ", ": ") if spaced else (",", ":")

@@ -1,0 +1,103 @@
+"""What of a model's refusal may be told to whoever sent the message: only what is listed here.
+
+A server's own words may have anything in them: a stack trace, an address, a key. They are in the
+operator's log, with secrets masked.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+from stream_core.protocol.errors import InvalidRequest, ModelRefused
+from stream_core.protocol.http_contract import ErrorType
+
+TOO_LONG = "context_length_exceeded"
+REFUSED = "model_refused"
+
+_LONGER = "it is too long for the model; shorten it"
+_TOOLS = "it can't use the tools of the request like this; the server's log says why"
+_WRONG_VALUE = "a parameter has a value that it doesn't take; change it"
+_NOT_KNOWN = "it doesn't take a parameter of the request; leave it out"
+_POLICY = "its content policy doesn't allow it; put it another way"
+_IMAGE = "it can't read an image; send another one"
+_WORDS = {
+    TOO_LONG: _LONGER,
+    "string_above_max_length": _LONGER,
+    "array_above_max_length": _LONGER,
+    "content_policy_violation": _POLICY,
+    "content_filter": _POLICY,
+    "invalid_prompt": _POLICY,
+    "invalid_type": _WRONG_VALUE,
+    "invalid_value": _WRONG_VALUE,
+    "unsupported_value": _WRONG_VALUE,
+    "integer_above_max_value": _WRONG_VALUE,
+    "integer_below_min_value": _WRONG_VALUE,
+    "decimal_above_max_value": _WRONG_VALUE,
+    "decimal_below_min_value": _WRONG_VALUE,
+    "invalid_function_parameters": "the schema of a tool is not valid; change it",
+    "invalid_json_schema": "the schema of the answer is not valid; change it",
+    "missing_required_parameter": "a parameter is missing; add it",
+    "unknown_parameter": _NOT_KNOWN,
+    "unsupported_parameter": _NOT_KNOWN,
+    "invalid_base64": _IMAGE,
+    "invalid_image": _IMAGE,
+    "invalid_image_format": _IMAGE,
+    "invalid_image_url": _IMAGE,
+    "image_parse_error": _IMAGE,
+    "image_too_large": _IMAGE,
+    REFUSED: "the server's log says why; change it and send it again",
+}
+"""The codes that are passed on, each with our words for it."""
+
+_ABOUT_LENGTH = re.compile(
+    r"too long|context (length|window|size)|maximum context|too many (input |prompt )?tokens",
+    re.IGNORECASE,
+)
+_ABOUT_TOOLS = re.compile(r"\b(tool|function)s?\b|\btool_", re.IGNORECASE)
+# Facts that help, of which nothing but digits is the server's own.
+_FACTS = re.compile(
+    r"maximum context length is \d{1,9} tokens"
+    r"|you requested \d{1,9} tokens"
+    r"|messages resulted in \d{1,9} tokens"
+    r"|prompt contains (?:at least )?\d{1,9} (?:input )?tokens"
+    r"|\d{1,9} tokens > \d{1,9} maximum"
+    r"|(?<!\w)[<>]=? -?\d{1,9}(?:\.\d{1,9})?(?![\w.])"
+    r"|between -?\d{1,9}(?:\.\d{1,9})? and -?\d{1,9}(?:\.\d{1,9})?(?![\w.])",
+    re.IGNORECASE,
+)
+_MOST_FACTS = 4
+# `temperature`, `messages[0].content`, `messages.0.content`
+_PARAMETER = re.compile(r"[A-Za-z_]\w{0,39}(?:\.\w{1,40}|\[\d{1,6}\]){0,8}", re.ASCII)
+
+
+def refusal(
+    said: str,
+    *,
+    status: int,
+    code: str | None = None,
+    param: str | None = None,
+    type: str | None = None,  # noqa: A002 - its name in the protocol
+) -> ModelRefused:
+    """The error for a message that the model's server refuses.
+
+    Args:
+        said: the server's words.
+        status: 400, 413 or 422.
+        code, param, type: the server's own, as it sent them.
+    """
+    if code not in _WORDS:
+        code = TOO_LONG if _ABOUT_LENGTH.search(said) else REFUSED
+    words = _TOOLS if code == REFUSED and _ABOUT_TOOLS.search(said) else _WORDS[code]
+    if param is not None and not _PARAMETER.fullmatch(param):
+        param = None
+    facts = _FACTS.findall(said)[:_MOST_FACTS]
+    return ModelRefused(
+        f"the model refused the message: {words}"
+        + (f" (param: {param})" if param else "")
+        + (f" ({', '.join(facts)})" if facts else ""),
+        code=code,
+        param=param,
+        status=status,
+        type=type if type in get_args(ErrorType) else InvalidRequest.type,
+    )
