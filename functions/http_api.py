@@ -11,11 +11,11 @@ import orjson
 from aws_lambda_powertools import Logger
 
 from stream_core.policy.allowed_origins import AllowedOrigins
+from stream_core.protocol.content_encoding import ContentDecoder
 from stream_core.protocol.errors import EvenflowError
 from stream_core.protocol.http_contract import (
     NEVER_CACHED,
     allow_header,
-    body_too_large,
     error_headers,
     internal_error,
     method_not_allowed,
@@ -75,7 +75,7 @@ def answer_event(
     """
     headers = _headers(event)
     answer = _preflight(event, headers, origins) or _answer(
-        event, route, endpoint, body_limit, logger
+        event, route, endpoint, origins, body_limit, logger
     )
     answer["headers"] |= origins.answer_headers(headers.get("origin"))
     return answer
@@ -96,10 +96,16 @@ def _preflight(
 
 
 def _answer(
-    event: Event, route: Route, endpoint: Endpoint, body_limit: int, logger: Logger
+    event: Event,
+    route: Route,
+    endpoint: Endpoint,
+    origins: AllowedOrigins,
+    body_limit: int,
+    logger: Logger,
 ) -> HttpApiAnswer:
     try:
         http = event["requestContext"]["http"]
+        origins.check_unasked(http["method"], _headers(event))
         names = route.match(event["rawPath"])
         if names is None:
             raise path_not_found(event["rawPath"])
@@ -128,13 +134,13 @@ def _error_answer(error: EvenflowError, headers: Mapping[str, str] | None = None
 
 
 def _request(event: Event, path_names: Mapping[str, str], body_limit: int) -> HttpApiRequest:
-    body = _body(event)
-    if len(body) > body_limit:
-        raise body_too_large()
+    headers = _headers(event)
+    decoder = ContentDecoder(headers.get("content-encoding"), (), body_limit)
+    body = b"".join(decoder.feed(_body(event)))
     return HttpApiRequest(
         path_names=path_names,
         query=event.get("queryStringParameters") or {},
-        headers=_headers(event),
+        headers=headers,
         body=body,
         domain=event["requestContext"]["domainName"],
     )

@@ -8,9 +8,6 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import RequestHandler
-from stream_core.protocol.errors import UnsupportedMediaType
-
-_JSON = "application/json"
 
 
 class OtherOrigins:
@@ -38,25 +35,10 @@ class OtherOrigins:
 
     @web.middleware
     async def unasked(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
-        """Refuse what a page that isn't allowed sends without a preflight.
-
-        Browsers send such requests of any page. They only don't let it read the answer.
-        """
+        """Refuse what pages send without asking, but for the server's own and allowed ones."""
         origin = request.headers.get("Origin")
-        if (
-            origin is not None
-            and request.method == "POST"
-            and request.content_type != _JSON
-            and "Authorization" not in request.headers
-            and not self._allowed.admits(origin)
-            and not self._context.is_own_page(origin, request.host)
-        ):
-            raise UnsupportedMediaType(
-                f"a page of another origin sends {_JSON}, or a token; nothing was accepted",
-                code="unsupported_media_type",
-                param="Content-Type",
-                expected=_JSON,
-            )
+        if origin is not None and not self._context.is_own_page(origin, request.host):
+            self._allowed.check_unasked(request.method, request.headers)
         return await handler(request)
 
     async def add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+from stream_core.protocol.errors import UnsupportedMediaType
 
 
 def page_policy(*connections: str) -> str:
@@ -26,6 +28,7 @@ _AUTHORITY = re.compile(rf"({_HOST})(?::([0-9]{{1,5}}))?", re.IGNORECASE)
 _PORT_OF = {"http": "80", "https": "443"}
 _HIGHEST_PORT = 65_535
 
+_JSON = "application/json"
 _METHODS = "GET, POST"
 # Our own by name. `*` is for what stock clients add (OpenAI's: x-stainless-…). It never stands for
 # Authorization.
@@ -108,6 +111,34 @@ class AllowedOrigins:
             "Access-Control-Allow-Headers": _REQUEST_HEADERS,
             "Access-Control-Max-Age": str(_PREFLIGHT_SECONDS),
         }
+
+    def check_unasked(self, method: str, headers: Mapping[str, str]) -> None:
+        """Check a call that a page of another origin may have sent without a preflight.
+
+        Browsers send a form's or a text's content type to anybody, for any page. They only don't
+        let it read the answer.
+
+        Args:
+            headers: their names in small letters, or in any.
+
+        Raises:
+            UnsupportedMediaType: it is one, of a page that may not call.
+        """
+        origin = headers.get("origin")
+        content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if (
+            origin is not None
+            and method == "POST"
+            and content_type != _JSON
+            and "authorization" not in headers
+            and not self.admits(origin)
+        ):
+            raise UnsupportedMediaType(
+                f"a page of another origin sends {_JSON}, or a token; nothing was accepted",
+                code="unsupported_media_type",
+                param="Content-Type",
+                expected=_JSON,
+            )
 
 
 def is_own_page(origin: str, host: str, http_port: int) -> bool:

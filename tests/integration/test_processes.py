@@ -110,6 +110,24 @@ async def test_an_answer_is_read_at_either_and_all_leave_together(
     assert server.log.count("leaving") == 1
 
 
+async def test_metrics_at_a_port_of_their_own_are_those_of_all(
+    serve_process: ServeProcess, http: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    port = free_port()
+    server = serve_process(
+        processes=_PROCESSES,
+        store="sqlite",
+        store_path=tmp_path / "evenflow.db",
+        metrics_port=port,
+    )
+    page = (await call(http, "GET", f"http://127.0.0.1:{port}/metrics")).body.decode()
+    for process in range(_PROCESSES):
+        assert f'evenflow_ws_active_connections{{process="{process}"}}' in page
+    for _ in range(_TRIES):
+        assert (await call(http, "GET", f"{server.http_url}/metrics")).status == 404
+        assert (await call(http, "GET", f"http://127.0.0.1:{port}/health")).status == 404
+
+
 async def test_one_that_is_killed_is_missed_by_nobody_and_started_again(
     server: ServerProcess, http: aiohttp.ClientSession
 ) -> None:

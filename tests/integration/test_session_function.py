@@ -218,13 +218,16 @@ async def test_pages_of_other_origins_are_told_the_same_by_both(
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "authorization",
     }
+    as_json = {"Content-Type": "application/json"}
     statuses = []
     for origin in (page, other):
         for method, path, body, headers in (
             ("OPTIONS", "/session", None, asked),
-            ("POST", "/session", {}, {}),
-            ("POST", "/session", {"tenant": "acme"}, {}),
-            ("POST", "/session", b"{", {}),
+            ("POST", "/session", {}, as_json),
+            ("POST", "/session", {"tenant": "acme"}, as_json),
+            ("POST", "/session", b"{", as_json),
+            ("POST", "/session", {}, {"Content-Type": "text/plain"}),
+            ("POST", "/session", {}, as_json | {"Content-Encoding": "gzip"}),
             ("GET", "/session", None, {}),
         ):
             answers = [
@@ -243,7 +246,10 @@ async def test_pages_of_other_origins_are_told_the_same_by_both(
             assert told[0].get("Access-Control-Allow-Origin") == (page if origin == page else None)
             assert answers[0].status == answers[1].status
             statuses.append(answers[0].status)
-    assert statuses == [204, 201, 401, 400, 405, 405, 201, 401, 400, 405]
+    assert statuses == [
+        *(204, 201, 401, 400, 201, 415, 405),
+        *(405, 201, 401, 400, 415, 415, 405),
+    ]
 
 
 WRONG_BODIES = [

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_core.log import folded_entries
 from stream_core.log.folded_entries import FoldedEntries
 from stream_core.log.response_log import (
     Cursor,
@@ -122,9 +123,9 @@ def test_one_entry_takes_as_many_steps_as_the_next_whatever_is_before_it() -> No
     def steps(index: int) -> int:
         lines = 0
 
-        def count(_frame: FrameType, event: str, _arg: object) -> TraceFunction:
+        def count(frame: FrameType, event: str, _arg: object) -> TraceFunction:
             nonlocal lines
-            lines += event == "line"
+            lines += event == "line" and frame.f_code.co_filename == folded_entries.__file__
             return count
 
         before = sys.gettrace()
