@@ -26,15 +26,19 @@ from tests.integration.server_process import ServerProcess, free_port
 
 @asynccontextmanager
 async def fuzzing(log: Path, seed: int, first: int = 0) -> AsyncIterator[Fuzzing]:
-    """A server and its model, to be sent inputs.
+    """A server and its model, to be sent inputs. The server's file is beside its log.
 
     Raises:
         AssertionError: at the end, the server did not leave in order.
     """
     async with model_server() as model, aiohttp.ClientSession() as http:
         ws_port = free_port()
-        ports = {"EVENFLOW_WS_PORT": str(ws_port), "EVENFLOW_MODEL_URL": model.url}
-        server = ServerProcess(log, SETTINGS | ports)
+        places = {
+            "EVENFLOW_WS_PORT": str(ws_port),
+            "EVENFLOW_MODEL_URL": model.url,
+            "EVENFLOW_STORE_PATH": str(log.with_name("evenflow.db")),
+        }
+        server = ServerProcess(log, SETTINGS | places)
         try:
             await asyncio.to_thread(server.wait_until_serving)
             yield Fuzzing(server, ws_port, model, http, seed, first)

@@ -37,6 +37,8 @@ _UNASKED_SECONDS = 0.05
 _CONNECTIONS = 8
 # Bounds of sizes are reached in seconds then, not in an hour.
 SETTINGS = {
+    # The store in memory has no bound.
+    "EVENFLOW_STORE": "sqlite",
     "EVENFLOW_MODEL": "openai",
     "EVENFLOW_MODELS": "default",
     "EVENFLOW_CONNECTIONS_PER_SESSION": str(TOGETHER),

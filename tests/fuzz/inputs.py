@@ -186,7 +186,8 @@ def _chunked_requests(number: int, chance: random.Random, session: OpenSession) 
     )
     more = b"Transfer-Encoding: chunked\r\nContent-Type: application/json\r\n"
     if chance.random() < 0.3:
-        body = gzip.compress(body * chance.choice((1, 1_000)), mtime=0)
+        packed = gzip.compress(body * chance.choice((1, 1_000)), mtime=0)
+        body = chance.choice((packed, packed[:10] + chance.randbytes(60_000)))
         more += b"Content-Encoding: %b\r\n" % chance.choice((b"gzip", b"deflate", b"br", b"zstd"))
     chunks = _chunked(mutated(body, chance, most=1), chance)
     if chance.random() < 0.6:
