@@ -19,6 +19,7 @@ class SessionEndpoint:
     async def post(self, request: web.Request) -> web.Response:
         """Open a session. The answer is 201 with its token."""
         context = self._context
+        context.orchestrator.memory.check()
         body = await request.read()
         opened = open_session(
             parse(SESSION_REQUEST, body or b"{}"),
