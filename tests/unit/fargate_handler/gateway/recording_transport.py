@@ -17,6 +17,7 @@ class RecordingTransport:
     pongs: list[bytes] = field(default_factory=list)
     close: tuple[int | None, str] | None = None
     disconnected: bool = False
+    unsent_bytes: int = 0
 
     def send_text(self, data: bytes) -> None:
         assert self.close is None, "nothing is sent behind the close frame"
