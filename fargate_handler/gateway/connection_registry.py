@@ -7,7 +7,7 @@ from typing import Protocol
 
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
-from stream_core.policy.memory_ledger import MemoryPart
+from stream_core.policy.memory_account import MemoryPart
 from stream_core.protocol.errors import Overloaded, RateLimited
 
 

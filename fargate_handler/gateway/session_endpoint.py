@@ -6,6 +6,7 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import json_answer
+from stream_core.policy.memory_bound import GENERATION_BYTES
 from stream_core.protocol.messages import SESSION_REQUEST, parse
 from stream_core.protocol.session_init import bearer, open_session
 
@@ -19,7 +20,8 @@ class SessionEndpoint:
     async def post(self, request: web.Request) -> web.Response:
         """Open a session. The answer is 201 with its token."""
         context = self._context
-        context.orchestrator.memory.check()
+        # Its first message could not be accepted.
+        context.orchestrator.memory.check(GENERATION_BYTES)
         body = await request.read()
         opened = open_session(
             parse(SESSION_REQUEST, body or b"{}"),

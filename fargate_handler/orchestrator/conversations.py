@@ -10,8 +10,8 @@ from weakref import WeakValueDictionary
 from stream_core.log.conversation import Conversation
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
+from stream_core.policy.memory_account import MemoryAccount
 from stream_core.policy.memory_bound import CONVERSATION_BYTES
-from stream_core.policy.memory_ledger import MemoryLedger
 from stream_core.protocol.errors import RateLimited
 
 
@@ -24,7 +24,7 @@ class Conversations:
     """
 
     def __init__(
-        self, limits: Limits, memory: MemoryLedger, on_forgotten: Callable[[], None] = lambda: None
+        self, limits: Limits, memory: MemoryAccount, on_forgotten: Callable[[], None] = lambda: None
     ) -> None:
         self._limits = limits
         self._memory = memory

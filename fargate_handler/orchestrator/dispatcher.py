@@ -143,13 +143,15 @@ class Dispatcher:
         if copy is not None:
             workload.responses.drop(copy)
         workload.begin(stream, kind)
-        with workload.beginning(stream, conversation):
-            self._ledger.go_on(stream, left.lease, len(entries))
-            turns = conversation.begin_late(left.message.message_id, left.message.text)
-            terms = MessageTerms.from_text(left.message.terms)
-            self.begin(stream, kind, turns, terms, inherited=True)
-        if copy is not None:
-            copy.lose()
+        try:
+            with workload.beginning(stream, conversation):
+                self._ledger.go_on(stream, left.lease, len(entries))
+                turns = conversation.begin_late(left.message.message_id, left.message.text)
+                terms = MessageTerms.from_text(left.message.terms)
+                self.begin(stream, kind, turns, terms, inherited=True)
+        finally:
+            if copy is not None:
+                copy.lose()
         return True
 
     def _what_is_asked(

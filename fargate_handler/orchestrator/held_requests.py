@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from stream_core.log.conversation import Turn
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import MessageKind
+from stream_core.policy.memory_account import MemoryAccount
 from stream_core.policy.memory_bound import GENERATION_BYTES
-from stream_core.policy.memory_ledger import MemoryLedger
 
 # What Python's objects for JSON take beside its text. Measured: the worst are those with one
 # member.
@@ -39,7 +39,7 @@ class HeldRequests:
         store_in_memory: whether the store is in this process' memory, too.
     """
 
-    def __init__(self, memory: MemoryLedger, *, store_in_memory: bool) -> None:
+    def __init__(self, memory: MemoryAccount, *, store_in_memory: bool) -> None:
         self._memory = memory
         self._store_in_memory = store_in_memory
         self._answered_here: dict[ResponseStream, int] = {}

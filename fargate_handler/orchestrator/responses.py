@@ -7,8 +7,8 @@ from collections import OrderedDict
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
+from stream_core.policy.memory_account import MemoryAccount
 from stream_core.policy.memory_bound import DELTA_BYTES, ended_response_bytes
-from stream_core.policy.memory_ledger import MemoryLedger
 from stream_core.protocol.errors import Gone, NotFound
 
 
@@ -19,7 +19,7 @@ class Responses:
         memory: where their bytes are counted.
     """
 
-    def __init__(self, limits: Limits, memory: MemoryLedger) -> None:
+    def __init__(self, limits: Limits, memory: MemoryAccount) -> None:
         self._limits = limits
         self._memory = memory
         self._held: dict[str, ResponseStream] = {}

@@ -16,7 +16,7 @@ from stream_core.log.conversation import REMEMBERED, Conversation
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import CHAT, Channel, MessageKind
-from stream_core.policy.memory_ledger import MemoryLedger
+from stream_core.policy.memory_account import MemoryAccount
 from stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
 from stream_core.protocol.http_contract import internal_error
 
@@ -33,7 +33,7 @@ class Workload:
         metrics = context.metrics
         refused = metrics.counter(catalogue.MEMORY_REFUSED)
         forgotten = metrics.counter(catalogue.CONVERSATIONS_FORGOTTEN)
-        self.memory = MemoryLedger(limits, refused.add)
+        self.memory = MemoryAccount(limits, refused.add)
         self.conversations = Conversations(limits, self.memory, forgotten.add)
         self.generations = Generations(context, self._release)
         self.responses = Responses(limits, self.memory)

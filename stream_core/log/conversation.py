@@ -9,8 +9,8 @@ from typing import Any
 
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.limits import Limits
+from stream_core.policy.memory_account import MemoryPart
 from stream_core.policy.memory_bound import CONVERSATION_BYTES, EXCHANGE_BYTES, MESSAGE_BYTES
-from stream_core.policy.memory_ledger import MemoryPart
 from stream_core.policy.token_bucket import TokenBucket
 from stream_core.ports.session_store import StoredConversation
 from stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stream_core.log.conversation import Conversation, Turn
 from stream_core.policy.limits import Limits
-from stream_core.policy.memory_ledger import MemoryPart
+from stream_core.policy.memory_account import MemoryPart
 from stream_core.ports.session_store import LedgerEntry, StoredConversation
 from stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited
 

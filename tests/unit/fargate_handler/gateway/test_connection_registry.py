@@ -5,7 +5,7 @@ import pytest
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
-from stream_core.policy.memory_ledger import MemoryPart
+from stream_core.policy.memory_account import MemoryPart
 from stream_core.protocol.errors import Overloaded, RateLimited
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 

@@ -6,12 +6,12 @@ from fargate_handler.orchestrator.conversations import Conversations
 from stream_core.log.conversation import Turn
 from stream_core.policy.channel import CHAT, KEYED_COMPLETION, Channel
 from stream_core.policy.limits import Limits
-from stream_core.policy.memory_ledger import MemoryLedger
+from stream_core.policy.memory_account import MemoryAccount
 from stream_core.protocol.errors import RateLimited
 
 
 def conversations_within(limits: Limits) -> Conversations:
-    return Conversations(limits, MemoryLedger(limits))
+    return Conversations(limits, MemoryAccount(limits))
 
 
 def channel(number: int) -> Channel:

@@ -6,7 +6,7 @@ from fargate_handler.orchestrator.responses import Responses
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
-from stream_core.policy.memory_ledger import MemoryLedger
+from stream_core.policy.memory_account import MemoryAccount
 from stream_core.protocol.errors import Gone, NotFound
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
@@ -15,7 +15,7 @@ MINE, OTHER = Channel("public", "demo", "mine"), Channel("public", "demo", "othe
 
 
 def responses_within(limits: Limits) -> Responses:
-    return Responses(limits, MemoryLedger(limits))
+    return Responses(limits, MemoryAccount(limits))
 
 
 def held(

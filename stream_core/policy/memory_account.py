@@ -29,7 +29,7 @@ class MemoryPart:
         return self.bytes + more > self.most
 
 
-class MemoryLedger:
+class MemoryAccount:
     """All that a node keeps for its clients. Each part has a limit, the node has their sum.
 
     What is over in a part goes, the oldest or the largest first. Only requests can't go: they are
@@ -57,7 +57,7 @@ class MemoryLedger:
         """What is kept now."""
         return sum(part.bytes for part in self._parts)
 
-    def check(self, more: int = 0) -> None:
+    def check(self, more: int) -> None:
         """Check that there is room for a request of `more` bytes.
 
         Raises:
