@@ -22,6 +22,8 @@ ADMISSION = {
     "generations_per_node": ROOM,
     "queue_depth": ROOM,
     "sessions_per_node": 2 * ROOM,
+    "running_held_bytes": 2**32,
+    "unsent_held_bytes": 2**32,
 }
 JITTER = "evenflow_ws_delivery_jitter_ms"
 ACTIVE_CONNECTIONS = "evenflow_ws_active_connections"

@@ -32,6 +32,7 @@ Event = TypeVar("Event", bound=StrEnum)
 _FOLDER = Path(__file__).parent
 _NOTE = "<!-- Written by `make docs` from the code: change it there. -->\n"
 _READERS = 2_000
+_TASK_MIB = 2_048
 
 
 def limits_page() -> str:
@@ -77,6 +78,33 @@ def _memory_section(limits: Limits) -> Iterable[str]:
             "reader's cursor waits, and the text is in the log, where it is anyway."
         ),
         "",
+        "All that a handler keeps has a limit. With all of them reached it needs:",
+        "",
+        "| limit | at most | of what |",
+        "|---|---|---|",
+        *(
+            f"| {_variable(name)} | {size / memory.MEBIBYTE:,g} MiB | {_BOUNDED[name]} |"
+            for name, size in memory.bounds(limits).items()
+        ),
+        _sum_row(limits),
+        "",
+        *paragraph(
+            "What is over goes: the conversation idle longest, the oldest ended response, the "
+            "longest running one, the reader that has taken the least. Only messages and requests "
+            "can't go: they are refused before they are kept, with `node_memory`, and so is "
+            "`POST /session` then. `memory.held_bytes` on /metrics is what is kept now, "
+            "`memory.resident_bytes` what the process has."
+        ),
+        "",
+        *paragraph(
+            "A machine, or a control group, that has less than the sum is told so at the start; a "
+            "deployment's settings are refused. All of this is of one process: EVENFLOW_PROCESSES "
+            "multiplies it. With EVENFLOW_STORE=memory the store has messages and answers a second "
+            "time, without a limit: it is for tests and trials."
+        ),
+        "",
+        "These are counted as:",
+        "",
         "| | at most | |",
         "|---|---|---|",
         *(
@@ -92,14 +120,28 @@ def _memory_section(limits: Limits) -> Iterable[str]:
             "the pong timeout."
         ),
         "",
-        *paragraph(
-            "All the readers that these limits allow, none of which reads, and the ended answers "
-            f"need {_size(memory.limits_bound(limits))}. A machine, or a control group, "
-            "that has less is told so at the start; a deployment's settings are refused. All of "
-            "this is of one process: EVENFLOW_PROCESSES multiplies it."
-        ),
-        "",
     )
+
+
+_BOUNDED: Mapping[str, str] = {
+    "": "the process itself: interpreter, libraries, AWS' SDK",
+    "connections_per_node": "WebSockets, without what they were sent",
+    "requests_per_node": "event streams and waiting polls, likewise",
+    "requests_held_bytes": "messages and requests, with what the model is told of their sessions",
+    "conversations_held_bytes": "what models were told before, as UTF-8, and ids of messages",
+    "running_held_bytes": "the logs of running responses",
+    "responses_held_bytes": "ended responses",
+    "unsent_held_bytes": "frames and events that sockets have not taken",
+}
+
+
+def _sum_row(limits: Limits) -> str:
+    total = memory.limits_bound(limits) / memory.MEBIBYTE
+    return f"| **sum** | **{total:,g} MiB** | a task has {_TASK_MIB:,} MiB |"
+
+
+def _variable(name: str) -> str:
+    return f"`EVENFLOW_{name.upper()}`" if name else ""
 
 
 def _memory_rows(limits: Limits) -> Iterable[tuple[str, int, str]]:
@@ -120,6 +162,10 @@ def _memory_rows(limits: Limits) -> Iterable[tuple[str, int, str]]:
     yield "a delta in a log", memory.DELTA_BYTES, "once, however many read it; and its text"
     folded = "more: its text, as bytes, and a byte for each delta"
     yield "an answer that has ended", memory.ENDED_RESPONSE_BYTES, folded
+    yield "a message that is answered or waits", memory.GENERATION_BYTES, "and its text"
+    yield "a conversation", memory.CONVERSATION_BYTES, "and for each message that it knows:"
+    yield "its ids", memory.MESSAGE_BYTES, "of the message and its response"
+    yield "its place in the history", memory.EXCHANGE_BYTES, "and its text, as UTF-8"
     emoji = "in a delta with an emoji in it; one or two otherwise"
     yield "a byte of a delta's text", memory.TEXT_FACTOR, emoji
 

@@ -23,7 +23,7 @@ from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from fargate_handler.membership import Membership
-from fargate_handler.memory import GarbageCollection
+from fargate_handler.memory import GarbageCollection, resident_bytes
 from fargate_handler.metrics import Metrics
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
@@ -231,6 +231,7 @@ class Handler:
         self._orchestrator.sweep(now)
         for watched in tuple(self._registry.slow):
             watched.look_at_readers(now)
+        self._registry.let_go_of_unsent(self._orchestrator.memory.unsent)
         if self._garbage is not None:
             self._garbage.look(now, len(self._registry), self._orchestrator.busy)
         if now >= self._read_keys_at:
@@ -276,6 +277,7 @@ class Handler:
 
     def _register_gauges(self) -> None:
         gauge, clock = self._metrics.gauge, self._clock
+        gauge(catalogue.MEMORY_RESIDENT, resident_bytes)
         gauge(catalogue.ACTIVE_CONNECTIONS, lambda: len(self._registry))
         gauge(catalogue.CLOCK_INTERVAL, lambda: clock.interval * 1000)
         gauge(catalogue.CLOCK_LOAD, lambda: clock.load * 100)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stream_core.policy.limits import Limits
-from stream_core.policy.memory_bound import MEBIBYTE, limits_bound
+from stream_core.policy.memory_bound import MEBIBYTE, bounds, limits_bound
 
 _YOUNG_OBJECTS = 20_000  # a collection of so many takes about two milliseconds
 _NEVER = 1_000_000_000
@@ -99,16 +99,24 @@ def usable_cores(cgroup: Path = _CGROUP) -> int:
 
 
 def warn_of_too_little_memory(limits: Limits, memory: int, processes: int = 1) -> None:
-    """Warn at the start if the limits need more memory: the kernel would kill a process."""
+    """Warn at the start if the limits need more memory: the kernel would kill a process.
+
+    The warning has what each setting allows, the largest first.
+    """
     bound = limits_bound(limits) * processes
-    if bound > memory:
-        _logger.warning(
-            "the limits allow readers and answers that need %d MiB, and there are %d MiB: lower "
-            "EVENFLOW_CONNECTIONS_PER_NODE, EVENFLOW_REQUESTS_PER_NODE, "
-            "EVENFLOW_RESPONSES_HELD_BYTES or EVENFLOW_REQUESTS_HELD_BYTES, or give it more "
-            "memory",
-            bound // MEBIBYTE, memory // MEBIBYTE,
-        )  # fmt: skip
+    if bound <= memory:
+        return
+    settings = {name: size for name, size in bounds(limits).items() if name}
+    each = ", ".join(
+        f"EVENFLOW_{name.upper()} ({settings[name] * processes // MEBIBYTE} MiB)"
+        for name in sorted(settings, key=settings.__getitem__, reverse=True)
+    )
+    _logger.warning(
+        "what the limits allow needs %d MiB, and there are %d MiB: give it more memory, or lower "
+        "%s%s",
+        bound // MEBIBYTE, memory // MEBIBYTE, "EVENFLOW_PROCESSES, " if processes > 1 else "",
+        each,
+    )  # fmt: skip
 
 
 def _read(path: Path) -> str:

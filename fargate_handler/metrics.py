@@ -48,6 +48,10 @@ class Counter:
     def __init__(self) -> None:
         self.value = 0
 
+    def add(self) -> None:
+        """Count one event."""
+        self.value += 1
+
 
 class LabelledCounter(Counter):
     """A counter whose events have labels."""

@@ -167,8 +167,8 @@ class EnvironmentSettings(Settings):
         if needed > self.handler.memory_mib * MEBIBYTE:
             raise ValueError(
                 f"the limits need {needed // MEBIBYTE} MiB and a handler has "
-                f"{self.handler.memory_mib}: lower connections_per_node, requests_per_node, "
-                "responses_held_bytes or requests_held_bytes, or raise handler.memory_mib"
+                f"{self.handler.memory_mib}: lower connections_per_node, requests_per_node or one "
+                "of the limits in …_held_bytes, or raise handler.memory_mib"
             )
         return self
 

@@ -27,6 +27,7 @@ from stream_core.protocol.client_session_states import (
     SetTimer,
     StopReading,
 )
+from stream_core.protocol.ending_frames import CloseCode
 from stream_core.protocol.messages import (
     ResponseSummary,
     ServerMessage,
@@ -83,17 +84,20 @@ class ClientConnection:
 
     def block(self) -> None:
         """The transport takes no more. It must keep what is still sent."""
+        self.context.registry.blocked.add(self)
         self.session.block()
         self.readers.block()
 
     def unblock(self) -> None:
         """The transport takes frames again: send what was missed, joined."""
+        self.context.registry.blocked.discard(self)
         self.session.unblock()
         self.readers.catch_up(self.context.monotonic())
 
     def disconnected(self) -> None:
         """The transport is gone. Responses are not cancelled: they go on for their grace period."""
         self._do(self.session.disconnected())
+        self.context.registry.blocked.discard(self)
         # Without this cycle of references they need no garbage collector.
         self.transport = NO_TRANSPORT
 
@@ -122,6 +126,16 @@ class ClientConnection:
     def look_at_readers(self, now: float) -> None:
         """Tell readers that lag, and close the connection if one lags too far."""
         self.readers.look(self, now)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What it was given and its transport has not sent."""
+        return self.transport.unsent_bytes
+
+    def let_go(self) -> None:
+        """Close the connection, since the node has no memory for what the client doesn't take."""
+        self.context.measures.too_slow.value += 1
+        self.close(CloseCode.TOO_SLOW, self.readers.why_too_slow())
 
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
         """The node is leaving: take no more messages, and tell the client when to reconnect."""

@@ -78,15 +78,22 @@ class ClientReaders(dict[str, ClientReader]):
         for reader in tuple(self.values()):
             reader.deliver(now, None)
 
+    def why_too_slow(self) -> str:
+        """Why its client is let go, and where it resumes the response that it asked for first."""
+        return next(map(_too_slow, self.values()), "too slow; connect again")
+
     def look(self, client: ReadingClient, now: float) -> None:
         """Tell readers that lag, and close the connection if one lags too far."""
         for reader in tuple(self.values()):
             if reader.look(now) is FlowEvent.EXCEED:
-                held = f"resume {reader.stream.response_id} after {reader.next_index - 1}"
-                client.close(CloseCode.TOO_SLOW, f"too slow; {held}")
+                client.close(CloseCode.TOO_SLOW, _too_slow(reader))
                 return
         if all(reader.current for reader in self.values()):
             client.context.registry.slow.discard(client)
+
+
+def _too_slow(reader: ClientReader) -> str:
+    return f"too slow; resume {reader.stream.response_id} after {reader.next_index - 1}"
 
 
 def start_frame(

@@ -12,6 +12,10 @@ class ClientTransport(Protocol):
     calls `ClientConnection.block` before the next frame.
     """
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What it keeps."""
+
     def send_text(self, data: bytes) -> None:
         """Send a text frame."""
 
@@ -33,6 +37,8 @@ class ClientTransport(Protocol):
 
 class NoTransport:
     """The transport of a client that has none yet, or none any more."""
+
+    unsent_bytes = 0
 
     def send_text(self, data: bytes) -> None:
         """Does nothing."""

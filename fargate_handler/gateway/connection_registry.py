@@ -7,6 +7,7 @@ from typing import Protocol
 
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
+from stream_core.policy.memory_account import MemoryPart
 from stream_core.policy.shares import Shares
 from stream_core.protocol.errors import Overloaded, RateLimited
 
@@ -18,7 +19,18 @@ class Watched(Protocol):
         """Tell readers that lag, and close what lags too far."""
 
 
-class OpenConnection(Watched, Protocol):
+class Blocked(Protocol):
+    """Whose socket takes no more."""
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What it was given and has not taken."""
+
+    def let_go(self) -> None:
+        """Close it, since the node has no memory for what it doesn't take. It may resume."""
+
+
+class OpenConnection(Watched, Blocked, Protocol):
     """A client's connection over any transport, as the node sees it."""
 
     @property
@@ -49,6 +61,8 @@ class ConnectionRegistry:
         self._shares: Shares[tuple[str, str]] = Shares(limits.connections_per_node)
         self.slow: set[Watched] = set()
         """Who has a reader that is behind or pauses. They are looked at each second."""
+        self.blocked: set[Blocked] = set()
+        """Whose socket takes no more."""
 
     def __len__(self) -> int:
         return len(self._shares)
@@ -104,6 +118,23 @@ class ConnectionRegistry:
         self._of_channel.setdefault(connection.counted_as, {})[connection] = None
         self._shares.add(connection.sender)
 
+    def let_go_of_unsent(self, memory: MemoryPart) -> None:
+        """Count what sockets have not taken. If that is too much, those with the most are closed.
+
+        Args:
+            memory: has their limit.
+        """
+        unsent = {each: each.unsent_bytes for each in self.blocked}
+        memory.bytes = sum(unsent.values())
+        if not memory.lacks_room():
+            return
+        for each in sorted(unsent, key=unsent.__getitem__, reverse=True):
+            if not memory.lacks_room():
+                return
+            memory.bytes -= unsent[each]
+            self.blocked.discard(each)
+            each.let_go()
+
     def remove(self, connection: OpenConnection) -> None:
         """Remove a connection that is gone. A second call changes nothing."""
         connections = self._of_channel.get(connection.counted_as, {})
@@ -114,3 +145,4 @@ class ConnectionRegistry:
             del self._of_channel[connection.counted_as]
         self._shares.remove(connection.sender)
         self.slow.discard(connection)
+        self.blocked.discard(connection)

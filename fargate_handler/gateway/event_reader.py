@@ -192,17 +192,14 @@ class EventReader(LiveReader):
     def look_at_readers(self, now: float) -> None:
         """Let the client go if it lags too far."""
         if self.look(now) is FlowEvent.EXCEED:
-            resume = f"resume {self.stream.response_id} after {self._cursor.after}"
-            self._fail(
-                TooSlow(
-                    "too slow: the client took too little for too long, so its stream ends; what "
-                    f"it has is good, {resume}",
-                    code="too_slow",
-                    retry_after_ms=1000,
-                )
-            )
+            self._fail(self._too_slow("for too long"))
         elif self.current:
             self._context.registry.slow.discard(self)
+
+    def let_go(self) -> None:
+        """End the stream, since the node has no memory for what the client doesn't take."""
+        self._measures.too_slow.value += 1
+        self._fail(self._too_slow("of what waits for it, and this node needs the memory"))
 
     # -- in between --------------------------------------------------------------------------------
 
@@ -248,6 +245,14 @@ class EventReader(LiveReader):
         self._flows = False
         self.error = self.error or error
         self._call.set()
+
+    def _too_slow(self, how: str) -> TooSlow:
+        return TooSlow(
+            f"too slow: the client took too little {how}, so its stream ends; what it has is good, "
+            f"resume {self.stream.response_id} after {self._cursor.after}",
+            code="too_slow",
+            retry_after_ms=1000,
+        )
 
     def _tell_lag(self, lag: Lag) -> None:
         """Nothing: clients of these protocols know no notice."""

@@ -132,6 +132,7 @@ class AnswerSocket:
     ) -> None:
         self.reader: EventReader | None = None
         self._background = context.background
+        self._blocked = context.registry.blocked
         self._request = request
         self._protocol = request.protocol
         self._answer = answer
@@ -177,7 +178,19 @@ class AnswerSocket:
             reader.block()
             if not self._draining:
                 self._draining = True
+                self._blocked.add(self)
                 self._background.run(self._unblock())
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the kernel has not taken."""
+        transport = self._protocol.transport
+        return 0 if transport is None else transport.get_write_buffer_size()
+
+    def let_go(self) -> None:
+        """End the stream, since the node has no memory for what the client doesn't take."""
+        if self.reader is not None:
+            self.reader.let_go()
 
     async def drain(self) -> None:
         """Wait until the kernel has taken everything."""
@@ -194,6 +207,8 @@ class AnswerSocket:
             await self.drain()
         except ConnectionError:
             return  # the client has left
+        finally:
+            self._blocked.discard(self)
         self._draining = False
         if self.reader is not None:
             self.reader.unblock()

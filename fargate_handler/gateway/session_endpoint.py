@@ -7,6 +7,7 @@ from aiohttp import web
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import json_answer
 from fargate_handler.gateway.request_content import read_content
+from stream_core.policy.memory_bound import GENERATION_BYTES
 from stream_core.protocol.messages import SESSION_REQUEST, parse
 from stream_core.protocol.session_init import bearer, open_session
 
@@ -20,6 +21,8 @@ class SessionEndpoint:
     async def post(self, request: web.Request) -> web.Response:
         """Open a session. The answer is 201 with its token."""
         context = self._context
+        # Its first message could not be accepted.
+        context.orchestrator.memory.check(GENERATION_BYTES)
         # Who calls is in the body.
         body = await read_content(request, context.limits.message_bytes)
         opened = open_session(

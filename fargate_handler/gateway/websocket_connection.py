@@ -69,6 +69,11 @@ class WebSocketConnection(WSListener):
 
     # -- called by the client's connection ---------------------------------------------------------
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What the kernel has not taken."""
+        return self._transport.underlying_transport.get_write_buffer_size()
+
     def send_text(self, data: bytes) -> None:
         """Send a text frame of any size."""
         if len(data) <= _COPIED_BYTES:

@@ -1,22 +1,34 @@
-"""The conversations that this node knows. There is a limit: the one idle longest is forgotten."""
+"""The conversations that this node knows: so many, and so many bytes. The one idle longest goes."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from weakref import WeakValueDictionary
 
 from stream_core.log.conversation import Conversation
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
+from stream_core.policy.memory_account import MemoryAccount
+from stream_core.policy.memory_bound import CONVERSATION_BYTES
 from stream_core.protocol.errors import RateLimited
 
 
 class Conversations:
-    """Conversations by channel, in the order of their last use."""
+    """Conversations by channel, in the order of their last use.
 
-    def __init__(self, limits: Limits) -> None:
+    Args:
+        memory: where their bytes are counted.
+        on_forgotten: called with each one that is forgotten to make room.
+    """
+
+    def __init__(
+        self, limits: Limits, memory: MemoryAccount, on_forgotten: Callable[[], None] = lambda: None
+    ) -> None:
         self._limits = limits
+        self._memory = memory
+        self._on_forgotten = on_forgotten
         self._known: OrderedDict[Channel, Conversation] = OrderedDict()
         self._turns: WeakValueDictionary[Channel, asyncio.Lock] = WeakValueDictionary()
 
@@ -36,14 +48,16 @@ class Conversations:
 
         Raises:
             RateLimited: there are as many as allowed, and all are busy.
+            Overloaded: they take as many bytes as allowed, and all are busy.
         """
         conversation = self._known.get(channel)
         if conversation is None:
-            self._make_room()
+            self._make_place()
+            self.make_room(CONVERSATION_BYTES)
             # A request that brings its conversation needs no history, which would fill the memory.
             limits, keeps_history = self._limits.of(channel.tenant), not kind.brings_conversation
             conversation = self._known[channel] = Conversation(
-                limits, now, keeps_history=keeps_history
+                limits, now, self._memory.conversations, keeps_history=keeps_history
             )
         conversation.used_at = now
         self._known.move_to_end(channel)
@@ -51,35 +65,53 @@ class Conversations:
 
     def forget(self, channel: Channel) -> None:
         """Forget the channel's conversation, which is over."""
-        self._known.pop(channel, None)
+        conversation = self._known.pop(channel, None)
+        if conversation is not None:
+            conversation.forgotten()
+
+    def make_room(self, more: int) -> None:
+        """Make room for `more` bytes: those idle longest are forgotten.
+
+        Raises:
+            Overloaded: there is no room, and all are busy.
+        """
+        while self._memory.conversations.lacks_room(more):
+            if not self._forget_idle():
+                self._memory.refuse()
 
     def sweep(self, now: float) -> None:
-        """Forget conversations that have been idle for the lifetime of a session token."""
+        """Forget those idle for the lifetime of a session token, and those there's no room for."""
+        while self._memory.conversations.lacks_room() and self._forget_idle():
+            pass
         while self._known:
             channel, oldest = next(iter(self._known.items()))
-            if oldest.in_flight or channel in self._turns:
+            if self._is_busy(channel, oldest):
                 self._known.move_to_end(channel)
                 return
             if now - oldest.used_at < self._limits.session_token_ttl_seconds:
                 return
-            del self._known[channel]
+            self.forget(channel)
 
-    def _make_room(self) -> None:
-        if len(self._known) < self._limits.sessions_per_node:
-            return
-        idle = next(
-            (
-                channel
-                for channel, known in self._known.items()
-                if not known.in_flight and channel not in self._turns
-            ),
-            None,
-        )
-        if idle is None:
+    def _make_place(self) -> None:
+        if len(self._known) >= self._limits.sessions_per_node and not self._forget_idle():
             raise RateLimited(
                 "this node has as many sessions as it may have; nothing was accepted, try again "
                 "later",
                 code="sessions_full",
                 retry_after_ms=5000,
             )
-        del self._known[idle]
+
+    def _forget_idle(self) -> bool:
+        """Forget the one idle longest. Returns False if all are busy."""
+        for _ in range(len(self._known)):
+            channel, oldest = next(iter(self._known.items()))
+            if not self._is_busy(channel, oldest):
+                self.forget(channel)
+                self._on_forgotten()
+                return True
+            # It is in use: the next look need not pass it again.
+            self._known.move_to_end(channel)
+        return False
+
+    def _is_busy(self, channel: Channel, conversation: Conversation) -> bool:
+        return bool(conversation.in_flight) or channel in self._turns

@@ -97,8 +97,7 @@ class Dispatcher:
             # model if it leaves.
             is_there = not kind.repeatable and not inherited
             stream.unread_since = None if is_there else self._monotonic()
-        if kind.brings_conversation:
-            workload.held_requests.begin(stream, turns[-1].text.encode())
+        workload.held_requests.begin(stream, kind, turns)
         asked, limits, gone = self._what_is_asked(stream.channel, kind, turns, terms)
         generation = Generation(
             stream=stream,
@@ -137,8 +136,6 @@ class Dispatcher:
             raise RateLimited("no room to take this response over now", code="queue_full")
         kind = MessageKind.from_text(left.message.kind)
         conversation = workload.conversations.open(channel, self._monotonic(), kind)
-        line = line_of(channel, kind)
-        workload.begin(channel, kind, line)
         if conversation.known_response(left.message.message_id) != response_id:
             conversation.catch_up(left.conversation, self._ledger.owner)
         stream = self.new_stream(response_id, left.message.message_id, channel, kind)
@@ -148,12 +145,17 @@ class Dispatcher:
         copy = workload.responses.held(response_id)
         if copy is not None:
             workload.responses.drop(copy)
-        self._ledger.go_on(stream, left.lease, len(entries))
-        turns = conversation.begin_late(left.message.message_id, left.message.text)
-        terms = MessageTerms.from_text(left.message.terms)
-        self.begin(stream, kind, line, turns, terms, inherited=True)
-        if copy is not None:
-            copy.lose()
+        line = line_of(channel, kind)
+        workload.begin(stream, kind, line)
+        try:
+            with workload.beginning(stream, conversation):
+                self._ledger.go_on(stream, left.lease, len(entries))
+                turns = conversation.begin_late(left.message.message_id, left.message.text)
+                terms = MessageTerms.from_text(left.message.terms)
+                self.begin(stream, kind, line, turns, terms, inherited=True)
+        finally:
+            if copy is not None:
+                copy.lose()
         return True
 
     def _what_is_asked(

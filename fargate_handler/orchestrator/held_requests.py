@@ -1,14 +1,17 @@
-"""Counts the memory of requests that bring their conversation, from first byte to end of answer."""
+"""Counts the memory of messages and requests, from their first byte to the end of their answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from stream_core.log.conversation import Turn
 from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import Overloaded
+from stream_core.policy.channel import MessageKind
+from stream_core.policy.memory_account import MemoryAccount
+from stream_core.policy.memory_bound import GENERATION_BYTES
 
-_RETRY_AFTER_MS = 1_000
 # What Python's objects for JSON take beside its text. Measured: the worst are those with one
 # member.
 _VALUE_BYTES, _OBJECT_BYTES = 80, 240
@@ -23,20 +26,23 @@ def memory_of(request: bytes | bytearray) -> int:
     )
 
 
+def memory_of_text(text: str) -> int:
+    """Bytes that a text takes. One emoji in it makes each character four."""
+    return sys.getsizeof(text)
+
+
 class HeldRequests:
-    """Counts the bytes of a node's requests.
+    """Counts the bytes of a node's messages and requests.
 
     Args:
-        most: further requests are refused beyond this, except those of lost tasks.
+        memory: has their limit. Those of lost tasks are taken over beyond it.
         store_in_memory: whether the store is in this process' memory, too.
     """
 
-    def __init__(self, most: int, *, store_in_memory: bool) -> None:
-        self._most = most
+    def __init__(self, memory: MemoryAccount, *, store_in_memory: bool) -> None:
+        self._memory = memory
         self._store_in_memory = store_in_memory
         self._answered_here: dict[ResponseStream, int] = {}
-        self.bytes = 0
-        """What all requests take now."""
 
     @contextmanager
     def reading(self) -> Iterator[Reading]:
@@ -45,31 +51,30 @@ class HeldRequests:
         try:
             yield reading
         finally:
-            self.bytes -= reading.bytes
+            self._memory.requests.bytes -= reading.bytes
 
-    def begin(self, stream: ResponseStream, request: bytes) -> None:
-        """Count a request that is being answered."""
-        on_record = len(request) if self._store_in_memory else 0
-        self._answered_here[stream] = size = memory_of(request) + on_record
-        self.bytes += size
+    def begin(self, stream: ResponseStream, kind: MessageKind, turns: Sequence[Turn]) -> None:
+        """Count a message that is being answered, with what the model is told of its session."""
+        if kind.brings_conversation:
+            request = turns[-1].text.encode()
+            size = memory_of(request) + (len(request) if self._store_in_memory else 0)
+        else:
+            size = sum(memory_of_text(turn.text) for turn in turns)
+        self._answered_here[stream] = size = size + GENERATION_BYTES
+        self._memory.requests.bytes += size
 
     def end(self, stream: ResponseStream) -> None:
-        """Stop counting a request: its answer has ended, or another task has it."""
-        self.bytes -= self._answered_here.pop(stream, 0)
+        """Stop counting a message: its answer has ended, or another task has it."""
+        self._memory.requests.bytes -= self._answered_here.pop(stream, 0)
 
-    def check(self, more: int) -> None:
-        """Check that there is room for `more` bytes.
+    def grow(self, more: int) -> None:
+        """Count `more` bytes of what is being read.
 
         Raises:
-            Overloaded: there isn't.
+            Overloaded: there is no room for them.
         """
-        if self.bytes + more > self._most:
-            raise Overloaded(
-                "this node has as many bytes of requests as it may have; nothing was generated, "
-                "ask again",
-                code="node_memory",
-                retry_after_ms=_RETRY_AFTER_MS,
-            )
+        self._memory.check(more)
+        self._memory.requests.bytes += more
 
 
 class Reading:
@@ -85,6 +90,5 @@ class Reading:
         Raises:
             Overloaded: the node has no room for them.
         """
-        self._all.check(size - self.bytes)
-        self._all.bytes += size - self.bytes
+        self._all.grow(size - self.bytes)
         self.bytes = size

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.dispatcher import Dispatcher
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
+from fargate_handler.orchestrator.held_requests import memory_of_text
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Succession
 from fargate_handler.orchestrator.whole_request import IngestEvent
@@ -18,6 +19,7 @@ from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
+from stream_core.policy.memory_bound import EXCHANGE_BYTES
 from stream_core.ports.session_store import NotAccepted
 from stream_core.protocol.errors import Conflict, EvenflowError, Gone, NotFound, Overloaded
 
@@ -55,6 +57,7 @@ class Orchestrator:
     ) -> None:
         self.responses = workload.responses
         self.held_requests = workload.held_requests
+        self.memory = workload.memory
         self._workload = workload
         self._conversations = workload.conversations
         self._generations = workload.generations
@@ -86,12 +89,17 @@ class Orchestrator:
         Raises:
             Conflict: it doesn't follow the session's last message, or another task has accepted it.
             RateLimited: messages come too fast, or a quota or the queue is full.
-            Overloaded: this node is leaving, or the ledger can't be written.
+            Overloaded: this node is leaving or its memory is full, or the ledger can't be written.
             Gone: it was answered, too long ago.
             NotFound: the session's agent no longer exists.
         """
         try:
-            with self._workload.waiting_for_turn(event.kind.limited_as or event.channel):
+            with (
+                self._workload.waiting_for_turn(event.kind.limited_as or event.channel),
+                self.held_requests.reading() as reading,
+            ):
+                # A request that brings its conversation is counted by who has read it.
+                reading.grow_to(0 if event.kind.brings_conversation else memory_of_text(event.text))
                 return await self._submit(event, event.channel)
         except EvenflowError as refusal:
             self._metrics.labelled(catalogue.MESSAGES_REFUSED).count(refusal.code)
@@ -157,14 +165,17 @@ class Orchestrator:
         stream = self._dispatcher.new_stream(
             f"rsp_{secrets.token_hex(16)}", event.message_id, channel, event.kind
         )
-        with self._workload.accepting(channel, event.kind, line):
+        if not event.kind.brings_conversation:
+            self._conversations.make_room(len(event.text.encode()) + EXCHANGE_BYTES)
+        with self._workload.accepting(stream, event.kind, line):
             # In a burst those who asked first are answered while the last ones wait.
             async with self._places:
                 await self._ledger.accept(event, stream)
-        turns = conversation.accept(
-            event.message_id, stream.response_id, event.text, now, event.replaces
-        )
-        self._dispatcher.begin(stream, event.kind, line, turns, event.terms)
+            with self._workload.beginning(stream, conversation):
+                turns = conversation.accept(
+                    event.message_id, stream.response_id, event.text, now, event.replaces
+                )
+                self._dispatcher.begin(stream, event.kind, line, turns, event.terms)
         return Submission(stream, duplicate=False)
 
     async def _answer_to(self, response_id: str, event: IngestEvent) -> ResponseStream:

@@ -7,19 +7,26 @@ from collections import OrderedDict
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
-from stream_core.policy.memory_bound import ENDED_RESPONSE_BYTES
+from stream_core.policy.memory_account import MemoryAccount
+from stream_core.policy.memory_bound import DELTA_BYTES, ended_response_bytes
 from stream_core.protocol.errors import Gone, NotFound
 
 
 class Responses:
-    """Finds a response for its session, and forgets it after its time."""
+    """Finds a response for its session, and forgets it after its time.
 
-    def __init__(self, limits: Limits) -> None:
+    Args:
+        memory: where their bytes are counted.
+    """
+
+    def __init__(self, limits: Limits, memory: MemoryAccount) -> None:
         self._limits = limits
+        self._memory = memory
         self._held: dict[str, ResponseStream] = {}
         self._of_channel: dict[Channel, list[ResponseStream]] = {}
-        self._ended: OrderedDict[str, ResponseStream] = OrderedDict()
-        self._ended_bytes = 0
+        self._running: dict[str, ResponseStream] = {}
+        # With what each was counted as.
+        self._ended: OrderedDict[str, tuple[ResponseStream, int]] = OrderedDict()
         self._expired: OrderedDict[str, Channel] = OrderedDict()
 
     def __len__(self) -> int:
@@ -37,10 +44,9 @@ class Responses:
                 (sibling for sibling in siblings if sibling.response_id in self._ended), None
             )
             if oldest is not None:
-                del self._ended[oldest.response_id]
                 self._forget(oldest)
                 siblings = self._of_channel.setdefault(stream.channel, [])
-        self._held[stream.response_id] = stream
+        self._held[stream.response_id] = self._running[stream.response_id] = stream
         siblings.append(stream)
 
     def get(self, response_id: str, channel: Channel) -> ResponseStream:
@@ -77,8 +83,6 @@ class Responses:
         """Hold this copy no longer. The next reader finds another one, or none."""
         if self._held.get(stream.response_id) is not stream:
             return
-        if self._ended.pop(stream.response_id, None) is not None:
-            self._ended_bytes -= _held_bytes(stream)
         self._let_go(stream)
 
     def of(self, channel: Channel) -> list[ResponseStream]:
@@ -90,39 +94,63 @@ class Responses:
 
         They haven't expired: who asks for one is given a copy of what is on record.
         """
-        self._ended[stream.response_id] = stream
-        self._ended_bytes += _held_bytes(stream)
-        while self._ended_bytes > self._limits.responses_held_bytes and len(self._ended) > 1:
-            self.drop(next(iter(self._ended.values())))
+        size = ended_response_bytes(stream.log.text_bytes, stream.log.next_index)
+        self._running.pop(stream.response_id, None)
+        self._ended[stream.response_id] = stream, size
+        self._memory.ended.bytes += size
+        while self._memory.ended.lacks_room() and len(self._ended) > 1:
+            self.drop(next(iter(self._ended.values()))[0])
+
+    def shorten_longest(self) -> int:
+        """Count what the logs of running responses take. If that is too much, the longest ones end.
+
+        Returns:
+            How many were told to end.
+        """
+        running, memory = self._running.values(), self._memory.running
+        memory.bytes = sum(map(_running_bytes, running))
+        if not memory.lacks_room():
+            return 0
+        excess, shortened = memory.bytes - memory.most, 0
+        # A copy of another task's response ends with that.
+        own = [stream for stream in running if stream.via == "owner"]
+        for stream in sorted(own, key=_running_bytes, reverse=True):
+            if excess <= 0:
+                break
+            excess -= _running_bytes(stream)
+            shortened += stream.shorten()
+        return shortened
 
     def sweep(self, now: float) -> None:
         """Forget what ended longer than the TTL ago, unless somebody reads it."""
         ended, ttl = self._ended, self._limits.response_ttl_seconds
         for _ in range(len(ended)):
-            response_id, stream = next(iter(ended.items()))
+            response_id, (stream, _) = next(iter(ended.items()))
             if stream.ended_at is None or now - stream.ended_at < ttl:
                 return
             if stream.readers:
                 ended.move_to_end(response_id)
             else:
-                del ended[response_id]
                 self._forget(stream)
 
     def _forget(self, stream: ResponseStream) -> None:
         self._let_go(stream)
-        self._ended_bytes -= _held_bytes(stream)
         self._expired[stream.response_id] = stream.channel
         if len(self._expired) > self._limits.expired_responses_remembered:
             self._expired.popitem(last=False)
 
     def _let_go(self, stream: ResponseStream) -> None:
         del self._held[stream.response_id]
+        self._running.pop(stream.response_id, None)
+        _, size = self._ended.pop(stream.response_id, (stream, 0))
+        self._memory.ended.bytes -= size
         siblings = self._of_channel[stream.channel]
         siblings.remove(stream)
         if not siblings:
             del self._of_channel[stream.channel]
 
 
-def _held_bytes(stream: ResponseStream) -> int:
-    """What an ended response takes: its text, a byte for the size of each entry, and itself."""
-    return stream.log.text_bytes + stream.log.next_index + ENDED_RESPONSE_BYTES
+def _running_bytes(stream: ResponseStream) -> int:
+    """What the log of a running response takes."""
+    log = stream.log
+    return log.text_bytes + log.wide_bytes + log.next_index * DELTA_BYTES

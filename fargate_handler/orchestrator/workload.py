@@ -17,7 +17,9 @@ from stream_core.log.conversation import REMEMBERED, Conversation
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import CHAT, Channel, MessageKind
-from stream_core.protocol.errors import Overloaded, RateLimited
+from stream_core.policy.memory_account import MemoryAccount
+from stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
+from stream_core.protocol.http_contract import internal_error
 
 
 class Workload:
@@ -29,21 +31,27 @@ class Workload:
 
     def __init__(self, context: NodeContext, *, store_in_memory: bool) -> None:
         limits = context.limits
-        self.conversations = Conversations(limits)
+        metrics = context.metrics
+        refused = metrics.counter(catalogue.MEMORY_REFUSED)
+        forgotten = metrics.counter(catalogue.CONVERSATIONS_FORGOTTEN)
+        self.memory = MemoryAccount(limits, refused.add)
+        self.conversations = Conversations(limits, self.memory, forgotten.add)
         self.generations = Generations(context, self._release)
-        self.responses = Responses(limits)
-        self.held_requests = HeldRequests(
-            limits.requests_held_bytes, store_in_memory=store_in_memory
-        )
+        self.responses = Responses(limits, self.memory)
+        self.held_requests = HeldRequests(self.memory, store_in_memory=store_in_memory)
         self.draining = False
         """Whether this task leaves, so that it takes nothing new."""
         self._limits = limits
         self._monotonic = context.monotonic
-        self._refused = context.metrics.counter(catalogue.QUEUE_REFUSED)
+        self._refused = metrics.counter(catalogue.QUEUE_REFUSED)
+        self._shortened = metrics.counter(catalogue.RESPONSES_SHORTENED)
+        # Messages in flight, and their kinds.
+        self._in_flight: dict[ResponseStream, tuple[MessageKind, Line]] = {}
         self._in_flight_of_tenant: Counter[str] = Counter()
         self._accepting: Counter[Channel] = Counter()
         self._being_accepted = 0
-        context.metrics.gauge(catalogue.RESPONSES_HELD, lambda: len(self.responses))
+        metrics.gauge(catalogue.RESPONSES_HELD, lambda: len(self.responses))
+        metrics.gauge(catalogue.MEMORY_HELD, lambda: self.memory.bytes)
 
     @property
     def busy(self) -> bool:
@@ -108,25 +116,65 @@ class Workload:
                 del self._accepting[channel]
 
     @contextmanager
-    def accepting(self, channel: Channel, kind: MessageKind, line: Line) -> Iterator[None]:
-        """Count a message that is being put on record. It stays in flight unless that fails."""
+    def accepting(self, stream: ResponseStream, kind: MessageKind, line: Line) -> Iterator[None]:
+        """Count a message that is being accepted. It stays in flight unless that fails."""
         if not self.has_room:
             self.generations.make_room_for(line)
-        self.begin(channel, kind, line)
+        self.begin(stream, kind, line)
         self._being_accepted += 1
         try:
             yield
         except BaseException:
-            self._end(channel, kind, line)
+            self.end(stream)
             raise
         finally:
             self._being_accepted -= 1
 
-    def begin(self, channel: Channel, kind: MessageKind, line: Line) -> None:
+    def begin(self, stream: ResponseStream, kind: MessageKind, line: Line) -> None:
         """Count a message in flight. Conversations count their own."""
-        if kind.limited_as is not None:
-            self.limiting(channel, kind).in_flight += 1
+        limiting = None if kind.limited_as is None else self.limiting(stream.channel, kind)
+        self._in_flight[stream] = kind, line
         self._in_flight_of_tenant[line.tenant] += 1
+        if limiting is not None:
+            limiting.in_flight += 1
+
+    def end(self, stream: ResponseStream) -> None:
+        """Count a message no more. A second call changes nothing."""
+        if stream not in self._in_flight:
+            return
+        kind, line = self._in_flight.pop(stream)
+        if kind.limited_as is not None:
+            self.limiting(stream.channel, kind).in_flight -= 1
+        self._in_flight_of_tenant[line.tenant] -= 1
+        if not self._in_flight_of_tenant[line.tenant]:
+            del self._in_flight_of_tenant[line.tenant]
+
+    @contextmanager
+    def beginning(self, stream: ResponseStream, conversation: Conversation) -> Iterator[None]:
+        """Begin the generation of a response that is on record. If the block fails, it has ended.
+
+        Its reader is told so, and nothing is counted in flight.
+        """
+        in_flight = conversation.in_flight
+        try:
+            yield
+        except BaseException:
+            self._end_with(internal_error(), stream)
+            self.end(stream)
+            conversation.in_flight = in_flight
+            conversation.stale = True
+            raise
+
+    def _end_with(self, error: EvenflowError, stream: ResponseStream) -> None:
+        generation = self.generations.of(stream.response_id)
+        if generation is not None and generation.stream is stream:
+            generation.interrupt(error)
+            return
+        self.held_requests.end(stream)
+        if not stream.log.closed:
+            stream.fail(error.to_object())
+        if self.responses.held(stream.response_id) is stream:
+            self.responses.ended(stream)
 
     def limiting(self, channel: Channel, kind: MessageKind) -> Conversation:
         """The conversation whose limits apply to the channel's messages."""
@@ -148,12 +196,13 @@ class Workload:
     def sweep(self, now: float) -> None:
         """Forget what is old."""
         self.responses.sweep(now)
+        self._shortened.value += self.responses.shorten_longest()
         self.conversations.sweep(now)
 
     def _release(self, generation: Generation) -> None:
         """Take back the counts of a generation that has ended or was abandoned."""
         stream, kind = generation.stream, generation.kind
-        self._end(stream.channel, kind, generation.line)
+        self.end(stream)
         self.held_requests.end(stream)
         conversation = self.conversations.get(stream.channel)
         if conversation is not None:
@@ -167,10 +216,3 @@ class Workload:
         # Another copy may be in its place.
         if stream.state.terminal and self.responses.held(stream.response_id) is stream:
             self.responses.ended(stream)
-
-    def _end(self, channel: Channel, kind: MessageKind, line: Line) -> None:
-        if kind.limited_as is not None:
-            self.limiting(channel, kind).in_flight -= 1
-        self._in_flight_of_tenant[line.tenant] -= 1
-        if not self._in_flight_of_tenant[line.tenant]:
-            del self._in_flight_of_tenant[line.tenant]

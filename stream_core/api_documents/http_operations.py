@@ -59,6 +59,7 @@ _ACCEPTING = {
         "store_behind",
         "session_contended",
         "response_elsewhere",
+        "node_memory",
     ),
 }
 _KEY = {401: ("invalid_api_key", "token_expired")}
@@ -77,13 +78,7 @@ _COMPLETING = {
     429: (*_ACCEPTING[429], *_READING[429], "upstream_throttled", "insufficient_quota"),
     500: ("attempts_exhausted",),
     502: ("upstream_failed", "model_not_set_up", "response_restarted"),
-    503: (
-        *_ACCEPTING[503],
-        "node_memory",
-        "queue_timeout",
-        "queue_displaced",
-        "upstream_overloaded",
-    ),
+    503: (*_ACCEPTING[503], "queue_timeout", "queue_displaced", "upstream_overloaded"),
     504: ("first_token_timeout", "model_timeout", "timeout"),
 }
 _HANDSHAKE = {
@@ -122,7 +117,11 @@ _SESSION = Operation(
     refusals=refusals(
         _ANY,
         _BODY,
-        {401: ("tenant_key_invalid",), 404: ("agent_not_found",), 503: ("keys_unavailable",)},
+        {
+            401: ("tenant_key_invalid",),
+            404: ("agent_not_found",),
+            503: ("keys_unavailable", "node_memory"),
+        },
     ),
     body=SessionRequest,
     body_required=False,

@@ -9,6 +9,8 @@ from typing import Any
 
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.limits import Limits
+from stream_core.policy.memory_account import MemoryPart
+from stream_core.policy.memory_bound import CONVERSATION_BYTES, EXCHANGE_BYTES, MESSAGE_BYTES
 from stream_core.policy.token_bucket import TokenBucket
 from stream_core.ports.session_store import StoredConversation
 from stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited
@@ -58,12 +60,13 @@ REMEMBERED = frozenset({ResponseState.COMPLETED, ResponseState.ERROR})
 class _Exchange:
     """A message and its answer, which is empty as long as there is none to remember."""
 
-    question: str
-    answer: tuple[bytes, ...] = ()  # pieces of UTF-8: those that the ended response has in memory
+    # UTF-8: one emoji would make each character of a `str` four bytes.
+    question: bytes
+    answer: tuple[bytes, ...] = ()  # pieces: those that the ended response has in memory
 
     @property
     def size(self) -> int:
-        return len(self.question.encode()) + sum(map(len, self.answer))
+        return len(self.question) + sum(map(len, self.answer))
 
 
 class Conversation:
@@ -72,15 +75,18 @@ class Conversation:
     Args:
         limits: the limits in force.
         now: seconds on a monotonic clock. So is every `now` of this class.
+        memory: where its bytes are counted until it is `forgotten`.
         keeps_history: False where each message is given to the model alone.
     """
 
     __slots__ = (
         "_bucket",
+        "_counted",
         "_exchanges",
         "_exchanges_bytes",
         "_history_bytes",
         "_limits",
+        "_memory",
         "_responses",
         "in_flight",
         "last_message_id",
@@ -88,8 +94,12 @@ class Conversation:
         "used_at",
     )
 
-    def __init__(self, limits: Limits, now: float, *, keeps_history: bool = True) -> None:
+    def __init__(
+        self, limits: Limits, now: float, memory: MemoryPart, *, keeps_history: bool = True
+    ) -> None:
         self._limits = limits
+        self._memory = memory
+        self._counted = 0
         self._history_bytes = limits.history_bytes if keeps_history else 0
         self._bucket = TokenBucket(limits.messages_per_second, limits.messages_per_second * 2, now)
         self._responses: OrderedDict[str, str] = OrderedDict()
@@ -101,6 +111,12 @@ class Conversation:
         self.stale = True
         """Whether to load it from the store: never done, or answers were outstanding then."""
         self.used_at = now
+        self._count()
+
+    def forgotten(self) -> None:
+        """Count it no more: nobody will use it again."""
+        self._memory.bytes -= self._counted
+        self._counted = 0
 
     def known_response(self, message_id: str) -> str | None:
         """The id of the response to a message that was accepted before. Otherwise None."""
@@ -172,12 +188,13 @@ class Conversation:
             if entry.message_id in replaced or entry.text_name is not None:
                 # A large text is a request that brings its conversation: it is no history.
                 continue
-                # The store may not have this task's newest answers yet.
+            # The store may not have this task's newest answers yet.
             ours = known.get(entry.message_id)
             answer = (entry.answer.encode(),) if entry.answer else (ours.answer if ours else ())
-            self._remember(entry.message_id, _Exchange(entry.text, answer))
+            self._remember(entry.message_id, _Exchange(entry.text.encode(), answer))
         self.last_message_id = stored.last_message_id
         self.stale = any(not entry.ended and entry.owner != owner for entry in stored.entries)
+        self._count()
 
     def begin_late(self, message_id: str, text: str) -> tuple[Turn, ...]:
         """Begin to answer a message that is in the conversation already.
@@ -185,17 +202,9 @@ class Conversation:
         Returns:
             The turns that the model is given.
         """
+        turns = tuple(self._turns(until=message_id)) if message_id in self._exchanges else ()
         self.in_flight += 1
-        turns: list[Turn] = []
-        if message_id not in self._exchanges:
-            return (Turn("user", text),)
-        for known, exchange in self._exchanges.items():
-            turns.append(Turn("user", exchange.question))
-            if known == message_id:
-                break
-            if exchange.answer:
-                turns.append(Turn("assistant", b"".join(exchange.answer).decode()))
-        return tuple(turns)
+        return turns or (Turn("user", text),)
 
     def accept(
         self, message_id: str, response_id: str, text: str, now: float, replaces: str | None = None
@@ -209,11 +218,13 @@ class Conversation:
         if replaces is not None:
             self._forget(replaces)
         self.last_message_id = message_id
-        self.in_flight += 1
         self.used_at = now
-        self._remember(message_id, _Exchange(text))
+        self._remember(message_id, _Exchange(text.encode()))
+        self._count()
         # The model is always given the newest message, however long it is.
-        return tuple(self._turns()) or (Turn("user", text),)
+        turns = tuple(self._turns()) or (Turn("user", text),)
+        self.in_flight += 1
+        return turns
 
     def response_ended(self, message_id: str, answer: tuple[bytes, ...], now: float) -> None:
         """Note that the response to a message has ended.
@@ -228,10 +239,25 @@ class Conversation:
             exchange.answer = answer
             self._exchanges_bytes += sum(map(len, answer))
             self._trim()
+            self._count()
 
-    def _turns(self) -> Iterator[Turn]:
-        for exchange in self._exchanges.values():
-            yield Turn("user", exchange.question)
+    def _count(self) -> None:
+        """Count what it takes now."""
+        size = (
+            CONVERSATION_BYTES
+            + MESSAGE_BYTES * len(self._responses)
+            + EXCHANGE_BYTES * len(self._exchanges)
+            + self._exchanges_bytes
+        )
+        self._memory.bytes += size - self._counted
+        self._counted = size
+
+    def _turns(self, until: str | None = None) -> Iterator[Turn]:
+        """What was said, to the question `until`."""
+        for message_id, exchange in self._exchanges.items():
+            yield Turn("user", exchange.question.decode())
+            if message_id == until:
+                return
             if exchange.answer:
                 yield Turn("assistant", b"".join(exchange.answer).decode())
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import overload
 
 from stream_core.log.response_log import LogEntry, Restart
+from stream_core.policy.memory_bound import PIECE_DELTAS
 
 # A size that stands for a restart, or for a delta whose size doesn't fit into a byte.
 _OTHER = 255
-# Entries whose text is one piece. Pieces of common deltas stay below 512 bytes: Python puts those
-# together. Larger ones would leave holes in the heap, as large as what they keep.
-_PIECE = 32
+# Pieces of common deltas stay below 512 bytes: Python puts those together. Larger ones would leave
+# holes in the heap, as large as what they keep.
+_PIECE = PIECE_DELTAS
 
 
 class FoldedEntries(Sequence[LogEntry]):

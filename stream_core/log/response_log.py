@@ -113,12 +113,15 @@ def slice_of(entries: Sequence[LogEntry], first_index: int) -> LogSlice:
     return LogSlice("".join(text for _, text in standing), first_index + len(entries) - 1, outer)
 
 
+_EMPTY_TEXT_BYTES = sys.getsizeof("")
+
+
 class ResponseLog:
     """The deltas of one response, numbered 0, 1, 2 …, append-only, closed by exactly one
     terminal event.
     """
 
-    __slots__ = ("_open", "_owners", "entries", "restarts", "state", "text_bytes")
+    __slots__ = ("_open", "_owners", "entries", "restarts", "state", "text_bytes", "wide_bytes")
 
     def __init__(self) -> None:
         self._open: list[LogEntry] = []
@@ -130,6 +133,8 @@ class ResponseLog:
         self._owners: tuple[tuple[int, int], ...] = ()
         self.text_bytes = 0
         """UTF-8 bytes of all deltas, with the replaced ones."""
+        self.wide_bytes = 0
+        """What they take in memory beyond that. An emoji makes each character of its delta four."""
         self.state: ResponseState | None = None
         """The terminal state. None until the log is closed."""
 
@@ -163,7 +168,12 @@ class ResponseLog:
                 "a delta came after the end of its response; the log keeps what it held"
             )
         self._open.append(text)
-        self.text_bytes += len(text) if text.isascii() else len(text.encode())
+        self.text_bytes += len(text) if text.isascii() else self._size_of_wide(text)
+
+    def _size_of_wide(self, text: str) -> int:
+        size = len(text.encode())
+        self.wide_bytes += max(0, sys.getsizeof(text) - _EMPTY_TEXT_BYTES - size)
+        return size
 
     def restart(self, from_index: int, attempt: int, epoch: int = 0) -> None:
         """Add a marker: what follows replaces the text after `from_index` (-1: all of it).

@@ -199,6 +199,15 @@ class ResponseStream:
             self._scheduled = True
             self._clock.put(self, self._due)
 
+    def shorten(self) -> bool:
+        """Take no more tokens: the response ends as one that has reached its size limit.
+
+        Returns:
+            Whether that changes anything.
+        """
+        changes, self._full_at = self._full_at > 0, 0
+        return changes
+
     def alive(self) -> None:
         """Note that the model is alive, without a token."""
         self.signs_of_life += 1

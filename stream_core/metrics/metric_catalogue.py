@@ -256,6 +256,37 @@ RESPONSE_FAILURE_RATE = Metric(
 RESPONSES_HELD = Metric(
     "responses.held", _G, "responses", "responses in memory, running or ended less than the TTL ago"
 )
+MEMORY_RESIDENT = Metric(
+    "memory.resident_bytes",
+    _G,
+    "bytes",
+    "memory of this process; where the system doesn't tell it, the most that it has had",
+)
+MEMORY_HELD = Metric(
+    "memory.held_bytes",
+    _G,
+    "bytes",
+    "what this node keeps for its clients, as its limits count it: messages, conversations, "
+    "responses, and what sockets have not taken",
+)
+MEMORY_REFUSED = Metric(
+    "memory.refused",
+    _C,
+    "requests",
+    "messages, requests and sessions refused with node_memory",
+)
+CONVERSATIONS_FORGOTTEN = Metric(
+    "conversations.forgotten",
+    _C,
+    "conversations",
+    "conversations forgotten to make room; their next message reads them from the store",
+)
+RESPONSES_SHORTENED = Metric(
+    "responses.shortened",
+    _C,
+    "responses",
+    "answers stopped with finish_reason length because the logs of running ones took too much",
+)
 TOKENS_GENERATED = Metric("tokens.generated", _C, "tokens", "tokens that models gave")
 DELTAS_DELIVERED = Metric(
     "deltas.delivered", _C, "deltas", "deltas handed to sockets, SSE streams and polls"

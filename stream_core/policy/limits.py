@@ -92,8 +92,28 @@ class Limits(BaseModel):
         268_435_456,
         1_048_576,
         2**40,
-        "503 node_memory with Retry-After: what requests of /v1 take, from their first byte to "
-        "the end of their answer",
+        "503 node_memory with Retry-After: what messages and requests take, from their first byte "
+        "to the end of their answer",
+    )
+    conversations_held_bytes: int = _limit(
+        134_217_728,
+        1_048_576,
+        2**40,
+        "the session idle longest is forgotten, and read from the store with its next message; "
+        "when all are busy, 503 node_memory",
+    )
+    running_held_bytes: int = _limit(
+        201_326_592,
+        1_048_576,
+        2**40,
+        "the longest answers are stopped; finish_reason length: what the logs of running ones take",
+    )
+    unsent_held_bytes: int = _limit(
+        201_326_592,
+        1_048_576,
+        2**40,
+        "those who took the least are closed with 4008, or an event `error`, and the resume point: "
+        "what sockets have not taken",
     )
     messages_per_second: float = _limit(
         20, 0.1, 100_000, "`throttle` / 429 rate_limited (burst: twice as many)"

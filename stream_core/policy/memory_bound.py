@@ -28,10 +28,28 @@ LONGEST_DELTA = 4_096
 """Characters of a delta. A frame has at least one delta, whatever `frame_characters` is."""
 DELTA_BYTES = 72
 """A delta in a log, without its text."""
-ENDED_RESPONSE_BYTES = KIBIBYTE
+CONVERSATION_BYTES = KIBIBYTE
+"""A conversation that knows no message."""
+MESSAGE_BYTES = 384
+"""A message that a conversation knows: its id, and that of its response."""
+EXCHANGE_BYTES = 384
+"""A message and its answer in a history, without their text, which is UTF-8."""
+GENERATION_BYTES = 8 * KIBIBYTE
+"""A message that is answered or waits for its turn, without any text."""
+ENDED_RESPONSE_BYTES = 5 * KIBIBYTE // 2
 """An ended response without its entries, which are folded: their text, and a byte for each."""
+PIECE_DELTAS = 32
+"""Deltas of an ended response whose text is one piece."""
+PIECE_BYTES = 48
+"""Such a piece, without its text."""
 TEXT_FACTOR = 4
 """The most bytes of a byte of text in a log: four in a delta with an emoji, otherwise one."""
+
+
+def ended_response_bytes(text_bytes: int, deltas: int) -> int:
+    """What an ended response takes, whose folded log has so many bytes of text and deltas."""
+    pieces = -(-deltas // PIECE_DELTAS)
+    return ENDED_RESPONSE_BYTES + text_bytes + deltas + pieces * PIECE_BYTES
 
 
 def memory_bound(
@@ -47,18 +65,24 @@ def memory_bound(
     return PROCESS_BYTES + readers + deltas * DELTA_BYTES + text_bytes * TEXT_FACTOR
 
 
-def limits_bound(limits: Limits) -> int:
-    """Bytes of a handler whose limits are all reached and whose readers never read.
+def bounds(limits: Limits) -> dict[str, int]:
+    """Bytes of a handler whose limits are all reached, by the limit. `""` is what has none."""
+    return {
+        "": PROCESS_BYTES,
+        "connections_per_node": with_those_for_others(limits.connections_per_node)
+        * WEBSOCKET_BYTES,
+        "requests_per_node": with_those_for_others(limits.requests_per_node) * EVENT_STREAM_BYTES,
+        "requests_held_bytes": limits.requests_held_bytes,
+        "conversations_held_bytes": limits.conversations_held_bytes,
+        "running_held_bytes": limits.running_held_bytes,
+        "responses_held_bytes": limits.responses_held_bytes,
+        "unsent_held_bytes": limits.unsent_held_bytes,
+    }
 
-    That is all readers and requests that its limits allow, and the text of ended answers. A byte of
-    text counts as one. With an emoji in each delta it takes up to `TEXT_FACTOR`.
-    """
-    readers = memory_bound(
-        limits,
-        websockets=with_those_for_others(limits.connections_per_node),
-        event_streams=with_those_for_others(limits.requests_per_node),
-    )
-    return readers + limits.responses_held_bytes + limits.requests_held_bytes
+
+def limits_bound(limits: Limits) -> int:
+    """Bytes of a handler whose limits are all reached."""
+    return sum(bounds(limits).values())
 
 
 def websocket_bound(limits: Limits) -> int:

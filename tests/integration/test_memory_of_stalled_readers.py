@@ -244,6 +244,25 @@ async def test_readers_of_large_answers(opened: OpenSession, serve_process: Serv
     await large_answers([websocket, asking_websocket, events], 2, 30, 1.5, opened, serve_process)
 
 
+async def test_those_with_the_most_are_let_go_when_all_together_have_not_taken_too_much(
+    opened: OpenSession, serve_process: ServeProcess
+) -> None:
+    async with scripted_model() as model:
+        model.will(Reply([*map(chunk, _LARGE), END]))
+        server = serve_process(
+            model="openai", model_url=model.url, unsent_held_bytes=1_048_576, **_room(30)
+        )
+        session = await opened(server)
+        await session.post("m1", None, "hi")
+        await server.until_metric("responses_completed_total", 1, 60)
+        held = await server.metric("memory_held_bytes")
+        # Each has a frame of up to 96 KB waiting, and the lag allows it for 30 s.
+        async with _silent(server, [session], [websocket, events], 30):
+            await server.until_metric("readers_too_slow_total", 5, 10, at_least=True)
+            assert await server.metric("memory_held_bytes") - held < 1_048_576 + 65_536
+            assert await server.metric("readers_too_slow_total") < 25, "the others stay"
+
+
 @pytest.mark.parametrize("ask", [websocket, events])
 async def test_what_a_socket_does_not_take_of_a_growing_answer_is_one_frame(
     ask: Ask, opened: OpenSession, serve: Serve

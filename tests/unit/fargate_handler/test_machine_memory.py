@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
+from docs.generate import limits_page
 from fargate_handler.memory import memory_bytes, usable_cores, warn_of_too_little_memory
 from stream_core.policy.limits import Limits
-from stream_core.policy.memory_bound import MEBIBYTE, limits_bound
+from stream_core.policy.memory_bound import MEBIBYTE, bounds, limits_bound
 
 
 def test_a_control_group_may_have_less_than_the_machine(tmp_path: Path) -> None:
@@ -55,4 +57,31 @@ def test_limits_that_need_more_than_there_is_are_warned_of_by_name(
     assert not caplog.records
     warn_of_too_little_memory(limits, limits_bound(limits) - 1)
     (record,) = caplog.records
-    assert "EVENFLOW_CONNECTIONS_PER_NODE" in record.getMessage()
+    told = record.getMessage()
+    need = limits_bound(limits) // MEBIBYTE
+    assert f"needs {need} MiB" in told
+    assert "EVENFLOW_CONNECTIONS_PER_NODE (23 MiB)" in told
+    assert "EVENFLOW_RESPONSES_HELD_BYTES (256 MiB)" in told
+    assert "EVENFLOW_PROCESSES" not in told
+
+
+def test_each_process_needs_as_much(caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_too_little_memory(Limits(), limits_bound(Limits()) * 4 - 1, 4)
+    (record,) = caplog.records
+    assert "lower EVENFLOW_PROCESSES, EVENFLOW_REQUESTS_PER_NODE (2250 MiB)" in record.getMessage()
+
+
+def test_the_defaults_fit_into_a_task() -> None:
+    assert limits_bound(Limits()) <= 2_048 * MEBIBYTE
+
+
+def test_the_table_of_the_limits_is_what_the_code_bounds() -> None:
+    rows = re.findall(r"^\| `EVENFLOW_(\w+)` \| ([\d,.]+) MiB \|", limits_page(), re.MULTILINE)
+    told = {name.lower(): float(size.replace(",", "")) for name, size in rows}
+    without_a_limit = bounds(Limits())[""] / MEBIBYTE
+    assert told == {name: size / MEBIBYTE for name, size in bounds(Limits()).items() if name}
+    assert set(told) <= set(Limits.model_fields)
+    every = {name for name in Limits.model_fields if name.endswith("_held_bytes")}
+    assert every <= set(told), "what is kept and has a limit is in the sum"
+    total = f"{without_a_limit + sum(told.values()):,g} MiB"
+    assert f"| **sum** | **{total}** |" in limits_page()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from stream_core.log.conversation import Conversation, Turn
 from stream_core.policy.limits import Limits
+from stream_core.policy.memory_account import MemoryPart
 from stream_core.ports.session_store import LedgerEntry, StoredConversation
 from stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited
 
@@ -33,7 +35,7 @@ def exchange(
 
 
 def test_the_first_message_follows_nothing() -> None:
-    conversation = Conversation(Limits(), 0.0)
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     with pytest.raises(Conflict) as refusal:
         conversation.check("m1", "m0")
     assert refusal.value.to_object()["expected"] is None
@@ -43,7 +45,7 @@ def test_the_first_message_follows_nothing() -> None:
 
 
 def test_a_message_follows_the_last_accepted_one_whether_or_not_that_was_answered() -> None:
-    conversation = Conversation(Limits(), 0.0)
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     say(conversation, "m1")
     for wrong in (None, "m0", "m2"):
         with pytest.raises(Conflict) as refusal:
@@ -53,7 +55,7 @@ def test_a_message_follows_the_last_accepted_one_whether_or_not_that_was_answere
 
 
 def test_a_refused_message_changes_nothing() -> None:
-    conversation = Conversation(Limits(messages_in_flight_per_session=1), 0.0)
+    conversation = Conversation(Limits(messages_in_flight_per_session=1), 0.0, MemoryPart(2**40))
     say(conversation, "m1")
     with pytest.raises(Conflict):
         conversation.check("m2", None)
@@ -66,7 +68,7 @@ def test_a_refused_message_changes_nothing() -> None:
 
 @given(st.lists(st.integers(0, 5), max_size=40))
 def test_whatever_clients_send_the_accepted_messages_form_one_line(previous: list[int]) -> None:
-    conversation = Conversation(Limits(), 0.0)
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     accepted: list[str] = []
     for number, named in enumerate(previous):
         message_id, names = f"m{number}", accepted[-named] if 0 < named <= len(accepted) else None
@@ -86,7 +88,7 @@ def test_whatever_clients_send_the_accepted_messages_form_one_line(previous: lis
 
 
 def test_an_accepted_message_is_known_by_its_response() -> None:
-    conversation = Conversation(Limits(), 0.0)
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     exchange(conversation, "m1", "hi", "hello")
     say(conversation, "m2")
     assert conversation.known_response("m1") == "rsp_m1"
@@ -95,7 +97,7 @@ def test_an_accepted_message_is_known_by_its_response() -> None:
 
 
 def test_only_the_newest_messages_are_remembered_and_a_forgotten_one_cannot_be_repeated() -> None:
-    conversation = Conversation(Limits(messages_remembered_per_session=8), 0.0)
+    conversation = Conversation(Limits(messages_remembered_per_session=8), 0.0, MemoryPart(2**40))
     for number in range(20):
         exchange(conversation, f"m{number}", "hi", "hello", now=float(number))
     assert [conversation.known_response(f"m{n}") is not None for n in range(20)] == [False] * 12 + [
@@ -109,7 +111,7 @@ def test_only_the_newest_messages_are_remembered_and_a_forgotten_one_cannot_be_r
 
 
 def test_so_many_messages_may_be_in_flight_and_no_more() -> None:
-    conversation = Conversation(Limits(), 0.0)
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     for number in range(4):
         say(conversation, f"m{number}")
     with pytest.raises(RateLimited) as refusal:
@@ -121,7 +123,7 @@ def test_so_many_messages_may_be_in_flight_and_no_more() -> None:
 
 
 def test_messages_that_come_too_fast_are_told_when_to_come_again() -> None:
-    conversation = Conversation(Limits(messages_per_second=2), 0.0)
+    conversation = Conversation(Limits(messages_per_second=2), 0.0, MemoryPart(2**40))
     for number in range(4):
         exchange(conversation, f"m{number}", "hi", "hello")
     with pytest.raises(RateLimited) as refusal:
@@ -135,14 +137,14 @@ def test_messages_that_come_too_fast_are_told_when_to_come_again() -> None:
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.49, 0.5, 1.0, 20.0])
 def test_at_every_allowed_rate_a_message_comes_through(rate: float) -> None:
-    say(Conversation(Limits(messages_per_second=rate), 0.0), "m1")
+    say(Conversation(Limits(messages_per_second=rate), 0.0, MemoryPart(2**40)), "m1")
 
 
 # -- history ---------------------------------------------------------------------------------------
 
 
 def test_the_model_sees_what_was_said_and_answered_and_last_the_new_message() -> None:
-    conversation = Conversation(Limits(), 0.0)
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     exchange(conversation, "m1", "one?", "one.")
     assert say(conversation, "m2", "two?") == (
         Turn("user", "one?"),
@@ -152,13 +154,13 @@ def test_the_model_sees_what_was_said_and_answered_and_last_the_new_message() ->
 
 
 def test_an_answer_that_did_not_come_leaves_no_turn() -> None:
-    conversation = Conversation(Limits(), 0.0)
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     exchange(conversation, "m1", "one?", "")
     assert say(conversation, "m2", "two?") == (Turn("user", "one?"), Turn("user", "two?"))
 
 
 def test_an_answer_stands_behind_its_question_whenever_it_came() -> None:
-    conversation = Conversation(Limits(), 0.0)
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     say(conversation, "m1", "one?")
     say(conversation, "m2", "two?")
     conversation.response_ended("m2", (b"two.",), 1.0)
@@ -168,7 +170,7 @@ def test_an_answer_stands_behind_its_question_whenever_it_came() -> None:
 
 
 def test_another_try_takes_the_place_of_the_message_before_it_and_of_its_answer() -> None:
-    conversation = Conversation(Limits(), 0.0)
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     exchange(conversation, "m1", "one?", "one.")
     exchange(conversation, "m2", "two?", "half of")
     conversation.check("m3", "m2", "m2")
@@ -186,7 +188,7 @@ def test_another_try_takes_the_place_of_the_message_before_it_and_of_its_answer(
 
 
 def test_what_was_replaced_takes_no_room_in_the_history() -> None:
-    conversation = Conversation(Limits(history_bytes=20), 0.0)
+    conversation = Conversation(Limits(history_bytes=20), 0.0, MemoryPart(2**40))
     exchange(conversation, "m1", "one?", "one.")
     exchange(conversation, "m2", "two?", "two.")
     conversation.accept("m3", "rsp_m3", "two!", 1.0, "m2")
@@ -202,7 +204,7 @@ def test_what_was_replaced_takes_no_room_in_the_history() -> None:
 
 @pytest.mark.parametrize(("previous", "replaces"), [("m2", "m1"), ("m2", "m9")])
 def test_only_the_last_message_can_be_replaced(previous: str, replaces: str) -> None:
-    conversation = Conversation(Limits(), 0.0)
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     exchange(conversation, "m1", "one?", "one.")
     exchange(conversation, "m2", "two?", "two.")
     with pytest.raises(InvalidRequest) as refusal:
@@ -222,7 +224,7 @@ def entry(
 
 
 def test_it_catches_up_with_what_was_accepted_elsewhere() -> None:
-    conversation = Conversation(Limits(), 0.0)
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     conversation.catch_up(
         StoredConversation("m2", [entry("m1", None, "m1."), entry("m2", "m1", None)]), "this task"
     )
@@ -232,7 +234,7 @@ def test_it_catches_up_with_what_was_accepted_elsewhere() -> None:
 
 
 def test_while_an_answer_is_outstanding_it_knows_that_it_must_look_again() -> None:
-    conversation = Conversation(Limits(), 0.0)
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     conversation.catch_up(
         StoredConversation("m1", [entry("m1", None, None, ended=False)]), "this task"
     )
@@ -245,7 +247,7 @@ def test_while_an_answer_is_outstanding_it_knows_that_it_must_look_again() -> No
 
 
 def test_an_answer_of_this_task_is_not_forgotten_because_the_store_does_not_have_it_yet() -> None:
-    conversation = Conversation(Limits(), 0.0)
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     exchange(conversation, "m1", "m1?", "m1.")
     conversation.catch_up(
         StoredConversation("m1", [entry("m1", None, None, ended=False)]), "this task"
@@ -254,7 +256,7 @@ def test_an_answer_of_this_task_is_not_forgotten_because_the_store_does_not_have
 
 
 def test_what_was_replaced_elsewhere_is_not_seen_here() -> None:
-    conversation = Conversation(Limits(), 0.0)
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     again = replace(entry("m2", "m1", "new."), replaces="m1")
     conversation.catch_up(StoredConversation("m2", [entry("m1", None, "old."), again]), "this task")
     assert [turn.text for turn in say(conversation, "m3", "m3?")] == ["m2?", "new.", "m3?"]
@@ -268,7 +270,9 @@ TEXTS = st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), min_size
 def test_the_history_is_the_newest_turns_that_fit_and_always_ends_with_the_message(
     texts: list[tuple[str, str]], most: int
 ) -> None:
-    conversation = Conversation(Limits(history_bytes=most, messages_per_second=1000), 0.0)
+    conversation = Conversation(
+        Limits(history_bytes=most, messages_per_second=1000), 0.0, MemoryPart(2**40)
+    )
     everything: list[Turn] = []
     for number, (question, answer) in enumerate(texts):
         everything.append(Turn("user", question))
@@ -284,13 +288,15 @@ def test_the_history_is_the_newest_turns_that_fit_and_always_ends_with_the_messa
 @given(TEXTS, st.integers(0, 100))
 def test_a_shortened_history_begins_with_the_user(texts: list[tuple[str, str]], most: int) -> None:
     """Models refuse a conversation that begins with their own answer."""
-    conversation = Conversation(Limits(history_bytes=most, messages_per_second=1000), 0.0)
+    conversation = Conversation(
+        Limits(history_bytes=most, messages_per_second=1000), 0.0, MemoryPart(2**40)
+    )
     for number, (question, answer) in enumerate(texts):
         assert exchange(conversation, f"m{number}", question, answer)[0].role == "user"
 
 
 def test_with_no_history_the_model_sees_only_the_message() -> None:
-    conversation = Conversation(Limits(history_bytes=0), 0.0)
+    conversation = Conversation(Limits(history_bytes=0), 0.0, MemoryPart(2**40))
     exchange(conversation, "m1", "one?", "one.")
     assert say(conversation, "m2", "two?") == (Turn("user", "two?"),)
 
@@ -298,7 +304,7 @@ def test_with_no_history_the_model_sees_only_the_message() -> None:
 def test_without_a_history_it_keeps_none_of_what_the_store_has_and_begins_what_it_is_given() -> (
     None
 ):
-    conversation = Conversation(Limits(), 0.0, keeps_history=False)
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40), keeps_history=False)
     conversation.catch_up(
         StoredConversation("m1", [entry("m1", None, None, ended=False)]), "this task"
     )
@@ -309,9 +315,42 @@ def test_without_a_history_it_keeps_none_of_what_the_store_has_and_begins_what_i
 
 
 def test_it_is_used_when_something_is_accepted_and_when_something_ends() -> None:
-    conversation = Conversation(Limits(), 5.0)
+    conversation = Conversation(Limits(), 5.0, MemoryPart(2**40))
     assert conversation.used_at == 5.0
     say(conversation, "m1", now=7.0)
     assert conversation.used_at == 7.0
     conversation.response_ended("m1", (b"x",), 9.0)
     assert (conversation.used_at, conversation.in_flight) == (9.0, 0)
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+def test_what_it_takes_is_counted_and_is_what_it_takes() -> None:
+    memory = MemoryPart(2**40)
+    text = "\N{GRINNING FACE}" + "x" * 10_000
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        conversations = [Conversation(Limits(), 0.0, memory) for _ in range(20)]
+        for conversation in conversations:
+            for number in range(3):
+                exchange(conversation, f"m{number}", text[:-1] + "y", "")
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert 0.9 * grown < memory.bytes < 1.3 * grown
+    assert memory.bytes < 20 * (3 * 10_600 + 3_000), "as UTF-8"
+
+
+def test_what_is_forgotten_or_replaced_is_counted_no_more() -> None:
+    memory = MemoryPart(2**40)
+    conversation = Conversation(Limits(), 0.0, memory)
+    empty = memory.bytes
+    exchange(conversation, "m1", "x" * 1_000, "y" * 1_000)
+    one = memory.bytes
+    assert 2_000 < one - empty < 3_000
+    conversation.accept("m2", "rsp", "x" * 1_000, 0.0, "m1")
+    assert memory.bytes < one
+    conversation.forgotten()
+    assert memory.bytes == 0

@@ -18,6 +18,7 @@ class RecordingTransport:
     close: tuple[int | None, str] | None = None
     reads: bool = True
     disconnected: bool = False
+    unsent_bytes: int = 0
 
     def send_text(self, data: bytes) -> None:
         assert self.close is None, "nothing is sent behind the close frame"

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
+from stream_core.policy.memory_account import MemoryPart
 from stream_core.protocol.errors import Overloaded, RateLimited
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 
@@ -59,3 +61,29 @@ async def test_one_address_that_has_all_connections_does_not_keep_others_out() -
     gateway.registry.check(ELSE, OTHER, replaces=False)
     with pytest.raises(Overloaded):
         gateway.registry.check(ELSE, SENDER, replaces=False)
+
+
+# -- what sockets have not taken -------------------------------------------------------------------
+
+
+async def test_what_sockets_have_not_taken_has_a_limit_and_those_with_the_most_are_let_go() -> None:
+    gateway = Gateway()
+    memory = MemoryPart(1_000)
+    clients = [gateway.connect() for _ in range(4)]
+    for client, unsent in zip(clients, (100, 500, 300, 0), strict=True):
+        client.transport.unsent_bytes = unsent
+        client.connection.block()
+    gateway.registry.let_go_of_unsent(memory)
+    assert memory.bytes == 900
+    assert [client.transport.close for client in clients] == [None] * 4
+    clients[2].transport.unsent_bytes = 450
+    gateway.registry.let_go_of_unsent(memory)
+    assert memory.bytes == 550
+    assert [client.transport.close is not None for client in clients] == [False, True, False, False]
+    code, reason = clients[1].transport.close or (None, "")
+    assert (code, reason) == (4008, "too slow; connect again")
+    assert gateway.metrics.counter(catalogue.READERS_TOO_SLOW).value == 1
+    clients[0].connection.unblock()
+    clients[2].connection.disconnected()
+    gateway.registry.let_go_of_unsent(memory)
+    assert memory.bytes == 0

@@ -214,6 +214,7 @@ class Task:
         assert not self.orchestrator.busy
         assert not self.workload._in_flight_of_tenant
         assert self.workload._being_accepted == 0
+        assert self.workload.memory.requests.bytes == 0
         assert all(
             conversation.in_flight == 0
             for conversation in self.workload.conversations._known.values()

@@ -6,7 +6,12 @@ from fargate_handler.orchestrator.conversations import Conversations
 from stream_core.log.conversation import Turn
 from stream_core.policy.channel import CHAT, KEYED_COMPLETION, Channel
 from stream_core.policy.limits import Limits
+from stream_core.policy.memory_account import MemoryAccount
 from stream_core.protocol.errors import RateLimited
+
+
+def conversations_within(limits: Limits) -> Conversations:
+    return Conversations(limits, MemoryAccount(limits))
 
 
 def channel(number: int) -> Channel:
@@ -18,7 +23,7 @@ def known(conversations: Conversations, among: int) -> list[int]:
 
 
 def test_a_conversation_is_begun_once() -> None:
-    conversations = Conversations(Limits())
+    conversations = conversations_within(Limits())
     assert conversations.get(channel(1)) is None
     assert (
         conversations.open(channel(1), 0.0)
@@ -28,14 +33,14 @@ def test_a_conversation_is_begun_once() -> None:
 
 
 def test_sessions_of_the_same_name_with_other_agents_or_tenants_are_others() -> None:
-    conversations = Conversations(Limits())
+    conversations = conversations_within(Limits())
     one = conversations.open(Channel("a", "x", "s"), 0.0)
     assert conversations.open(Channel("b", "x", "s"), 0.0) is not one
     assert conversations.open(Channel("a", "y", "s"), 0.0) is not one
 
 
 def test_when_there_is_no_room_the_one_idle_longest_is_forgotten() -> None:
-    conversations = Conversations(Limits(sessions_per_node=3))
+    conversations = conversations_within(Limits(sessions_per_node=3))
     for number in (0, 1, 2):
         conversations.open(channel(number), 0.0)
     conversations.open(channel(0), 1.0)
@@ -44,7 +49,7 @@ def test_when_there_is_no_room_the_one_idle_longest_is_forgotten() -> None:
 
 
 def test_a_busy_one_is_not_forgotten_and_when_all_are_busy_a_new_one_is_refused() -> None:
-    conversations = Conversations(Limits(sessions_per_node=2))
+    conversations = conversations_within(Limits(sessions_per_node=2))
     for number in (0, 1):
         conversations.open(channel(number), 0.0).accept("m1", "rsp", "hi", 0.0)
     with pytest.raises(RateLimited) as refusal:
@@ -57,7 +62,7 @@ def test_a_busy_one_is_not_forgotten_and_when_all_are_busy_a_new_one_is_refused(
 
 
 def test_what_was_idle_for_as_long_as_a_token_lives_is_swept() -> None:
-    conversations = Conversations(Limits(session_token_ttl_seconds=100))
+    conversations = conversations_within(Limits(session_token_ttl_seconds=100))
     conversations.open(channel(0), 0.0)
     conversations.open(channel(1), 50.0)
     conversations.sweep(99.9)
@@ -69,7 +74,7 @@ def test_what_was_idle_for_as_long_as_a_token_lives_is_swept() -> None:
 
 
 def test_a_busy_one_is_not_swept_and_does_not_keep_the_others_for_ever() -> None:
-    conversations = Conversations(Limits(session_token_ttl_seconds=100))
+    conversations = conversations_within(Limits(session_token_ttl_seconds=100))
     conversations.open(channel(0), 0.0).accept("m1", "rsp", "hi", 0.0)
     for number in range(1, 5):
         conversations.open(channel(number), 0.0)
@@ -79,7 +84,7 @@ def test_a_busy_one_is_not_swept_and_does_not_keep_the_others_for_ever() -> None
 
 
 def test_what_a_request_brings_is_not_kept_for_the_next_one_and_what_a_session_says_is() -> None:
-    conversations = Conversations(Limits())
+    conversations = conversations_within(Limits())
     for number, kept, kind in (
         (1, ["one?", "one.", "two?"], CHAT),
         (2, ["two?"], KEYED_COMPLETION),

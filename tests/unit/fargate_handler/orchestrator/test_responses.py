@@ -6,11 +6,16 @@ from fargate_handler.orchestrator.responses import Responses
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
+from stream_core.policy.memory_account import MemoryAccount
 from stream_core.protocol.errors import Gone, NotFound
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
 
 MINE, OTHER = Channel("public", "demo", "mine"), Channel("public", "demo", "other")
+
+
+def responses_within(limits: Limits) -> Responses:
+    return Responses(limits, MemoryAccount(limits))
 
 
 def held(
@@ -34,7 +39,7 @@ def end(responses: Responses, stream: ResponseStream) -> None:
 
 
 def test_a_response_is_found_by_its_session_and_by_no_other() -> None:
-    responses = Responses(Limits())
+    responses = responses_within(Limits())
     stream = held(responses, HandTurnedClock(), "rsp_1")
     assert responses.get("rsp_1", MINE) is stream
     for channel in (OTHER, Channel("public", "other", "mine"), Channel("acme", "demo", "mine")):
@@ -44,7 +49,7 @@ def test_a_response_is_found_by_its_session_and_by_no_other() -> None:
 
 
 def test_the_responses_of_a_session_come_oldest_first() -> None:
-    responses, clock = Responses(Limits()), HandTurnedClock()
+    responses, clock = responses_within(Limits()), HandTurnedClock()
     streams = [held(responses, clock, f"rsp_{number}") for number in range(3)]
     held(responses, clock, "rsp_x", OTHER)
     assert responses.of(MINE) == streams
@@ -53,7 +58,7 @@ def test_the_responses_of_a_session_come_oldest_first() -> None:
 
 
 def test_an_ended_response_is_held_for_its_ttl_and_is_then_gone_for_its_session_only() -> None:
-    responses, clock = Responses(Limits()), HandTurnedClock()
+    responses, clock = responses_within(Limits()), HandTurnedClock()
     end(responses, held(responses, clock, "rsp_1"))
     responses.sweep(clock.now + 299.9)
     assert responses.get("rsp_1", MINE)
@@ -67,7 +72,7 @@ def test_an_ended_response_is_held_for_its_ttl_and_is_then_gone_for_its_session_
 
 
 def test_a_running_response_is_never_swept() -> None:
-    responses, clock = Responses(Limits()), HandTurnedClock()
+    responses, clock = responses_within(Limits()), HandTurnedClock()
     running = held(responses, clock, "rsp_1")
     responses.sweep(clock.now + 1e6)
     assert responses.get("rsp_1", MINE) is running
@@ -76,7 +81,7 @@ def test_a_running_response_is_never_swept() -> None:
 def test_what_someone_still_reads_is_kept_until_that_reader_has_left_and_holds_up_no_other() -> (
     None
 ):
-    responses, clock = Responses(Limits()), HandTurnedClock()
+    responses, clock = responses_within(Limits()), HandTurnedClock()
     read = held(responses, clock, "rsp_read")
     reader = RecordingReader(read, clock, AssembledText())
     read.attach(reader)
@@ -91,7 +96,7 @@ def test_what_someone_still_reads_is_kept_until_that_reader_has_left_and_holds_u
 
 
 def test_only_so_many_expired_responses_are_remembered() -> None:
-    responses, clock = Responses(Limits(expired_responses_remembered=2)), HandTurnedClock()
+    responses, clock = responses_within(Limits(expired_responses_remembered=2)), HandTurnedClock()
     for number in range(4):
         end(responses, held(responses, clock, f"rsp_{number}"))
     responses.sweep(clock.now + 400.0)
@@ -102,7 +107,7 @@ def test_only_so_many_expired_responses_are_remembered() -> None:
 
 def test_a_long_made_up_id_is_not_repeated_in_full() -> None:
     with pytest.raises(NotFound) as refusal:
-        Responses(Limits()).get("x" * 100_000, MINE)
+        responses_within(Limits()).get("x" * 100_000, MINE)
     assert len(refusal.value.message) < 200
 
 
@@ -110,7 +115,7 @@ def test_a_long_made_up_id_is_not_repeated_in_full() -> None:
 
 
 def test_what_is_held_is_seen_without_asking_whether_it_may_be() -> None:
-    responses = Responses(Limits())
+    responses = responses_within(Limits())
     stream = held(responses, HandTurnedClock(), "rsp_1")
     assert responses.held("rsp_1") is responses.here("rsp_1", MINE) is stream
     assert responses.here("rsp_1", OTHER) is None
@@ -118,7 +123,7 @@ def test_what_is_held_is_seen_without_asking_whether_it_may_be() -> None:
 
 
 def test_a_copy_that_is_dropped_was_never_there_and_another_one_takes_its_place() -> None:
-    responses, clock = Responses(Limits()), HandTurnedClock()
+    responses, clock = responses_within(Limits()), HandTurnedClock()
     copy = held(responses, clock, "rsp_1")
     responses.drop(copy)
     assert not responses.remembers("rsp_1")
@@ -132,7 +137,7 @@ def test_a_copy_that_is_dropped_was_never_there_and_another_one_takes_its_place(
 
 
 def test_an_ended_copy_that_is_dropped_makes_room_and_does_not_expire_later() -> None:
-    responses, clock = Responses(Limits(responses_held_bytes=1_048_576)), HandTurnedClock()
+    responses, clock = responses_within(Limits(responses_held_bytes=1_048_576)), HandTurnedClock()
     copies = [held(responses, clock, f"rsp_{number}") for number in range(2)]
     for copy in copies:
         copy.follow(["x" * 600_000])

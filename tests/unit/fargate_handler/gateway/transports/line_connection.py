@@ -84,6 +84,11 @@ class LineConnection(asyncio.Protocol):
 
     # -- what the client's session says ------------------------------------------------------------
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What the kernel has not taken."""
+        return self._socket.get_write_buffer_size()
+
     def send_text(self, data: bytes) -> None:
         """Send a line."""
         self._socket.write(data + b"\n")
