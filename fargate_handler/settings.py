@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from fargate_handler.gateway.client_address import LOCAL_PROXIES, TrustedProxies
 from fargate_handler.inference.worker_pool import split_address
 from fargate_handler.memory import usable_cores
 from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
@@ -70,6 +71,14 @@ class HandlerSettings(Limits, BaseSettings):
         (),
         description="other origins whose pages may call, or `*` for all: "
         "`https://app.example.com,http://localhost:3000`",
+    )
+    trusted_proxies: str = Field(
+        LOCAL_PROXIES,
+        description=(
+            "addresses and networks of the proxies whose X-Forwarded-For names the client; "
+            "`10.0.0.0/16=2`: there are two in a row, and the second address from the right is the "
+            "client's"
+        ),
     )
     model: Literal["demo", "openai", "bedrock", "sagemaker", "grpc"] = Field(
         "demo", description="where tokens come from"
@@ -248,6 +257,12 @@ class HandlerSettings(Limits, BaseSettings):
     @classmethod
     def _origins_as_browsers_write_them(cls, origins: object) -> object:
         return parse_origins(origins) if isinstance(origins, str) else origins
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _readable_addresses(cls, proxies: str) -> str:
+        TrustedProxies(proxies)
+        return proxies
 
     @field_validator("models")
     @classmethod

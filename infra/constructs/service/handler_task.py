@@ -167,6 +167,8 @@ def _fixed_variables(settings: EnvironmentSettings) -> dict[str, str]:
         "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled",
         "EVENFLOW_HTTP_HOST": "0.0.0.0",  # noqa: S104 - the security group says who reaches it
         "EVENFLOW_HTTP_PORT": str(HANDLER_PORT),
+        # The load balancer, and CloudFront before it, whose addresses are a list of AWS'.
+        "EVENFLOW_TRUSTED_PROXIES": f"{settings.network.cidr}=2",
         "EVENFLOW_STORE": "dynamodb",
         "EVENFLOW_COOKIE_SECURE": "true",  # browsers reach CloudFront only by HTTPS
         "EVENFLOW_METRICS": "cloudwatch",

@@ -1,0 +1,109 @@
+"""Whose address a request came from, also behind proxies."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import NamedTuple
+
+LOCAL_PROXIES = "127.0.0.0/8,::1"
+"""The default: a proxy on this machine."""
+
+_MOST_HOPS = 9
+_SITE_BITS = 64  # what one IPv6 customer has at least: its host part is free to choose
+
+_Address = IPv4Address | IPv6Address
+
+
+class _Proxies(NamedTuple):
+    network: IPv4Network | IPv6Network
+    hops: int | None
+
+
+class TrustedProxies:
+    """The proxies whose `X-Forwarded-For` is believed.
+
+    Each proxy appends to the header the address that called it. What stands to the left of what
+    trusted proxies wrote, the client may have made up.
+
+    Args:
+        text: addresses and networks, `10.0.0.0/16,::1`. `10.0.0.0/16=2` also says how many proxies
+            there are in a row, for those whose other addresses nobody can list: the client's is
+            then the second address from the right.
+
+    Raises:
+        ValueError: one is not an address or a network, or its number is wrong.
+    """
+
+    def __init__(self, text: str = LOCAL_PROXIES) -> None:
+        self._proxies = tuple(
+            _parsed(entry) for entry in filter(None, map(str.strip, text.split(",")))
+        )
+
+    def trusts(self, peer: str) -> bool:
+        """Whether a connection from this address is a proxy's."""
+        address = _read(peer)
+        return address is not None and self._of(address) is not None
+
+    def client_address(self, peer: str, forwarded_for: str | None) -> str:
+        """The address of who sent a request, as bounds count it: one of IPv6 as its /64.
+
+        Args:
+            peer: the connection's other end.
+            forwarded_for: the header `X-Forwarded-For`; several are joined with commas.
+        """
+        address = _read(peer)
+        if address is None:
+            return peer  # a Unix socket's
+        proxies = self._of(address)
+        if proxies is None or not forwarded_for:
+            return _counted(address)
+        written = forwarded_for.split(",")
+        hops = proxies.hops
+        for place, text in enumerate(reversed(written), start=1):
+            sender = _read(text.strip())
+            if sender is None:
+                break  # no address, but whoever sent it came through the last one that is
+            address = sender
+            if place == hops or (hops is None and self._of(sender) is None):
+                break
+        return _counted(address)
+
+    def _of(self, address: _Address) -> _Proxies | None:
+        return next((known for known in self._proxies if address in known.network), None)
+
+
+def _parsed(entry: str) -> _Proxies:
+    network, counted, hops = entry.partition("=")
+    try:
+        parsed = ip_network(network)
+        if not counted:
+            return _Proxies(parsed, None)
+        if 1 <= int(hops) <= _MOST_HOPS:
+            return _Proxies(parsed, int(hops))
+    except ValueError:
+        pass
+    raise ValueError(
+        "must be addresses or networks of proxies, 127.0.0.1,10.0.0.0/16,::1, each perhaps with "
+        f"how many there are in a row, 10.0.0.0/16=2 (1 to {_MOST_HOPS}); {entry[:100]!r} is none"
+    )
+
+
+def _read(text: str) -> _Address | None:
+    """The address of a text that may have a port, as some proxies write it. None: it has none."""
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    # A socket for both families gives an IPv4 address as one of IPv6.
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def _counted(address: _Address) -> str:
+    if isinstance(address, IPv4Address):
+        return str(address)
+    return str(IPv6Network((address, _SITE_BITS), strict=False))
