@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 
 from fargate_handler.background import Background
+from fargate_handler.gateway.accepted_connections import AcceptedConnections
+from fargate_handler.gateway.client_address import TrustedProxies
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
@@ -44,6 +46,7 @@ class GatewayContext(ClientContext):
         models: the model's names for OpenAI's clients.
     """
 
+    accepted: AcceptedConnections
     reconnects: ReconnectRate
     tokens: SessionTokens
     tenant_keys: TenantKeys
@@ -52,6 +55,7 @@ class GatewayContext(ClientContext):
     http_port: int
     ws_port: int | None
     allowed_origins: AllowedOrigins
+    trusted_proxies: TrustedProxies
     node_id: str
     cookie_secure: bool
     models: tuple[str, ...]

@@ -18,6 +18,7 @@ from fargate_handler.gateway.http_answers import (
     requested_resumption,
     requested_stream,
 )
+from fargate_handler.gateway.request_body import read_body
 from fargate_handler.gateway.resumption import Progress, reading
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.log.response_log import ResumePoint
@@ -38,18 +39,19 @@ class MessageEndpoint:
         """Accept a message. The answer is 202."""
         context = self._context
         claims = claims_of(request, context)
-        message = parse(POSTED_MESSAGE, await request.read())
+        body = await read_body(request, context, context.limits.message_bytes)
+        message = parse(POSTED_MESSAGE, body)
         # A message counts as sent even if its client hangs up now.
         submitting = context.background.run(
             context.orchestrator.submit(IngestEvent.of_chat(claims, message))
         )
         stream, _ = await asyncio.shield(submitting)
-        body = MessageAccepted(
+        accepted = MessageAccepted(
             response_id=stream.response_id, message_id=stream.message_id, status=stream.state
         )
         if message.ticket:
-            body.ticket, _ = ticket_of(context, claims, stream.response_id)
-        answer = json_answer(body.model_dump(exclude_defaults=True), status=202)
+            accepted.ticket, _ = ticket_of(context, claims, stream.response_id)
+        answer = json_answer(accepted.model_dump(exclude_defaults=True), status=202)
         if message.cookie:
             answer.headers.add("Set-Cookie", events_cookie(context, claims, stream.response_id))
         return answer

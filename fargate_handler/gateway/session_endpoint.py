@@ -6,6 +6,7 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import json_answer
+from fargate_handler.gateway.request_body import read_body
 from stream_core.protocol.messages import SESSION_REQUEST, parse
 from stream_core.protocol.session_init import bearer, open_session
 
@@ -19,7 +20,7 @@ class SessionEndpoint:
     async def post(self, request: web.Request) -> web.Response:
         """Open a session. The answer is 201 with its token."""
         context = self._context
-        body = await request.read()
+        body = await read_body(request, context, context.limits.message_bytes)
         opened = open_session(
             parse(SESSION_REQUEST, body or b"{}"),
             bearer(request.headers.get("Authorization")),

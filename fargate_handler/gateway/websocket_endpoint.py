@@ -15,11 +15,13 @@ from picows import (
 )
 from picows.picows import WSProtocol  # type: ignore[attr-defined]
 
+from fargate_handler.gateway.accepted_connections import AcceptedConnections
 from fargate_handler.gateway.client_admission import admit_client
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.handshake import check_handshake, head_fault
 from fargate_handler.gateway.openai.not_served import RealtimeRefusal
+from fargate_handler.gateway.request_body import node_full
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from stream_core.policy.allowed_origins import is_own_page
 from stream_core.protocol import openai_realtime
@@ -68,12 +70,16 @@ class WebSocketEndpoint:
         Args:
             received: the whole head, and what came behind it.
         """
-        fault = head_fault(received.partition(b"\r\n\r\n")[0])
+        accepted = self._context.accepted
+        fault: EvenflowError | None = head_fault(received.partition(b"\r\n\r\n")[0])
+        if fault is None and not accepted.serve(transport) and accepted.refuses(transport):
+            fault = node_full()
         if fault is not None:
             response = self._error_response(fault)
             response.headers["Connection"] = "close"
             return bytes(response.to_bytes())
         protocol = self._protocol()
+        protocol.accepted = accepted
         protocol.connection_made(transport)
         transport.set_protocol(protocol)
         while received and not transport.is_closing():
@@ -83,10 +89,10 @@ class WebSocketEndpoint:
             protocol.buffer_updated(len(window))
         return None
 
-    def _protocol(self) -> WSProtocol:
+    def _protocol(self) -> _Protocol:
         # What picows' `ws_create_server` makes for each connection. It would not let us see the
         # head first.
-        return WSProtocol(
+        return _Protocol(
             host_port=None,
             ws_path=None,
             is_client_side=False,
@@ -166,6 +172,26 @@ class WebSocketEndpoint:
             error.status, body, headers
         )
         return response
+
+
+class _Protocol(WSProtocol):  # type: ignore[misc]
+    """picows' protocol. Its client hears of it when picows ends a connection by itself."""
+
+    __slots__ = ("accepted",)
+
+    accepted: AcceptedConnections
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        self.accepted.remove(self.transport.underlying_transport)
+        super().connection_lost(exc)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """`nbytes` bytes have come."""
+        super().buffer_updated(nbytes)
+        # picows tells its listener nothing until the socket is gone. One that takes no more stays.
+        if self.transport.is_close_frame_sent and isinstance(self.listener, WebSocketConnection):
+            self.listener.client.malformed()
 
 
 def _dialects(path: str) -> tuple[Dialect, ...]:

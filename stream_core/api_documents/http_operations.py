@@ -34,7 +34,12 @@ from stream_core.protocol.messages import (
 from stream_core.protocol.routes import Route
 
 _ANY = {400: ("bad_request",), 500: ("internal_error",), 503: ("node_full",)}
-_BODY = {400: ("invalid_json", "invalid_field"), 413: ("message_too_large",), 417: ("bad_request",)}
+_BODY = {
+    400: ("invalid_json", "invalid_field"),
+    408: ("body_timeout",),
+    413: ("message_too_large",),
+    417: ("bad_request",),
+}
 _TOKEN = {401: ("token_missing", "token_invalid", "token_expired"), 503: ("keys_unavailable",)}
 _RESPONSE = {
     404: ("response_not_found", "path_not_found"),

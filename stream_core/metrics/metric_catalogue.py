@@ -254,6 +254,15 @@ READERS_TOO_SLOW = Metric(
 CONNECTIONS_REFUSED = Metric(
     "ws.connections_refused", _C, "handshakes", "handshakes refused for capacity"
 )
+CONNECTIONS_CUT = Metric(
+    "connections.cut",
+    _C,
+    "connections",
+    "connections of any protocol that were cut or refused: without a whole `head` or too slow a "
+    "`body` in time; to make `room`, since they kept the node waiting for longest; `full`, since "
+    "all places were taken",
+    label="why",
+)
 RESUME = Metric(
     "ws.resume_ms", _D, "ms", "from a response.resume to its first frame handed to the socket"
 )

@@ -6,17 +6,20 @@ What it costs: test_memory_of_stalled_readers.py.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
+from stream_core.protocol.client_session import CLOSE_SECONDS
 from tests.integration.answer import Answer
 from tests.integration.chat_client import ChatSession, Connection, chat_message, demo
 from tests.integration.conftest import OpenSession, Serve
-from tests.integration.raw_websocket import CLOSE, TEXT, RawWebSocket, text_frame
+from tests.integration.raw_websocket import CLOSE, TEXT, RawWebSocket, client_frame, text_frame
 from tests.integration.server_process import Server
 
 _GAP_MS = 100
@@ -168,6 +171,68 @@ async def test_one_that_never_reads_again_is_cut_off(opened: OpenSession, serve:
     async with raw:
         await server.until_metric("readers_too_slow_total", 1)
         await server.until_metric("ws_active_connections", 0)
+
+
+# No other bound ends what these tests look at.
+_PATIENT: dict[str, Any] = {
+    "write_buffer_bytes": 4_096,
+    "grace_seconds": 0.5,
+    "response_bytes": 67_108_864,
+    "lag_close_bytes": 67_108_864,
+    "lag_close_seconds": 3_600,
+}
+_CLOSES = client_frame(CLOSE, b"\x03\xe8")
+_NO_FRAME = client_frame(0x3, b"")
+
+
+@pytest.mark.parametrize("last_words", [_CLOSES, _NO_FRAME], ids=["close", "no-frame"])
+async def test_one_that_takes_nothing_more_is_released_at_once_and_cut_off(
+    last_words: bytes, opened: OpenSession, serve: Serve, hurry: asyncio.Task[None]
+) -> None:
+    server = await serve(**_PATIENT)
+    raw, _ = await _stalled(server, await opened(server), demo(tokens=60_000, gap_ms=1))
+    async with raw:
+        await server.until_metric("ws_backpressure_drops_part_total", 200, at_least=True)
+        hurry.cancel()
+        sockets = server.sockets
+        raw.write(last_words)
+        await server.until_metric("ws_active_connections", 0)
+        await server.until_metric("generations_running", 0)
+        assert server.sockets == sockets
+        await serve.time_passes(CLOSE_SECONDS + 1)
+        await asyncio.sleep(0)
+        assert server.sockets == sockets - 1
+
+
+@pytest.mark.parametrize("path", ["events", "completions"])
+async def test_an_http_client_that_takes_nothing_and_ends_its_side_is_released_at_once(
+    path: str, opened: OpenSession, serve: Serve, hurry: asyncio.Task[None]
+) -> None:
+    server = await serve(**_PATIENT)
+    session = await opened(server)
+    text = demo(tokens=60_000, gap_ms=1)
+    async with await RawWebSocket.connect(server.port, receive_buffer=2048) as raw:
+        if path == "events":
+            posted = (await session.post("m1", None, text)).json
+            raw.write(
+                f"GET /chat/message/{posted['response_id']}/events HTTP/1.1\r\nHost: x\r\n"
+                f"Authorization: Bearer {session.token}\r\n\r\n".encode()
+            )
+        else:
+            message = {"role": "user", "content": text}
+            body = json.dumps({"model": "demo", "stream": True, "messages": [message]})
+            raw.write(
+                f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}"
+                f"\r\n\r\n{body}".encode()
+            )
+        await server.until_metric("ws_backpressure_drops_part_total", 200, at_least=True)
+        hurry.cancel()
+        sockets = server.sockets
+        raw.end()
+        await server.until_metric("generations_running", 0)
+        await serve.time_passes(CLOSE_SECONDS + 1)
+        await asyncio.sleep(0)
+        assert server.sockets == sockets - 1
 
 
 async def test_a_stalled_sse_client_is_told_why_and_where_it_resumes(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.request_body import read_body
 from fargate_handler.orchestrator.held_requests import Reading, memory_of
 from fargate_handler.orchestrator.orchestrator import Submission
 from fargate_handler.orchestrator.whole_request import (
@@ -24,9 +25,7 @@ from fargate_handler.orchestrator.whole_request import (
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel
-from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import AuthenticationFailed, Conflict, Gone, InvalidRequest
-from stream_core.protocol.http_contract import body_too_large
 from stream_core.protocol.session_init import OPEN_TENANT, bearer
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -69,28 +68,18 @@ def sender_of(authorization: str | None, context: GatewayContext) -> Sender:
     )
 
 
-async def read_body(request: web.Request, limits: Limits, reading: Reading) -> bytearray:
-    """Read the whole body. It is not kept with the request, which lives as long as its answer.
+async def read_request(
+    request: web.Request, context: GatewayContext, reading: Reading
+) -> bytearray:
+    """Read the whole body. Only bytes that have come count: a sender that announces many and sends
+    none takes no room.
 
     Raises:
         TooLarge: it is larger than allowed.
         Overloaded: the node has no room for it.
-        HTTPRequestTimeout: it came too slowly.
+        RequestTimeout: it came too slowly.
     """
-    if (request.content_length or 0) > limits.request_bytes:
-        raise body_too_large()
-    body = bytearray()
-    try:
-        # Only bytes that have come count: a sender that announces many and sends none takes no
-        # room.
-        async with asyncio.timeout(limits.pong_timeout_seconds):
-            while chunk := await request.content.readany():
-                reading.grow_to(len(body) + len(chunk))
-                body.extend(chunk)
-                if len(body) > limits.request_bytes:
-                    raise body_too_large()
-    except TimeoutError:
-        raise web.HTTPRequestTimeout from None
+    body = await read_body(request, context, context.limits.request_bytes, reading.grow_to)
     reading.grow_to(memory_of(body))
     return body
 

@@ -18,6 +18,7 @@ PROTOCOL = {
     "OriginNotAllowed": (403, "permission_error"),
     "NotFound": (404, "not_found_error"),
     "MethodNotAllowed": (405, "invalid_request_error"),
+    "RequestTimeout": (408, "invalid_request_error"),
     "Conflict": (409, "conflict_error"),
     "Gone": (410, "not_found_error"),
     "TooLarge": (413, "invalid_request_error"),

@@ -7,15 +7,19 @@ import json
 from typing import Any
 
 from fargate_handler.background import Background
+from fargate_handler.gateway.accepted_connections import AcceptedConnections
+from fargate_handler.gateway.client_address import TrustedProxies
 from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.agents import Agents, built_in_agents
 from stream_core.policy.allowed_origins import AllowedOrigins
 from stream_core.policy.channel import Channel
+from stream_core.policy.connection_places import ConnectionPlaces
 from stream_core.policy.limits import Limits
 from stream_core.policy.session_token import SessionClaims, SessionTokens, TenantKeys
 from stream_core.protocol.client_session import ClientSession, Opcode
@@ -37,6 +41,7 @@ class Gateway:
         self.limits, self.clock, self.source = task.limits, task.clock, task.source
         self.orchestrator, self.metrics = task.orchestrator, task.metrics
         self.registry = ConnectionRegistry(self.limits)
+        self.places = ConnectionPlaces[asyncio.Transport](1_000)
         measures = DeliveryMeasures(self.metrics)
         self.context = GatewayContext(
             limits=self.limits,
@@ -46,6 +51,9 @@ class Gateway:
             outbox=Outbox(lambda flush: flush(), measures),
             orchestrator=self.orchestrator,
             registry=self.registry,
+            accepted=AcceptedConnections(
+                self.places, self.metrics.labelled(catalogue.CONNECTIONS_CUT)
+            ),
             reconnects=ReconnectRate(self.limits, self.clock.now),
             background=Background(),
             tokens=SessionTokens({"k": b"secret--" * 4}),
@@ -57,6 +65,7 @@ class Gateway:
             http_port=8080,
             ws_port=None,
             allowed_origins=AllowedOrigins(),
+            trusted_proxies=TrustedProxies(),
             node_id="node",
             cookie_secure=False,
             models=("demo",),
