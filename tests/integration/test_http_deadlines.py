@@ -122,6 +122,19 @@ async def test_a_crowd_that_waits_keeps_nobody_out(
     assert small.log.count("connections were cut or refused") <= 3
 
 
+async def test_half_bodies_take_no_places_of_requests(serve: Serve) -> None:
+    server = await serve(requests_per_node=20)
+    async with AsyncExitStack() as stack:
+        for _ in range(60):
+            raw = await stack.enter_async_context(await RawWebSocket.connect(server.port))
+            raw.write(_HALF_BODY)
+        await server.until_metric('connections_cut_total{why="room"}', 40)
+        async with await RawWebSocket.connect(server.port) as raw:
+            raw.write(_HALF_BODY.replace(b"100", b"2") + b"}")
+            await raw.read_head()
+            assert raw.status == 201
+
+
 async def test_where_all_are_served_others_are_refused_and_health_says_so(
     small: LocalServer, opened: OpenSession
 ) -> None:
