@@ -92,8 +92,9 @@ class AcceptedConnections:
         """Say what was cut or refused for want of room since the last call, if anything was."""
         if self._for_want_of_room:
             _logger.warning(
-                "%d connections were cut or refused, the longest idle first: this process may have "
-                "no more open files (ulimit -n)", self._for_want_of_room,
+                "%d connections were cut or refused for want of room, the longest idle first: "
+                "raise the limit of open files (ulimit -n), or EVENFLOW_REQUESTS_PER_NODE",
+                self._for_want_of_room,
             )  # fmt: skip
             self._for_want_of_room = 0
 

@@ -99,7 +99,10 @@ class HttpConnection(web.RequestHandler):
         if self._socket is not None:
             self._accepted.serve(self._socket)
         try:
-            return await super()._handle_request(request, start_time, request_handler)
+            answer, reset = await super()._handle_request(request, start_time, request_handler)
+            if answer.status == HTTPStatus.REQUEST_TIMEOUT:
+                self.force_close()  # aiohttp would wait ten seconds more for the rest of the body
+            return answer, reset
         finally:
             if self._socket is not None:
                 self._accepted.wait_for_request(self._socket)

@@ -52,6 +52,7 @@ async def test_half_a_body_is_answered_with_408_and_closed(path: str, serve: Ser
         assert (raw.status, raw.headers["connection"]) == (408, "close")
         assert raw.headers["retry-after"] == "1"
         assert json.loads(await raw.read_body())["error"]["code"] == "body_timeout"
+        assert await raw.ended(5.0) == b""
     await server.until_metric('connections_cut_total{why="body"}', 1)
 
 
