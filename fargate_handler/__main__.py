@@ -40,6 +40,7 @@ from fargate_handler.supervisor import (
     start_handler,
 )
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.limits import Limits
 
 _logger = logging.getLogger("evenflow")
 
@@ -202,18 +203,20 @@ async def serve_until_asked(
 
 
 def _check_room(settings: HandlerSettings) -> None:
-    _raise_file_limit(settings.connections_per_node)
+    _raise_file_limit(settings)
     warn_of_too_little_memory(settings, memory_bytes(), settings.processes)
 
 
-def _raise_file_limit(connections: int) -> None:
+def _raise_file_limit(limits: Limits) -> None:
     """Raise the limit of open files, since each connection is one. Warn if it stays too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + 1024
+    connections = limits.connections_per_node
+    needed = connections + limits.descriptors_reserved
+    wanted = needed + limits.requests_per_node
     if soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    if soft < wanted:
+    if soft < needed:
         _logger.warning(
             "the limit of open files is %d, which is too low for %d connections: "
             "raise it (ulimit -n) or lower "

@@ -14,6 +14,7 @@ from fargate_handler.adapters import Adapters
 from fargate_handler.agents_file import read_agents
 from fargate_handler.background import Background
 from fargate_handler.clock_driver import ClockDriver
+from fargate_handler.gateway.accepted_connections import AcceptedConnections
 from fargate_handler.gateway.client_address import TrustedProxies
 from fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
 from fargate_handler.gateway.context import GatewayContext
@@ -23,7 +24,7 @@ from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from fargate_handler.membership import Membership
-from fargate_handler.memory import GarbageCollection, resident_bytes
+from fargate_handler.memory import GarbageCollection, open_files, resident_bytes
 from fargate_handler.metrics import Metrics
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
@@ -39,6 +40,7 @@ from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.agents import Agents
 from stream_core.policy.allowed_hosts import AllowedHosts
 from stream_core.policy.allowed_origins import AllowedOrigins
+from stream_core.policy.connection_places import ConnectionPlaces, most_served
 from stream_core.policy.session_token import SessionTokens, TenantKeys
 from stream_core.protocol.ending_frames import CloseCode
 
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _SWEEP_SECONDS = 1.0
+# A process that swept so late was stopped: its clients' sockets come before they are judged.
+_STOPPED_SECONDS = 5.0
 _KEYS_SECONDS = 300.0
 # The end of the drain is for writing and closing. It has at least so long, however short the drain
 # is.
@@ -127,14 +131,21 @@ class Handler:
         )
         self._orchestrator = self._membership.orchestrator
         self._registry = ConnectionRegistry(settings)
+        self._accepted = AcceptedConnections(
+            ConnectionPlaces(most_served(open_files(), settings.descriptors_reserved)),
+            metrics.labelled(catalogue.CONNECTIONS_CUT),
+        )
         context = self._context()
         websockets = WebSocketEndpoint(context)
         siblings = None if place is None else Siblings(place, self._peers.metrics_page)
         self._http = HttpEndpoints(context, settings.page, leave, websockets, siblings)
-        self._listener = Listener(websockets.take, self._http.take)
+        self._listener = Listener(
+            websockets.take, self._http.take, self._accepted, settings.head_seconds
+        )
         self._protecting: asyncio.Task[None] | None = None
         self._garbage = garbage
         self._minute = _minute_of(self._wall_time())
+        self._swept_at = self._monotonic()
         self._read_keys_at = self._monotonic() + _KEYS_SECONDS
         self._metrics.end_minute(self._monotonic())
         self._register_gauges()
@@ -228,10 +239,13 @@ class Handler:
         """Once a second: forget what is old, check slow readers, and end the metrics' minute."""
         self._clock.put_after(self, _SWEEP_SECONDS)
         now = self._monotonic()
+        swept_at, self._swept_at = self._swept_at, now
         self._orchestrator.sweep(now)
-        for watched in tuple(self._registry.slow):
-            watched.look_at_readers(now)
+        if now - swept_at < _STOPPED_SECONDS:
+            for watched in tuple(self._registry.slow):
+                watched.look_at_readers(now)
         self._registry.let_go_of_unsent(self._orchestrator.memory.unsent)
+        self._accepted.log()
         if self._garbage is not None:
             self._garbage.look(now, len(self._registry), self._orchestrator.busy)
         if now >= self._read_keys_at:
@@ -293,7 +307,7 @@ class Handler:
             outbox=self._outbox,
             orchestrator=self._orchestrator,
             registry=self._registry,
-            proxies=TrustedProxies(settings.trusted_proxies),
+            accepted=self._accepted,
             reconnects=ReconnectRate(settings, self._monotonic()),
             background=self._background,
             tokens=self._tokens,
@@ -308,6 +322,7 @@ class Handler:
             ws_port=settings.ws_port,
             metrics_port=settings.metrics_port,
             allowed_origins=AllowedOrigins(settings.allowed_origins),
+            trusted_proxies=TrustedProxies(settings.trusted_proxies),
             allowed_hosts=AllowedHosts(settings.callable_as),
             drain_key=settings.drain_key.get_secret_value() if settings.drain_key else None,
             node_id=self._node_id,

@@ -69,6 +69,7 @@ class GarbageCollection:
 
 _logger = logging.getLogger("evenflow")
 
+_UNLIMITED_FILES = 1_000_000
 _CGROUP = Path("/sys/fs/cgroup")
 # Of version 2, and of version 1.
 _LIMIT_FILES = ("memory.max", "memory/memory.limit_in_bytes")
@@ -96,6 +97,12 @@ def usable_cores(cgroup: Path = _CGROUP) -> int:
     if quota.isdecimal() and period.isdecimal():
         return min(cores or 1, math.ceil(int(quota) / int(period)))
     return cores or 1
+
+
+def open_files() -> int:
+    """How many files and sockets this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _UNLIMITED_FILES if soft == resource.RLIM_INFINITY else soft
 
 
 def warn_of_too_little_memory(limits: Limits, memory: int, processes: int = 1) -> None:

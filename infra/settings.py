@@ -120,6 +120,11 @@ class EnvironmentSettings(Settings):
                 "the load balancer cuts sockets between heartbeats",
             ),
             (
+                handler.idle_timeout_seconds,
+                limits.proxy_keep_alive_seconds,
+                "the load balancer sends requests over connections that a task closes",
+            ),
+            (
                 limits.drain_seconds + _AFTER_DRAIN_SECONDS,
                 handler.stop_timeout_seconds,
                 "ECS kills a task that still drains or writes what it has",

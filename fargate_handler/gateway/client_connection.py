@@ -82,6 +82,10 @@ class ClientConnection:
         now = self.context.monotonic()
         self._do(self.session.receive_frame(opcode, payload, now, final=final, reserved=reserved))
 
+    def malformed(self) -> None:
+        """The transport read what is no frame, and has sent a close frame for it."""
+        self._do(self.session.malformed(self.context.monotonic()))
+
     def block(self) -> None:
         """The transport takes no more. It must keep what is still sent."""
         self.context.registry.blocked.add(self)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from fargate_handler.background import Background
+from fargate_handler.gateway.accepted_connections import AcceptedConnections
 from fargate_handler.gateway.client_address import TrustedProxies
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
@@ -52,6 +53,7 @@ class GatewayContext(ClientContext):
         models: the model's names for OpenAI's clients.
     """
 
+    accepted: AcceptedConnections
     proxies: TrustedProxies
     reconnects: ReconnectRate
     tokens: SessionTokens

@@ -15,7 +15,7 @@ from fargate_handler.gateway.resumption import PATIENCE_SECONDS, Progress, Resum
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionClaims
-from stream_core.protocol.errors import EvenflowError
+from stream_core.protocol.errors import EvenflowError, RequestTimeout
 from stream_core.protocol.http_contract import (
     NEVER_CACHED,
     allow_header,
@@ -44,7 +44,10 @@ def json_answer(
 
 def error_answer(error: EvenflowError) -> web.Response:
     """The answer for an error, with its headers."""
-    return json_answer(error.to_body(), error.status, error_headers(error))
+    answer = json_answer(error.to_body(), error.status, error_headers(error))
+    if isinstance(error, RequestTimeout):
+        answer.force_close()
+    return answer
 
 
 @web.middleware

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -25,6 +24,7 @@ from fargate_handler.gateway.http_answers import (
     expectation,
     json_answer,
 )
+from fargate_handler.gateway.http_connection import HttpConnection
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.openai.chat_completions_endpoint import ChatCompletionsEndpoint
 from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
@@ -32,6 +32,7 @@ from fargate_handler.gateway.openai.not_served import PATH as NOT_SERVED
 from fargate_handler.gateway.openai.not_served import not_served
 from fargate_handler.gateway.operator_endpoints import OperatorEndpoints, is_metrics_port
 from fargate_handler.gateway.other_origins import OtherOrigins
+from fargate_handler.gateway.request_body import node_full
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from fargate_handler.processes import Siblings
@@ -39,13 +40,7 @@ from stream_core.metrics.metric_catalogue import HTTP_REFUSED
 from stream_core.policy.allowed_origins import page_policy
 from stream_core.policy.shares import Shares
 from stream_core.protocol import routes
-from stream_core.protocol.errors import (
-    HostNotAllowed,
-    InvalidRequest,
-    NotFound,
-    Overloaded,
-    UnsupportedMediaType,
-)
+from stream_core.protocol.errors import HostNotAllowed, NotFound, UnsupportedMediaType
 from stream_core.protocol.http_bodies import Health
 from stream_core.protocol.http_contract import path_not_found
 from stream_core.protocol.routes import ROUTES, Origin, Route, paths_of
@@ -109,14 +104,17 @@ class HttpEndpoints:
         """Close the connections."""
         await self._runner.cleanup()
 
-    def take(self, transport: asyncio.Transport, received: bytes) -> None:
-        """Give a connection to aiohttp, with the first bytes that came over it."""
+    def take(self, transport: asyncio.Transport, received: bytes, head_by: float) -> None:
+        """Give a connection to aiohttp, with the first bytes that came over it.
+
+        Args:
+            head_by: when its first head must be whole, in the loop's seconds.
+        """
         # A client that takes nothing of its answer for so long is disconnected. An event stream
         # that is too slow ends sooner, and is counted.
         _end_untaken_after(transport, self._context.limits.pong_timeout_seconds)
         server = cast("web.Server", self._runner.server)
-        loop = asyncio.get_running_loop()
-        protocol = _Connection(server, loop=loop, access_log=None, auto_decompress=False)  # type: ignore[arg-type]
+        protocol = HttpConnection(server, self._context, transport, received, head_by)
         protocol.connection_made(transport)
         transport.set_protocol(protocol)
         protocol.data_received(received)
@@ -195,13 +193,15 @@ class HttpEndpoints:
     async def _within_bounds(
         self, request: web.Request, handler: RequestHandler
     ) -> web.StreamResponse:
+        accepted = self._context.accepted
         address = address_of(request, self._context)
-        if not self._answering.has_room(address) and request.path not in _NOT_FOR_CLIENTS:
-            raise Overloaded(
-                "this node answers as many requests as it may; nothing was accepted, ask again",
-                code="node_full",
-                retry_after_ms=1000,
-            )
+        if request.path not in _NOT_FOR_CLIENTS:
+            if accepted.refuses(request.transport):
+                answer = error_answer(node_full())
+                answer.force_close()
+                return answer
+            if not self._answering.has_room(address) and not accepted.cut_oldest_body():
+                raise node_full()
         self._answering.add(address)
         try:
             return await handler(request)
@@ -221,7 +221,8 @@ class HttpEndpoints:
 
     async def _health(self, request: web.Request) -> web.Response:
         context = self._context
-        draining, full = context.orchestrator.draining, context.registry.full
+        draining = context.orchestrator.draining
+        full = context.registry.full or context.accepted.full
         status: Literal["draining", "full", "serving"] = (
             "draining" if draining else "full" if full else "serving"
         )
@@ -270,29 +271,6 @@ class HttpEndpoints:
         return web.FileResponse(index, headers=headers)
 
 
-class _Connection(web.RequestHandler):
-    """aiohttp's protocol. What it can't read, it refuses in Evenflow's shape."""
-
-    __slots__ = ()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """The answer to what is no request of HTTP. The connection ends with it."""
-        answer = super().handle_error(request, status, exc, message)
-        if status == HTTPStatus.BAD_REQUEST:
-            what = (message or "").partition("\n")[0].rstrip(": ")
-            answer = error_answer(
-                InvalidRequest(f"this request can't be read: {what}", code="bad_request")
-            )
-            answer.force_close()
-        return answer
-
-
 def _served(route: Route, endpoint: RequestHandler) -> web.RouteDef:
     """A route for aiohttp. A GET also answers HEAD."""
     path = route.path.replace("+}", ":.+}")
@@ -334,9 +312,8 @@ class _Tail:
 
 def _let_go(request: web.Request) -> tuple[asyncio.Transport, bytes]:
     """Take a connection from aiohttp, with what came behind the request, which it cancels."""
-    protocol, tail = request.protocol, _Tail()
-    transport = cast("asyncio.Transport", protocol.transport)
+    protocol, tail = cast("HttpConnection", request.protocol), _Tail()
+    transport = protocol.release()
     protocol.set_parser(cast("WebSocketReader", tail))
-    protocol.transport = None  # which it would close
     protocol.connection_lost(None)
     return transport, tail.received

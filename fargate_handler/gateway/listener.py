@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import cast
 
+from fargate_handler.gateway.accepted_connections import AcceptedConnections, Cut
 from fargate_handler.gateway.handshake import LONGEST_HEAD
 
 # Bursts of thousands of connections wait here, instead of a second for another SYN.
 _BACKLOG = 8192
-# A client that has not sent a whole head by then is disconnected.
-_HEAD_SECONDS = 10.0
 
 # aiohttp refuses heads whose lines end without a carriage return, but it must get them.
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
@@ -23,8 +22,11 @@ _ASKS_FOR_WEBSOCKET = re.compile(rb"\nupgrade:[^\n]*websocket", re.IGNORECASE)
 # It is filled and emptied within one call of the loop, so that one does for all.
 _BUFFER = bytearray(65_536)
 
-Taking = Callable[[asyncio.Transport, bytes], bytes | None]
+WebSocketTaking = Callable[[asyncio.Transport, bytes], bytes | None]
 """Takes a connection from the bytes of its first head on, or returns an answer that refuses it."""
+
+HttpTaking = Callable[[asyncio.Transport, bytes, float], None]
+"""Takes a connection from its first bytes on, whose head must be whole by a time of the loop."""
 
 
 class Listener:
@@ -33,11 +35,21 @@ class Listener:
     Args:
         websockets: takes connections that begin with a WebSocket's handshake.
         http: takes all others.
+        accepted: has each connection until it is lost.
+        head_seconds: how long a first head may take.
     """
 
-    def __init__(self, websockets: Taking, http: Taking) -> None:
+    def __init__(
+        self,
+        websockets: WebSocketTaking,
+        http: HttpTaking,
+        accepted: AcceptedConnections,
+        head_seconds: float,
+    ) -> None:
         self._websockets = websockets
         self._http = http
+        self._accepted = accepted
+        self._head_seconds = head_seconds
         self._servers: dict[int | None, list[asyncio.Server]] = {}
         self._undecided: set[HeadFirst] = set()
 
@@ -64,7 +76,9 @@ class Listener:
             connection.abort()
 
     def _first(self) -> HeadFirst:
-        return HeadFirst(self._websockets, self._http, self._undecided)
+        return HeadFirst(
+            self._websockets, self._http, self._accepted, self._undecided, self._head_seconds
+        )
 
 
 class HeadFirst(asyncio.BufferedProtocol):
@@ -78,13 +92,22 @@ class HeadFirst(asyncio.BufferedProtocol):
         undecided: has this connection until it is given away or lost.
     """
 
-    __slots__ = ("_deadline", "_http", "_received", "_refused", "_transport", "_undecided",
-                 "_websockets")  # fmt: skip
+    __slots__ = ("_accepted", "_deadline", "_head_seconds", "_http", "_received", "_refused",
+                 "_transport", "_undecided", "_websockets")  # fmt: skip
 
-    def __init__(self, websockets: Taking, http: Taking, undecided: set[HeadFirst]) -> None:
+    def __init__(
+        self,
+        websockets: WebSocketTaking,
+        http: HttpTaking,
+        accepted: AcceptedConnections,
+        undecided: set[HeadFirst],
+        head_seconds: float,
+    ) -> None:
         self._websockets = websockets
         self._http = http
+        self._accepted = accepted
         self._undecided = undecided
+        self._head_seconds = head_seconds
         self._received = b""
         self._refused = False
         self._transport: asyncio.Transport
@@ -94,11 +117,13 @@ class HeadFirst(asyncio.BufferedProtocol):
         """The connection was accepted."""
         self._transport = cast("asyncio.Transport", transport)
         self._undecided.add(self)
-        self._deadline = asyncio.get_running_loop().call_later(_HEAD_SECONDS, self.abort)
+        self._deadline = asyncio.get_running_loop().call_later(self._head_seconds, self._late)
+        self._accepted.accept(self._transport)
 
     def connection_lost(self, error: Exception | None) -> None:
         """The connection ended before it was given away."""
         self._forget()
+        self._accepted.remove(self._transport)
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -123,13 +148,20 @@ class HeadFirst(asyncio.BufferedProtocol):
             and received.startswith(b"GET ")
             and _ASKS_FOR_WEBSOCKET.search(received, 0, end.start()) is not None
         )
-        answer = (self._websockets if is_handshake else self._http)(self._transport, received)
-        if answer is None:
-            self._forget()
-        else:
+        if not is_handshake:
+            self._http(self._transport, received, self._deadline.when())
+        elif (answer := self._websockets(self._transport, received)) is not None:
             self._refused = True
             self._transport.write(answer)
             self._transport.write_eof()
+            return
+        self._forget()
+
+    def _late(self) -> None:
+        if self._refused:
+            self.abort()
+        else:
+            self._accepted.cut(self._transport, Cut.HEAD)
 
     def _forget(self) -> None:
         self._deadline.cancel()

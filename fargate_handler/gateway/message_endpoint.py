@@ -19,7 +19,7 @@ from fargate_handler.gateway.http_answers import (
     requested_resumption,
     requested_stream,
 )
-from fargate_handler.gateway.request_content import read_content
+from fargate_handler.gateway.request_body import read_body
 from fargate_handler.gateway.resumption import Progress, reading
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.log.response_log import ResumePoint
@@ -41,8 +41,8 @@ class MessageEndpoint:
         """Accept a message. The answer is 202."""
         context = self._context
         claims = claims_of(request, context)
-        content = await read_content(request, context.limits.message_bytes, (GZIP,))
-        message = parse(POSTED_MESSAGE, content)
+        body = await read_body(request, context, context.limits.message_bytes, (GZIP,))
+        message = parse(POSTED_MESSAGE, body)
         # A message counts as sent even if its client hangs up now.
         submitting = context.background.run(
             context.orchestrator.submit(
@@ -52,12 +52,12 @@ class MessageEndpoint:
             )
         )
         stream, _ = await asyncio.shield(submitting)
-        body = MessageAccepted(
+        accepted = MessageAccepted(
             response_id=stream.response_id, message_id=stream.message_id, status=stream.state
         )
         if message.ticket:
-            body.ticket, _ = ticket_of(context, claims, stream.response_id)
-        answer = json_answer(body.model_dump(exclude_defaults=True), status=202)
+            accepted.ticket, _ = ticket_of(context, claims, stream.response_id)
+        answer = json_answer(accepted.model_dump(exclude_defaults=True), status=202)
         if message.cookie:
             answer.headers.add("Set-Cookie", events_cookie(context, claims, stream.response_id))
         return answer

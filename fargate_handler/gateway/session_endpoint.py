@@ -6,7 +6,7 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import json_answer
-from fargate_handler.gateway.request_content import read_content
+from fargate_handler.gateway.request_body import read_body
 from stream_core.policy.memory_bound import GENERATION_BYTES
 from stream_core.protocol.messages import SESSION_REQUEST, parse
 from stream_core.protocol.session_init import bearer, open_session
@@ -24,7 +24,7 @@ class SessionEndpoint:
         # Its first message could not be accepted.
         context.orchestrator.memory.check(GENERATION_BYTES)
         # Who calls is in the body.
-        body = await read_content(request, context.limits.message_bytes)
+        body = await read_body(request, context, context.limits.message_bytes)
         opened = open_session(
             parse(SESSION_REQUEST, body or b"{}"),
             bearer(request.headers.get("Authorization")),

@@ -23,6 +23,7 @@ from fargate_handler.gateway.handshake import check_handshake, head_fault
 from fargate_handler.gateway.openai.not_served import RealtimeRefusal
 from fargate_handler.gateway.operator_endpoints import is_metrics_port
 from fargate_handler.gateway.parser_log import ParserLog
+from fargate_handler.gateway.request_body import node_full
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.gateway.websocket_protocol import WebSocketProtocol
 from stream_core.metrics import metric_catalogue as catalogue
@@ -71,9 +72,12 @@ class WebSocketEndpoint:
         Args:
             received: the whole head, and what came behind it.
         """
+        accepted = self._context.accepted
         fault: EvenflowError | None = head_fault(received.partition(b"\r\n\r\n")[0])
         if fault is None and is_metrics_port(transport, self._context):
             fault = NotFound("there are no WebSockets at this port", code="path_not_found")
+        if fault is None and not accepted.serve(transport) and accepted.refuses(transport):
+            fault = node_full()
         if fault is not None:
             response = self._error_response(fault)
             response.headers["Connection"] = "close"
@@ -81,6 +85,7 @@ class WebSocketEndpoint:
         peer = transport.get_extra_info("peername")
         # A Unix socket has no address.
         protocol = self._protocol(peer[0] if isinstance(peer, tuple) else "")
+        protocol.accepted = accepted
         protocol.connection_made(transport)
         transport.set_protocol(protocol)
         while received and not transport.is_closing():

@@ -6,6 +6,9 @@ import asyncio
 
 from picows.picows import WSProtocol  # type: ignore[attr-defined]
 
+from fargate_handler.gateway.accepted_connections import AcceptedConnections
+from fargate_handler.gateway.websocket_connection import WebSocketConnection
+
 # The smallest frames of a client have six bytes. picows parses all that it is given at once.
 READ_BYTES = 4_096
 
@@ -17,7 +20,14 @@ class WebSocketProtocol(WSProtocol):  # type: ignore[misc]
     has room for.
     """
 
-    __slots__ = ("_room",)
+    __slots__ = ("_room", "accepted")
+
+    accepted: AcceptedConnections
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        self.accepted.remove(self.transport.underlying_transport)
+        super().connection_lost(exc)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """The buffer for the next bytes."""
@@ -28,6 +38,9 @@ class WebSocketProtocol(WSProtocol):  # type: ignore[misc]
     def buffer_updated(self, nbytes: int) -> None:
         """`nbytes` bytes have come. Where there may be more, they come in the loop's next turn."""
         super().buffer_updated(nbytes)
+        # picows tells its listener nothing until the socket is gone. One that takes no more stays.
+        if self.transport.is_close_frame_sent and isinstance(self.listener, WebSocketConnection):
+            self.listener.client.malformed()
         if nbytes == self._room:
             self.transport.underlying_transport.pause_reading()
             asyncio.get_running_loop().call_soon(self._read_on)

@@ -39,6 +39,7 @@ _POST = {415: ("unsupported_media_type",), 417: ("bad_request",)}
 _BODY = {
     **_POST,
     400: ("invalid_json", "invalid_field"),
+    408: ("body_timeout",),
     413: ("message_too_large",),
     415: ("unsupported_media_type", "unsupported_encoding"),
 }

@@ -309,6 +309,15 @@ FLOODS = Metric(
     "connections",
     "connections that sent more frames than they may: closed with 1008, and not read any more",
 )
+CONNECTIONS_CUT = Metric(
+    "connections.cut",
+    _C,
+    "connections",
+    "connections of any protocol that were cut or refused: without a whole `head` or too slow a "
+    "`body` in time; to make `room`, since they kept the node waiting for longest; `full`, since "
+    "all places were taken",
+    label="why",
+)
 RESUME = Metric(
     "ws.resume_ms", _D, "ms", "from a response.resume to its first frame handed to the socket"
 )

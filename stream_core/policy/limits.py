@@ -39,6 +39,14 @@ class Limits(BaseModel):
         "503 node_full with Retry-After; event streams and waiting polls count, too; while one "
         "address has more than half of them, there is an eighth more for others",
     )
+    descriptors_reserved: int = _limit(
+        1_024,
+        0,
+        1_000_000,
+        "of the process' open files these are for the store, models and files; where connections "
+        "need more than the others, those idle longest are cut, then those with half a request, "
+        "else 503 node_full, and /health says full (a quarter at most, where there are few)",
+    )
     connections_per_session: int = _limit(
         8, 1, 1_000, "handshake refused with 429 session_connections"
     )
@@ -84,6 +92,24 @@ class Limits(BaseModel):
     )
     heartbeat_seconds: float = _limit(30, 0.1, 600, "ping")
     pong_timeout_seconds: float = _limit(60, 0.2, 1_200, "closed with 4010 and deregistered")
+    head_seconds: float = _limit(
+        10, 0.1, 600, "cut: a connection, or a request over it, whose head is not whole"
+    )
+    body_seconds: float = _limit(
+        30, 0.1, 600, "408 body_timeout, unless body_bytes_per_second came in this time"
+    )
+    body_bytes_per_second: int = _limit(
+        1_024, 1, 1_048_576, "408 body_timeout: a body that comes slower than this"
+    )
+    keep_alive_seconds: float = _limit(
+        20, 0.1, 4_000, "closed: an HTTP connection without a further request"
+    )
+    proxy_keep_alive_seconds: float = _limit(
+        75,
+        0.1,
+        4_000,
+        "the same behind a proxy, whose own timeout must be shorter (an ALB's is 60 s)",
+    )
     message_bytes: int = _limit(65_536, 256, 16_777_216, "close 1009 / HTTP 413")
     request_bytes: int = _limit(
         4_194_304, 1_024, 67_108_864, "HTTP 413: the body of a request of OpenAI's API (/v1)"
@@ -336,6 +362,7 @@ class Limits(BaseModel):
             ("request_window_ms", "batch_window_ms"),
             ("batch_window_ms", "batch_window_max_ms"),
             ("lag_notice_seconds", "lag_close_seconds"),
+            ("keep_alive_seconds", "proxy_keep_alive_seconds"),
             ("messages_in_flight_per_session", "messages_remembered_per_session"),
             ("request_bytes", "requests_held_bytes"),
             ("model_first_sign_seconds", "model_deadline_seconds"),

@@ -32,7 +32,7 @@ from stream_core.protocol.message_intake import MessageIntake, Refusal, Violatio
 from stream_core.protocol.messages import ChatMessageFrame, Ping, Pong, Reconnect, ServerMessage
 
 CLOSE_SECONDS = 5.0
-"""How long a client may take to answer our close frame. Then it is disconnected."""
+"""How long a connection may take to end after the first close frame. Then its socket is cut."""
 
 _MOST_WAITING = 64
 """How many frames, other than deltas, may wait for a transport that takes no more."""
@@ -71,6 +71,7 @@ class ClientSession:
         "_heard_at",
         "_intake",
         "_limits",
+        "_look_at",
         "_ping_at",
         "_waiting",
         "blocked",
@@ -100,6 +101,7 @@ class ClientSession:
         self._waiting = 0  # frames that were sent while the transport took no more
         self._heard_at = now
         self._ping_at = now
+        self._look_at = now  # when the heartbeat's timer ends
         self._close_by = now
 
     @property
@@ -117,7 +119,7 @@ class ClientSession:
         if not self._fire(SessionEvent.CONNECT):
             return []
         first_ping_in = self._limits.heartbeat_seconds * max(share, 0.05)
-        self._ping_at = now + first_ping_in
+        self._ping_at = self._look_at = now + first_ping_in
         return [*self.tell(ready), SetTimer(first_ping_in)]
 
     def receive_frame(
@@ -126,7 +128,7 @@ class ClientSession:
         """A frame came. `reserved`: whether any of its reserved bits is set."""
         self._heard_at = now
         if opcode == Opcode.CLOSE and not reserved:
-            return self._answer_close(payload)
+            return self._answer_close(payload, now)
         if self._intake.too_many_frames(now):
             return self._flooded(now)
         if not self._fire(SessionEvent.RECEIVE):
@@ -154,8 +156,13 @@ class ClientSession:
         self.blocked = False
         self._waiting = 0
 
+    def malformed(self, now: float) -> list[Output]:
+        """The transport read what is no frame. It has said so, and reads no more."""
+        reason = "this is no frame of the protocol"
+        return self._violate(Violation(CloseCode.PROTOCOL, reason), now)
+
     def timer(self, now: float) -> list[Output]:
-        """A timer has ended: ping, or give up a client that is silent or doesn't answer a close."""
+        """A timer has ended: ping, or give up a client that is silent or doesn't let go."""
         if self._fire(SessionEvent.BEAT):
             return self._heartbeat(now)
         if self.state is SessionState.CLOSING and now < self._close_by:
@@ -246,6 +253,8 @@ class ClientSession:
     # -- ends --------------------------------------------------------------------------------------
 
     def _heartbeat(self, now: float) -> list[Output]:
+        # Time in which this process was stopped, or too busy to ping, is not the client's silence.
+        self._heard_at = min(now, self._heard_at + max(0.0, now - self._look_at))
         lost_at = self._heard_at + self._limits.pong_timeout_seconds
         if now >= lost_at:
             silent = f"nothing was heard for {now - self._heard_at:.0f} s; reconnect and resume"
@@ -255,7 +264,8 @@ class ClientSession:
         if now >= self._ping_at:
             self._ping_at = now + self._limits.heartbeat_seconds
             outputs.append(SendPing())
-        return [*outputs, SetTimer(min(self._ping_at, lost_at) - now)]
+        self._look_at = min(self._ping_at, lost_at)
+        return [*outputs, SetTimer(self._look_at - now)]
 
     def _flooded(self, now: float) -> list[Output]:
         # Not even the answer to our close frame is waited for, since it would come behind the rest.
@@ -272,11 +282,17 @@ class ClientSession:
             self._close_by = now + CLOSE_SECONDS
         return outputs
 
-    def _answer_close(self, payload: bytes) -> list[Output]:
+    def _answer_close(self, payload: bytes, now: float) -> list[Output]:
         if self.state is SessionState.CLOSING:
             return self._end(SessionEvent.CLIENT_CLOSE, Disconnect(flush=True))
-        close = SendClose(answer_to_close(payload))
-        return self._end(SessionEvent.CLIENT_CLOSE, close, Disconnect(flush=True))
+        # A client that doesn't read would never take the answer.
+        self._close_by = now + CLOSE_SECONDS
+        outputs = (
+            SendClose(answer_to_close(payload)),
+            Disconnect(flush=True),
+            SetTimer(CLOSE_SECONDS),
+        )
+        return self._end(SessionEvent.CLIENT_CLOSE, *outputs)
 
     def _end(self, event: SessionEvent, *outputs: Output) -> list[Output]:
         """Fire an event that ends the service, or the connection after that."""

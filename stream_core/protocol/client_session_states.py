@@ -14,7 +14,7 @@ class SessionState(StrEnum):
     CONNECTING = "connecting"  # the client was admitted, and not greeted yet
     OPEN = "open"
     DRAINING = "draining"  # responses go on, new messages are refused
-    CLOSING = "closing"  # our close frame was sent, and the client's has not come
+    CLOSING = "closing"  # a close frame was sent, and the transport is not gone yet
     CLOSED = "closed"
 
 
@@ -32,7 +32,7 @@ class SessionEvent(StrEnum):
     LOSE = "lose"  # the client was silent for the pong timeout
     OVERFLOW = "overflow"  # the client asks without reading
     CLIENT_CLOSE = "client_close"  # the client sent a close frame
-    TIME_OUT = "time_out"  # the client did not answer our close frame
+    TIME_OUT = "time_out"  # the transport is not gone so long after the first close frame
     DISCONNECT = "disconnect"  # the transport is gone
 
 
@@ -50,7 +50,7 @@ SESSION_TRANSITIONS: dict[tuple[SessionState, SessionEvent], SessionState] = {
     (_S.OPEN, _E.CLOSE): _S.CLOSING,
     (_S.OPEN, _E.LOSE): _S.CLOSED,
     (_S.OPEN, _E.OVERFLOW): _S.CLOSED,
-    (_S.OPEN, _E.CLIENT_CLOSE): _S.CLOSED,
+    (_S.OPEN, _E.CLIENT_CLOSE): _S.CLOSING,
     (_S.OPEN, _E.DISCONNECT): _S.CLOSED,
     (_S.DRAINING, _E.RECEIVE): _S.DRAINING,
     (_S.DRAINING, _E.SEND): _S.DRAINING,
@@ -59,9 +59,9 @@ SESSION_TRANSITIONS: dict[tuple[SessionState, SessionEvent], SessionState] = {
     (_S.DRAINING, _E.CLOSE): _S.CLOSING,
     (_S.DRAINING, _E.LOSE): _S.CLOSED,
     (_S.DRAINING, _E.OVERFLOW): _S.CLOSED,
-    (_S.DRAINING, _E.CLIENT_CLOSE): _S.CLOSED,
+    (_S.DRAINING, _E.CLIENT_CLOSE): _S.CLOSING,
     (_S.DRAINING, _E.DISCONNECT): _S.CLOSED,
-    (_S.CLOSING, _E.CLIENT_CLOSE): _S.CLOSED,
+    (_S.CLOSING, _E.CLIENT_CLOSE): _S.CLOSING,
     (_S.CLOSING, _E.TIME_OUT): _S.CLOSED,
     (_S.CLOSING, _E.DISCONNECT): _S.CLOSED,
 }

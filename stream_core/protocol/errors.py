@@ -108,6 +108,13 @@ class MethodNotAllowed(EvenflowError):
     type = "invalid_request_error"
 
 
+class RequestTimeout(EvenflowError):
+    """The request came too slowly. Its connection ends with the answer."""
+
+    status = 408
+    type = "invalid_request_error"
+
+
 class Conflict(EvenflowError):
     status = 409
     type = "conflict_error"

@@ -204,6 +204,11 @@ class LocalServer(Server):
         return self._handler
 
     @property
+    def sockets(self) -> int:
+        """How many connections it has, of all protocols."""
+        return len(self.handler._accepted)
+
+    @property
     def unsent_bytes(self) -> list[int]:
         """What each of its sockets has been given and didn't take."""
         server = self.handler._http._runner.server

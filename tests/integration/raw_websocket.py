@@ -127,6 +127,10 @@ class RawWebSocket:
         """Send bytes."""
         self._writer.write(data)
 
+    def end(self) -> None:
+        """End this side of the connection, and go on taking nothing."""
+        self._writer.write_eof()
+
     async def drain(self) -> None:
         """Wait until the socket took most of what was written."""
         await self._writer.drain()

@@ -6,17 +6,21 @@ What it costs: test_memory_of_stalled_readers.py.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
+from stream_core.delivery.delivery_clock import SLOT_SECONDS
+from stream_core.protocol.client_session import CLOSE_SECONDS
 from tests.integration.answer import Answer
 from tests.integration.chat_client import ChatSession, Connection, chat_message, demo
 from tests.integration.conftest import OpenSession, Serve
-from tests.integration.raw_websocket import CLOSE, TEXT, RawWebSocket, text_frame
+from tests.integration.raw_websocket import CLOSE, TEXT, RawWebSocket, client_frame, text_frame
 from tests.integration.server_process import Server
 
 _GAP_MS = 100
@@ -161,6 +165,23 @@ async def test_too_many_bytes_behind_closes_as_well(opened: OpenSession, serve: 
     assert whole.text == "".join(demo_tokens(85, 20_000))
 
 
+async def test_a_process_that_stood_still_lets_its_readers_read_before_it_judges_them(
+    opened: OpenSession, serve: Serve, hurry: asyncio.Task[None]
+) -> None:
+    server = await serve(write_buffer_bytes=4_096, lag_close_bytes=67_108_864)
+    raw, _ = await _stalled(server, await opened(server), demo(tokens=4_000, gap_ms=1, seed=87))
+    async with raw:
+        await server.until_metric("ws_backpressure_drops_part_total", 200, at_least=True)
+        hurry.cancel()
+        serve.time.ahead += 65.0
+        for _ in range(int(1.0 / SLOT_SECONDS)):  # timers come before what sockets have
+            serve.time.ahead += SLOT_SECONDS
+            server.turn()
+        answer, kinds = await _read_on(raw)
+    assert kinds[-1] == "chat.response.completed"
+    assert answer.text == "".join(demo_tokens(87, 4_000))
+
+
 async def test_one_that_never_reads_again_is_cut_off(opened: OpenSession, serve: Serve) -> None:
     server = await serve(write_buffer_bytes=4_096, lag_notice_seconds=0.2, lag_close_seconds=0.5)
     session = await opened(server)
@@ -168,6 +189,82 @@ async def test_one_that_never_reads_again_is_cut_off(opened: OpenSession, serve:
     async with raw:
         await server.until_metric("readers_too_slow_total", 1)
         await server.until_metric("ws_active_connections", 0)
+
+
+# No other bound ends what these tests look at.
+_PATIENT: dict[str, Any] = {
+    "write_buffer_bytes": 4_096,
+    "grace_seconds": 0.5,
+    "response_bytes": 67_108_864,
+    "lag_close_bytes": 67_108_864,
+    "lag_close_seconds": 3_600,
+}
+_CLOSES = client_frame(CLOSE, b"\x03\xe8")
+_NO_FRAME = client_frame(0x3, b"")
+
+
+@pytest.mark.parametrize("last_words", [_CLOSES, _NO_FRAME], ids=["close", "no-frame"])
+async def test_one_that_takes_nothing_more_is_released_at_once_and_cut_off(
+    last_words: bytes, opened: OpenSession, serve: Serve, hurry: asyncio.Task[None]
+) -> None:
+    server = await serve(**_PATIENT)
+    raw, _ = await _stalled(server, await opened(server), demo(tokens=60_000, gap_ms=1))
+    async with raw:
+        await server.until_metric("ws_backpressure_drops_part_total", 200, at_least=True)
+        hurry.cancel()
+        sockets = server.sockets
+        raw.write(last_words)
+        await server.until_metric("ws_active_connections", 0)
+        await server.until_metric("generations_running", 0)
+        assert server.sockets == sockets
+        await serve.time_passes(CLOSE_SECONDS + 1)
+        await asyncio.sleep(0)
+        assert server.sockets == sockets - 1
+
+
+@pytest.mark.parametrize("last_words", [_CLOSES, _NO_FRAME], ids=["close", "no-frame"])
+async def test_one_that_takes_nothing_more_does_not_hold_up_a_node_that_leaves(
+    last_words: bytes, opened: OpenSession, serve: Serve, hurry: asyncio.Task[None]
+) -> None:
+    server = await serve(**_PATIENT, drain_seconds=100)
+    raw, _ = await _stalled(server, await opened(server), demo(tokens=60_000, gap_ms=1))
+    async with raw:
+        await server.until_metric("ws_backpressure_drops_part_total", 200, at_least=True)
+        hurry.cancel()
+        server.leave()
+        raw.write(last_words)
+        await server.ended(10.0)
+
+
+@pytest.mark.parametrize("path", ["events", "completions"])
+async def test_an_http_client_that_takes_nothing_and_ends_its_side_is_released_at_once(
+    path: str, opened: OpenSession, serve: Serve, hurry: asyncio.Task[None]
+) -> None:
+    server = await serve(**_PATIENT)
+    session = await opened(server)
+    text = demo(tokens=60_000, gap_ms=1)
+    async with await RawWebSocket.connect(server.port, receive_buffer=2048) as raw:
+        if path == "events":
+            posted = (await session.post("m1", None, text)).json
+            raw.write(
+                f"GET /chat/message/{posted['response_id']}/events HTTP/1.1\r\nHost: x\r\n"
+                f"Authorization: Bearer {session.token}\r\n\r\n".encode()
+            )
+        else:
+            message = {"role": "user", "content": text}
+            body = json.dumps({"model": "demo", "stream": True, "messages": [message]})
+            raw.write(
+                f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}"
+                f"\r\n\r\n{body}".encode()
+            )
+        await server.until_metric("ws_backpressure_drops_part_total", 200, at_least=True)
+        hurry.cancel()
+        sockets = server.sockets
+        raw.end()
+        await server.until_metric("generations_running", 0)
+        await serve.time_passes(CLOSE_SECONDS + 1)
+        await asyncio.sleep(0)
+        assert server.sockets == sockets - 1
 
 
 async def test_a_stalled_sse_client_is_told_why_and_where_it_resumes(

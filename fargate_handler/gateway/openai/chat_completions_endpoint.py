@@ -14,7 +14,7 @@ from fargate_handler.gateway.openai.submission import (
     IDEMPOTENCY_KEY,
     checked_key,
     leave_response,
-    read_body,
+    read_request,
     sender_of,
     submit_request,
 )
@@ -48,7 +48,7 @@ class ChatCompletionsEndpoint:
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = _last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
-            call = read_call(await read_body(request, sender, context.limits, reading))
+            call = read_call(await read_request(request, sender, context, reading))
             check_model(call.model, context)
             deadline = Deadline(_timeout_ms(call, request), context.monotonic)
             # Whoever opened a session has named its user. A request may name anybody.

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import address_of
-from fargate_handler.gateway.request_content import read_content
+from fargate_handler.gateway.request_body import read_body
 from fargate_handler.orchestrator.held_requests import Reading, memory_of
 from fargate_handler.orchestrator.orchestrator import Submission
 from fargate_handler.orchestrator.whole_request import (
@@ -26,7 +26,6 @@ from fargate_handler.orchestrator.whole_request import (
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel
-from stream_core.policy.limits import Limits
 from stream_core.protocol.content_encoding import GZIP
 from stream_core.protocol.errors import AuthenticationFailed, Conflict, Gone, InvalidRequest
 from stream_core.protocol.session_init import OPEN_TENANT, bearer
@@ -77,26 +76,24 @@ def sender_of(request: web.Request, context: GatewayContext) -> Sender:
     )
 
 
-async def read_body(
-    request: web.Request, sender: Sender, limits: Limits, reading: Reading
+async def read_request(
+    request: web.Request, sender: Sender, context: GatewayContext, reading: Reading
 ) -> bytearray:
     """Read the whole body, which a known sender may have compressed.
+
+    Only bytes that have come count: a sender that announces many and sends none takes no room.
 
     Raises:
         UnsupportedMediaType: it comes in an encoding that is not taken.
         TooLarge: it is larger than allowed.
         InvalidRequest: it can't be decoded.
         Overloaded: the node has no room for it.
-        HTTPRequestTimeout: it came too slowly.
+        RequestTimeout: it came too slowly.
     """
     encodings = (GZIP,) if sender.known else ()
-    try:
-        # Only bytes that have come count: a sender that announces many and sends none takes no
-        # room.
-        async with asyncio.timeout(limits.pong_timeout_seconds):
-            body = await read_content(request, limits.request_bytes, encodings, reading.grow_to)
-    except TimeoutError:
-        raise web.HTTPRequestTimeout from None
+    body = await read_body(
+        request, context, context.limits.request_bytes, encodings, reading.grow_to
+    )
     reading.grow_to(memory_of(body))
     return body
 

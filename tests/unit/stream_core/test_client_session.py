@@ -391,6 +391,7 @@ def test_what_the_node_closes_the_client_answers() -> None:
     ]
     assert (session.state, session.over) == (SessionState.CLOSING, True)
     assert session.receive_frame(Opcode.CLOSE, b"\x03\xe9", 6.0) == [Disconnect(flush=True)]
+    assert session.disconnected() == [], "its service had ended"
     assert session.state is SessionState.CLOSED
 
 
@@ -418,9 +419,35 @@ def test_what_the_client_closes_is_answered_with_its_code(payload: bytes, code: 
     assert session.receive_frame(Opcode.CLOSE, payload, 1.0) == [
         SendClose(code),
         Disconnect(flush=True),
+        SetTimer(CLOSE_SECONDS),
         Ended(SessionEvent.CLIENT_CLOSE),
     ]
-    assert session.receive_frame(Opcode.CLOSE, payload, 1.0) == []
+    assert session.receive_frame(Opcode.CLOSE, payload, 1.0) == [Disconnect(flush=True)]
+
+
+@pytest.mark.parametrize("closed_first", ["client", "server"])
+def test_a_client_that_closes_and_takes_nothing_is_cut_off(closed_first: str) -> None:
+    session = new_session()
+    session.block()
+    if closed_first == "server":
+        session.close(1001, "leaving", 3.0)
+    ended = session.receive_frame(Opcode.CLOSE, b"", 3.0)
+    assert Disconnect(flush=True) in ended
+    assert session.timer(4.0) == [SetTimer(CLOSE_SECONDS - 1.0)], "the heartbeat's timer comes too"
+    assert session.timer(3.0 + CLOSE_SECONDS) == [Disconnect(flush=False)]
+    assert session.timer(1000.0) == []
+
+
+def test_bytes_that_are_no_frames_end_the_service_at_once_and_the_socket_in_time() -> None:
+    session = new_session()
+    session.block()
+    assert session.malformed(3.0) == [
+        SendClose(CloseCode.PROTOCOL, "this is no frame of the protocol"),
+        SetTimer(CLOSE_SECONDS),
+        Ended(SessionEvent.VIOLATE),
+    ]
+    assert session.malformed(3.0) == []
+    assert session.timer(3.0 + CLOSE_SECONDS) == [Disconnect(flush=False)]
 
 
 def test_a_transport_that_is_gone_ends_the_service_once() -> None:
@@ -636,25 +663,34 @@ class HeartbeatRun:
         self.closed_at: float | None = None
         self.close: SendClose | None = None
         self._look_at = opened_at + _timer(self.session.connected(READY, share, opened_at))
+        self._pongs: list[float] = []
 
     def run(self, until: float, answers_after: float | None = None) -> None:
         """Look until then; a client that answers does so so many seconds after each ping."""
-        pongs: list[float] = []
         while self.closed_at is None and (now := self._look_at + self.late) <= until:
-            for pong in pongs:
+            for pong in self._pongs:
                 if pong <= now:
                     self.heard(pong)
-            pongs = [pong for pong in pongs if pong > now]
+            self._pongs = [pong for pong in self._pongs if pong > now]
             beat = Received(self.session.timer(now))
             if beat.pings:
                 self.pings.append(now)
                 if answers_after is not None:
-                    pongs.append(now + answers_after)
+                    self._pongs.append(now + answers_after)
             if beat.close is not None:
                 self.close, self.closed_at = beat.close, now
                 return
             assert beat.look_again_in, "the same moment would be looked at for ever"
             self._look_at = now + beat.look_again_in
+
+    def stop(self, now: float, seconds: float, *, wheel_goes_on: bool) -> None:
+        """The process stands still. What comes meanwhile is read after the next timers.
+
+        `wheel_goes_on`: whether they come when they are due, else all of them so much later.
+        """
+        goes_on = now + seconds
+        self._look_at = max(self._look_at, goes_on) if wheel_goes_on else self._look_at + seconds
+        self._pongs = [max(pong, goes_on + 0.5) for pong in self._pongs]
 
     def heard(self, now: float) -> None:
         self.session.receive_frame(Opcode.PONG, b"", now)
@@ -686,6 +722,31 @@ def test_a_client_that_answers_its_pings_is_never_given_up(
     run = HeartbeatRun(share, late)
     run.run(3600.0, answers_after)
     assert run.closed_at is None
+
+
+@given(st.floats(0, 1), st.floats(0, 20), st.floats(0, 200), st.floats(0.5, 4_000), st.booleans())
+def test_a_process_that_stood_still_pings_its_clients_before_it_judges_them(
+    share: float, answers_after: float, stops_at: float, stopped: float, wheel_goes_on: bool
+) -> None:
+    run = HeartbeatRun(share, 0.01)
+    run.run(stops_at, answers_after)
+    before = len(run.pings)
+    run.stop(stops_at, stopped, wheel_goes_on=wheel_goes_on)
+    run.run(stops_at + stopped + 200.0, answers_after)
+    assert run.closed_at is None
+    assert len(run.pings) > before
+
+
+@given(st.floats(0, 1), st.floats(0, 200), st.floats(0.5, 4_000), st.booleans())
+def test_a_client_that_vanished_while_the_process_stood_still_is_given_up_in_time(
+    share: float, stops_at: float, stopped: float, wheel_goes_on: bool
+) -> None:
+    run = HeartbeatRun(share, 0.01)
+    run.run(stops_at, 0.05)
+    run.stop(stops_at, stopped, wheel_goes_on=wheel_goes_on)
+    run.run(stops_at + stopped + 100.0)
+    assert run.closed_at is not None
+    assert run.closed_at <= stops_at + stopped + 92.0
 
 
 @given(st.floats(0, 1), st.sampled_from([0.2, 1.0, 40.0]), st.floats(1.5, 10))
@@ -723,8 +784,11 @@ def test_ten_thousand_connections_ping_spread_over_the_interval() -> None:
 @pytest.mark.parametrize("kind", [Opcode.TEXT, Opcode.PING, Opcode.PONG])
 def test_whatever_comes_from_the_client_shows_that_it_lives(kind: Opcode) -> None:
     session = new_session()
+    for beat in (15.0, 45.0):
+        session.timer(beat)
     session.receive_frame(kind, b"nonsense", 50.0)
-    assert Received(session.timer(109.0)).close is None
+    for beat in (60.0, 75.0, 105.0, 109.0):
+        assert Received(session.timer(beat)).close is None
     assert session.timer(110.0) == [
         SendClose(CloseCode.HEARTBEAT_LOST, "nothing was heard for 60 s; reconnect and resume"),
         Disconnect(flush=False),

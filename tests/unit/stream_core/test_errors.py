@@ -19,6 +19,7 @@ PROTOCOL = {
     "HostNotAllowed": (403, "permission_error"),
     "NotFound": (404, "not_found_error"),
     "MethodNotAllowed": (405, "invalid_request_error"),
+    "RequestTimeout": (408, "invalid_request_error"),
     "Conflict": (409, "conflict_error"),
     "Gone": (410, "not_found_error"),
     "TooLarge": (413, "invalid_request_error"),

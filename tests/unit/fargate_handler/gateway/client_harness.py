@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from fargate_handler.background import Background
+from fargate_handler.gateway.accepted_connections import AcceptedConnections
 from fargate_handler.gateway.client_address import TrustedProxies
 from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
@@ -14,10 +15,12 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.agents import Agents, built_in_agents
 from stream_core.policy.allowed_hosts import AllowedHosts
 from stream_core.policy.allowed_origins import AllowedOrigins
 from stream_core.policy.channel import Channel
+from stream_core.policy.connection_places import ConnectionPlaces
 from stream_core.policy.limits import Limits
 from stream_core.policy.session_token import SessionClaims, SessionTokens, TenantKeys
 from stream_core.protocol.client_session import ClientSession, Opcode
@@ -39,6 +42,7 @@ class Gateway:
         self.limits, self.clock, self.source = task.limits, task.clock, task.source
         self.orchestrator, self.metrics = task.orchestrator, task.metrics
         self.registry = ConnectionRegistry(self.limits)
+        self.places = ConnectionPlaces[asyncio.Transport](1_000)
         measures = DeliveryMeasures(self.metrics)
         self.context = GatewayContext(
             limits=self.limits,
@@ -48,7 +52,9 @@ class Gateway:
             outbox=Outbox(lambda flush: flush(), measures),
             orchestrator=self.orchestrator,
             registry=self.registry,
-            proxies=TrustedProxies(),
+            accepted=AcceptedConnections(
+                self.places, self.metrics.labelled(catalogue.CONNECTIONS_CUT)
+            ),
             reconnects=ReconnectRate(self.limits, self.clock.now),
             background=Background(),
             tokens=SessionTokens({"k": b"secret--" * 4}),
@@ -61,6 +67,7 @@ class Gateway:
             ws_port=None,
             metrics_port=None,
             allowed_origins=AllowedOrigins(),
+            trusted_proxies=TrustedProxies(),
             allowed_hosts=AllowedHosts(None),
             drain_key=None,
             node_id="node",

@@ -504,6 +504,31 @@ async def test_a_client_that_does_not_answer_the_close_frame_is_cut_off() -> Non
     assert CLOSE_SECONDS <= gateway.clock.now - began < CLOSE_SECONDS + 1
 
 
+@pytest.mark.parametrize("stopped", [15.0, 65.0, 600.0])
+async def test_a_process_that_was_stopped_pings_its_clients_before_it_judges_them(
+    stopped: float,
+) -> None:
+    gateway = Gateway()
+    clients = [gateway.connect() for _ in range(20)]
+    answered = [0] * len(clients)
+
+    def pass_seconds(seconds: int) -> None:
+        for _ in range(seconds):
+            gateway.clock.turn(1.0)
+            for number, client in enumerate(clients):
+                if client.transport.pings > answered[number]:
+                    answered[number] = client.transport.pings
+                    client.receive(kind=Opcode.PONG)
+
+    pass_seconds(47)
+    gateway.clock.now += stopped
+    gateway.clock.turn_late()
+    pass_seconds(200)
+    assert [client.transport.close for client in clients] == [None] * len(clients)
+    gateway.clock.turn(80.0)
+    assert len(gateway.registry) == 0, "who answers nothing is given up"
+
+
 async def test_a_connection_that_is_gone_waits_for_no_garbage_collector() -> None:
     gateway = Gateway()
     client = gateway.connect()

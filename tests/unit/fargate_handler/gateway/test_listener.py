@@ -7,8 +7,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from fargate_handler.gateway import listener
+from fargate_handler.gateway.accepted_connections import AcceptedConnections
 from fargate_handler.gateway.listener import HeadFirst
+from fargate_handler.metrics import LabelledCounter
+from stream_core.policy.connection_places import ConnectionPlaces
 
 _UPGRADE = b"GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 _PLAIN = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -17,12 +19,20 @@ _PLAIN = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
 class _First:
     """A connection whose bytes are the test's. `taken` says who has it, and from which bytes on."""
 
-    def __init__(self, refusal: bytes | None = None) -> None:
+    def __init__(self, refusal: bytes | None = None, head_seconds: float = 10.0) -> None:
+        self.cut = LabelledCounter()
+        self.places = ConnectionPlaces[asyncio.Transport](10)
         self.taken: list[tuple[str, bytes]] = []
         self.undecided: set[HeadFirst] = set()
         self.transport = Mock(spec=asyncio.Transport)
         self._refusal = refusal
-        self.protocol = HeadFirst(self._websockets, self._http, self.undecided)
+        self.protocol = HeadFirst(
+            self._websockets,
+            self._http,
+            AcceptedConnections(self.places, self.cut),
+            self.undecided,
+            head_seconds,
+        )
         self.protocol.connection_made(self.transport)
 
     def receive(self, data: bytes) -> None:
@@ -35,7 +45,8 @@ class _First:
         self.taken.append(("websocket", received))
         return self._refusal
 
-    def _http(self, _transport: asyncio.Transport, received: bytes) -> None:
+    def _http(self, _transport: asyncio.Transport, received: bytes, head_by: float) -> None:
+        assert 0 <= head_by - asyncio.get_running_loop().time() <= 10.0
         self.taken.append(("http", received))
 
 
@@ -76,21 +87,18 @@ async def test_it_comes_in_any_pieces(head: bytes) -> None:
 
 
 @pytest.mark.parametrize("received", [b"", b"\r\n", b"GET / HTTP/1.1\r\nX: ", b"POST /session HT"])
-async def test_without_a_whole_head_it_is_closed_in_time(
-    received: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(listener, "_HEAD_SECONDS", 0.0)
-    first = _First()
+async def test_without_a_whole_head_it_is_closed_in_time(received: bytes) -> None:
+    first = _First(head_seconds=0.0)
     if received:
         first.receive(received)
     await asyncio.sleep(0.01)
     first.transport.abort.assert_called_once_with()
     assert first.taken == []
+    assert (first.cut.by_label, len(first.places)) == ({"head": 1}, 0)
 
 
-async def test_it_has_no_such_time_once_it_was_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "_HEAD_SECONDS", 0.0)
-    first = _First()
+async def test_it_has_no_such_time_once_it_was_taken() -> None:
+    first = _First(head_seconds=0.001)
     first.receive(_PLAIN)
     await asyncio.sleep(0.01)
     first.transport.abort.assert_not_called()

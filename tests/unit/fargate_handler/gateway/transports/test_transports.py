@@ -37,7 +37,11 @@ from tests.unit.fargate_handler.gateway.transports.websocket_client import WebSo
 
 def _websockets(context: GatewayContext) -> Listener:
     take = WebSocketEndpoint(context).take
-    return listener.Listener(take, take)
+
+    def no_http(transport: asyncio.Transport, received: bytes, head_by: float) -> None:
+        take(transport, received)
+
+    return listener.Listener(take, no_http, context.accepted, context.limits.head_seconds)
 
 
 TRANSPORTS = {

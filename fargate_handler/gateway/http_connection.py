@@ -1,0 +1,143 @@
+"""One HTTP connection: aiohttp's protocol, with the times that its client has."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import cast
+
+from aiohttp import web
+
+from fargate_handler.gateway.accepted_connections import Cut
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.event_reader import ClockTimer
+from fargate_handler.gateway.http_answers import error_answer
+from stream_core.protocol.client_session import CLOSE_SECONDS
+from stream_core.protocol.errors import InvalidRequest
+
+# A proxy that nobody has named still says so. Whoever makes it up gets a longer idle time only.
+_SAYS_PROXY = re.compile(rb"\n(?:x-forwarded-for|forwarded|via):", re.IGNORECASE)
+
+
+class HttpConnection(web.RequestHandler):
+    """aiohttp's protocol, between the node's connections and aiohttp's server.
+
+    What it can't read, it refuses in Evenflow's shape.
+
+    Args:
+        first: the first bytes that came.
+        head_by: when the first head must be whole, in the loop's seconds.
+    """
+
+    __slots__ = ("_accepted", "_clock", "_head_seconds", "_head_timer", "_socket")
+
+    def __init__(
+        self,
+        server: web.Server,
+        context: GatewayContext,
+        transport: asyncio.Transport,
+        first: bytes,
+        head_by: float,
+    ) -> None:
+        loop, limits = asyncio.get_running_loop(), context.limits
+        peer = transport.get_extra_info("peername") or ("",)
+        is_proxy = context.trusted_proxies.trusts(peer[0]) or _SAYS_PROXY.search(first) is not None
+        keep_alive = limits.proxy_keep_alive_seconds if is_proxy else limits.keep_alive_seconds
+        super().__init__(
+            server,
+            loop=loop,
+            access_log=None,  # type: ignore[arg-type]
+            auto_decompress=False,
+            keepalive_timeout=keep_alive,
+        )
+        self._accepted = context.accepted
+        self._clock = context.clock
+        self._head_seconds = limits.head_seconds
+        self._socket: asyncio.Transport | None = transport
+        self._head_timer: asyncio.TimerHandle | None = loop.call_at(head_by, self._head_is_late)
+
+    def release(self) -> asyncio.Transport:
+        """Let go of the transport, which somebody else has from now on. It must be open."""
+        released, self._socket, self.transport = self._socket, None, None
+        return cast("asyncio.Transport", released)
+
+    # -- called by the loop ------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        super().data_received(data)
+        if (
+            self._head_timer is None
+            and not (self._messages or self._request_in_progress)
+            and not data.isspace()
+        ):
+            self._head_timer = self._loop.call_later(self._head_seconds, self._head_is_late)
+
+    def eof_received(self) -> None:
+        """The client has ended its side. The loop closes the transport when all is sent."""
+        transport = self._socket
+        if transport is None or not transport.get_write_buffer_size():
+            return
+        # One that doesn't read would never take it, and its reader would stay.
+        if self._task_handler is not None:
+            self._task_handler.cancel()
+        self._clock.put_after(ClockTimer(transport.abort), CLOSE_SECONDS)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """The connection is gone."""
+        self._stop_head_timer()
+        if self._socket is not None:
+            self._accepted.remove(self._socket)
+            self._socket = None
+        super().connection_lost(exc)
+
+    # -- called by aiohttp -------------------------------------------------------------------------
+
+    async def _handle_request(
+        self,
+        request: web.BaseRequest,
+        start_time: float | None,
+        request_handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+    ) -> tuple[web.StreamResponse, bool]:
+        self._stop_head_timer()
+        if self._socket is not None:
+            self._accepted.serve(self._socket)
+        try:
+            answer, reset = await super()._handle_request(request, start_time, request_handler)
+            if answer.status == HTTPStatus.REQUEST_TIMEOUT:
+                self.force_close()  # aiohttp would wait ten seconds more for the rest of the body
+            return answer, reset
+        finally:
+            if self._socket is not None:
+                self._accepted.wait_for_request(self._socket)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to what is no request of HTTP. The connection ends with it."""
+        answer = super().handle_error(request, status, exc, message)
+        if status == HTTPStatus.BAD_REQUEST:
+            what = (message or "").partition("\n")[0].rstrip(": ")
+            answer = error_answer(
+                InvalidRequest(f"this request can't be read: {what}", code="bad_request")
+            )
+            answer.force_close()
+        return answer
+
+    # -- the first and later heads -----------------------------------------------------------------
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if self._socket is not None:
+            self._accepted.cut(self._socket, Cut.HEAD)
+
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None

@@ -1,0 +1,99 @@
+"""Which connections go when a node has too many: those that keep it waiting the longest."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+SPARE_CONNECTIONS = 64
+"""Beyond those that are served: for reading who it is, for refusals and for `/health`."""
+
+Connection = TypeVar("Connection", bound=Hashable)
+
+
+def most_served(open_files: int, reserved: int) -> int:
+    """How many connections a process may serve that may have so many files open.
+
+    `reserved` of them are for other things: the store, models and files. Where there are few, at
+    most a quarter.
+    """
+    return max(1, open_files - min(reserved, open_files // 4) - SPARE_CONNECTIONS)
+
+
+class ConnectionPlaces(Generic[Connection]):
+    """All accepted connections. Each is served, or waits for its client.
+
+    Args:
+        most: how many are served at once.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._served: set[Connection] = set()
+        # Each in the order in which they began to wait.
+        self._idle: dict[Connection, None] = {}
+        self._unfinished: dict[Connection, bool] = {}  # the value says whether it sends a body
+
+    def __len__(self) -> int:
+        return len(self._served) + len(self._idle) + len(self._unfinished)
+
+    @property
+    def full(self) -> bool:
+        """Whether as many are served as may be."""
+        return len(self._served) >= self._most
+
+    def serves(self, connection: Connection) -> bool:
+        """Whether it is served now."""
+        return connection in self._served
+
+    def accept(self, connection: Connection) -> Connection | None:
+        """A connection was accepted, whose head has not come.
+
+        Returns:
+            The one that must go for it: the one idle longest, otherwise the one that has sent part
+            of a request for longest. That may be itself.
+        """
+        self._unfinished[connection] = False
+        if len(self) <= self._most + SPARE_CONNECTIONS:
+            return None
+        goes = next(iter(self._idle or self._unfinished))
+        self.remove(goes)
+        return goes
+
+    def serve(self, connection: Connection) -> bool:
+        """A request has come. Returns whether there is a place for it."""
+        if connection in self._served:
+            return True
+        if self.full:
+            return False
+        if self._known(connection):
+            self.remove(connection)
+            self._served.add(connection)
+        return True
+
+    def wait_for_body(self, connection: Connection) -> None:
+        """A head has come, and its body has not."""
+        if self._known(connection):
+            self.remove(connection)
+            self._unfinished[connection] = True
+
+    def wait_for_request(self, connection: Connection) -> None:
+        """A request was answered, and the next one has not come."""
+        if self._known(connection):
+            self.remove(connection)
+            self._idle[connection] = None
+
+    def oldest_body(self) -> Connection | None:
+        """The connection that has been sending a body for longest."""
+        return next((it for it, is_body in self._unfinished.items() if is_body), None)
+
+    def remove(self, connection: Connection) -> None:
+        """A connection is gone. A second call changes nothing."""
+        self._served.discard(connection)
+        self._idle.pop(connection, None)
+        self._unfinished.pop(connection, None)
+
+    def _known(self, connection: Connection) -> bool:
+        return (
+            connection in self._served or connection in self._idle or connection in self._unfinished
+        )
