@@ -290,7 +290,7 @@ class Handler:
             outbox=self._outbox,
             orchestrator=self._orchestrator,
             registry=self._registry,
-            proxies=TrustedProxies(settings.trusted_proxies),
+            trusted_proxies=TrustedProxies(settings.trusted_proxies),
             reconnects=ReconnectRate(settings, self._monotonic()),
             background=self._background,
             tokens=self._tokens,

@@ -42,13 +42,13 @@ class GatewayContext(ClientContext):
         ws_url: the public address of the WebSocket. None: `ws_port` of the host that was called, or
             beside `http_url`.
         http_port: where this task serves its page.
-        proxies: whose word about clients' addresses is believed.
+        trusted_proxies: whose word about clients' addresses is believed.
         allowed_origins: other origins whose pages may call.
         node_id: this task in the cookie by which a load balancer sends clients back to it.
         models: the model's names for OpenAI's clients.
     """
 
-    proxies: TrustedProxies
+    trusted_proxies: TrustedProxies
     reconnects: ReconnectRate
     tokens: SessionTokens
     tenant_keys: TenantKeys

@@ -47,7 +47,7 @@ class Gateway:
             outbox=Outbox(lambda flush: flush(), measures),
             orchestrator=self.orchestrator,
             registry=self.registry,
-            proxies=TrustedProxies(),
+            trusted_proxies=TrustedProxies(),
             reconnects=ReconnectRate(self.limits, self.clock.now),
             background=Background(),
             tokens=SessionTokens({"k": b"secret--" * 4}),
