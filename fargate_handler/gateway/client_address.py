@@ -59,7 +59,8 @@ class TrustedProxies:
         proxies = self._of(address)
         if proxies is None or not forwarded_for:
             return _counted(address)
-        written = forwarded_for.split(",")
+        # A client may have written thousands of addresses before it.
+        written = forwarded_for.rsplit(",", _MOST_HOPS)[-_MOST_HOPS:]
         hops = proxies.hops
         for place, text in enumerate(reversed(written), start=1):
             sender = _read(text.strip())

@@ -44,7 +44,7 @@ class GatewayContext(ClientContext):
         ws_url: the public address of the WebSocket. None: `ws_port` of the host that was called, or
             beside `http_url`.
         http_port: where this task serves its page.
-        proxies: whose word about clients' addresses is believed.
+        trusted_proxies: whose word about clients' addresses is believed.
         metrics_port: where there is `/metrics` and nothing else. None: it is at the other ports.
         allowed_origins: other origins whose pages may call.
         allowed_hosts: the names by which this server may be called.
@@ -54,7 +54,7 @@ class GatewayContext(ClientContext):
     """
 
     accepted: AcceptedConnections
-    proxies: TrustedProxies
+    trusted_proxies: TrustedProxies
     reconnects: ReconnectRate
     tokens: SessionTokens
     tenant_keys: TenantKeys

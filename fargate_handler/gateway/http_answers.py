@@ -124,7 +124,7 @@ def claims_of(request: web.Request, context: GatewayContext) -> SessionClaims:
 
 def address_of(request: web.Request, context: GatewayContext) -> str:
     """The client's address, also behind proxies."""
-    return context.proxies.client_address(
+    return context.trusted_proxies.client_address(
         request.remote or "", ",".join(request.headers.getall(FORWARDED_FOR, ()))
     )
 

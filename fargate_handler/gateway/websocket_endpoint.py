@@ -153,7 +153,7 @@ class WebSocketEndpoint:
             context,
             claims,
             dialect,
-            address=context.proxies.client_address(peer, forwarded_for),
+            address=context.trusted_proxies.client_address(peer, forwarded_for),
             replaces=replaces,
             asked_at=asked_at,
         )

@@ -67,6 +67,15 @@ def test_behind_a_number_of_proxies_the_place_says_who_it_is(
     assert proxies.client_address("10.0.0.1", forwarded_for) == client
 
 
+def test_of_a_long_list_only_the_end_is_looked_at() -> None:
+    """It is the client's to write, and to read all of it would take milliseconds."""
+    trusted = ["10.0.0.2"] * 9
+    assert _PROXIES.client_address("10.0.0.1", ",".join(["203.0.113.9", *trusted])) == "10.0.0.2"
+    assert _PROXIES.client_address("10.0.0.1", ",".join(["203.0.113.9", *trusted[1:]])) == (
+        "203.0.113.9"
+    )
+
+
 def test_all_addresses_of_an_ipv6_customer_are_one() -> None:
     first = _PROXIES.client_address("2001:db8:1:2:3:4:5:6", None)
     assert first == "2001:db8:1:2::/64"
