@@ -64,7 +64,6 @@ async def _run(attacks: Sequence[Attack], plan: Plan) -> int:
         outcome = "; ".join(ended.failures) or "held"
         print(f"{time.monotonic() - began:6.1f} s  {ended.name}: {outcome}", flush=True)
 
-    by_outcome = [attack for attack in attacks if attack.judged is not Judged.BY_READERS]
     for group in groups(attacks, plan):
         logs = folder / group[0].name
         logs.mkdir()

@@ -126,7 +126,8 @@ async def _flood(scene: Scene, frame: bytes, what: str, first: bytes = b"") -> N
                 return
             connection.send(first)
             reading = asyncio.create_task(connection.discard())
-            sent += _BURST * await connection.flood(block, until)
+            blocks = await connection.flood(block, until)
+            sent += _BURST * blocks
             closed += reading.done()
             reading.cancel()
 

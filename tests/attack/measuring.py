@@ -132,7 +132,9 @@ async def strike(attack: Attack, plan: Plan, server: Target) -> Measured:
         async with asyncio.timeout(plan.patience_seconds):
             await attack.strike(scene)
     except TimeoutError:
-        scene.did(f"ended after {plan.patience_seconds:g} s")
+        late = f"not done after {plan.patience_seconds:g} s"
+        scene.did(late)
+        scene.must(attack.judged is Judged.BY_READERS, late)
     except (OSError, asyncio.IncompleteReadError) as error:
         scene.misses.append(f"the server ended a connection: {type(error).__name__} {error}")
     ended_at = monotonic()

@@ -14,6 +14,7 @@ from tests.attack.wire import Connection, bearer
 
 _SENDERS = 64
 _KIB = 1_024
+_MOST_KIB = 96
 
 
 @attack("conversations", short=True, grows_mib=400, keeps_mib=400)
@@ -21,7 +22,7 @@ async def conversations(scene: Scene) -> None:
     """12,000 sessions without a key say 32 KB each, with an emoji in it, and never come back."""
     numbers = iter(range(scene.scaled(12_000)))
     question = "what does this mean: 🙂" + "x" * (32_000 - 30)
-    accepted = 0
+    before, accepted = scene.target.resident_bytes, 0
 
     async def send(connection: Connection) -> None:
         nonlocal accepted
@@ -43,7 +44,10 @@ async def conversations(scene: Scene) -> None:
                 await connection.reply()
 
     await asyncio.gather(*[send(await scene.attacker.connect()) for _ in range(_SENDERS)])
-    scene.did(f"{accepted:,} conversations accepted")
+    each = (scene.target.resident_bytes - before) / max(1, accepted) / _KIB
+    scene.did(f"{accepted:,} conversations accepted, {each:.0f} KiB each")
+    scene.must(accepted > 0, "none was accepted")
+    scene.must(each < _MOST_KIB, f"{each:.0f} KiB are kept of a conversation of 32 KB")
 
 
 @attack("ended-answers", grows_mib=300, keeps_mib=300)

@@ -18,6 +18,7 @@ from tests.integration.raw_websocket import text_frame
 
 _SENDERS = 64
 _SOCKETS, _ANSWERS_EACH = 250, 4
+_REALTIME = "evenflow.realtime.v1"
 _AGED_SECONDS = 120.0
 _HONEST_QUESTION = "#demo tokens=4 gap_ms=0 seed=11"
 
@@ -31,7 +32,8 @@ async def without_credit(scene: Scene) -> None:
     async def hold() -> None:
         nonlocal started
         with suppress(*BROKEN):
-            websocket = await scene.attacker.websocket(session_token(), "/realtime")
+            connection = await scene.attacker.connect()
+            websocket = await connection.upgraded(session_token(), "/realtime", _REALTIME)
             if websocket.status != 101:
                 return
             previous = None
@@ -39,13 +41,14 @@ async def without_credit(scene: Scene) -> None:
                 message = {"type": "start", "id": f"m{number}", "text": question, "credit": 0}
                 websocket.write(text_frame({**message, "previous": previous}))
                 previous = f"m{number}"
-                await websocket.next_of("started", "error")
-                started += 1
+                told = await websocket.next_of("started", "error")
+                started += told["type"] == "started"
 
     # Places are all or nothing: as many as there are also in the short form.
     await asyncio.gather(*[hold() for _ in range(_SOCKETS)])
     await asyncio.sleep(scene.plan.strike_seconds)
     scene.did(f"{started:,} answers without credit")
+    scene.must(started > 0, "none was begun")
 
 
 @attack("made-up-tenants", short=True, grows_mib=150)
@@ -65,7 +68,8 @@ async def made_up_tenants(scene: Scene) -> None:
             message = json.dumps(chat_message("m1", None, question)).encode()
             headers = bearer(opened.json["token"])
             connection.send(scene.attacker.request("POST", "/chat/message", message, headers))
-            accepted += (await connection.reply()).status == 202
+            posted = await connection.reply()
+            accepted += posted.status == 202
 
     await asyncio.gather(*[send(await scene.attacker.connect()) for _ in range(_SENDERS)])
     await asyncio.sleep(scene.plan.strike_seconds)
