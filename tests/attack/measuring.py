@@ -117,7 +117,7 @@ async def _strike_and_settle(attack: Attack, plan: Plan, server: Target) -> Meas
     server.forget_peak()
     measured = await strike(attack, plan, server)
     peak = server.peak_resident_bytes
-    enough = BACK_WITHIN * (before + attack.keeps_mib * MIB)
+    enough = BACK_WITHIN * (before + (attack.keeps_mib + plan.slack_mib) * MIB)
     await until(lambda: server.resident_bytes <= enough, plan.settle_seconds)
     measured.memory = Memory(before, peak, server.resident_bytes)
     return measured
@@ -148,7 +148,7 @@ async def strike(attack: Attack, plan: Plan, server: Target) -> Measured:
     return Measured(
         attack.name,
         grows_mib=attack.grows_mib,
-        keeps_mib=attack.keeps_mib,
+        keeps_mib=attack.keeps_mib + plan.slack_mib,
         began_at=began_at,
         ended_at=ended_at,
         did="; ".join(deeds),

@@ -14,6 +14,7 @@ class Plan:
         calm_seconds: that honest readers are watched for, before and after.
         strike_seconds: how long an attack lasts that may last as long as one likes.
         settle_seconds: until memory must be back.
+        slack_mib: that memory may keep besides, where it is given little time for that.
         patience_seconds: for an attack; then it is over, whatever it has done.
         watch_seconds: how long an attack may wait for a bound of time to be kept.
         shares_servers: whether attacks that honest readers judge follow each other on one server,
@@ -24,6 +25,7 @@ class Plan:
     calm_seconds: float = 5.0
     strike_seconds: float = 10.0
     settle_seconds: float = 60.0
+    slack_mib: float = 0.0
     patience_seconds: float = 120.0
     watch_seconds: float = 90.0
     shares_servers: bool = False
@@ -35,7 +37,8 @@ class Plan:
             share=0.125,
             calm_seconds=1.5,
             strike_seconds=2.5,
-            settle_seconds=3.0,
+            settle_seconds=2.0,
+            slack_mib=32.0,
             patience_seconds=15.0,
             watch_seconds=8.0,
             shares_servers=True,
