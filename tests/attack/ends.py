@@ -131,7 +131,7 @@ async def _flood_requests(scene: Scene, request: bytes) -> int:
     return sent
 
 
-@attack("malformed-requests", short=True)
+@attack("malformed-requests")
 async def malformed_requests(scene: Scene) -> None:
     """Requests that no parser takes, as fast as they are answered: the log says so seldom."""
     sent = await _flood_requests(scene, b"GET / HTTP/1.1\r\nHost: x\r\nbad header\x00: y\r\n\r\n")
@@ -173,7 +173,7 @@ async def garbled_gzip(scene: Scene) -> None:
     scene.did(f"{sent:,} garbled bodies")
 
 
-@attack("unread-log", Judged.ALONE, short=True)
+@attack("unread-log", Judged.ALONE)
 async def unread_log(scene: Scene) -> None:
     """Nobody reads the pipe that the server logs to, and many things are logged."""
     reading, writing = os.pipe()

@@ -147,6 +147,7 @@ async def strike(attack: Attack, plan: Plan, server: Target) -> Measured:
     deeds = [*scene.deeds, f"{attacker.opened:,} connections, {attacker.sent_bytes:,} bytes"]
     return Measured(
         attack.name,
+        slower_seconds=plan.slower_seconds,
         grows_mib=attack.grows_mib,
         keeps_mib=attack.keeps_mib + plan.slack_mib,
         began_at=began_at,

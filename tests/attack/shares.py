@@ -23,7 +23,7 @@ _AGED_SECONDS = 120.0
 _HONEST_QUESTION = "#demo tokens=4 gap_ms=0 seed=11"
 
 
-@attack("without-credit", short=True, grows_mib=150)
+@attack("without-credit", grows_mib=150)
 async def without_credit(scene: Scene) -> None:
     """250 WebSockets have four answers begun each, and grant no credit: 1,000 places are held."""
     question = "#demo tokens=6000 gap_ms=1 first_token_ms=0"
@@ -141,7 +141,7 @@ def _answer_of(response_id: str) -> str:
     return response_id.partition(".")[0]
 
 
-@attack("entries-one-by-one", short=True)
+@attack("entries-one-by-one")
 async def entries_one_by_one(scene: Scene) -> None:
     """20 event streams at a time ask for a long answer entry by entry (`joined=0`)."""
     token = session_token()

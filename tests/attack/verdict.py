@@ -12,7 +12,6 @@ from tests.attack.honest import EVERY_SECONDS, PATIENCE_SECONDS, Question
 
 MIB = 1_048_576
 _TIMES_SLOWER = 2.0
-_SECONDS_SLOWER = 0.1
 BACK_WITHIN = 1.1
 _LOG_LINES_PER_SECOND = 100.0
 
@@ -32,11 +31,13 @@ class Measured:
 
     Args:
         name: of the attack.
+        slower_seconds: as of `Plan`.
         grows_mib, keeps_mib: as of `Attack`.
         began_at, ended_at: of the attack (`time.monotonic` seconds).
     """
 
     name: str
+    slower_seconds: float = 0.1
     grows_mib: float = 0.0
     keeps_mib: float = 0.0
     began_at: float = 0.0
@@ -90,7 +91,7 @@ class Measured:
         if before is None or during is None:
             yield "no honest reader asked anything"
             return
-        bound = _TIMES_SLOWER * before + _SECONDS_SLOWER
+        bound = _TIMES_SLOWER * before + self.slower_seconds
         if during > bound:
             yield f"first token p95 {1_000 * during:.0f} ms, not {1_000 * bound:.0f}"
 
