@@ -15,6 +15,7 @@ import sys
 import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import cache
 
 import uvloop
 
@@ -139,6 +140,7 @@ BEHAVIOURS: dict[str, Callable[[Writer], Awaitable[None]]] = {
 }
 
 
+@cache
 def _bomb() -> bytes:
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     block = (b": " + b"x" * 1_021 + b"\n") * (_BLOCK // 1_024)
@@ -185,6 +187,7 @@ class _Model:
 
 async def _serve(port: int) -> None:
     model = _Model()
+    _bomb()  # it takes a while, in which nobody else should wait
     hosts = ["127.0.0.1", ELSEWHERE]
     server = await asyncio.start_server(model.serve, hosts, port, backlog=1_024)
     await server.serve_forever()

@@ -131,6 +131,9 @@ async def strike(attack: Attack, plan: Plan, server: Target) -> Measured:
     try:
         async with asyncio.timeout(plan.patience_seconds):
             await attack.strike(scene)
+            if attack.judged is Judged.BY_READERS:
+                # Who is refused at once is done at once; others are watched for a while yet.
+                await asyncio.sleep(began_at + plan.strike_seconds - monotonic())
     except TimeoutError:
         late = f"not done after {plan.patience_seconds:g} s"
         scene.did(late)
@@ -144,7 +147,8 @@ async def strike(attack: Attack, plan: Plan, server: Target) -> Measured:
         scene.misses.append(f"the server ended with {server.process.poll()}")
     if b"Traceback" in server.log_file.read_bytes()[logged:]:
         scene.misses.append("a traceback was logged")
-    deeds = [*scene.deeds, f"{attacker.opened:,} connections, {attacker.sent_bytes:,} bytes"]
+    opened, sent = attacker.opened + other.opened, attacker.sent_bytes + other.sent_bytes
+    deeds = [*scene.deeds, f"{opened:,} connections, {sent:,} bytes"]
     return Measured(
         attack.name,
         slower_seconds=plan.slower_seconds,

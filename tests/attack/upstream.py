@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from time import monotonic
 
 from tests.attack.asking import BROKEN, Answer, ask_events, ask_openai
 from tests.attack.attack import Judged, Scene, attack
@@ -26,18 +27,24 @@ async def _ask(scene: Scene, behaviour: str) -> Answer:
 
 
 async def _have_it_misbehave(scene: Scene, behaviour: str, count: int) -> None:
-    """Ask questions that have the model misbehave, for the length of a strike."""
+    """Ask questions that have the model misbehave, so many at a time, for the length of a
+    strike.
+    """
+    over_at, asked = monotonic() + scene.plan.strike_seconds, 0
 
     async def ask() -> None:
-        with suppress(*BROKEN):
-            await _ask(scene, behaviour)
+        nonlocal asked
+        while monotonic() < over_at:
+            asked += 1
+            with suppress(*BROKEN):
+                await _ask(scene, behaviour)
 
     asking = [asyncio.create_task(ask()) for _ in range(count)]
     await asyncio.wait(asking, timeout=scene.plan.strike_seconds)
     for task in asking:
         task.cancel()
     await asyncio.gather(*asking, return_exceptions=True)
-    scene.did(f"{count} questions")
+    scene.did(f"{asked} questions")
 
 
 @attack("gzip-bomb", short=True, hostile_model=True)
