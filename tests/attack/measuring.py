@@ -22,6 +22,7 @@ from tests.chaos.waiting import until
 from tests.integration.server_process import ROOT, clean_environment, free_port
 
 _START_SECONDS = 40.0
+# Before honest readers are watched: for their first questions, or what the last attack left.
 _WARM_SECONDS = 1.0
 
 
@@ -99,15 +100,16 @@ async def measure(attacks: Sequence[Attack], plan: Plan, folder: Path) -> list[M
     began = list[float]()
     async with target(attacks[0], folder) as server, honest_readers(server.port) as readers:
         await until(lambda: bool(readers.questions), _START_SECONDS)
-        await asyncio.sleep(_WARM_SECONDS)
         measured = list[Measured]()
         for attack in attacks:
+            await asyncio.sleep(_WARM_SECONDS)
             began.append(monotonic())
             await asyncio.sleep(plan.calm_seconds)
             measured.append(await _strike_and_settle(attack, plan, server))
         await asyncio.sleep(plan.calm_seconds)
         await readers.stop()
-    for it, begin, end in zip(measured, began, [*began[1:], monotonic()], strict=True):
+    ends = [begin - _WARM_SECONDS for begin in began[1:]]
+    for it, begin, end in zip(measured, began, [*ends, monotonic()], strict=True):
         it.questions = [one for one in readers.questions if begin <= one.asked_at < end]
     return measured
 
