@@ -25,10 +25,10 @@ TEST_PACKAGES := $(addsuffix /node_modules/.installed,tests/integration/openai_s
 CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed $(STOCK_CLIENTS)/javascript/node_modules/.installed
 PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers/node_modules/.installed
 # The first have limits of time; the others only compute. The longest are first.
-LANES := test e2e test-clients test-aws chaos-short -- types test-infra web-check docs-check lint
+LANES := test e2e test-clients test-aws chaos-short attack-short -- types test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short crash soak picture bench bench-peers bench-guidellm synth deploy redrive docs proto docs-check lock clean
+.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-guidellm synth deploy redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -41,7 +41,7 @@ run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the dep
 	@exec $(PY) -m tests.aws --port $(HTTP_PORT) --model $(MODEL)
 
 test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration tests (no browser needed; WORKERS=)
-	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/chaos --ignore $(STOCK_CLIENTS)
+	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/chaos tests/attack --ignore $(STOCK_CLIENTS)
 
 test-clients: .venv/.dev web/dist/index.html $(CLIENT_PACKAGES) ## the registries' newest clients of OpenAI's API: through Evenflow they see what they see without it
 	$(PY) -m pytest -n $(WORKERS) --dist loadgroup $(STOCK_CLIENTS)
@@ -81,6 +81,12 @@ chaos: .venv/.dev web/dist/index.html ## kill, drain, pause, cut and throttle un
 chaos-short: .venv/.dev web/dist/index.html
 	@command -v haproxy >/dev/null || { echo "chaos-short needs haproxy: apt-get install haproxy"; exit 2; }
 	$(PY) -m tests.chaos --short
+
+attack: .venv/.dev web/dist/index.html ## hostile clients, models and pages: honest readers must not notice (half an hour; ONLY=)
+	$(PY) -m tests.attack $(if $(ONLY),--only $(ONLY))
+
+attack-short: .venv/.dev web/dist/index.html
+	$(PY) -m tests.attack --short
 
 crash: .venv/.dev ## kill -9 in the middle of 1,000 answers, start again: every reader goes on (minutes; ANSWERS=)
 	$(PY) -m tests.chaos.kill_and_restart $(if $(ANSWERS),--answers $(ANSWERS))

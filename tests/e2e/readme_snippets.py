@@ -11,6 +11,7 @@ from tests.integration.server_process import ROOT, ServerProcess
 
 PAGES = (
     "README.md",
+    "docs/attacks.md",
     "docs/aws.md",
     "docs/benchmarks.md",
     "docs/chaos.md",

@@ -50,6 +50,7 @@ _REASONS_NOT_TO_RUN = {
     "make test": "this test would wait for itself",
     "make synth ENV=dev": "tests/aws runs it, and tests/infrastructure for each environment",
     "make chaos": "`make check` runs its short form",
+    "make attack": "`make check` runs its short form",
     "make deploy ENV=dev": "it needs an AWS account; tests/aws deploys to an emulator",
     "make run-aws": "tests/aws runs the same system",
 }

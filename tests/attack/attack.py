@@ -1,0 +1,107 @@
+"""What an attack is, and what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tests.attack.plan import Plan
+from tests.attack.target import Target
+from tests.attack.wire import Client
+
+
+class Judged(StrEnum):
+    """By what an attack is judged."""
+
+    BY_READERS = "readers"
+    """What honest readers and the memory notice of it."""
+    BY_OUTCOME = "outcome"
+    """That what must not happen doesn't; the server is shared with others of its settings."""
+    ALONE = "alone"
+    """Likewise, on a server of its own, which it may end."""
+
+
+@dataclass
+class Scene:
+    """An attack in progress.
+
+    Args:
+        attacker: opens the attacker's connections, from an address of its own.
+        other: likewise, for an honest client that the attack is aimed at, or a proxy of this
+            machine that an attacker calls through.
+    """
+
+    plan: Plan
+    target: Target
+    attacker: Client
+    other: Client
+    deeds: list[str] = field(default_factory=list)
+    misses: list[str] = field(default_factory=list)
+
+    def did(self, deed: str) -> None:
+        """Note what the attacker did."""
+        self.deeds.append(deed)
+
+    def must(self, met: bool, otherwise: str) -> None:
+        """Fail the attack, unless this is met."""
+        if not met:
+            self.misses.append(otherwise)
+
+    def scaled(self, count: int) -> int:
+        """Of so many in the long form."""
+        return max(1, round(count * self.plan.share))
+
+
+Strike = Callable[[Scene], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One attack.
+
+    Args:
+        grows_mib: by how much the documented bounds let it raise the memory.
+        keeps_mib: how much of that they let it keep: what is held for a time by intent.
+        short: whether it is part of the short form.
+        model: of `tests.attack.hostile_model`, instead of the demo model.
+    """
+
+    name: str
+    about: str
+    strike: Strike
+    judged: Judged
+    short: bool
+    grows_mib: float
+    keeps_mib: float
+    settings: Mapping[str, str]
+    hostile_model: bool
+
+
+def attack(
+    name: str,
+    judged: Judged = Judged.BY_READERS,
+    *,
+    short: bool = False,
+    grows_mib: float = 64,
+    keeps_mib: float = 0,
+    settings: Mapping[str, str] | None = None,
+    hostile_model: bool = False,
+) -> Callable[[Strike], Attack]:
+    """Make an attack of what strikes. The first line of its docstring explains it."""
+
+    def of(strike: Strike) -> Attack:
+        about = (strike.__doc__ or "").strip().partition("\n\n")[0]
+        return Attack(
+            name,
+            " ".join(about.split()),
+            strike,
+            judged,
+            short,
+            grows_mib,
+            keeps_mib,
+            settings or {},
+            hostile_model,
+        )
+
+    return of

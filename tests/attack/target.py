@@ -1,0 +1,56 @@
+"""The server under attack: a process at its defaults on a core of its own, and its meters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from bench.machine import SERVER_CORE, pin
+from tests.attack.tokens import KEY_ID, SECRET
+from tests.integration.server_process import ServerProcess
+
+_LOG_BLOCK = 1_048_576
+
+
+class Target(ServerProcess):
+    """The server. Only where it keeps things, and the key of its tokens, are set.
+
+    Args:
+        folder: for its log and its file.
+        variables: what this attack needs to be possible.
+        model_port: that of its model; 0 where it has one of its own.
+    """
+
+    def __init__(self, folder: Path, variables: Mapping[str, str], model_port: int = 0) -> None:
+        self.model_port = model_port
+        self.log_file = folder / "server.log"
+        defaults = {
+            "EVENFLOW_STORE": "sqlite",
+            "EVENFLOW_STORE_PATH": str(folder / "evenflow.db"),
+            "EVENFLOW_TOKEN_KEYS": f"{KEY_ID}:{SECRET}",
+            "EVENFLOW_DRAIN_SECONDS": "110",
+        }
+        super().__init__(self.log_file, defaults | dict(variables))
+        pin(SERVER_CORE, self.process.pid)
+
+    @property
+    def log_bytes(self) -> int:
+        """What it has logged so far."""
+        return self.log_file.stat().st_size
+
+    def log_lines(self, since: int) -> int:
+        """Lines logged behind so many bytes."""
+        with self.log_file.open("rb") as file:
+            file.seek(since)
+            return sum(block.count(b"\n") for block in iter(lambda: file.read(_LOG_BLOCK), b""))
+
+    def forget_peak(self) -> None:
+        """From now on its peak is that of what follows."""
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
+    def sockets_of(self, address: str) -> int:
+        """Its established connections with this client's address."""
+        connections = psutil.Process(self.process.pid).net_connections("tcp")
+        return sum(1 for it in connections if it.raddr and it.raddr.ip == address)

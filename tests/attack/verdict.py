@@ -1,0 +1,134 @@
+"""What was measured of an attack, and what of it fails the run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tests.attack.honest import EVERY_SECONDS, PATIENCE_SECONDS, Question
+
+MIB = 1_048_576
+_TIMES_SLOWER = 2.0
+BACK_WITHIN = 1.1
+_LOG_LINES_PER_SECOND = 100.0
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Resident bytes of the server. `peak` is from the beginning of the attack on."""
+
+    before: int
+    peak: int
+    after: int
+
+
+@dataclass
+class Measured:
+    """One attack.
+
+    Args:
+        name: of the attack.
+        slower_seconds: as of `Plan`.
+        grows_mib, keeps_mib: as of `Attack`.
+        began_at, ended_at: of the attack (`time.monotonic` seconds).
+    """
+
+    name: str
+    slower_seconds: float = 0.1
+    grows_mib: float = 0.0
+    keeps_mib: float = 0.0
+    began_at: float = 0.0
+    ended_at: float = 0.0
+    did: str = ""
+    questions: Sequence[Question] = ()
+    memory: Memory | None = None
+    log_bytes: int = 0
+    log_lines: int = 0
+    misses: list[str] = field(default_factory=list)
+
+    @property
+    def before(self) -> float | None:
+        """The honest readers' first token before the attack, p95 in seconds."""
+        return first_token([it for it in self.questions if it.asked_at < self.began_at])
+
+    @property
+    def during(self) -> float | None:
+        """Likewise of what was asked during the attack."""
+        return first_token(self._questions_during)
+
+    @property
+    def after(self) -> float | None:
+        """Likewise after it."""
+        return first_token([it for it in self.questions if it.asked_at >= self.ended_at])
+
+    @property
+    def broken(self) -> Counter[str]:
+        """Honest questions that were not answered whole since the attack began, by their error."""
+        since = [it for it in self.questions if it.asked_at >= self.began_at]
+        return Counter(f"{it.reader} {it.error}" for it in since if it.error)
+
+    @property
+    def lines_per_second(self) -> float:
+        """Of the log, during the attack. What took no second counts as one."""
+        return self.log_lines / max(1.0, self.ended_at - self.began_at)
+
+    @property
+    def failures(self) -> list[str]:
+        """Why it fails the run; nothing when it doesn't."""
+        return [*self.misses, *self._slower(), *self._refusals(), *self._memory(), *self._log()]
+
+    @property
+    def _questions_during(self) -> list[Question]:
+        return [it for it in self.questions if self.began_at <= it.asked_at < self.ended_at]
+
+    def _slower(self) -> Iterator[str]:
+        if not self.questions:
+            return
+        before, during = self.before, self.during
+        if before is None or during is None:
+            yield "no honest reader asked anything"
+            return
+        bound = _TIMES_SLOWER * before + self.slower_seconds
+        if during > bound:
+            yield f"first token p95 {1_000 * during:.0f} ms, not {1_000 * bound:.0f}"
+
+    def _refusals(self) -> Iterator[str]:
+        if self.broken:
+            told = ", ".join(f"{count} {error}" for error, count in self.broken.most_common(3))
+            yield f"honest readers: {told}"
+
+    def _memory(self) -> Iterator[str]:
+        if self.memory is None:
+            return
+        before, peak, after = (
+            size / MIB for size in (self.memory.before, self.memory.peak, self.memory.after)
+        )
+        if peak > before + self.grows_mib:
+            yield f"memory grew by {peak - before:.0f} MiB, not {self.grows_mib:g}"
+        if after > BACK_WITHIN * (before + self.keeps_mib):
+            yield f"memory is {after:.0f} MiB afterwards, not {before + self.keeps_mib:.0f}"
+
+    def _log(self) -> Iterator[str]:
+        if self.lines_per_second > _LOG_LINES_PER_SECOND:
+            yield f"{self.lines_per_second:,.0f} log lines a second"
+
+
+def first_token(questions: Sequence[Question]) -> float | None:
+    """The p95 of the seconds to the first text; None without any question.
+
+    A reader asks its next question when the last is answered. Those that it would have asked
+    meanwhile would have waited, too: they count, or one long stop of the server would be one slow
+    question a reader.
+    """
+    times = [seconds for it in questions for seconds in _with_missed(it.seconds)]
+    return float(np.percentile(times, 95)) if times else None
+
+
+def _with_missed(seconds: float) -> Iterator[float]:
+    seconds = min(seconds, PATIENCE_SECONDS)
+    yield seconds
+    while (seconds := seconds - EVERY_SECONDS) > EVERY_SECONDS:
+        yield seconds
