@@ -37,9 +37,9 @@ class OperatorLog:
         if len(self._told) >= _MOST_LINES:
             self._told.clear()
         self._told[line] = (now, 0)
-        again = f" ({met + 1} times since the last such line)" if met else ""
-        # In the message, since each such line is a kind of its own.
-        self._logger.error(f"{line}{again}")
+        self._logger.error(
+            "%s%s", line, f" ({met + 1} times since the last such line)" if met else ""
+        )
 
 
 def not_set_up() -> UpstreamRejected:
