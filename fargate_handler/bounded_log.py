@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable
 
@@ -17,6 +18,8 @@ UNREAD = "unread"
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
+# As "%s: %s". Then the first value says what happened.
+_VALUES_ONLY = re.compile(r"%s(?:[\s:]*%s)*")
 _FLUSH_SECONDS = 2.0
 _LONGEST = 8_192
 _CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160))}
@@ -33,8 +36,9 @@ class LineFormatter(logging.Formatter):
 class BoundedLog(logging.Handler):
     """Logs one line a second of each kind, and drops lines while too many wait.
 
-    A kind is a logger and a message without its values. The next line of a kind says how many
-    were left out, and the first line after some were dropped how many these were.
+    A kind is a logger and a message without its values, or the first value where it has nothing
+    else. The next line of a kind says how many were left out, and the first line after some were
+    dropped how many these were.
 
     Args:
         count: told for each line that is left out why: `REPEATED` or `UNREAD`.
@@ -89,8 +93,11 @@ class BoundedLog(logging.Handler):
 
 
 def _kind(record: logging.LogRecord) -> str:
+    said = str(record.msg)
+    if isinstance(record.args, tuple) and record.args and _VALUES_ONLY.fullmatch(said):
+        said = str(record.args[0])
     # asyncio's messages go on with objects and their addresses.
-    return f"{record.name}:{str(record.msg).partition(chr(10))[0]}"
+    return f"{record.name}:{said.partition(chr(10))[0]}"
 
 
 def _cut(text: str, longest: int) -> str:

@@ -339,7 +339,7 @@ async def _read_keys(
     try:
         replace(await secret.read())
     except Exception as error:
-        _logger.error(f"{otherwise}: %s", error)
+        _logger.error("%s: %s", otherwise, error)
 
 
 def _minute_of(wall_time: float) -> int:

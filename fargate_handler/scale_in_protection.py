@@ -144,5 +144,5 @@ class ScaleInProtection:
             self._failing.discard(failure)
         except Exception as error:
             if failure not in self._failing:
-                _logger.warning(f"{failure}: %s", error)
+                _logger.warning("%s: %s", failure, error)
             self._failing.add(failure)

@@ -71,9 +71,7 @@ class OperatorLog:
         # More than is shown, since a secret that is cut may not look like one.
         said = masked(" ".join(said[:_MOST_MASKED].split()))[:_MOST_SAID]
         again = f" ({met + 1} times since the last such line)" if met else ""
-        # The line is in the message, since each is a kind of its own.
-        kind = line.replace("%", "%%")
-        self._logger.log(level, f"{kind}%s%s", f": {said}" if said else "", again)
+        self._logger.log(level, "%s%s%s", line, f": {said}" if said else "", again)
 
 
 def not_set_up() -> UpstreamRejected:

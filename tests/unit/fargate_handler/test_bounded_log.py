@@ -64,6 +64,15 @@ def test_one_line_a_second_of_a_kind_whatever_its_values(read: Read) -> None:
     assert log.counted == {REPEATED: 399}
 
 
+def test_a_message_of_values_only_is_told_by_the_first(read: Read) -> None:
+    for what in ("the keys stay", "the agents stay", "the keys stay"):
+        read.log.logger.error("%s: %s", what, OSError("a reason"))
+    assert read.lines() == [
+        "ERROR ours: the keys stay: a reason",
+        "ERROR ours: the agents stay: a reason",
+    ]
+
+
 def test_what_nothing_else_says_is_logged_each_time(read: Read) -> None:
     for number in range(3):
         read.log.logger.error("dead letter: %d", number, extra=EACH)
