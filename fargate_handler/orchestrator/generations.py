@@ -12,13 +12,14 @@ from fargate_handler.orchestrator.generation import Generation
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.protocol.errors import EvenflowError, is_refusal
+from stream_core.protocol.errors import EvenflowError, Overloaded, is_refusal
 
 _OUTCOMES = {
     ResponseState.COMPLETED: catalogue.RESPONSES_COMPLETED,
     ResponseState.ERROR: catalogue.RESPONSES_FAILED,
     ResponseState.CANCELLED: catalogue.RESPONSES_CANCELLED,
 }
+_RETRY_AFTER_MS = 5_000
 
 
 class Generations:
@@ -36,7 +37,10 @@ class Generations:
         self._metrics = metrics = context.metrics
         self._monotonic = context.monotonic
         self._on_end = on_end
-        self._queue: FairQueue[Generation] = FairQueue(context.limits.queue_depth)
+        self._queue: FairQueue[Generation] = FairQueue(
+            # Those that go on after a pause were accepted already, and wait beside the others.
+            context.limits.queue_depth + context.limits.parked_responses
+        )
         self._running: dict[str, Generation] = {}
         self._waiting: dict[str, Generation] = {}
         self._parked: dict[str, Generation] = {}
@@ -50,7 +54,12 @@ class Generations:
         metrics.gauge(catalogue.GENERATIONS_PARKED, lambda: len(self._parked))
 
     def __len__(self) -> int:
-        return len(self._running) + len(self._queue) + len(self._parked)
+        return self.without_parked + len(self._parked)
+
+    @property
+    def without_parked(self) -> int:
+        """How many run or wait for a place."""
+        return len(self._running) + len(self._queue)
 
     def __iter__(self) -> Iterator[Generation]:
         yield from (*self._waiting.values(), *self._running.values(), *self._parked.values())
@@ -177,6 +186,9 @@ class Generations:
         del self._idle[stream.response_id], self._running[stream.response_id]
         self._parked[stream.response_id] = generation
         stream.park()
+        if len(self._parked) > self._limits.parked_responses:
+            longest = next(iter(self._parked))
+            self._parked.pop(longest).interrupt(_paused_too_long())
 
     def _measure(self, stream: ResponseStream) -> None:
         metrics = self._metrics
@@ -206,3 +218,12 @@ class Generations:
         rate = self._metrics.ratio(catalogue.RESPONSE_FAILURE_RATE)
         rate.whole += 1
         rate.part += failed or stream.degraded
+
+
+def _paused_too_long() -> Overloaded:
+    return Overloaded(
+        "all readers of this answer paused, and too many others waited for the model; what was "
+        "delivered was kept, ask again",
+        code="queue_timeout",
+        retry_after_ms=_RETRY_AFTER_MS,
+    )
