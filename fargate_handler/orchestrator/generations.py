@@ -20,8 +20,7 @@ _OUTCOMES = {
     ResponseState.ERROR: catalogue.RESPONSES_FAILED,
     ResponseState.CANCELLED: catalogue.RESPONSES_CANCELLED,
 }
-
-_DISPLACED_RETRY_AFTER_MS = 5_000
+_RETRY_AFTER_MS = 5_000
 
 
 class Generations:
@@ -35,10 +34,14 @@ class Generations:
     """
 
     def __init__(self, context: NodeContext, on_end: Callable[[Generation], None]) -> None:
+        self._limits = context.limits
         self._metrics = metrics = context.metrics
         self._monotonic = context.monotonic
         self._on_end = on_end
-        self._queue: FairQueue[Generation] = FairQueue(context.limits.queue_depth)
+        self._queue: FairQueue[Generation] = FairQueue(
+            # Those that go on after a pause were accepted already, and wait beside the others.
+            context.limits.queue_depth + context.limits.parked_responses
+        )
         self._running: dict[str, Generation] = {}
         self._places: Shares[tuple[str, str]] = Shares(context.limits.generations_per_node)
         self._waiting: dict[str, Generation] = {}
@@ -53,7 +56,12 @@ class Generations:
         metrics.gauge(catalogue.GENERATIONS_PARKED, lambda: len(self._parked))
 
     def __len__(self) -> int:
-        return len(self._running) + len(self._queue) + len(self._parked)
+        return self.without_parked + len(self._parked)
+
+    @property
+    def without_parked(self) -> int:
+        """How many run or wait for a place."""
+        return len(self._running) + len(self._queue)
 
     def __iter__(self) -> Iterator[Generation]:
         yield from (*self._waiting.values(), *self._running.values(), *self._parked.values())
@@ -104,7 +112,7 @@ class Generations:
         if self._waiting.get(stream.response_id) is generation:
             self._stop_waiting(generation)
         if self._running.get(stream.response_id) is generation:
-            self._free_place(generation)
+            self._leave_place(generation)
         if self._parked.get(stream.response_id) is generation:
             del self._parked[stream.response_id]
         stream.on_pause = stream.parked_at = None
@@ -131,23 +139,27 @@ class Generations:
         self.hand_over_all()
         await self._background.aclose()
 
-    def _fill(self) -> None:
-        """Give places to those that wait, also those of generations whose readers all pause."""
-        while (waiting := self._next()) is not None:
-            self._start(waiting)
-
     def _next(self) -> Generation | None:
         """Take the next one that waits and has a place."""
-        while len(self._queue) and self._places.full and self._idle:
+        if not len(self._queue):
+            return None
+        while self._places.full and self._idle:
             self._park(next(iter(self._idle.values())))
         if not self._places.full:
             return self._queue.take()
         greedy = self._places.greedy
         return self._queue.take(but=greedy) if greedy is not None else None
 
+    def _fill(self) -> None:
+        """Give places to those that wait, also those of generations whose readers all pause."""
+        while (waiting := self._next()) is not None:
+            self._start(waiting)
+
     def _start(self, generation: Generation) -> None:
         stream = generation.stream
         self._waiting.pop(stream.response_id, None)
+        if (closing := self._running.get(stream.response_id)) is not None:
+            self._leave_place(closing)  # it was abandoned, and its model isn't closed yet
         self._running[stream.response_id] = generation
         self._places.add(generation.line.sender)
         if generation.begun:
@@ -190,11 +202,14 @@ class Generations:
             self._parked[response_id] = generation
 
     def _park(self, generation: Generation) -> None:
-        self._free_place(generation)
+        self._leave_place(generation)
         self._parked[generation.stream.response_id] = generation
         generation.stream.park()
+        if len(self._parked) > self._limits.parked_responses:
+            longest = next(iter(self._parked))
+            self._parked.pop(longest).interrupt(_paused_too_long())
 
-    def _free_place(self, generation: Generation) -> None:
+    def _leave_place(self, generation: Generation) -> None:
         del self._running[generation.stream.response_id]
         self._idle.pop(generation.stream.response_id, None)
         self._places.remove(generation.line.sender)
@@ -231,8 +246,17 @@ class Generations:
 
 def _displaced() -> Overloaded:
     return Overloaded(
-        "others wait too, and most of those that wait were this sender's; nothing was generated "
-        "for this message, send it again as a new one",
+        "others wait too, and most of those that wait were this sender's; what was delivered was "
+        "kept, send the message again as a new one",
         code="queue_displaced",
-        retry_after_ms=_DISPLACED_RETRY_AFTER_MS,
+        retry_after_ms=_RETRY_AFTER_MS,
+    )
+
+
+def _paused_too_long() -> Overloaded:
+    return Overloaded(
+        "all readers of this answer paused, and too many others waited for the model; what was "
+        "delivered was kept, ask again",
+        code="queue_timeout",
+        retry_after_ms=_RETRY_AFTER_MS,
     )

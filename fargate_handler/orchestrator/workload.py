@@ -61,7 +61,7 @@ class Workload:
     @property
     def has_room(self) -> bool:
         """Whether one more response can be generated or queued here."""
-        taken = len(self.generations) + self._being_accepted
+        taken = self.generations.without_parked + self._being_accepted
         return not self.draining and taken < self._limits.messages_per_node
 
     def check(self, line: Line) -> None:

@@ -265,6 +265,12 @@ class Limits(BaseModel):
         86_400,
         "closed with 4008; without another reader the model is cancelled after the grace period",
     )
+    parked_responses: int = _limit(
+        1_000,
+        1,
+        1_000_000,
+        "503 queue_timeout, behind its text, for the one that gave its place up first",
+    )
     parked_seconds: float = _limit(
         30,
         0.1,

@@ -201,6 +201,37 @@ async def test_a_parked_answer_can_be_cancelled() -> None:
     assert parked_now(gateway) == 0
 
 
+async def test_parked_answers_take_no_room_and_the_first_of_too_many_ends_with_its_text() -> None:
+    gateway = Gateway(LIMITS.model_copy(update={"queue_depth": 1, "parked_responses": 2}))
+    silent = []
+    for number in range(4):
+        silent.append(await Asking(gateway, f"ses_{number}").start(credit=0))
+        silent[-1].push(*"abcd")
+    await settle()
+    assert [one.call.closed for one in silent] == [1, 0, 0, 0]
+    last = await Asking(gateway, "ses_last").start()
+    last.push("x")
+    assert last.listener.heard() == "x"
+    assert [one.call.closed for one in silent] == [1, 1, 0, 0]
+    assert parked_now(gateway) == 2
+    for one in silent[:2]:
+        one.grant(10)
+        assert one.listener.heard() == "abcd"
+        assert one.final is not None
+        assert one.final["error"]["code"] == "queue_timeout"
+        assert "what was delivered was kept" in one.final["error"]["message"]
+    for one in silent[2:]:
+        one.grant(10)
+    refused = _ListenerOf(gateway, "ses_refused")
+    refused.send("start", id="m1", text="hi")
+    await settle()
+    assert refused.last_code() == "queue_full", "those that wait again take the room"
+    for one in (last, *silent[2:]):
+        await one.finish()
+    assert [one.final is not None for one in silent] == [True] * 4
+    assert not gateway.orchestrator.busy
+
+
 _STEPS = st.lists(
     st.tuples(st.integers(0, 3), st.sampled_from(["push", "push", "grant", "turn", "finish"])),
     max_size=40,
