@@ -83,7 +83,7 @@ def _memory_section(limits: Limits) -> Iterable[str]:
         "| limit | at most | of what |",
         "|---|---|---|",
         *(
-            f"| {_variable(name)} | {size / memory.MEBIBYTE:,g} MiB | {_BOUNDED[name]} |"
+            f"| {_variable(name)} | {round(size / memory.MEBIBYTE):,} MiB | {_BOUNDED[name]} |"
             for name, size in memory.bounds(limits).items()
         ),
         _sum_row(limits),
@@ -136,8 +136,8 @@ _BOUNDED: Mapping[str, str] = {
 
 
 def _sum_row(limits: Limits) -> str:
-    total = memory.limits_bound(limits) / memory.MEBIBYTE
-    return f"| **sum** | **{total:,g} MiB** | a task has {_TASK_MIB:,} MiB |"
+    total = round(memory.limits_bound(limits) / memory.MEBIBYTE)
+    return f"| **sum** | **{total:,} MiB** | a task has {_TASK_MIB:,} MiB |"
 
 
 def _variable(name: str) -> str:
