@@ -115,7 +115,7 @@ async def made_up_keys(scene: Scene) -> None:
 
 
 async def _send_keys(scene: Scene, numbers: Iterator[int]) -> int:
-    until, sent = monotonic() + 4 * scene.plan.strike_seconds, 0
+    until, sent = monotonic() + 8 * scene.plan.strike_seconds, 0
     question = [{"role": "user", "content": "#demo tokens=0 first_token_ms=0"}]
     body = json.dumps({"model": "demo", "messages": question}).encode()
 
