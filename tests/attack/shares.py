@@ -23,7 +23,7 @@ _AGED_SECONDS = 120.0
 _HONEST_QUESTION = "#demo tokens=4 gap_ms=0 seed=11"
 
 
-@attack("without-credit", grows_mib=150)
+@attack("without-credit", grows_mib=200, keeps_mib=64)
 async def without_credit(scene: Scene) -> None:
     """250 WebSockets have four answers begun each, and grant no credit: 1,000 places are held."""
     question = "#demo tokens=6000 gap_ms=1 first_token_ms=0"
@@ -51,7 +51,7 @@ async def without_credit(scene: Scene) -> None:
     scene.must(started > 0, "none was begun")
 
 
-@attack("made-up-tenants", short=True, grows_mib=150)
+@attack("made-up-tenants", short=True, grows_mib=150, keeps_mib=32)
 async def made_up_tenants(scene: Scene) -> None:
     """One sender asks for 2,500 long answers, each in the name of a tenant of its own."""
     numbers, accepted = iter(range(2_500)), 0
