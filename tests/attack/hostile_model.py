@@ -30,6 +30,7 @@ OF_ANOTHER_CHOICE = " OF ANOTHER CHOICE"
 
 _UNPACKED_BLOCKS, _BLOCK = 256, 1_048_576
 _INTERIM_SECONDS = 20.0
+_ENDLESS_SECONDS = 120.0
 _ERROR_TEXT = f"could not connect to postgres://admin:{SECRET_IN_ERROR}@db.internal/models"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _TOKENS = re.compile(r"tokens=(\d+)")
@@ -126,6 +127,19 @@ async def _two_choices(writer: Writer) -> None:
     writer.write(_HEAD + b"\r\n" + chunked(body))
 
 
+async def _endless_answer(writer: Writer) -> None:
+    writer.write(_HEAD + b"\r\n")
+    text = " more and more" * 100
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_ENDLESS_SECONDS):
+            while not writer.is_closing():
+                data = event(text)
+                writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+                await writer.drain()
+                await asyncio.sleep(0.2)
+    writer.close()
+
+
 BEHAVIOURS: dict[str, Callable[[Writer], Awaitable[None]]] = {
     "gzip-bomb": _gzip_bomb,
     "interim-answers": _interim_answers,
@@ -137,6 +151,7 @@ BEHAVIOURS: dict[str, Callable[[Writer], Awaitable[None]]] = {
     "byte-order-mark": _byte_order_mark,
     "carriage-returns": _carriage_returns,
     "two-choices": _two_choices,
+    "endless-answer": _endless_answer,
 }
 
 

@@ -17,16 +17,17 @@ from tests.attack.wire import Connection, bearer
 from tests.integration.raw_websocket import text_frame
 
 _SENDERS = 64
+_AHEAD_SECONDS = 4.0
 _SOCKETS, _ANSWERS_EACH = 250, 4
 _REALTIME = "evenflow.realtime.v1"
 _AGED_SECONDS = 120.0
 _HONEST_QUESTION = "#demo tokens=4 gap_ms=0 seed=11"
 
 
-@attack("without-credit", grows_mib=150)
+@attack("without-credit", grows_mib=200, keeps_mib=64, hostile_model=True)
 async def without_credit(scene: Scene) -> None:
     """250 WebSockets have four answers begun each, and grant no credit: 1,000 places are held."""
-    question = "#demo tokens=6000 gap_ms=1 first_token_ms=0"
+    question = "#attack endless-answer"
     started = 0
 
     async def hold() -> None:
@@ -46,12 +47,13 @@ async def without_credit(scene: Scene) -> None:
 
     # Places are all or nothing: as many as there are also in the short form.
     await asyncio.gather(*[hold() for _ in range(_SOCKETS)])
-    await asyncio.sleep(scene.plan.strike_seconds)
+    # After a while the model is ahead of all of them, and only credit is waited for.
+    await asyncio.sleep(_AHEAD_SECONDS + scene.plan.strike_seconds)
     scene.did(f"{started:,} answers without credit")
     scene.must(started > 0, "none was begun")
 
 
-@attack("made-up-tenants", short=True, grows_mib=150)
+@attack("made-up-tenants", short=True, grows_mib=150, keeps_mib=32)
 async def made_up_tenants(scene: Scene) -> None:
     """One sender asks for 2,500 long answers, each in the name of a tenant of its own."""
     numbers, accepted = iter(range(2_500)), 0
@@ -115,7 +117,7 @@ async def made_up_keys(scene: Scene) -> None:
 
 
 async def _send_keys(scene: Scene, numbers: Iterator[int]) -> int:
-    until, sent = monotonic() + 4 * scene.plan.strike_seconds, 0
+    until, sent = monotonic() + 8 * scene.plan.strike_seconds, 0
     question = [{"role": "user", "content": "#demo tokens=0 first_token_ms=0"}]
     body = json.dumps({"model": "demo", "messages": question}).encode()
 
