@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -19,11 +18,11 @@ from fargate_handler.gateway.events_endpoint import EventsEndpoint
 from fargate_handler.gateway.handshake import asks_for_upgrade, head_fault, no_upgrade
 from fargate_handler.gateway.http_answers import (
     RequestHandler,
-    error_answer,
     errors_in_shape,
     expectation,
     json_answer,
 )
+from fargate_handler.gateway.http_connection import HttpConnection
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.openai.chat_completions_endpoint import ChatCompletionsEndpoint
 from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
@@ -35,7 +34,7 @@ from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from fargate_handler.processes import Siblings
 from stream_core.policy.allowed_origins import page_policy
 from stream_core.protocol import routes
-from stream_core.protocol.errors import InvalidRequest, NotFound, Overloaded
+from stream_core.protocol.errors import NotFound, Overloaded
 from stream_core.protocol.http_bodies import Health
 from stream_core.protocol.http_contract import path_not_found
 from stream_core.protocol.routes import ROUTES, Origin, Route, paths_of
@@ -107,7 +106,7 @@ class HttpEndpoints:
         # that is too slow ends sooner, and is counted.
         _end_untaken_after(transport, self._context.limits.pong_timeout_seconds)
         server = cast("web.Server", self._runner.server)
-        protocol = _Connection(server, loop=asyncio.get_running_loop(), access_log=None)  # type: ignore[arg-type]
+        protocol = HttpConnection(server, self._context.registry)
         protocol.connection_made(transport)
         transport.set_protocol(protocol)
         protocol.data_received(received)
@@ -264,29 +263,6 @@ class HttpEndpoints:
             "Cache-Control": "no-cache",
         }
         return web.FileResponse(index, headers=headers)
-
-
-class _Connection(web.RequestHandler):
-    """aiohttp's protocol. What it can't read, it refuses in Evenflow's shape."""
-
-    __slots__ = ()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """The answer to what is no request of HTTP. The connection ends with it."""
-        answer = super().handle_error(request, status, exc, message)
-        if status == HTTPStatus.BAD_REQUEST:
-            what = (message or "").partition("\n")[0].rstrip(": ")
-            answer = error_answer(
-                InvalidRequest(f"this request can't be read: {what}", code="bad_request")
-            )
-            answer.force_close()
-        return answer
 
 
 def _served(route: Route, endpoint: RequestHandler) -> web.RouteDef:
