@@ -78,7 +78,7 @@ def _memory_section(limits: Limits) -> Iterable[str]:
             "reader's cursor waits, and the text is in the log, where it is anyway."
         ),
         "",
-        "All that a handler keeps has a limit. With all of them reached it needs:",
+        "What a handler keeps has limits. With all of them reached it needs:",
         "",
         "| limit | at most | of what |",
         "|---|---|---|",
@@ -90,10 +90,11 @@ def _memory_section(limits: Limits) -> Iterable[str]:
         "",
         *paragraph(
             "What is over goes: the conversation idle longest, the oldest ended response, the "
-            "longest running one, the reader that has taken the least. Only messages and requests "
-            "can't go: they are refused before they are kept, with `node_memory`, and so is "
-            "`POST /session` then. `memory.held_bytes` on /metrics is what is kept now, "
-            "`memory.resident_bytes` what the process has."
+            "longest running one, the reader with the most that it has not taken. Messages and "
+            "requests can't go: they are refused before they are kept, with `node_memory`, and so "
+            "is `POST /session` then, and a poll whose answer would be too much for the last row. "
+            "`memory.held_bytes` on /metrics is what is kept now, `memory.resident_bytes` what the "
+            "process has. What is read of a frame or a body isn't in the sum."
         ),
         "",
         *paragraph(
@@ -141,7 +142,7 @@ def _sum_row(limits: Limits) -> str:
 
 
 def _variable(name: str) -> str:
-    return f"`EVENFLOW_{name.upper()}`" if name else ""
+    return f"`EVENFLOW_{name.upper()}`" if name else "(none)"
 
 
 def _memory_rows(limits: Limits) -> Iterable[tuple[str, int, str]]:
@@ -160,7 +161,10 @@ def _memory_rows(limits: Limits) -> Iterable[tuple[str, int, str]]:
     yield "one that sends as fast as it can", memory.sending_bound(limits), sending
     yield "an event stream", event_stream, "itself, and one such frame"
     yield "a delta in a log", memory.DELTA_BYTES, "once, however many read it; and its text"
-    folded = "more: its text, as bytes, and a byte for each delta"
+    folded = (
+        f"more: its text, as bytes, a byte for each delta, and {memory.PIECE_BYTES} for each "
+        f"{memory.PIECE_DELTAS} of them"
+    )
     yield "an answer that has ended", memory.ENDED_RESPONSE_BYTES, folded
     yield "a message that is answered or waits", memory.GENERATION_BYTES, "and its text"
     yield "a conversation", memory.CONVERSATION_BYTES, "and for each message that it knows:"
@@ -174,7 +178,7 @@ def _size(size: int) -> str:
     if size < memory.KIBIBYTE:
         return f"{size} bytes"
     return (
-        f"{size / memory.KIBIBYTE:,.0f} KiB"
+        f"{size / memory.KIBIBYTE:,g} KiB"
         if size < memory.MEBIBYTE
         else f"{size / memory.MEBIBYTE:,.0f} MiB"
     )

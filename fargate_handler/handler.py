@@ -244,7 +244,8 @@ class Handler:
         if now - swept_at < _STOPPED_SECONDS:
             for watched in tuple(self._registry.slow):
                 watched.look_at_readers(now)
-        self._registry.let_go_of_unsent(self._orchestrator.memory.unsent)
+        closed = self._registry.let_go_of_unsent(self._orchestrator.memory.unsent)
+        self._measures.too_slow.value += closed
         self._accepted.log()
         if self._garbage is not None:
             self._garbage.look(now, len(self._registry), self._orchestrator.busy)

@@ -138,7 +138,6 @@ class ClientConnection:
 
     def let_go(self) -> None:
         """Close the connection, since the node has no memory for what the client doesn't take."""
-        self.context.measures.too_slow.value += 1
         self.close(CloseCode.TOO_SLOW, self.readers.why_too_slow())
 
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:

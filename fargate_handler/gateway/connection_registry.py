@@ -11,6 +11,8 @@ from stream_core.policy.memory_account import MemoryPart
 from stream_core.policy.shares import Shares
 from stream_core.protocol.errors import Overloaded, RateLimited
 
+_FREE_PART = 8
+
 
 class Watched(Protocol):
     """What has a reader that is behind or pauses."""
@@ -118,22 +120,33 @@ class ConnectionRegistry:
         self._of_channel.setdefault(connection.counted_as, {})[connection] = None
         self._shares.add(connection.sender)
 
-    def let_go_of_unsent(self, memory: MemoryPart) -> None:
+    @property
+    def unsent_bytes(self) -> int:
+        """What sockets have not taken."""
+        return sum(each.unsent_bytes for each in self.blocked)
+
+    def let_go_of_unsent(self, memory: MemoryPart) -> int:
         """Count what sockets have not taken. If that is too much, those with the most are closed.
+
+        An eighth of the limit stays free, so that others are not refused for them.
 
         Args:
             memory: has their limit.
+
+        Returns:
+            How many were closed.
         """
         unsent = {each: each.unsent_bytes for each in self.blocked}
         memory.bytes = sum(unsent.values())
-        if not memory.lacks_room():
-            return
-        for each in sorted(unsent, key=unsent.__getitem__, reverse=True):
-            if not memory.lacks_room():
-                return
+        closed, free = 0, memory.most // _FREE_PART
+        largest_first = sorted(unsent, key=unsent.__getitem__, reverse=True)
+        while memory.lacks_room(free):
+            each = largest_first[closed]
             memory.bytes -= unsent[each]
             self.blocked.discard(each)
             each.let_go()
+            closed += 1
+        return closed
 
     def remove(self, connection: OpenConnection) -> None:
         """Remove a connection that is gone. A second call changes nothing."""

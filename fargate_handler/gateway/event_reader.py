@@ -198,7 +198,6 @@ class EventReader(LiveReader):
 
     def let_go(self) -> None:
         """End the stream, since the node has no memory for what the client doesn't take."""
-        self._measures.too_slow.value += 1
         self._fail(self._too_slow("of what waits for it, and this node needs the memory"))
 
     # -- in between --------------------------------------------------------------------------------

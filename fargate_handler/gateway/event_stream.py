@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
@@ -16,6 +17,9 @@ from stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.client_session import CLOSE_SECONDS
 from stream_core.protocol.errors import EvenflowError, TooSlow
+
+if TYPE_CHECKING:
+    from fargate_handler.gateway.http_connection import HttpConnection
 
 _HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -85,7 +89,7 @@ class EventStream:
         """Read one copy. Returns whether another one has the rest."""
         reader = EventReader(self._context, stream, self._encoder, self._socket, self._deadline)
         reader.attach()
-        self._socket.reader = reader
+        self._socket.read_by(reader)
         try:
             if self._at_once and not self._answer.prepared:
                 await self._open(reader, b"")
@@ -98,7 +102,7 @@ class EventStream:
                     await reader.woken()
             return not reader.over
         finally:
-            self._socket.reader = None
+            self._socket.read_by(None)
             reader.leave()
 
     async def _open(self, reader: EventReader, first: bytes) -> None:
@@ -132,13 +136,17 @@ class AnswerSocket:
     ) -> None:
         self.reader: EventReader | None = None
         self._background = context.background
-        self._blocked = context.registry.blocked
         self._request = request
-        self._protocol = request.protocol
+        self._protocol = cast("HttpConnection", request.protocol)
         self._answer = answer
         self._writer: AbstractStreamWriter | None = None
         self._chunked = True
         self._draining = False
+
+    def read_by(self, reader: EventReader | None) -> None:
+        """Set who reads the response for this socket."""
+        self.reader = reader
+        self._protocol.end_stream = None if reader is None else reader.let_go
 
     @property
     def open(self) -> bool:
@@ -178,19 +186,7 @@ class AnswerSocket:
             reader.block()
             if not self._draining:
                 self._draining = True
-                self._blocked.add(self)
                 self._background.run(self._unblock())
-
-    @property
-    def unsent_bytes(self) -> int:
-        """What the kernel has not taken."""
-        transport = self._protocol.transport
-        return 0 if transport is None else transport.get_write_buffer_size()
-
-    def let_go(self) -> None:
-        """End the stream, since the node has no memory for what the client doesn't take."""
-        if self.reader is not None:
-            self.reader.let_go()
 
     async def drain(self) -> None:
         """Wait until the kernel has taken everything."""
@@ -207,8 +203,6 @@ class AnswerSocket:
             await self.drain()
         except ConnectionError:
             return  # the client has left
-        finally:
-            self._blocked.discard(self)
         self._draining = False
         if self.reader is not None:
             self.reader.unblock()

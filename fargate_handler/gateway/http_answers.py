@@ -32,6 +32,12 @@ _logger = logging.getLogger(__name__)
 RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+# The answer to a poll has what is new, and at the end the whole text.
+_TEXTS_IN_ANSWER = 2
+# As much as aiohttp keeps for a client before it says so.
+_SMALL_BYTES = 65_536
+
+
 def json_answer(
     body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None
 ) -> web.Response:
@@ -40,6 +46,22 @@ def json_answer(
     return web.Response(
         body=orjson.dumps(body), status=status, headers=all_headers, content_type="application/json"
     )
+
+
+def check_room_for_text(context: GatewayContext, stream: ResponseStream) -> None:
+    """Check that there is room for an answer with a whole text in it, before it is made.
+
+    A small text needs no look.
+
+    Raises:
+        Overloaded: there isn't. Within a second those are let go that take the least of theirs.
+    """
+    size, memory = _TEXTS_IN_ANSWER * stream.log.text_bytes, context.orchestrator.memory
+    if size <= _SMALL_BYTES:
+        return
+    unsent = context.registry.unsent_bytes
+    if unsent and unsent + size > memory.unsent.most:
+        memory.refuse()
 
 
 def error_answer(error: EvenflowError) -> web.Response:

@@ -26,12 +26,24 @@ class HttpConnection(web.RequestHandler):
 
     What it can't read, it refuses in Evenflow's shape.
 
+    Attributes:
+        end_stream: ends the event stream that is its answer now, and says why. None: it is another
+            answer.
+
     Args:
         first: the first bytes that came.
         head_by: when the first head must be whole, in the loop's seconds.
     """
 
-    __slots__ = ("_accepted", "_clock", "_head_seconds", "_head_timer", "_socket")
+    __slots__ = (
+        "_accepted",
+        "_clock",
+        "_head_seconds",
+        "_head_timer",
+        "_registry",
+        "_socket",
+        "end_stream",
+    )
 
     def __init__(
         self,
@@ -53,6 +65,8 @@ class HttpConnection(web.RequestHandler):
             keepalive_timeout=keep_alive,
         )
         self._accepted = context.accepted
+        self._registry = context.registry
+        self.end_stream: Callable[[], None] | None = None
         self._clock = context.clock
         self._head_seconds = limits.head_seconds
         self._socket: asyncio.Transport | None = transport
@@ -92,6 +106,31 @@ class HttpConnection(web.RequestHandler):
             self._accepted.remove(self._socket)
             self._socket = None
         super().connection_lost(exc)
+        self._registry.blocked.discard(self)
+
+    def pause_writing(self) -> None:
+        """The kernel takes no more."""
+        super().pause_writing()
+        self._registry.blocked.add(self)
+
+    def resume_writing(self) -> None:
+        """The kernel takes more again."""
+        super().resume_writing()
+        self._registry.blocked.discard(self)
+
+    # -- what the client doesn't take --------------------------------------------------------------
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the kernel has not taken."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+
+    def let_go(self) -> None:
+        """End the answer, since the node has no memory for what the client doesn't take."""
+        if self.end_stream is not None:
+            self.end_stream()
+        elif self.transport is not None:
+            self.transport.abort()
 
     # -- called by aiohttp -------------------------------------------------------------------------
 

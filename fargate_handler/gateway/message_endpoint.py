@@ -12,6 +12,7 @@ from fargate_handler.gateway.cookies import events_cookie, ticket_of
 from fargate_handler.gateway.http_answers import (
     VIA_HEADER,
     address_of,
+    check_room_for_text,
     claims_of,
     epoch_of_query,
     json_answer,
@@ -83,6 +84,7 @@ class MessageEndpoint:
         )
         stream.polls += 1
         ready_at = await self._wait(stream, point.next_index, timeout_ms / 1000)
+        check_room_for_text(self._context, stream)
         answer = json_answer(_polled(stream, point).to_body(), headers={VIA_HEADER: stream.via})
         self._context.measures.delivered.value += stream.log.next_index - point.next_index
         metrics.distribution(catalogue.POLL_LATENCY).record(

@@ -142,7 +142,7 @@ _POLL = Operation(
     "pollResponse",
     "The text from `from_index` on. Waits for text, as the rules of the long poll say.",
     answers=(Answer(200, "The text that there is.", PollAnswer, headers=("Evenflow-Via",)),),
-    refusals=refusals(_ANY, _TOKEN, _RESPONSE, _READING),
+    refusals=refusals(_ANY, _TOKEN, _RESPONSE, _READING, {503: ("node_memory",)}),
     parameters=(
         _RESPONSE_ID,
         Parameter(

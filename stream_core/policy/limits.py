@@ -138,7 +138,7 @@ class Limits(BaseModel):
         201_326_592,
         1_048_576,
         2**40,
-        "those who took the least are closed with 4008, or an event `error`, and the resume point: "
+        "those with the most are closed with 4008, an event `error`, or at once, and may resume: "
         "what sockets have not taken",
     )
     messages_per_second: float = _limit(

@@ -14,10 +14,10 @@ from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import RawWebSocket
 
 _SHORT = 0.3
-_HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
-_HALF_HEAD = b"GET /health HTTP/1.1\r\nHost: x\r\nX: "
+_HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+_HALF_HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: "
 _LONG_HEAD = b"GET /health HTTP/1.1\r\n" + b"X: 0123456789\r\n" * 100 + b"Y: " + b"y" * 8_000
-_HALF_BODY = b"POST /session HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
+_HALF_BODY = b"POST /session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
 
 
 async def _answered(raw: RawWebSocket) -> None:
@@ -60,7 +60,9 @@ async def test_a_large_body_may_be_slow(serve: Serve) -> None:
     server = await serve(body_seconds=_SHORT, body_bytes_per_second=1)
     body = json.dumps({"metadata": {"a": "x" * 12}}).encode()
     async with await RawWebSocket.connect(server.port) as raw:
-        raw.write(b"POST /session HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body))
+        raw.write(
+            b"POST /session HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+        )
         for byte in body:
             raw.write(bytes([byte]))
             await asyncio.sleep(_SHORT / 10)
@@ -84,7 +86,7 @@ async def test_a_proxys_connection_is_kept_for_longer(
         keep_alive_seconds=_SHORT, proxy_keep_alive_seconds=60, trusted_proxies=trusted
     )
     async with await RawWebSocket.connect(server.port) as raw:
-        raw.write(_HEALTH.replace(b"Host: x\r\n", b"Host: x\r\n" + header))
+        raw.write(_HEALTH.replace(b"Host: localhost\r\n", b"Host: localhost\r\n" + header))
         await raw.read_head()
         await raw.read_body()
         if not stays:
@@ -142,7 +144,7 @@ async def test_where_all_are_served_others_are_refused_and_health_says_so(
     session = await opened(small)
     posted = await session.post("m1", None, demo(tokens=10_000, gap_ms=50))
     events = (
-        f"GET /chat/message/{posted.json['response_id']}/events HTTP/1.1\r\nHost: x\r\n"
+        f"GET /chat/message/{posted.json['response_id']}/events HTTP/1.1\r\nHost: localhost\r\n"
         f"Authorization: Bearer {session.token}\r\n\r\n"
     ).encode()
     async with AsyncExitStack() as stack:

@@ -44,6 +44,8 @@ _WAITING_BYTES = 8_192
 # As large as a response may be, and JSON makes six bytes of each of its characters.
 _LARGE = ["\x01" * 4_000] * 262
 
+_POLLS_BYTES = 33_554_432
+
 Ask = Callable[[Server, ChatSession, str, int], Awaitable[RawWebSocket]]
 """Ask for a response, and read no more than the head of the answer; the number tells readers
 apart.
@@ -261,6 +263,38 @@ async def test_those_with_the_most_are_let_go_when_all_together_have_not_taken_t
             await server.until_metric("readers_too_slow_total", 5, 10, at_least=True)
             assert await server.metric("memory_held_bytes") - held < 1_048_576 + 65_536
             assert await server.metric("readers_too_slow_total") < 25, "the others stay"
+
+
+async def poll(
+    server: Server, session: ChatSession, response_id: str, _number: int
+) -> RawWebSocket:
+    raw = await RawWebSocket.connect(server.port, receive_buffer=_RECEIVE_BUFFER)
+    path = f"/chat/message/{response_id}?from_index=0"
+    raw.write(
+        f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {session.token}\r\n\r\n".encode()
+    )
+    await raw.read_head()
+    return raw
+
+
+async def test_answers_to_polls_count_and_one_too_many_is_refused(
+    opened: OpenSession, serve_process: ServeProcess
+) -> None:
+    async with scripted_model() as model:
+        model.will(Reply([*map(chunk, _LARGE), END]))
+        server = serve_process(model="openai", model_url=model.url, unsent_held_bytes=_POLLS_BYTES)
+        session = await opened(server)
+        await session.post("m1", None, "hi")
+        await server.until_metric("responses_completed_total", 1, 60)
+        held, resident = await server.metric("memory_held_bytes"), server.resident_bytes
+        # Each answer has 12 MB: its text twice, six bytes a character.
+        async with _silent(server, [session], [poll], 20):
+            await server.until_metric("memory_held_bytes", held + 8_000_000, 10, at_least=True)
+            assert await server.metric("memory_held_bytes") - held < _POLLS_BYTES
+            assert await server.metric("memory_refused_total") > 5
+        # Allocators keep some, and one answer is being made.
+        peak = server.peak_resident_bytes
+        assert peak - resident < _POLLS_BYTES + 80_000_000, peak - resident
 
 
 @pytest.mark.parametrize("ask", [websocket, events])

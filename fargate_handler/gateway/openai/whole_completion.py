@@ -7,7 +7,7 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.deadline import Deadline
-from fargate_handler.gateway.http_answers import VIA_HEADER, json_answer
+from fargate_handler.gateway.http_answers import VIA_HEADER, check_room_for_text, json_answer
 from fargate_handler.gateway.resumption import Progress, WakingReader, reading
 from stream_core.encoders.completion_chunks import check_completed
 from stream_core.encoders.completion_objects import CompletionObjects
@@ -58,6 +58,7 @@ class WholeCompletion:
         try:
             try:
                 ended = await self._ended(stream)
+                check_room_for_text(self._context, ended)
                 body = self._objects.whole(ended)
             except EvenflowError as error:
                 if not self._answer.prepared:

@@ -114,7 +114,6 @@ async def test_one_is_let_go_when_the_node_needs_its_memory_and_is_told_where_it
     await here.reader.woken()
     assert isinstance(here.reader.error, TooSlow)
     assert f"resume {here.stream.response_id} after 0" in here.reader.error.message
-    assert here.gateway.context.measures.too_slow.value == 1
 
 
 async def test_one_that_takes_too_little_is_let_go_and_may_be_told_where_it_resumes() -> None:
