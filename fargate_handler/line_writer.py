@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import select
+import signal
 import threading
 import time
 from contextlib import suppress
@@ -47,6 +48,8 @@ class LineWriter:
             self._thread.join(max(0.0, until - time.monotonic()))
 
     def _write_all(self) -> None:
+        # Signals are for the main thread, which holds them back while the process ends.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         while (line := self._waiting.get()) is not None:
             # Nobody reads any more, or the disk is full: there is nowhere to say so.
             with suppress(OSError):

@@ -247,14 +247,14 @@ async def test_an_http_client_that_takes_nothing_and_ends_its_side_is_released_a
         if path == "events":
             posted = (await session.post("m1", None, text)).json
             raw.write(
-                f"GET /chat/message/{posted['response_id']}/events HTTP/1.1\r\nHost: x\r\n"
+                f"GET /chat/message/{posted['response_id']}/events HTTP/1.1\r\nHost: localhost\r\n"
                 f"Authorization: Bearer {session.token}\r\n\r\n".encode()
             )
         else:
             message = {"role": "user", "content": text}
             body = json.dumps({"model": "demo", "stream": True, "messages": [message]})
             raw.write(
-                f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}"
+                f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
                 f"\r\n\r\n{body}".encode()
             )
         await server.until_metric("ws_backpressure_drops_part_total", 200, at_least=True)
