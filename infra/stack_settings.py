@@ -104,7 +104,7 @@ class HandlerServiceSettings(Settings):
     cpu_percent: Percent = 60
     surge_connections: tuple[tuple[int, int], ...]
     open_files: int = Field(65_535, ge=65_535, le=1_048_576)
-    idle_timeout_seconds: int = Field(60, ge=1, le=4_000)
+    idle_timeout_seconds: int = Field(65, ge=1, le=4_000)
     health_check_seconds: int = Field(10, ge=5, le=300)
     deregistration_delay_seconds: int = Field(120, ge=0, le=3_600)
     deployment_percent: int = Field(ge=101, le=200)

@@ -77,7 +77,7 @@ class Guard(asyncio.Protocol):
 
     __slots__ = (
         "_answering", "_feed", "_feeding", "_handler", "_head", "_interim", "_is_new", "_last",
-        "_on_unasked", "_released", "_transport", "came",
+        "_on_unasked", "_released", "_transport", "came", "lost",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +88,8 @@ class Guard(asyncio.Protocol):
     ) -> None:
         self.came: Callable[[], None] = _tell_nobody
         """Called when something of the answer has come, until the connection is released."""
+        self.lost = False
+        """Whether the connection has ended."""
         self._is_new = True
         self._handler = handler
         self._feed = handler.data_received
@@ -129,6 +131,7 @@ class Guard(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         came = self.came
+        self.lost = True
         self._handler.connection_lost(error)
         came()
 

@@ -201,7 +201,8 @@ async def _rest(content: aiohttp.StreamReader, most: int, seconds: float) -> byt
     """The rest of a body, if it comes soon. Then the connection can be used again."""
     parts: list[bytes] = []
     size = 0
-    with suppress(TimeoutError, aiohttp.ClientError, OSError):
+    # aiohttp raises a RuntimeError where the connection is lost already.
+    with suppress(TimeoutError, aiohttp.ClientError, OSError, RuntimeError):
         async with asyncio.timeout(seconds):
             while size < most and (part := await content.readany()):
                 parts.append(part)

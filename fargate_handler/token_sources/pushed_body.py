@@ -74,8 +74,9 @@ class PushedBody:
         self._call = asyncio.Event()
         # A connection whose answer came whole is free already.
         transport = answer.connection.transport if answer.connection is not None else None
-        if transport is not None:
-            guard_of(transport).came = self._came
+        self._guard = None if transport is None else guard_of(transport)
+        if self._guard is not None:
+            self._guard.came = self._came
 
     async def read(self) -> None:
         """Read until the body ends, or `take` wants no more.
@@ -128,6 +129,9 @@ class PushedBody:
                     return
             if content.at_eof():
                 self._finish(None)
+            elif self._guard is None or self._guard.lost:
+                # aiohttp doesn't tell the body where its parser found no end.
+                self._finish(aiohttp.ClientPayloadError("the connection ended within the answer"))
         except Exception as error:  # whoever waits in `read` is told
             self._finish(error)
 

@@ -271,7 +271,8 @@ async def poll(
     raw = await RawWebSocket.connect(server.port, receive_buffer=_RECEIVE_BUFFER)
     path = f"/chat/message/{response_id}?from_index=0"
     raw.write(
-        f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {session.token}\r\n\r\n".encode()
+        f"GET {path} HTTP/1.1\r\nHost: localhost\r\n"
+        f"Authorization: Bearer {session.token}\r\n\r\n".encode()
     )
     await raw.read_head()
     return raw

@@ -154,6 +154,20 @@ async def test_a_body_that_breaks_off_is_an_error_behind_what_came() -> None:
 
 
 @pytest.mark.timeout(10)
+@pytest.mark.parametrize("broken", [b"4\r\ntoo much\r\n", b"more\r\n"])
+async def test_a_body_that_can_not_be_parsed_is_an_error_at_once(broken: bytes) -> None:
+    async with piecewise() as (server, http, url), http.get(url) as answer:
+        taken = Taken()
+        reading = asyncio.create_task(
+            PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
+        )
+        server.send(b"a")
+        await taken.until(b"a")
+        server.send_raw(broken)  # and the server keeps the connection open
+        with pytest.raises(aiohttp.ClientError):
+            await reading
+
+
 async def test_a_paused_sink_is_given_nothing_until_it_goes_on() -> None:
     async with piecewise() as (server, http, url), http.get(url) as answer:
         sink = RecordingSink()

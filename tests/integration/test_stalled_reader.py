@@ -254,8 +254,8 @@ async def test_an_http_client_that_takes_nothing_and_ends_its_side_is_released_a
             message = {"role": "user", "content": text}
             body = json.dumps({"model": "demo", "stream": True, "messages": [message]})
             raw.write(
-                f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
-                f"\r\n\r\n{body}".encode()
+                "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
             )
         await server.until_metric("ws_backpressure_drops_part_total", 200, at_least=True)
         hurry.cancel()
