@@ -57,7 +57,8 @@ _ABOUT_LENGTH = re.compile(
 _ABOUT_TOOLS = re.compile(r"\b(tool|function)s?\b|\btool_", re.IGNORECASE)
 # Facts that help, of which nothing but digits is the server's own.
 _FACTS = re.compile(
-    r"maximum context length is \d{1,9} tokens"
+    # Clients know by these words that a message is too long.
+    r"(?:this model's )?maximum context length is \d{1,9} tokens"
     r"|you requested \d{1,9} tokens"
     r"|messages resulted in \d{1,9} tokens"
     r"|prompt contains (?:at least )?\d{1,9} (?:input )?tokens"
