@@ -96,8 +96,7 @@ def test_the_operator_reads_what_the_server_said(caplog: pytest.LogCaptureFixtur
         (
             "This model's maximum context length is 4096 tokens. But you requested 5000 tokens.",
             "context_length_exceeded",
-            "shorten it (This model's maximum context length is 4096 tokens, "
-            "you requested 5000 tokens)",
+            "(This model's maximum context length is 4096 tokens, you requested 5000 tokens)",
         ),
         ("prompt is too long: 9 tokens > 8 maximum", "context_length_exceeded", "9 tokens > 8"),
         ("Expected a value <= 2, but got 3 instead.", "model_refused", "(<= 2)"),
