@@ -112,10 +112,18 @@ class Conversation:
 
     def logged(self) -> dict[str, Any]:
         """The response as the server's log has it."""
+        return self._called("GET", "?from_index=0")
+
+    def cancel_elsewhere(self) -> None:
+        """End the answer at the server, as another client of the session may."""
+        assert self._called("POST", "/cancel")["status"] == "cancelled"
+
+    def _called(self, method: str, path: str) -> dict[str, Any]:
         response_id = self.page.get_by_test_id("answer").last.get_attribute("data-response-id")
-        url = f"{self.server.http_url}/chat/message/{response_id}?from_index=0"
         request = urllib.request.Request(
-            url, headers={"Authorization": f"Bearer {self.page.evaluate(_TOKEN)}"}
+            f"{self.server.http_url}/chat/message/{response_id}{path}",
+            headers={"Authorization": f"Bearer {self.page.evaluate(_TOKEN)}"},
+            method=method,
         )
         with urllib.request.urlopen(request) as answer:
             body: dict[str, Any] = json.load(answer)
