@@ -25,7 +25,7 @@ TEST_PACKAGES := $(addsuffix /node_modules/.installed,tests/integration/openai_s
 CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed $(STOCK_CLIENTS)/javascript/node_modules/.installed
 PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers/node_modules/.installed
 # The first have limits of time; the others only compute. The longest are first.
-LANES := test e2e test-clients test-aws chaos-short -- types test-infra web-check docs-check lint
+LANES := test e2e test-clients test-aws chaos-short attack-short -- types test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
 .PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-guidellm synth deploy redrive docs proto docs-check lock clean

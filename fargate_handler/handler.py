@@ -132,7 +132,9 @@ class Handler:
         self._orchestrator = self._membership.orchestrator
         self._registry = ConnectionRegistry(settings)
         self._accepted = AcceptedConnections(
-            ConnectionPlaces(most_served(open_files(), settings.descriptors_reserved)),
+            ConnectionPlaces(
+                most_served(open_files(), settings.descriptors_reserved), settings.bodies_per_node
+            ),
             metrics.labelled(catalogue.CONNECTIONS_CUT),
         )
         context = self._context()
@@ -248,7 +250,7 @@ class Handler:
         self._measures.too_slow.value += closed
         self._accepted.log()
         if self._garbage is not None:
-            self._garbage.look(now, len(self._registry), self._orchestrator.busy)
+            self._garbage.look(now, len(self._accepted), self._orchestrator.busy)
         if now >= self._read_keys_at:
             self._read_keys_at = now + _KEYS_SECONDS
             self._read_all_keys()

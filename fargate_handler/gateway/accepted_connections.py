@@ -58,16 +58,22 @@ class AcceptedConnections:
         self._count(Cut.FULL)
         return True
 
-    def wait_for_body(self, transport: asyncio.Transport) -> None:
-        """The body of its request has not come."""
-        self._places.wait_for_body(transport)
+    def wait_for_body(self, transport: asyncio.Transport, sender: str) -> None:
+        """The body of its request has not come. Cuts another one where there are too many."""
+        goes = self._places.wait_for_body(transport, sender)
+        if goes is not None:
+            self.cut(goes, Cut.ROOM)
 
     def wait_for_request(self, transport: asyncio.Transport) -> None:
         """Its request was answered."""
         self._places.wait_for_request(transport)
 
     def cut_oldest_body(self) -> bool:
-        """Cut the connection that has been sending a body for longest. False: there is none."""
+        """Cut the one that has been sending a body for longest, of who sends most of them.
+
+        Returns:
+            False where nobody sends one.
+        """
         goes = self._places.oldest_body()
         if goes is None:
             return False
@@ -93,7 +99,8 @@ class AcceptedConnections:
         if self._for_want_of_room:
             _logger.warning(
                 "%d connections were cut or refused for want of room, the longest idle first: "
-                "raise the limit of open files (ulimit -n), or EVENFLOW_REQUESTS_PER_NODE",
+                "raise the limit of open files (ulimit -n), EVENFLOW_REQUESTS_PER_NODE, or, where "
+                "they were sending bodies, EVENFLOW_BODIES_PER_NODE",
                 self._for_want_of_room,
             )  # fmt: skip
             self._for_want_of_room = 0

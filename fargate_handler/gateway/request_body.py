@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.http_answers import address_of
 from stream_core.protocol.content_encoding import ContentDecoder
 from stream_core.protocol.errors import Overloaded, RequestTimeout
 from stream_core.protocol.http_contract import body_too_large
@@ -23,7 +24,7 @@ class ArrivingBody:
         # Most bodies come with their heads, and nothing is waited for.
         self._transport = None if request.content.is_eof() else request.transport
         if self._transport is not None:
-            self._accepted.wait_for_body(self._transport)
+            self._accepted.wait_for_body(self._transport, address_of(request, context))
         self._begin_window()
 
     async def chunk(self) -> bytes:

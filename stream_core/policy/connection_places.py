@@ -25,14 +25,19 @@ class ConnectionPlaces(Generic[Connection]):
 
     Args:
         most: how many are served at once.
+        most_bodies: how many may be sending a body. Each has a request, which costs most of what a
+            connection costs.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, most_bodies: int) -> None:
         self._most = most
+        self._most_bodies = most_bodies
         self._served: set[Connection] = set()
         # Each in the order in which they began to wait.
         self._idle: dict[Connection, None] = {}
-        self._unfinished: dict[Connection, bool] = {}  # the value says whether it sends a body
+        self._unfinished: dict[Connection, str | None] = {}  # the value says who sends a body
+        self._bodies: dict[str, dict[Connection, None]] = {}  # of each sender
+        self._body_count = 0
 
     def __len__(self) -> int:
         return len(self._served) + len(self._idle) + len(self._unfinished)
@@ -53,7 +58,7 @@ class ConnectionPlaces(Generic[Connection]):
             The one that must go for it: the one idle longest, otherwise the one that has sent part
             of a request for longest. That may be itself.
         """
-        self._unfinished[connection] = False
+        self._unfinished[connection] = None
         if len(self) <= self._most + SPARE_CONNECTIONS:
             return None
         goes = next(iter(self._idle or self._unfinished))
@@ -71,11 +76,24 @@ class ConnectionPlaces(Generic[Connection]):
             self._served.add(connection)
         return True
 
-    def wait_for_body(self, connection: Connection) -> None:
-        """A head has come, and its body has not."""
-        if self._known(connection):
-            self.remove(connection)
-            self._unfinished[connection] = True
+    def wait_for_body(self, connection: Connection, sender: str) -> Connection | None:
+        """A head has come, and its body has not.
+
+        Returns:
+            The one that must go for it, as of `oldest_body`.
+        """
+        if not self._known(connection):
+            return None
+        self.remove(connection)
+        self._unfinished[connection] = sender
+        self._bodies.setdefault(sender, {})[connection] = None
+        self._body_count += 1
+        if self._body_count <= self._most_bodies:
+            return None
+        goes = self.oldest_body()
+        if goes is not None:
+            self.remove(goes)
+        return goes
 
     def wait_for_request(self, connection: Connection) -> None:
         """A request was answered, and the next one has not come."""
@@ -84,14 +102,22 @@ class ConnectionPlaces(Generic[Connection]):
             self._idle[connection] = None
 
     def oldest_body(self) -> Connection | None:
-        """The connection that has been sending a body for longest."""
-        return next((it for it, is_body in self._unfinished.items() if is_body), None)
+        """Of the sender with the most unfinished bodies the connection that came first."""
+        if not self._bodies:
+            return None
+        most = max(self._bodies.values(), key=len)
+        return next(iter(most))
 
     def remove(self, connection: Connection) -> None:
         """A connection is gone. A second call changes nothing."""
         self._served.discard(connection)
         self._idle.pop(connection, None)
-        self._unfinished.pop(connection, None)
+        sender = self._unfinished.pop(connection, None)
+        if sender is not None:
+            self._body_count -= 1
+            del self._bodies[sender][connection]
+            if not self._bodies[sender]:
+                del self._bodies[sender]
 
     def _known(self, connection: Connection) -> bool:
         return (

@@ -39,6 +39,12 @@ class Limits(BaseModel):
         "503 node_full with Retry-After; event streams and waiting polls count, too; while one "
         "address has more than half of them, there is an eighth more for others",
     )
+    bodies_per_node: int = _limit(
+        1_024,
+        1,
+        1_000_000,
+        "requests whose body is still coming; the oldest one is cut, of the address that has most",
+    )
     descriptors_reserved: int = _limit(
         1_024,
         0,

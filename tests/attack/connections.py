@@ -56,27 +56,27 @@ async def _watch(
     scene.must(not left, f"{len(left):,} {what} were open after {seconds:g} s")
 
 
-@attack("half-bodies", short=True, grows_mib=200)
+@attack("half-bodies", short=True)
 async def half_bodies(scene: Scene) -> None:
     """8,100 requests without a token begin a body and do not end it."""
     head = scene.attacker.request("POST", "/session", headers={"Content-Length": "1000"})
     await _watch(scene, await _open(scene, _MANY, head + b"{"), _BODY_SECONDS + 10, "half bodies")
 
 
-@attack("half-heads", grows_mib=200)
+@attack("half-heads")
 async def half_heads(scene: Scene) -> None:
     """8,100 connections send half of a head, and nothing else."""
     half = b"POST /session HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
     await _watch(scene, await _open(scene, _MANY, half), _HEAD_SECONDS + 10, "half heads")
 
 
-@attack("silent-connections", grows_mib=200)
+@attack("silent-connections")
 async def silent_connections(scene: Scene) -> None:
     """8,100 connections are opened and say nothing."""
     await _watch(scene, await _open(scene, _MANY, b""), _HEAD_SECONDS + 10, "silent connections")
 
 
-@attack("dripping-heads", grows_mib=64)
+@attack("dripping-heads")
 async def dripping_heads(scene: Scene) -> None:
     """500 connections send a byte of their head a second: the deadline is for all of it."""
     connections = await _open(scene, scene.scaled(500), b"GET /health HTTP/1.1\r\nX: ")
@@ -93,7 +93,7 @@ async def dripping_heads(scene: Scene) -> None:
     dripping.cancel()
 
 
-@attack("silent-after-an-answer", grows_mib=64)
+@attack("silent-after-an-answer")
 async def silent_after_an_answer(scene: Scene) -> None:
     """1,000 connections ask once, and are kept open by a stranger who never asks again."""
     request = scene.attacker.request("GET", "/health")
@@ -115,8 +115,7 @@ async def _flood(scene: Scene, frame: bytes, what: str, first: bytes = b"") -> N
                 return
             connection.send(first)
             reading = asyncio.create_task(connection.discard())
-            blocks = await connection.flood(block, until)
-            sent += _BURST * blocks
+            sent += _BURST * await connection.flood(block, until)
             closed += reading.done()
             reading.cancel()
 

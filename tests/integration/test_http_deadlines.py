@@ -125,8 +125,9 @@ async def test_a_crowd_that_waits_keeps_nobody_out(
     assert small.log.count("connections were cut or refused") <= 3
 
 
-async def test_half_bodies_take_no_places_of_requests(serve: Serve) -> None:
-    server = await serve(requests_per_node=20)
+@pytest.mark.parametrize("bound", ["EVENFLOW_REQUESTS_PER_NODE", "EVENFLOW_BODIES_PER_NODE"])
+async def test_half_bodies_take_no_places_of_requests(bound: str, serve: Serve) -> None:
+    server = await serve({bound: "20"})
     async with AsyncExitStack() as stack:
         for _ in range(60):
             raw = await stack.enter_async_context(await RawWebSocket.connect(server.port))

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import ctypes
 import gc
 
 import pytest
 
-from fargate_handler.memory import GarbageCollection, resident_bytes
+from fargate_handler.memory import GarbageCollection, resident_bytes, return_freed_memory
 
 MIB = 1_048_576
 
@@ -15,6 +16,11 @@ class Memory:
     def __init__(self) -> None:
         self.used = 100 * MIB
         self.collections = 0
+        self.returned = 0
+
+    def return_freed(self) -> None:
+        """Instead of glibc's."""
+        self.returned += 1
 
     def collect(self) -> int:
         """Instead of `gc.collect`."""
@@ -30,7 +36,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Memory:
 
 
 def test_a_quiet_node_collects_once_a_minute(memory: Memory) -> None:
-    garbage = GarbageCollection(0.0, lambda: memory.used)
+    garbage = GarbageCollection(0.0, lambda: memory.used, memory.return_freed)
     for second in range(1, 125):
         garbage.look(float(second), connections=200, busy=False)
     assert memory.collections == 2
@@ -40,7 +46,7 @@ def test_a_quiet_node_collects_once_a_minute(memory: Memory) -> None:
 def test_a_busy_node_collects_when_its_memory_has_grown_and_only_then(
     memory: Memory, connections: int, busy: bool
 ) -> None:
-    garbage = GarbageCollection(0.0, lambda: memory.used)
+    garbage = GarbageCollection(0.0, lambda: memory.used, memory.return_freed)
     seen = []
     for second in range(1, 9):
         memory.used += 32 * MIB
@@ -50,11 +56,33 @@ def test_a_busy_node_collects_when_its_memory_has_grown_and_only_then(
 
 
 def test_what_stays_grown_is_not_looked_through_again(memory: Memory) -> None:
-    garbage = GarbageCollection(0.0, lambda: memory.used)
+    garbage = GarbageCollection(0.0, lambda: memory.used, memory.return_freed)
     memory.used += 500 * MIB
     for second in range(1, 600):
         garbage.look(float(second), connections=5_000, busy=True)
     assert memory.collections == 1
+
+
+def test_what_a_crowd_has_left_is_returned_at_once_also_where_some_are_served(
+    memory: Memory,
+) -> None:
+    garbage = GarbageCollection(0.0, lambda: memory.used, memory.return_freed)
+    seen = []
+    for connections in (999, 200, 1_000, 201, 200, 200):
+        garbage.look(1.0, connections, busy=True)
+        seen.append((memory.collections, memory.returned))
+    assert seen == [(0, 0)] * 4 + [(1, 1)] * 2
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="it is of glibc")
+def test_freed_memory_is_returned() -> None:
+    held = [bytearray(8_000) for _ in range(8_192)]
+    behind = bytearray(8_000)  # keeps the heap from shrinking by itself
+    del held
+    before = resident_bytes()
+    return_freed_memory()
+    assert before - resident_bytes() > 32 * MIB
+    assert len(behind) == 8_000
 
 
 def test_the_memory_in_use_is_read() -> None:

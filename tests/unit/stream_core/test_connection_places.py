@@ -15,13 +15,13 @@ from stream_core.policy.connection_places import (
 
 def _filled(most: int, kind: str = "head") -> ConnectionPlaces[str]:
     """As many as may be accepted, all of them waiting."""
-    places = ConnectionPlaces[str](most)
+    places = ConnectionPlaces[str](most, 1_000)
     for number in range(most + SPARE_CONNECTIONS):
         name = f"{kind}{number}"
         assert places.accept(name) is None
         if kind == "body":
             assert places.serve(name) or number >= most
-            places.wait_for_body(name)
+            places.wait_for_body(name, "somebody")
         elif kind == "idle":
             assert places.serve(name) or number >= most
             places.wait_for_request(name)
@@ -60,16 +60,16 @@ def test_one_that_is_served_never_goes_and_beyond_them_requests_are_refused() ->
 
 
 def test_the_newest_goes_when_all_others_are_served() -> None:
-    places = ConnectionPlaces[int](0)
+    places = ConnectionPlaces[int](0, 1)
     gone = [places.accept(number) for number in range(SPARE_CONNECTIONS + 2)]
     assert gone == [None] * SPARE_CONNECTIONS + [0, 1]
 
 
 def test_one_that_is_gone_comes_back_by_nothing() -> None:
-    places = ConnectionPlaces[str](1)
+    places = ConnectionPlaces[str](1, 1)
     places.accept("a")
     places.remove("a")
-    places.wait_for_body("a")
+    places.wait_for_body("a", "somebody")
     places.wait_for_request("a")
     assert places.serve("a")
     assert (len(places), places.oldest_body()) == (0, None)
@@ -79,34 +79,58 @@ def test_the_oldest_body_is_found_behind_heads() -> None:
     places = _filled(3)
     for name in ("head2", "head1"):
         places.serve(name)
-        places.wait_for_body(name)
+        places.wait_for_body(name, "somebody")
     assert places.oldest_body() == "head2"
+
+
+def test_a_body_too_many_cuts_the_oldest_one_of_who_sends_most() -> None:
+    places = ConnectionPlaces[str](10, 3)
+    for name in ("honest", "a1", "a2", "a3", "a4"):
+        places.accept(name)
+    assert places.wait_for_body("honest", "h") is None
+    assert places.wait_for_body("a1", "a") is None
+    assert places.wait_for_body("a2", "a") is None
+    assert places.wait_for_body("a3", "a") == "a1"
+    assert places.serve("a2"), "its body has come"
+    assert places.wait_for_body("a4", "a") is None
+    assert len(places) == 4
+
+
+_STEPS = ["accept", "serve", "wait_for_body", "wait_for_request", "remove"]
 
 
 @given(
     st.integers(1, 5),
+    st.integers(1, 20),
     st.lists(
-        st.tuples(
-            st.sampled_from(["accept", "serve", "wait_for_body", "wait_for_request", "remove"]),
-            st.integers(0, 200),
-        ),
+        st.tuples(st.sampled_from(_STEPS), st.integers(0, 200), st.sampled_from("abc")),
         max_size=300,
     ),
 )
-def test_there_are_never_more_than_may_be(most: int, steps: list[tuple[str, int]]) -> None:
-    places = ConnectionPlaces[int](most)
-    there: set[int] = set()
-    for what, connection in steps:
+def test_there_are_never_more_than_may_be(
+    most: int, most_bodies: int, steps: list[tuple[str, int, str]]
+) -> None:
+    places = ConnectionPlaces[int](most, most_bodies)
+    there, bodies = set[int](), set[int]()
+    for what, connection, sender in steps:
         if what == "accept" and connection in there:
             continue
-        outcome = getattr(places, what)(connection)
+        if what == "wait_for_body":
+            goes = places.wait_for_body(connection, sender)
+            bodies |= {connection} & there
+        else:
+            goes = getattr(places, what)(connection)
+            bodies.discard(connection)
         if what == "accept":
             there.add(connection)
-            there.discard(outcome)
         elif what == "remove":
-            there.discard(connection)
+            goes = connection
+        if what in ("accept", "wait_for_body", "remove"):
+            there.discard(goes)
+            bodies.discard(goes)
         assert len(places) == len(there) <= most + SPARE_CONNECTIONS
         assert sum(map(places.serves, there)) <= most
+        assert len(bodies) <= most_bodies
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class Gateway:
         self.limits, self.clock, self.source = task.limits, task.clock, task.source
         self.orchestrator, self.metrics = task.orchestrator, task.metrics
         self.registry = ConnectionRegistry(self.limits)
-        self.places = ConnectionPlaces[asyncio.Transport](1_000)
+        self.places = ConnectionPlaces[asyncio.Transport](1_000, 1_000)
         measures = DeliveryMeasures(self.metrics)
         self.context = GatewayContext(
             limits=self.limits,

@@ -21,7 +21,7 @@ class _First:
 
     def __init__(self, refusal: bytes | None = None, head_seconds: float = 10.0) -> None:
         self.cut = LabelledCounter()
-        self.places = ConnectionPlaces[asyncio.Transport](10)
+        self.places = ConnectionPlaces[asyncio.Transport](10, 10)
         self.taken: list[tuple[str, bytes]] = []
         self.undecided: set[HeadFirst] = set()
         self.transport = Mock(spec=asyncio.Transport)
