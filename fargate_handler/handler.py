@@ -15,6 +15,7 @@ from fargate_handler.agents_file import read_agents
 from fargate_handler.background import Background
 from fargate_handler.clock_driver import ClockDriver
 from fargate_handler.gateway.accepted_connections import AcceptedConnections
+from fargate_handler.gateway.address_turns import AddressTurns
 from fargate_handler.gateway.client_address import TrustedProxies
 from fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
 from fargate_handler.gateway.context import GatewayContext
@@ -311,6 +312,7 @@ class Handler:
             orchestrator=self._orchestrator,
             registry=self._registry,
             accepted=self._accepted,
+            turns=AddressTurns(),
             reconnects=ReconnectRate(settings, self._monotonic()),
             background=self._background,
             tokens=self._tokens,

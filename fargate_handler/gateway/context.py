@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fargate_handler.background import Background
 from fargate_handler.gateway.accepted_connections import AcceptedConnections
+from fargate_handler.gateway.address_turns import AddressTurns
 from fargate_handler.gateway.client_address import TrustedProxies
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
@@ -54,6 +55,7 @@ class GatewayContext(ClientContext):
     """
 
     accepted: AcceptedConnections
+    turns: AddressTurns
     trusted_proxies: TrustedProxies
     reconnects: ReconnectRate
     tokens: SessionTokens

@@ -204,6 +204,9 @@ class HttpEndpoints:
                 raise node_full()
         self._answering.add(address)
         try:
+            if request.content.is_eof():
+                await self._context.turns.wait(address)
+            # Otherwise its body is counted first, and waits for turns.
             return await handler(request)
         finally:
             self._answering.remove(address)

@@ -40,7 +40,7 @@ class Limits(BaseModel):
         "address has more than half of them, there is an eighth more for others",
     )
     bodies_per_node: int = _limit(
-        1_024,
+        512,
         1,
         1_000_000,
         "requests whose body is still coming; the oldest one is cut, of the address that has most",

@@ -6,9 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from stream_core.policy.limits import Limits
+from stream_core.policy.memory_bound import MEBIBYTE, bounds
 from tests.attack.plan import Plan
 from tests.attack.target import Target
 from tests.attack.wire import Client
+
+_BESIDE_MIB = 64.0
+"""For connections, and what is on its way."""
 
 
 class Judged(StrEnum):
@@ -61,8 +66,7 @@ class Attack:
     """One attack.
 
     Args:
-        grows_mib: by how much the documented bounds let it raise the memory.
-        keeps_mib: how much of that they let it keep: what is held for a time by intent.
+        fills: the limits in bytes that it fills: so much more memory may there be at its peak.
         short: whether it is part of the short form.
         model: of `tests.attack.hostile_model`, instead of the demo model.
     """
@@ -72,10 +76,15 @@ class Attack:
     strike: Strike
     judged: Judged
     short: bool
-    grows_mib: float
-    keeps_mib: float
+    fills: tuple[str, ...]
     settings: Mapping[str, str]
     hostile_model: bool
+
+    @property
+    def grows_mib(self) -> float:
+        """By how much it may raise the memory."""
+        bounded = bounds(Limits())
+        return _BESIDE_MIB + sum(bounded[name] for name in self.fills) / MEBIBYTE
 
 
 def attack(
@@ -83,8 +92,7 @@ def attack(
     judged: Judged = Judged.BY_READERS,
     *,
     short: bool = False,
-    grows_mib: float = 64,
-    keeps_mib: float = 0,
+    fills: tuple[str, ...] = (),
     settings: Mapping[str, str] | None = None,
     hostile_model: bool = False,
 ) -> Callable[[Strike], Attack]:
@@ -98,8 +106,7 @@ def attack(
             strike,
             judged,
             short,
-            grows_mib,
-            keeps_mib,
+            fills,
             settings or {},
             hostile_model,
         )

@@ -23,7 +23,7 @@ from tests.integration.server_process import ROOT, clean_environment, free_port
 
 _START_SECONDS = 40.0
 # Before honest readers are watched: for their first questions, or what the last attack left.
-_WARM_SECONDS = 1.0
+_HELD = "memory_held_bytes"
 
 
 @asynccontextmanager
@@ -102,26 +102,27 @@ async def measure(attacks: Sequence[Attack], plan: Plan, folder: Path) -> list[M
         await until(lambda: bool(readers.questions), _START_SECONDS)
         measured = list[Measured]()
         for attack in attacks:
-            await asyncio.sleep(_WARM_SECONDS)
+            await asyncio.sleep(plan.warm_seconds)
             began.append(monotonic())
             await asyncio.sleep(plan.calm_seconds)
             measured.append(await _strike_and_settle(attack, plan, server))
         await asyncio.sleep(plan.calm_seconds)
         await readers.stop()
-    ends = [begin - _WARM_SECONDS for begin in began[1:]]
+    ends = [begin - plan.warm_seconds for begin in began[1:]]
     for it, begin, end in zip(measured, began, [*ends, monotonic()], strict=True):
         it.questions = [one for one in readers.questions if begin <= one.asked_at < end]
     return measured
 
 
 async def _strike_and_settle(attack: Attack, plan: Plan, server: Target) -> Measured:
-    before = server.resident_bytes
+    before, held = server.resident_bytes, await server.metric(_HELD)
     server.forget_peak()
     measured = await strike(attack, plan, server)
     peak = server.peak_resident_bytes
-    enough = BACK_WITHIN * (before + (attack.keeps_mib + plan.slack_mib) * MIB)
+    enough = BACK_WITHIN * before + plan.slack_mib * MIB
     await until(lambda: server.resident_bytes <= enough, plan.settle_seconds)
-    measured.memory = Memory(before, peak, server.resident_bytes)
+    kept = max(0, round(await server.metric(_HELD) - held))
+    measured.memory = Memory(before, peak, server.resident_bytes, kept)
     return measured
 
 
@@ -155,7 +156,7 @@ async def strike(attack: Attack, plan: Plan, server: Target) -> Measured:
         attack.name,
         slower_seconds=plan.slower_seconds,
         grows_mib=attack.grows_mib,
-        keeps_mib=attack.keeps_mib + plan.slack_mib,
+        slack_mib=plan.slack_mib,
         began_at=began_at,
         ended_at=ended_at,
         did="; ".join(deeds),

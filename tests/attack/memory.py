@@ -12,6 +12,7 @@ from tests.attack.tokens import session_token
 from tests.attack.verdict import MIB
 from tests.attack.wire import Connection, bearer
 
+REQUESTS = "requests_held_bytes"
 _SENDERS = 64
 _KIB = 1_024
 _CONVERSATION_KIB = 96
@@ -21,7 +22,7 @@ _ANSWER_KIB = 6
 _WARM = 1_000
 
 
-@attack("conversations", short=True, grows_mib=400, keeps_mib=400)
+@attack("conversations", short=True, fills=(REQUESTS, "conversations_held_bytes"))
 async def conversations(scene: Scene) -> None:
     """12,000 sessions without a key say 32 KB each, with an emoji in it, and never come back."""
     numbers = iter(range(scene.scaled(12_000)))
@@ -54,7 +55,7 @@ async def conversations(scene: Scene) -> None:
     scene.must(each < _CONVERSATION_KIB, f"{each:.0f} KiB are kept of a conversation of 32 KB")
 
 
-@attack("ended-answers", grows_mib=300, keeps_mib=300)
+@attack("ended-answers", fills=(REQUESTS, "responses_held_bytes"))
 async def ended_answers(scene: Scene) -> None:
     """Thousands of small answers end, and are kept to be read once more."""
     until = monotonic() + 2 * scene.plan.strike_seconds
@@ -89,7 +90,7 @@ async def ended_answers(scene: Scene) -> None:
     scene.must(each < _ANSWER_KIB, f"{each:.1f} KiB are kept of an answer of 1.2 KB")
 
 
-@attack("large-requests", grows_mib=400)
+@attack("large-requests", fills=(REQUESTS,))
 async def large_requests(scene: Scene) -> None:
     """400 requests of 4 MiB are sent to /v1, but for their last byte."""
     size = 4 * MIB - 64

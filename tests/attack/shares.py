@@ -12,6 +12,7 @@ from time import monotonic
 
 from tests.attack.asking import BROKEN, ask_events, ask_openai, chat_message
 from tests.attack.attack import Scene, attack
+from tests.attack.memory import REQUESTS
 from tests.attack.tokens import session_token
 from tests.attack.wire import Connection, bearer
 from tests.integration.raw_websocket import text_frame
@@ -24,7 +25,7 @@ _AGED_SECONDS = 120.0
 _HONEST_QUESTION = "#demo tokens=4 gap_ms=0 seed=11"
 
 
-@attack("without-credit", grows_mib=200, keeps_mib=64, hostile_model=True)
+@attack("without-credit", fills=(REQUESTS, "running_held_bytes"), hostile_model=True)
 async def without_credit(scene: Scene) -> None:
     """250 WebSockets have four answers begun each, and grant no credit: 1,000 places are held."""
     question = "#attack endless-answer"
@@ -53,7 +54,7 @@ async def without_credit(scene: Scene) -> None:
     scene.must(started > 0, "none was begun")
 
 
-@attack("made-up-tenants", short=True, grows_mib=150, keeps_mib=32)
+@attack("made-up-tenants", short=True, fills=(REQUESTS,))
 async def made_up_tenants(scene: Scene) -> None:
     """One sender asks for 2,500 long answers, each in the name of a tenant of its own."""
     numbers, accepted = iter(range(2_500)), 0
@@ -98,7 +99,7 @@ async def returning_clients(scene: Scene) -> None:
     scene.did(f"{came:,} returns, {admitted:,} let in")
 
 
-@attack("made-up-keys", grows_mib=200, keeps_mib=150)
+@attack("made-up-keys", fills=(REQUESTS, "responses_held_bytes"))
 async def made_up_keys(scene: Scene) -> None:
     """58,000 requests with idempotency keys that nobody will send again."""
     honest_key, session = {"Idempotency-Key": secrets.token_hex(8)}, session_token()

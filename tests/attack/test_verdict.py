@@ -68,9 +68,10 @@ def test_each_harm_alone_fails_the_attack(harm: str) -> None:
 
 
 def test_what_is_kept_by_intent_may_stay() -> None:
-    memory = Memory(80 * MIB, 140 * MIB, 140 * MIB)
-    assert _calm(memory=memory).failures
-    assert not _calm(memory=memory, keeps_mib=50).failures
+    before, after = 80 * MIB, 140 * MIB
+    assert _calm(memory=Memory(before, after, after)).failures
+    assert not _calm(memory=Memory(before, after, after, kept=52 * MIB)).failures
+    assert not _calm(memory=Memory(before, after, after), slack_mib=52).failures
 
 
 def test_an_honest_question_broken_before_the_attack_is_not_its_fault() -> None:

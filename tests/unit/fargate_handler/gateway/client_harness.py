@@ -8,6 +8,7 @@ from typing import Any
 
 from fargate_handler.background import Background
 from fargate_handler.gateway.accepted_connections import AcceptedConnections
+from fargate_handler.gateway.address_turns import AddressTurns
 from fargate_handler.gateway.client_address import TrustedProxies
 from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
@@ -52,6 +53,7 @@ class Gateway:
             outbox=Outbox(lambda flush: flush(), measures),
             orchestrator=self.orchestrator,
             registry=self.registry,
+            turns=AddressTurns(),
             accepted=AcceptedConnections(
                 self.places, self.metrics.labelled(catalogue.CONNECTIONS_CUT)
             ),

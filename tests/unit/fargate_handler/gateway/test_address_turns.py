@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fargate_handler.gateway.address_turns import AddressTurns
+
+
+class Loop:
+    """Counts turns of the event loop, and who went on in which."""
+
+    def __init__(self) -> None:
+        self.turns = AddressTurns()
+        self.number = 0
+        self.went_on: list[tuple[str, int]] = []
+
+    async def ask(self, address: str) -> None:
+        await self.turns.wait(address)
+        self.went_on.append((address, self.number))
+
+    async def count(self) -> None:
+        while True:
+            await asyncio.sleep(0)
+            self.number += 1
+
+
+@pytest.fixture
+async def loop() -> Loop:
+    return Loop()
+
+
+async def test_what_one_address_asks_at_once_is_spread_over_turns_and_others_do_not_wait(
+    loop: Loop,
+) -> None:
+    counting = asyncio.create_task(loop.count())
+    many = [asyncio.create_task(loop.ask("many")) for _ in range(40)]
+    one = asyncio.create_task(loop.ask("one"))
+    await asyncio.gather(*many, one)
+    counting.cancel()
+    in_turn = [number for address, number in loop.went_on if address == "many"]
+    assert max(map(in_turn.count, in_turn)) == 8
+    assert loop.went_on.index(("one", 0)) == 8, "all others of the many come later"
+    assert in_turn == sorted(in_turn)
+
+
+async def test_those_that_wait_go_first() -> None:
+    turns, order = AddressTurns(), list[int]()
+
+    async def ask(number: int) -> None:
+        await turns.wait("a")
+        order.append(number)
+
+    tasks = [asyncio.create_task(ask(number)) for number in range(20)]
+    await asyncio.sleep(0)
+    tasks.append(asyncio.create_task(ask(20)))
+    await asyncio.gather(*tasks)
+    assert order == list(range(21))
+
+
+async def test_who_leaves_while_it_waits_holds_nobody_up(loop: Loop) -> None:
+    tasks = [asyncio.create_task(loop.ask("a")) for _ in range(40)]
+    await asyncio.sleep(0)
+    for task in tasks[8:30]:
+        task.cancel()
+    await asyncio.wait_for(asyncio.gather(*tasks[:8], *tasks[30:]), 5)
+    assert len(loop.went_on) == 18
+
+
+async def test_an_address_that_rests_leaves_nothing_behind(loop: Loop) -> None:
+    for _ in range(20):
+        await asyncio.gather(*(loop.ask("a") for _ in range(20)))
+        await asyncio.sleep(0)
+    assert (loop.turns._waiting, loop.turns._gone_on) == ({}, {})
