@@ -18,7 +18,7 @@ _YOUNG_OBJECTS = 20_000  # a collection of so many takes about two milliseconds
 _NEVER = 1_000_000_000
 _QUIET_CONNECTIONS = 200
 _AFTER_A_CROWD = 2
-"""Collections when its connections have gone: what they held is freed in the seconds after that."""
+"""How often to collect after many connections have ended. They free what they held by and by."""
 _AGAIN_SECONDS = 20.0
 _EVERY_SECONDS = 60.0
 _MMAP_THRESHOLD = -3  # of glibc's malloc.h
@@ -39,7 +39,7 @@ def resident_bytes() -> int:
 def return_freed_memory() -> None:
     """Return what was freed to the system, which glibc otherwise keeps. Elsewhere it does nothing.
 
-    It takes about ten milliseconds for 100 MB.
+    Of 600 MB, half of it freed in small pieces, it took 48 ms, and 20 ms with nothing left to give.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
@@ -47,7 +47,7 @@ def return_freed_memory() -> None:
 
 
 def give_large_buffers_back() -> None:
-    """Have the system give and take each large buffer. Elsewhere than with glibc nothing changes.
+    """Return each large buffer to the system when it is freed. Without glibc nothing changes.
 
     By itself glibc keeps them in its heap once a few were freed: five seconds after a crowd of
     large requests was given up, 400 MB were resident instead of 120.

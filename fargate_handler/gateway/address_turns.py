@@ -12,8 +12,8 @@ _A_TURN = 8
 class AddressTurns:
     """Lets a few requests of an address go on in each turn of the event loop.
 
-    An address that sends many at once waits for itself: others' requests come between. It loses
-    nothing by that where nobody else is there, since the next turn follows at once.
+    Where one address sends many at once, requests of others come between them. Where nobody else
+    asks, the next turn follows at once.
     """
 
     def __init__(self) -> None:

@@ -36,6 +36,7 @@ RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _TEXTS_IN_ANSWER = 2
 # As much as aiohttp keeps for a client before it says so.
 _SMALL_BYTES = 65_536
+_ADDRESS = web.RequestKey("address", str)
 
 
 def json_answer(
@@ -145,10 +146,13 @@ def claims_of(request: web.Request, context: GatewayContext) -> SessionClaims:
 
 
 def address_of(request: web.Request, context: GatewayContext) -> str:
-    """The client's address, also behind proxies."""
-    return context.trusted_proxies.client_address(
-        request.remote or "", ",".join(request.headers.getall(FORWARDED_FOR, ()))
-    )
+    """The client's address, also behind proxies. Worked out once a request."""
+    known = request.get(_ADDRESS)
+    if known is None:
+        known = request[_ADDRESS] = context.trusted_proxies.client_address(
+            request.remote or "", ",".join(request.headers.getall(FORWARDED_FOR, ()))
+        )
+    return known
 
 
 def authenticated(request: web.Request, context: GatewayContext) -> Channel:

@@ -20,12 +20,12 @@ class ArrivingBody:
     def __init__(self, request: web.Request, context: GatewayContext) -> None:
         self._content = request.content
         self._accepted = context.accepted
-        self._turns, self._address = context.turns, address_of(request, context)
+        self._turns, self._sender = context.turns, address_of(request, context)
         self._limits = context.limits
         # Most bodies come with their heads, and nothing is waited for.
         self._transport = None if request.content.is_eof() else request.transport
         if self._transport is not None:
-            self._accepted.wait_for_body(self._transport, self._address)
+            self._accepted.wait_for_body(self._transport, self._sender)
         self._begin_window()
 
     async def chunk(self) -> bytes:
@@ -36,7 +36,7 @@ class ArrivingBody:
             Overloaded: the node is full.
         """
         if self._transport is not None:
-            await self._turns.wait(self._address)
+            await self._turns.wait(self._sender)
         while True:
             try:
                 async with asyncio.timeout_at(self._window_ends):

@@ -68,7 +68,7 @@ class Attack:
     Args:
         fills: the limits in bytes that it fills: so much more memory may there be at its peak.
         short: whether it is part of the short form.
-        model: of `tests.attack.hostile_model`, instead of the demo model.
+        hostile_model: whether the model is `tests.attack.hostile_model`, not the demo model.
     """
 
     name: str
