@@ -94,8 +94,7 @@ def _memory_section(limits: Limits) -> Iterable[str]:
             "requests can't go: they are refused before they are kept, with `node_memory`, and so "
             "is `POST /session` then, and a poll whose answer would be too much for the last row. "
             "`memory.held_bytes` on /metrics is what is kept now, `memory.resident_bytes` what the "
-            "process has. What is read of a frame or a body isn't in the sum: 400 "
-            "requests of 4 MB that were never ended took some 280 MiB beyond their row."
+            "process has. What is read of a frame isn't in the sum."
         ),
         "",
         *paragraph(
@@ -129,6 +128,7 @@ _BOUNDED: Mapping[str, str] = {
     "": "the process itself: interpreter, libraries, AWS' SDK",
     "connections_per_node": "WebSockets, without what they were sent",
     "requests_per_node": "event streams and waiting polls, likewise",
+    "bodies_per_node": "what has come of bodies, and waits to be taken",
     "requests_held_bytes": "messages and requests, with what the model is told of their sessions",
     "conversations_held_bytes": "what models were told before, as UTF-8, and ids of messages",
     "running_held_bytes": "the logs of running responses",

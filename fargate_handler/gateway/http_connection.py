@@ -14,6 +14,7 @@ from fargate_handler.gateway.accepted_connections import Cut
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.event_reader import ClockTimer
 from fargate_handler.gateway.http_answers import error_answer
+from stream_core.policy.memory_bound import READ_AHEAD_BYTES
 from stream_core.protocol.client_session import CLOSE_SECONDS
 from stream_core.protocol.errors import InvalidRequest
 
@@ -63,6 +64,7 @@ class HttpConnection(web.RequestHandler):
             access_log=None,  # type: ignore[arg-type]
             auto_decompress=False,
             keepalive_timeout=keep_alive,
+            read_bufsize=READ_AHEAD_BYTES // 2,  # aiohttp reads on up to twice as much
         )
         self._accepted = context.accepted
         self._registry = context.registry

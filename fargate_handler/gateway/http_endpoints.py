@@ -195,7 +195,8 @@ class HttpEndpoints:
     ) -> web.StreamResponse:
         accepted = self._context.accepted
         address = address_of(request, self._context)
-        if request.path not in _NOT_FOR_CLIENTS:
+        from_client = request.path not in _NOT_FOR_CLIENTS
+        if from_client:
             if accepted.refuses(request.transport):
                 answer = error_answer(node_full())
                 answer.force_close()
@@ -204,9 +205,9 @@ class HttpEndpoints:
                 raise node_full()
         self._answering.add(address)
         try:
-            if request.content.is_eof():
+            # A body is counted first, and waits for turns piece by piece.
+            if from_client and request.content.is_eof():
                 await self._context.turns.wait(address)
-            # Otherwise its body is counted first, and waits for turns.
             return await handler(request)
         finally:
             self._answering.remove(address)

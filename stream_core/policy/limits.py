@@ -141,7 +141,7 @@ class Limits(BaseModel):
         "the longest answers are stopped; finish_reason length: what the logs of running ones take",
     )
     unsent_held_bytes: int = _limit(
-        201_326_592,
+        134_217_728,
         1_048_576,
         2**40,
         "those with the most are closed with 4008, an event `error`, or at once, and may resume: "

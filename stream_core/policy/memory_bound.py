@@ -20,6 +20,8 @@ ASKING_BYTES = 64 * KIBIBYTE
 """Answers to a client's own frames that can wait when it doesn't read. Then it is disconnected."""
 READ_FACTOR = 2.5
 """The read buffer doubles when it is nine tenths full: by part of a frame and the next read."""
+READ_AHEAD_BYTES = 16 * KIBIBYTE
+"""Once more of a body waits to be taken, its connection isn't read."""
 EVENT_STREAM_BYTES = 48 * KIBIBYTE
 """An event stream without what it is sent."""
 CHARACTER_BYTES = 6
@@ -72,6 +74,7 @@ def bounds(limits: Limits) -> dict[str, int]:
         "connections_per_node": with_those_for_others(limits.connections_per_node)
         * WEBSOCKET_BYTES,
         "requests_per_node": with_those_for_others(limits.requests_per_node) * EVENT_STREAM_BYTES,
+        "bodies_per_node": limits.bodies_per_node * (READ_AHEAD_BYTES + limits.read_buffer_bytes),
         "requests_held_bytes": limits.requests_held_bytes,
         "conversations_held_bytes": limits.conversations_held_bytes,
         "running_held_bytes": limits.running_held_bytes,

@@ -13,6 +13,7 @@ from tests.attack.verdict import MIB
 from tests.attack.wire import Connection, bearer
 
 REQUESTS = "requests_held_bytes"
+BODIES = "bodies_per_node"
 _SENDERS = 64
 _KIB = 1_024
 _CONVERSATION_KIB = 96
@@ -90,7 +91,7 @@ async def ended_answers(scene: Scene) -> None:
     scene.must(each < _ANSWER_KIB, f"{each:.1f} KiB are kept of an answer of 1.2 KB")
 
 
-@attack("large-requests", fills=(REQUESTS,))
+@attack("large-requests", fills=(REQUESTS, BODIES))
 async def large_requests(scene: Scene) -> None:
     """400 requests of 4 MiB are sent to /v1, but for their last byte."""
     size = 4 * MIB - 64

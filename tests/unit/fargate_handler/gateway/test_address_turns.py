@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from fargate_handler.gateway.address_turns import AddressTurns
+from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
+from tests.unit.fargate_handler.gateway.http_calls import Calls
+from tests.unit.fargate_handler.measured import metrics_of
 
 
 class Loop:
@@ -72,3 +76,13 @@ async def test_an_address_that_rests_leaves_nothing_behind(loop: Loop) -> None:
         await asyncio.gather(*(loop.ask("a") for _ in range(20)))
         await asyncio.sleep(0)
     assert (loop.turns._waiting, loop.turns._gone_on) == ({}, {})
+
+
+@pytest.mark.parametrize("path", ["/health", "/metrics"])
+async def test_what_machines_ask_waits_for_nobody(path: str) -> None:
+    context = replace(Gateway().context, metrics=metrics_of(None))
+    queue = [asyncio.create_task(context.turns.wait("127.0.0.1")) for _ in range(400)]
+    await asyncio.sleep(0)
+    answer = await Calls(context, CHANNEL).call("GET", path)
+    assert (answer.status, queue[-1].done()) == (200, False)
+    await asyncio.gather(*queue)
