@@ -129,6 +129,7 @@ _BOUNDED: Mapping[str, str] = {
     "connections_per_node": "WebSockets, without what they were sent",
     "requests_per_node": "event streams and waiting polls, likewise",
     "bodies_per_node": "what has come of bodies, and waits to be taken",
+    "generations_per_node": "what has come of models' answers, and waits to be taken",
     "requests_held_bytes": "messages and requests, with what the model is told of their sessions",
     "conversations_held_bytes": "what models were told before, as UTF-8, and ids of messages",
     "running_held_bytes": "the logs of running responses",

@@ -251,7 +251,7 @@ class Handler:
         self._measures.too_slow.value += closed
         self._accepted.log()
         if self._garbage is not None:
-            self._garbage.look(now, len(self._accepted), self._orchestrator.busy)
+            self._garbage.look(now, len(self._accepted), self._orchestrator.answering)
         if now >= self._read_keys_at:
             self._read_keys_at = now + _KEYS_SECONDS
             self._read_all_keys()

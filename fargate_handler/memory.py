@@ -16,9 +16,9 @@ from stream_core.policy.memory_bound import MEBIBYTE, bounds, limits_bound
 
 _YOUNG_OBJECTS = 20_000  # a collection of so many takes about two milliseconds
 _NEVER = 1_000_000_000
-_QUIET_CONNECTIONS = 200
+_FEW = 200
 _AFTER_A_CROWD = 2
-"""How often to collect after many connections have ended. They free what they held by and by."""
+"""How often to collect after many have ended. They free what they held by and by."""
 _AGAIN_SECONDS = 20.0
 _EVERY_SECONDS = 60.0
 _MMAP_THRESHOLD = -3  # of glibc's malloc.h
@@ -89,16 +89,20 @@ class GarbageCollection:
         gc.set_threshold(_YOUNG_OBJECTS, _NEVER, _NEVER)
         self._resident_then = self._resident()
 
-    def look(self, now: float, connections: int, busy: bool) -> None:
+    def look(self, now: float, connections: int, answers: int) -> None:
         """Collect all objects if the node is quiet, at most once a minute, if it has grown, or if
-        a crowd has left. Where few are left, freed memory is returned to the system, too.
+        a crowd of connections or answers has gone. Where few are left, freed memory is returned
+        to the system, too.
+
+        Args:
+            answers: how many have not ended.
         """
         resident = self._resident()
         # After memory was given back, growth counts from the lowest level.
         self._resident_then = min(self._resident_then, resident)
-        few = connections <= _QUIET_CONNECTIONS
+        few = connections + answers <= _FEW
         seconds = now - self._collected_at
-        quiet = few and not busy and seconds >= _EVERY_SECONDS
+        quiet = few and not answers and seconds >= _EVERY_SECONDS
         crowd_left = few and self._due_after_crowd > 0 and seconds >= _AGAIN_SECONDS
         grown = resident - self._resident_then >= _GROWTH_BYTES
         if not few:

@@ -75,6 +75,11 @@ class Orchestrator:
         return self._workload.busy
 
     @property
+    def answering(self) -> int:
+        """How many responses have not ended."""
+        return len(self._workload.generations)
+
+    @property
     def draining(self) -> bool:
         """Whether this task leaves, and so accepts no messages."""
         return self._workload.draining

@@ -53,6 +53,7 @@ class Recording:
         """Since when entries wait to be sent. None if none do."""
         self.writing_since = now
         """Since when the entries wait that have been sent."""
+        stream.note_stored(self.stored_bytes)
         self.failures = 0
         self.backlog_bytes = 0
         """Text that the store did not have when this response had its last turn."""
@@ -113,6 +114,7 @@ class Recording:
         self.failures = 0
         self.written = self.sent
         self.stored_bytes = self.sent_bytes
+        self.stream.note_stored(self.stored_bytes)
 
     def _send(self) -> Sequence[LogEntry]:
         log = self.stream.log

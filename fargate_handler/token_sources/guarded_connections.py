@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 import select
+import socket
 from collections.abc import Callable
 from typing import cast
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 
+from stream_core.policy.memory_bound import MODEL_READ_BYTES
 from stream_core.protocol.errors import UpstreamFailed
 
 _MOST_HEAD_BYTES = 65_536
@@ -28,7 +30,7 @@ class GuardedConnector(aiohttp.TCPConnector):
     """
 
     def __init__(self, keepalive_timeout: float, on_unasked: Callable[[], None]) -> None:
-        super().__init__(limit=0, keepalive_timeout=keepalive_timeout)
+        super().__init__(limit=0, keepalive_timeout=keepalive_timeout, socket_factory=_small_socket)
         self._on_unasked = on_unasked
 
     async def connect(
@@ -60,6 +62,14 @@ class GuardedConnector(aiohttp.TCPConnector):
         if handler.transport is not None:
             handler.transport.set_protocol(Guard(handler, handler.transport, self._on_unasked))
         return handler
+
+
+def _small_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that bounds what is read at once, and what the kernel keeps while nothing is."""
+    family, kind, protocol, _, _ = address
+    small = socket.socket(family, kind, protocol)
+    small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, MODEL_READ_BYTES // 2)  # Linux doubles it
+    return small
 
 
 def guard_of(transport: asyncio.BaseTransport) -> Guard:

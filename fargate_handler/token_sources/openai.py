@@ -22,6 +22,7 @@ from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenS
 from fargate_handler.token_sources.pushed_body import Arrivals, PushedBody
 from fargate_handler.token_sources.stream_decoders import SseDecoder
 from stream_core.log.conversation import Turn
+from stream_core.policy.memory_bound import READ_AHEAD_BYTES
 from stream_core.protocol.errors import EvenflowError, UpstreamFailed
 
 # A chunk has some 300 bytes for a token, and log probabilities count as text.
@@ -78,6 +79,7 @@ class OpenAIModel:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
             connector=GuardedConnector(_KEEP_ALIVE_SECONDS, self._failures.unasked),
             auto_decompress=False,
+            read_bufsize=READ_AHEAD_BYTES // 2,  # aiohttp reads on up to twice as much
             # All users share the connections: what one was given is not for the next.
             cookie_jar=aiohttp.DummyCookieJar(),
         )

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import overload
 
 from stream_core.log.response_log import LogEntry, Restart
 from stream_core.policy.memory_bound import PIECE_DELTAS
 
-# A size that stands for a restart, or for a delta whose size doesn't fit into a byte.
+# A size that stands for a restart, unless it is that of a delta.
 _OTHER = 255
+_LARGEST = 65_535
 # Pieces of common deltas stay below 512 bytes: Python puts those together. Larger ones would leave
 # holes in the heap, as large as what they keep.
 _PIECE = PIECE_DELTAS
 
 
 class FoldedEntries(Sequence[LogEntry]):
-    """Entries of a log as pieces of text, with a byte for the size of each entry.
+    """Entries of a log as pieces of text, with a byte or two for the size of each entry.
 
     It reads like the list that it is made of.
     """
@@ -32,10 +34,11 @@ class FoldedEntries(Sequence[LogEntry]):
         others: dict[int, Restart | int] = {
             index: entry if isinstance(entry, Restart) else len(part)
             for index, (entry, part) in enumerate(zip(entries, parts, strict=True))
-            if isinstance(entry, Restart) or len(part) >= _OTHER
+            if isinstance(entry, Restart) or len(part) > _LARGEST
         }
-        self._sizes = bytes(
-            _OTHER if index in others else len(part) for index, part in enumerate(parts)
+        sizes = [_OTHER if index in others else len(part) for index, part in enumerate(parts)]
+        self._sizes: Sequence[int] = (
+            bytes(sizes) if max(sizes, default=0) <= _OTHER else array("H", sizes)
         )
         self._others = others or None
 
@@ -85,7 +88,7 @@ class FoldedEntries(Sequence[LogEntry]):
                 place = 0
             size: int | Restart = sizes[index]
             if size == _OTHER and others is not None:
-                size = others[index]
+                size = others.get(index, size)
             if isinstance(size, Restart):
                 if index in indexes:
                     yield size

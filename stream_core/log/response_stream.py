@@ -60,12 +60,13 @@ class ResponseStream:
         "_encoders",
         "_full_at",
         "_interval",
+        "_limits",
         "_longest_batched",
         "_monotonic",
         "_most_bytes",
-        "_most_readers",
         "_pace",
         "_scheduled",
+        "_stored_bytes",
         "_window",
         "acknowledged",
         "attempt",
@@ -121,6 +122,7 @@ class ResponseStream:
         """How many readers pause. Readers change it themselves, and call `hold_or_release`."""
         self.paused = False
         """Whether the token source should not read its model."""
+        self._stored_bytes: int | None = None
         self.parked_at: float | None = None
         """Since when the generation has no place, in seconds. None: it has one, or never had."""
         self.attempt = 1
@@ -141,20 +143,20 @@ class ResponseStream:
         """Called with whether all readers pause, where that may have changed."""
         self.on_urgent: Callable[[], None] | None = None
         """Called when the log should be on record at once: at the first delta, and at the end."""
-        self.created_at = monotonic()
         self.first_delta_at: float | None = None
         self.ended_at: float | None = None
-        self.unread_since: float | None = self.created_at
+        self.unread_since: float | None = monotonic()
+        self.created_at = self.unread_since
         self._batcher = Batcher(limits.batch_tokens)
         self._encoders: Mapping[Hashable, SharedEncoder] = _NONE_SHARED
         self._clock = clock
         self._most_bytes = self._full_at = limits.response_bytes
-        self._most_readers = limits.readers_per_response
+        self._limits = limits
         self._longest_batched = max(1, _LONGEST_DELTA // limits.batch_tokens)
         self._monotonic = monotonic
         self._window = slots_of(limits.window_ms(kind))
-        self._interval = 0  # slots from one delivery to the next. 0: it has not begun
-        self._due = 0  # from this slot on, a token is delivered at once
+        # Slots from one delivery to the next (0: it has not begun); the slot of the next one.
+        self._interval = self._due = 0
         self._scheduled = False  # whether tokens wait for a slot of the clock
         self._delivered_at = self._pace = 0.0
 
@@ -195,6 +197,8 @@ class ResponseStream:
             )
         if self._batcher.add(token):
             self.log.append(self._batcher.cut())
+            if not self.readers:
+                self.hold_or_release()
         if not self._scheduled:
             self._scheduled = True
             self._clock.put(self, self._due)
@@ -227,6 +231,8 @@ class ResponseStream:
             if full:
                 break
             self.log.append(text[first : first + _LONGEST_DELTA])
+        if not self.readers:
+            self.hold_or_release()
         if not self._scheduled:
             if self._clock.position >= self._due:
                 self._deliver("")
@@ -317,6 +323,12 @@ class ResponseStream:
         self.parked_at = self._monotonic()
         self.paused = True
 
+    def note_stored(self, text_bytes: int) -> None:
+        """Note how much of the log is in the store. An answer that nobody reads waits for it."""
+        self._stored_bytes = text_bytes
+        if self.paused:
+            self.hold_or_release()
+
     def unpark(self) -> None:
         """Go on: there is a place again."""
         self.parked_at = None
@@ -375,7 +387,7 @@ class ResponseStream:
         Raises:
             RateLimited: the response has as many as allowed.
         """
-        if len(self.readers) >= self._most_readers:
+        if len(self.readers) >= self._limits.readers_per_response:
             raise RateLimited(
                 "this response has as many readers as it may have; close one and ask again",
                 code="response_readers",
@@ -432,13 +444,24 @@ class ResponseStream:
             self._deliver(self._batcher.cut())
 
     def hold_or_release(self) -> None:
-        """Set `paused`: all readers pause, and the log is the pause window ahead of each."""
+        """Set `paused`: all readers pause, and the log is the pause window ahead of each. Where
+        there are none, it is that far ahead of the store.
+        """
         all_pause = 0 < self.paused_readers >= len(self.readers) and all(
             reader.holds_model for reader in self.readers
         )
-        self.paused = all_pause or self.parked_at is not None
+        self.paused = all_pause or self._is_ahead_unread or self.parked_at is not None
         if self.on_pause is not None:
             self.on_pause(all_pause)
+
+    @property
+    def _is_ahead_unread(self) -> bool:
+        stored = self._stored_bytes
+        return (
+            stored is not None
+            and not self.readers
+            and self.log.text_bytes - stored > self._limits.pause_window_bytes
+        )
 
     def _deliver(self, text: str) -> None:
         clock = self._clock
@@ -472,7 +495,7 @@ class ResponseStream:
                 reader.deliver(now, jitter)
         if jitter is None and self.on_urgent is not None:
             self.on_urgent()
-        if self.paused_readers:
+        if self.paused_readers or not readers:
             self.hold_or_release()
 
     def _change_interval(self, interval: int) -> None:

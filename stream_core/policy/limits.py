@@ -253,7 +253,7 @@ class Limits(BaseModel):
         32, 1, 100_000, "the session's oldest ended response expires early (410)"
     )
     responses_held_bytes: int = _limit(
-        201_326_592,
+        134_217_728,
         1_048_576,
         2**40,
         "the node's oldest ended response is dropped, and read from the store for who asks again: "

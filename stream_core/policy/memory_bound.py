@@ -21,7 +21,11 @@ ASKING_BYTES = 64 * KIBIBYTE
 READ_FACTOR = 2.5
 """The read buffer doubles when it is nine tenths full: by part of a frame and the next read."""
 READ_AHEAD_BYTES = 16 * KIBIBYTE
-"""Once more of a body waits to be taken, its connection isn't read."""
+"""Once more of a body waits to be taken, its connection isn't read: of a client's request, and of
+a model's answer.
+"""
+MODEL_READ_BYTES = 32 * KIBIBYTE
+"""What the kernel keeps of a model's answer, and what is read of it at once."""
 EVENT_STREAM_BYTES = 48 * KIBIBYTE
 """An event stream without what it is sent."""
 CHARACTER_BYTES = 6
@@ -75,6 +79,7 @@ def bounds(limits: Limits) -> dict[str, int]:
         * WEBSOCKET_BYTES,
         "requests_per_node": with_those_for_others(limits.requests_per_node) * EVENT_STREAM_BYTES,
         "bodies_per_node": limits.bodies_per_node * (READ_AHEAD_BYTES + limits.read_buffer_bytes),
+        "generations_per_node": limits.generations_per_node * (READ_AHEAD_BYTES + MODEL_READ_BYTES),
         "requests_held_bytes": limits.requests_held_bytes,
         "conversations_held_bytes": limits.conversations_held_bytes,
         "running_held_bytes": limits.running_held_bytes,

@@ -11,7 +11,8 @@ class Plan:
 
     Args:
         share: of the size of each attack.
-        warm_seconds: that honest readers ask before that: what is filled once is filled then.
+        warm_questions: that are answered before anything is measured.
+        warm_seconds: that honest readers ask before they are watched.
         calm_seconds: that honest readers are watched for, before and after.
         strike_seconds: how long an attack lasts that may last as long as one likes.
         settle_seconds: until memory must be back.
@@ -25,7 +26,8 @@ class Plan:
     """
 
     share: float = 1.0
-    warm_seconds: float = 15.0
+    warm_questions: int = 2_000
+    warm_seconds: float = 5.0
     calm_seconds: float = 5.0
     strike_seconds: float = 10.0
     settle_seconds: float = 60.0
@@ -40,6 +42,7 @@ class Plan:
         """For `make check`: the whole of it ends within 60 s."""
         return cls(
             share=0.125,
+            warm_questions=0,
             warm_seconds=1.0,
             calm_seconds=1.0,
             strike_seconds=2.0,

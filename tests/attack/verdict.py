@@ -109,7 +109,7 @@ class Measured:
             return
         memory = self.memory
         before, peak, after = (it / MIB for it in (memory.before, memory.peak, memory.after))
-        allowed = BACK_WITHIN * before + memory.kept / MIB + self.slack_mib
+        allowed = BACK_WITHIN * (before + memory.kept / MIB) + self.slack_mib
         if peak > before + self.grows_mib:
             yield f"memory grew by {peak - before:.0f} MiB, not {self.grows_mib:g}"
         if after > allowed:

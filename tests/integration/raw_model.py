@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from fargate_handler.token_sources.openai import OpenAIModel
@@ -14,19 +15,19 @@ from stream_core.log.conversation import Turn
 from tests.integration.scripted_model import END, chunk
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
-_SSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+SSE_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 
 
 def streamed(text: str) -> bytes:
     """An answer in chunks, with its end."""
     body = chunk(text) + END
-    return _SSE + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    return SSE_HEAD + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
 
 
 def whole(text: str) -> bytes:
     """An answer whose length is told."""
     body = chunk(text) + END
-    return _SSE + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+    return SSE_HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
 @dataclass
@@ -46,6 +47,24 @@ class RawModel:
         """Send something over the connection of the last request."""
         assert self._writer is not None
         self._writer.write(data)
+
+    async def send_until_stalled(self, data: bytes, most: int) -> int:
+        """Send `data` over and over until the client takes no more. Returns the bytes taken.
+
+        Args:
+            most: how often, where the client takes all.
+        """
+        assert self._writer is not None
+        transport, sent = self._writer.transport, 0
+        own = transport.get_extra_info("socket")
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)
+        transport.set_write_buffer_limits(0)
+        with suppress(TimeoutError):
+            for _ in range(most):
+                self._writer.write(data)
+                sent += len(data)
+                await asyncio.wait_for(self._writer.drain(), 0.5)
+        return sent
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import tracemalloc
 from collections.abc import AsyncIterator
@@ -9,8 +10,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from fargate_handler.token_sources.openai import OpenAIModel
+from fargate_handler.token_sources.port import ModelRequest
+from stream_core.log.conversation import Turn
+from stream_core.policy.memory_bound import MODEL_READ_BYTES, READ_AHEAD_BYTES
 from stream_core.protocol.errors import UpstreamFailed, UpstreamRejected
-from tests.integration.raw_model import RawModel, ask, raw_model, streamed
+from tests.integration.raw_model import SSE_HEAD, RawModel, ask, raw_model, streamed
+from tests.integration.scripted_model import chunk
+from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
@@ -150,3 +156,24 @@ async def test_an_answer_is_bounded_even_if_it_says_nothing(
     )
     with pytest.raises(UpstreamFailed, match="too much for one answer"):
         await ask(source, "second")
+
+
+@pytest.mark.timeout(20)
+async def test_little_is_read_of_a_model_that_is_ahead_while_its_answer_is_held(
+    model: RawModel, source: OpenAIModel
+) -> None:
+    """A thousand answers may be held at once."""
+    sink = RecordingSink()
+    sink.paused = True
+    model.answer = lambda _: SSE_HEAD + b"\r\n" + chunk("first")
+    asking = asyncio.create_task(
+        source.generate(ModelRequest("demo", (Turn("user", "x"),), 1), sink)
+    )
+    while not sink.tokens:  # noqa: ASYNC110 - a few turns of the loop
+        await asyncio.sleep(0)
+    taken = await model.send_until_stalled(chunk("x" * 1_000), 10_000)
+    # Half of it is the server's own kernel buffer.
+    assert taken < 4 * (READ_AHEAD_BYTES + MODEL_READ_BYTES)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking

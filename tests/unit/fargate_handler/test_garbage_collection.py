@@ -38,19 +38,19 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Memory:
 def test_a_quiet_node_collects_once_a_minute(memory: Memory) -> None:
     garbage = GarbageCollection(0.0, lambda: memory.used, memory.return_freed)
     for second in range(1, 125):
-        garbage.look(float(second), connections=200, busy=False)
+        garbage.look(float(second), connections=200, answers=0)
     assert memory.collections == 2
 
 
-@pytest.mark.parametrize(("connections", "busy"), [(0, True), (201, False)])
+@pytest.mark.parametrize(("connections", "answers"), [(0, 1), (201, 0), (100, 101)])
 def test_a_busy_node_collects_when_its_memory_has_grown_and_only_then(
-    memory: Memory, connections: int, busy: bool
+    memory: Memory, connections: int, answers: int
 ) -> None:
     garbage = GarbageCollection(0.0, lambda: memory.used, memory.return_freed)
     seen = []
     for second in range(1, 9):
         memory.used += 32 * MIB
-        garbage.look(float(second), connections, busy)
+        garbage.look(float(second), connections, answers)
         seen.append(memory.collections)
     assert seen == [0, 0, 0, 1, 1, 1, 1, 2], "each 128 MB"
 
@@ -59,15 +59,19 @@ def test_what_stays_grown_is_not_looked_through_again(memory: Memory) -> None:
     garbage = GarbageCollection(0.0, lambda: memory.used, memory.return_freed)
     memory.used += 500 * MIB
     for second in range(1, 600):
-        garbage.look(float(second), connections=5_000, busy=True)
+        garbage.look(float(second), connections=5_000, answers=1)
     assert memory.collections == 1
 
 
-def test_what_a_crowd_has_left_is_returned_soon_also_where_some_are_served(memory: Memory) -> None:
+@pytest.mark.parametrize("of_answers", [False, True])
+def test_what_a_crowd_has_left_is_returned_soon_also_where_some_are_served(
+    memory: Memory, of_answers: bool
+) -> None:
     garbage = GarbageCollection(0.0, lambda: memory.used, memory.return_freed)
     seen = list[tuple[int, int]]()
     for second in range(100):
-        garbage.look(float(second), 201 if second < 30 else 200, busy=True)
+        crowd = 200 if second < 30 else 199
+        garbage.look(float(second), *((1, crowd) if of_answers else (crowd, 1)))
         if (memory.collections, memory.returned) not in seen:
             seen.append((memory.collections, memory.returned))
     assert seen == [(0, 0), (1, 1), (2, 2)]

@@ -11,6 +11,7 @@ from tests.unit.fargate_handler.orchestrator.recorder_node import INTERVAL, Node
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
 )
+from tests.unit.recording_reader import AssembledText, RecordingReader
 from tests.unit.settle import settle
 
 # -- too far behind --------------------------------------------------------------------------------
@@ -32,6 +33,28 @@ async def test_it_knows_its_backlog_and_when_it_is_too_far_behind() -> None:
     assert (node.recorder.backlog_bytes, node.recorder.behind) == (0, False)
     assert await node.stored() == stream.log.entries
     stream.cancel()
+    await settle()
+
+
+async def test_an_answer_that_nobody_reads_waits_for_a_store_that_is_behind() -> None:
+    node = await started(Limits(pause_window_bytes=100))
+    unread, read = await node.begin("unread"), await node.begin("read")
+    reader = RecordingReader(read, node.clock, AssembledText())
+    read.attach(reader)
+    node.responses.refuses = lambda _: True
+    for stream in (unread, read):
+        stream.push("x" * 101)
+    await node.time(INTERVAL)
+    assert (unread.paused, read.paused) == (True, False)
+    unread.attach(RecordingReader(unread, node.clock, AssembledText()))
+    assert not unread.paused, "somebody reads it now"
+    read.detach(reader)
+    assert read.paused, "and this one nobody"
+    node.responses.refuses = lambda _: False
+    await node.time(1.3)
+    assert not read.paused, "the store has it"
+    for stream in (unread, read):
+        stream.cancel()
     await settle()
 
 
