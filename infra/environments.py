@@ -50,7 +50,7 @@ _DEV = EnvironmentSettings(
         drain_seconds=105,
         connections_per_node=4_000,
         requests_per_node=1_000,
-        responses_held_bytes=128 * MEBIBYTE,
+        responses_held_bytes=96 * MEBIBYTE,
         requests_held_bytes=64 * MEBIBYTE,
     ),
     alarms=AlarmSettings(quiet_frames_per_second=200),
