@@ -61,7 +61,7 @@ def test_limits_that_need_more_than_there_is_are_warned_of_by_name(
     need = limits_bound(limits) // MEBIBYTE
     assert f"needs {need} MiB" in told
     assert "EVENFLOW_CONNECTIONS_PER_NODE (26 MiB)" in told
-    assert "EVENFLOW_RESPONSES_HELD_BYTES (192 MiB)" in told
+    assert "EVENFLOW_RESPONSES_HELD_BYTES (128 MiB)" in told
     assert "EVENFLOW_PROCESSES" not in told
 
 
