@@ -143,7 +143,7 @@ class Handler:
         siblings = None if place is None else Siblings(place, self._peers.metrics_page)
         self._http = HttpEndpoints(context, settings.page, leave, websockets, siblings)
         self._listener = Listener(
-            websockets.take, self._http.take, self._accepted, settings.head_seconds
+            websockets.take, self._http.take, self._accepted, context.turns, settings.head_seconds
         )
         self._protecting: asyncio.Task[None] | None = None
         self._garbage = garbage

@@ -1,9 +1,10 @@
-"""How much of one turn of the event loop requests from one address may have."""
+"""How much of one turn of the event loop requests and handshakes of one address may have."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 _A_TURN = 8
 """A request takes some 0.3 ms, so a turn with those of one address some 3 ms."""
@@ -18,16 +19,28 @@ class AddressTurns:
 
     def __init__(self) -> None:
         self._gone_on: dict[str, int] = {}
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._waiting: dict[str, deque[Callable[[], None]]] = {}
 
     async def wait(self, address: str) -> None:
         """Return in a turn in which a request of this address may go on."""
-        if address not in self._waiting and self._gone_on.get(address, 0) < _A_TURN:
+        if self._has_room(address):
             self._go_on(address)
             return
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(address, deque()).append(turn)
+        # Its client may have left by then.
+        self.call(address, lambda: None if turn.done() else turn.set_result(None))
         await turn
+
+    def call(self, address: str, go_on: Callable[[], None]) -> None:
+        """Call `go_on`, which must not raise, now or in a turn in which it is this address's."""
+        if self._has_room(address):
+            self._go_on(address)
+            go_on()
+        else:
+            self._waiting.setdefault(address, deque()).append(go_on)
+
+    def _has_room(self, address: str) -> bool:
+        return address not in self._waiting and self._gone_on.get(address, 0) < _A_TURN
 
     def _go_on(self, address: str) -> None:
         if not self._gone_on:
@@ -38,9 +51,7 @@ class AddressTurns:
         self._gone_on.clear()
         for address, waiting in tuple(self._waiting.items()):
             while waiting and self._gone_on.get(address, 0) < _A_TURN:
-                turn = waiting.popleft()
-                if not turn.done():  # its client may have left
-                    turn.set_result(None)
-                    self._go_on(address)
+                self._go_on(address)
+                waiting.popleft()()
             if not waiting:
                 del self._waiting[address]

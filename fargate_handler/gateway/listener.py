@@ -10,6 +10,7 @@ from itertools import chain
 from typing import cast
 
 from fargate_handler.gateway.accepted_connections import AcceptedConnections, Cut
+from fargate_handler.gateway.address_turns import AddressTurns
 from fargate_handler.gateway.handshake import LONGEST_HEAD
 
 # Bursts of thousands of connections wait here, instead of a second for another SYN.
@@ -36,6 +37,7 @@ class Listener:
         websockets: takes connections that begin with a WebSocket's handshake.
         http: takes all others.
         accepted: has each connection until it is lost.
+        turns: of handshakes, by their address.
         head_seconds: how long a first head may take.
     """
 
@@ -44,11 +46,13 @@ class Listener:
         websockets: WebSocketTaking,
         http: HttpTaking,
         accepted: AcceptedConnections,
+        turns: AddressTurns,
         head_seconds: float,
     ) -> None:
         self._websockets = websockets
         self._http = http
         self._accepted = accepted
+        self._turns = turns
         self._head_seconds = head_seconds
         self._servers: dict[int | None, list[asyncio.Server]] = {}
         self._undecided: set[HeadFirst] = set()
@@ -77,7 +81,12 @@ class Listener:
 
     def _first(self) -> HeadFirst:
         return HeadFirst(
-            self._websockets, self._http, self._accepted, self._undecided, self._head_seconds
+            self._websockets,
+            self._http,
+            self._accepted,
+            self._turns,
+            self._undecided,
+            self._head_seconds,
         )
 
 
@@ -93,19 +102,21 @@ class HeadFirst(asyncio.BufferedProtocol):
     """
 
     __slots__ = ("_accepted", "_deadline", "_head_seconds", "_http", "_received", "_refused",
-                 "_transport", "_undecided", "_websockets")  # fmt: skip
+                 "_transport", "_turns", "_undecided", "_websockets")  # fmt: skip
 
     def __init__(
         self,
         websockets: WebSocketTaking,
         http: HttpTaking,
         accepted: AcceptedConnections,
+        turns: AddressTurns,
         undecided: set[HeadFirst],
         head_seconds: float,
     ) -> None:
         self._websockets = websockets
         self._http = http
         self._accepted = accepted
+        self._turns = turns
         self._undecided = undecided
         self._head_seconds = head_seconds
         self._received = b""
@@ -150,12 +161,25 @@ class HeadFirst(asyncio.BufferedProtocol):
         )
         if not is_handshake:
             self._http(self._transport, received, self._deadline.when())
-        elif (answer := self._websockets(self._transport, received)) is not None:
-            self._refused = True
-            self._transport.write(answer)
-            self._transport.write_eof()
+            self._forget()
             return
-        self._forget()
+        peer = self._transport.get_extra_info("peername")
+        self._turns.call(peer[0] if isinstance(peer, tuple) else "", self._upgrade)
+        if self in self._undecided and not self._refused:
+            self._transport.pause_reading()  # until its turn
+
+    def _upgrade(self) -> None:
+        if self not in self._undecided:
+            return  # it was lost meanwhile
+        if not self._transport.is_reading():
+            self._transport.resume_reading()
+        answer = self._websockets(self._transport, self._received)
+        if answer is None:
+            self._forget()
+            return
+        self._refused = True
+        self._transport.write(answer)
+        self._transport.write_eof()
 
     def _late(self) -> None:
         if self._refused:

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from fargate_handler.gateway.accepted_connections import AcceptedConnections
+from fargate_handler.gateway.address_turns import AddressTurns
 from fargate_handler.gateway.listener import HeadFirst
 from fargate_handler.metrics import LabelledCounter
 from stream_core.policy.connection_places import ConnectionPlaces
@@ -19,7 +20,12 @@ _PLAIN = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
 class _First:
     """A connection whose bytes are the test's. `taken` says who has it, and from which bytes on."""
 
-    def __init__(self, refusal: bytes | None = None, head_seconds: float = 10.0) -> None:
+    def __init__(
+        self,
+        refusal: bytes | None = None,
+        head_seconds: float = 10.0,
+        turns: AddressTurns | None = None,
+    ) -> None:
         self.cut = LabelledCounter()
         self.places = ConnectionPlaces[asyncio.Transport](10, 10)
         self.taken: list[tuple[str, bytes]] = []
@@ -30,6 +36,7 @@ class _First:
             self._websockets,
             self._http,
             AcceptedConnections(self.places, self.cut),
+            turns or AddressTurns(),
             self.undecided,
             head_seconds,
         )
@@ -114,3 +121,22 @@ async def test_a_refusal_is_sent_and_what_comes_then_is_read_until_the_time_ends
     assert first.undecided, "it is closed in time"
     first.protocol.connection_lost(None)
     assert not first.undecided
+
+
+async def test_a_handshake_waits_for_its_turn_and_is_not_read_meanwhile() -> None:
+    turns = AddressTurns()
+    queue = [asyncio.create_task(turns.wait("")) for _ in range(40)]
+    await asyncio.sleep(0)
+    first, lost = _First(turns=turns), _First(turns=turns)
+    for connection in (first, lost):
+        connection.transport.is_reading.return_value = True
+        connection.receive(_UPGRADE)
+        connection.transport.pause_reading.assert_called_once_with()
+        connection.transport.is_reading.return_value = False
+    lost.protocol.connection_lost(None)
+    assert first.taken == []
+    await asyncio.gather(*queue)
+    await asyncio.sleep(0)
+    assert first.taken == [("websocket", _UPGRADE)]
+    first.transport.resume_reading.assert_called_once_with()
+    assert lost.taken == []
