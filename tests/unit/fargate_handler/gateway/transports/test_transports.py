@@ -41,7 +41,8 @@ def _websockets(context: GatewayContext) -> Listener:
     def no_http(transport: asyncio.Transport, received: bytes, head_by: float) -> None:
         take(transport, received)
 
-    return listener.Listener(take, no_http, context.accepted, context.limits.head_seconds)
+    head_seconds = context.limits.head_seconds
+    return listener.Listener(take, no_http, context.accepted, context.turns, head_seconds)
 
 
 TRANSPORTS = {
