@@ -23,26 +23,27 @@ class AddressTurns:
 
     async def wait(self, address: str) -> None:
         """Return in a turn in which a request of this address may go on."""
-        if self._has_room(address):
-            self._go_on(address)
+        if self._goes_on_now(address):
             return
-        turn = asyncio.get_running_loop().create_future()
-        # Its client may have left by then.
-        self.call(address, lambda: None if turn.done() else turn.set_result(None))
-        await turn
+        turn = asyncio.Event()
+        self._waiting.setdefault(address, deque()).append(turn.set)
+        await turn.wait()
 
     def call(self, address: str, go_on: Callable[[], None]) -> None:
-        """Call `go_on`, which must not raise, now or in a turn in which it is this address's."""
-        if self._has_room(address):
-            self._go_on(address)
+        """Call `go_on`, which must not raise: now, or in a turn in which this address may go on."""
+        if self._goes_on_now(address):
             go_on()
         else:
             self._waiting.setdefault(address, deque()).append(go_on)
 
-    def _has_room(self, address: str) -> bool:
-        return address not in self._waiting and self._gone_on.get(address, 0) < _A_TURN
+    def _goes_on_now(self, address: str) -> bool:
+        """Count one more in this turn, unless others wait or there were enough."""
+        if address in self._waiting or self._gone_on.get(address, 0) >= _A_TURN:
+            return False
+        self._count(address)
+        return True
 
-    def _go_on(self, address: str) -> None:
+    def _count(self, address: str) -> None:
         if not self._gone_on:
             asyncio.get_running_loop().call_soon(self._next_turn)
         self._gone_on[address] = self._gone_on.get(address, 0) + 1
@@ -51,7 +52,7 @@ class AddressTurns:
         self._gone_on.clear()
         for address, waiting in tuple(self._waiting.items()):
             while waiting and self._gone_on.get(address, 0) < _A_TURN:
-                self._go_on(address)
+                self._count(address)
                 waiting.popleft()()
             if not waiting:
                 del self._waiting[address]

@@ -143,10 +143,10 @@ class ResponseStream:
         """Called with whether all readers pause, where that may have changed."""
         self.on_urgent: Callable[[], None] | None = None
         """Called when the log should be on record at once: at the first delta, and at the end."""
+        self.created_at = monotonic()
         self.first_delta_at: float | None = None
         self.ended_at: float | None = None
-        self.unread_since: float | None = monotonic()
-        self.created_at = self.unread_since
+        self.unread_since: float | None = self.created_at
         self._batcher = Batcher(limits.batch_tokens)
         self._encoders: Mapping[Hashable, SharedEncoder] = _NONE_SHARED
         self._clock = clock
@@ -324,7 +324,10 @@ class ResponseStream:
         self.paused = True
 
     def note_stored(self, text_bytes: int) -> None:
-        """Note how much of the log is in the store. An answer that nobody reads waits for it."""
+        """Note how many UTF-8 bytes of the log's text the store has.
+
+        An answer that nobody reads waits for the store.
+        """
         self._stored_bytes = text_bytes
         if self.paused:
             self.hold_or_release()
@@ -444,8 +447,8 @@ class ResponseStream:
             self._deliver(self._batcher.cut())
 
     def hold_or_release(self) -> None:
-        """Set `paused`: all readers pause, and the log is the pause window ahead of each. Where
-        there are none, it is that far ahead of the store.
+        """Set `paused`: all readers pause, and the log is the pause window ahead of each; or nobody
+        reads, and it is the pause window ahead of the store.
         """
         all_pause = 0 < self.paused_readers >= len(self.readers) and all(
             reader.holds_model for reader in self.readers

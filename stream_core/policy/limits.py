@@ -262,7 +262,11 @@ class Limits(BaseModel):
     expired_responses_remembered: int = _limit(10_000, 0, 10_000_000, "404 instead of 410")
     grace_seconds: float = _limit(30, 0, 3_600, "no reader for so long: the model is cancelled")
     pause_window_bytes: int = _limit(
-        16_384, 0, 1_048_576, "the model is paused while every reader pauses"
+        16_384,
+        0,
+        1_048_576,
+        "the model is paused while every reader pauses, or while nobody reads and the store is so "
+        "far behind",
     )
     credit_window: int = _limit(65_536, 1, 10_000_000, "`error` invalid_field: nothing is granted")
     pause_seconds: float = _limit(

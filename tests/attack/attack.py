@@ -66,7 +66,7 @@ class Attack:
     """One attack.
 
     Args:
-        fills: the limits in bytes that it fills: so much more memory may there be at its peak.
+        fills: the limits that it fills. What they take may come on top of the memory at its peak.
         short: whether it is part of the short form.
         hostile_model: whether the model is `tests.attack.hostile_model`, not the demo model.
     """
