@@ -22,7 +22,7 @@ IN_LAMBDA_ALREADY := --no-emit-package botocore --no-emit-package urllib3 --no-e
 STOCK_CLIENTS := tests/integration/stock_clients
 # Files of others that the tests use, so that no two of them install the same.
 TEST_PACKAGES := $(addsuffix /node_modules/.installed,tests/integration/openai_server tests/integration/openai/javascript tests/integration/asyncapi_specs)
-CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed $(STOCK_CLIENTS)/javascript/node_modules/.installed
+CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed $(addsuffix /javascript/node_modules/.installed,$(STOCK_CLIENTS) tests/conformance)
 PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers/node_modules/.installed
 # The first have limits of time; the others only compute. The longest are first.
 LANES := test e2e test-clients test-aws chaos-short attack-short -- types test-infra web-check docs-check lint
@@ -43,8 +43,8 @@ run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the dep
 test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration tests (no browser needed; WORKERS=)
 	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/chaos tests/attack --ignore $(STOCK_CLIENTS)
 
-test-clients: .venv/.dev web/dist/index.html $(CLIENT_PACKAGES) ## the registries' newest clients of OpenAI's API: through Evenflow they see what they see without it
-	$(PY) -m pytest -n $(WORKERS) --dist loadgroup $(STOCK_CLIENTS)
+test-clients: .venv/.dev web/dist/index.html $(CLIENT_PACKAGES) ## clients as they come from their registries, of every protocol that is served
+	$(PY) -m pytest -n $(WORKERS) --dist loadgroup $(STOCK_CLIENTS) tests/conformance
 
 test-infra: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the synthesized templates: behaviour, cdk-nag, cfn-lint, snapshots
 	$(PY) -m pytest tests/infrastructure

@@ -1,0 +1,162 @@
+"""What a log holds: text, parts of other kinds, and restarts; and which of them join.
+
+A part is one thing that a model gives beside the text of its answer. `Part` has the same fields for
+each kind:
+
+    kind        text                          call    id        name
+    text        text of a later choice
+    reasoning   text                                            the field of the model's server
+    refusal     text
+    call        "" or "custom"                number  call_1    the tool
+    arguments   more arguments of the call    number
+    call_end                                  number
+    result      what the tool gave                    call_1    the tool
+    data        a value as JSON                                 what it is, as `source`
+
+Text of the first choice is a plain `str`, because nearly all entries are that.
+
+Neighbours of a kind in `JOINING` join if they have the same place: the same fields except `text`.
+Nothing else joins. So the same answer is the same sequence of joined entries, however the model's
+server cut it: attempts can be compared, and readers that are behind be given fewer entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What a part is. The value is what clients, stores and workers are given."""
+
+    TEXT = "text"
+    REASONING = "reasoning"
+    REFUSAL = "refusal"
+    CALL = "call"
+    ARGUMENTS = "arguments"
+    CALL_END = "call_end"
+    RESULT = "result"
+    DATA = "data"
+
+
+JOINING = frozenset({Kind.TEXT, Kind.REASONING, Kind.REFUSAL, Kind.ARGUMENTS})
+"""The kinds whose text is a delta. Neighbours with the same place join."""
+MOST_CALLS = 128
+"""The most calls of one choice: as many as a request may bring tools."""
+MOST_CHOICES = 128
+LONGEST_NAME = 1_024
+"""Characters of a part's `id` or `name`."""
+LONGEST_VALUE = 65_536
+"""Characters of a part's `text` where it is not a delta: results, and data as JSON."""
+PART_BYTES = 16
+"""What a part counts in a log's size beside its text, id and name."""
+
+
+class NotAPart(ValueError):
+    """A part has a field that is not allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One thing that a model gives beside text: the module says what each field means.
+
+    Args:
+        choice: which answer it belongs to, where several were asked for.
+        call: the number of a call within its choice.
+    """
+
+    kind: Kind
+    text: str = ""
+    choice: int = 0
+    call: int = 0
+    id: str = ""
+    name: str = ""
+
+    @property
+    def size(self) -> int:
+        """What it counts in a log's size, in bytes."""
+        return PART_BYTES + sum(len(said.encode()) for said in (self.text, self.id, self.name))
+
+    def with_text(self, text: str) -> Part:
+        """The same part with another text."""
+        return replace(self, text=text)
+
+    def check(self) -> None:
+        """Check a part that comes from outside.
+
+        Raises:
+            NotAPart: a field is out of its range, or too long.
+        """
+        if not (0 <= self.choice < MOST_CHOICES and 0 <= self.call < MOST_CALLS):
+            raise NotAPart("the number of a choice or of a call is out of range")
+        if self.kind is Kind.CALL and not (self.id and self.name):
+            raise NotAPart("a call begins without a name or an id")
+        if max(len(self.id), len(self.name)) > LONGEST_NAME:
+            raise NotAPart("the name or the id of a part is too long")
+        if self.kind not in JOINING and len(self.text) > LONGEST_VALUE:
+            raise NotAPart(f"the {self.kind} of an answer is too long")
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A marker with an index of its own. What follows it replaces the entries after `from_index`.
+
+    `epoch` is 0 for a restart by the same owner. Where a new owner begins, it is that owner's
+    epoch. From there on an earlier owner may have delivered other entries under the same indexes,
+    if it was lost before all of its entries were on record.
+    """
+
+    from_index: int
+    attempt: int
+    epoch: int = 0
+
+
+Content = str | Part
+"""What a model gives."""
+LogEntry = str | Part | Restart
+"""What one index of a log stands for: text, another part, or the marker of a restart."""
+
+
+def same_place(one: Part, other: Part) -> bool:
+    """Whether two neighbours join: only their text differs, and it is a delta."""
+    return (
+        one.kind is other.kind
+        and one.kind in JOINING
+        and one.choice == other.choice
+        and one.call == other.call
+        and one.name == other.name
+        and one.id == other.id
+    )
+
+
+def joins(one: Content, other: Content) -> bool:
+    """Whether two neighbours join."""
+    if isinstance(one, str) or isinstance(other, str):
+        return isinstance(one, str) and isinstance(other, str)
+    return same_place(one, other)
+
+
+def text_of(content: Content) -> str:
+    """The text of a delta, or of another part."""
+    return content if isinstance(content, str) else content.text
+
+
+def with_text(content: Content, text: str) -> Content:
+    """The same content with another text."""
+    return text if isinstance(content, str) else content.with_text(text)
+
+
+def joined(contents: Iterable[Content]) -> Iterator[Content]:
+    """The same contents with neighbours joined: the one form that an answer has."""
+    first: Content | None = None
+    texts: list[str] = []
+    for content in contents:
+        if first is not None and joins(first, content):
+            texts.append(text_of(content))
+            continue
+        if first is not None:
+            yield with_text(first, "".join(texts))
+        first, texts = content, [text_of(content)]
+    if first is not None:
+        yield with_text(first, "".join(texts))
