@@ -376,8 +376,6 @@ class ResponseStream:
     def settle(self) -> None:
         """Deliver what has come so far. Another owner goes on from there."""
         before = self.log.next_index
-        if self.log.closed:
-            return
         self._cut()
         if self.log.next_index > before:
             self._deliver("")
