@@ -15,6 +15,7 @@ from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.ports.response_store import (
     Ending,
+    NewerForm,
     ResponseHead,
     StoredEntries,
     StoreUnavailable,
@@ -84,6 +85,7 @@ class Following:
 
         Raises:
             Diverged: the copy has entries that are not in the response. It is unchanged.
+            NewerForm: a newer version writes the response, in a form that can't be read here.
         """
         while not self.stream.log.closed:
             try:
@@ -106,6 +108,8 @@ class Following:
                 ):
                     return
                 await self._follow_store(lease)
+            except NewerForm:
+                raise
             except StoreUnavailable:
                 await asyncio.sleep(self._pause())
 
