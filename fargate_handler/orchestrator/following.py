@@ -9,8 +9,9 @@ from contextlib import aclosing
 
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.leases import OtherTasks
+from stream_core.log.entries import LogEntry, Restart
 from stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
-from stream_core.log.response_log import LogEntry, ResponseState, Restart
+from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.ports.response_store import (
@@ -21,7 +22,13 @@ from stream_core.ports.response_store import (
     StoreUnavailable,
     TaskLease,
 )
-from stream_core.protocol.messages import ResponseCompleted, ResponseDelta, ResponseFailed, Usage
+from stream_core.protocol.messages import (
+    ResponseCompleted,
+    ResponseDelta,
+    ResponseFailed,
+    ResponsePart,
+    Usage,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -174,6 +181,8 @@ class Following:
                 raise Diverged
             if isinstance(event, ResponseDelta):
                 entries.append(event.delta)
+            elif isinstance(event, ResponsePart):
+                entries.append(event.to_part())
             else:
                 entries.append(
                     Restart(
