@@ -28,6 +28,7 @@ from stream_core.protocol.messages import (
     ResponseCompleted,
     ResponseDelta,
     ResponseFailed,
+    ResponsePart,
     ResponseRestarted,
     SessionRequest,
 )
@@ -203,6 +204,7 @@ _EVENTS = Operation(
             headers=("Evenflow-Via", "Evenflow-Next-Index"),
             events=(
                 ResponseDelta,
+                ResponsePart,
                 ResponseRestarted,
                 ResponseCompleted,
                 ResponseFailed,
