@@ -33,7 +33,7 @@ class LedgerEntry:
 
     Args:
         answer: the text of its response. None before the end, or without one to remember.
-        replaces: the message before it that it replaces, with its answer, in the history.
+        replaces: the message before it that it replaces, with all that came after that one.
         terms, kind: the texts of its `MessageTerms` and `MessageKind`. Empty for a plain message.
         text_name: the name of its text in `LargeTexts`. `text` is empty then.
     """
@@ -99,3 +99,15 @@ def in_causal_order(
         chain.append(entry)
         message_id = entry.previous_message_id
     return chain[::-1]
+
+
+def standing(entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:
+    """The conversation: of `entries`, in causal order, those that no later one replaces."""
+    stand: list[LedgerEntry] = []
+    for entry in entries:
+        if entry.replaces is not None:
+            known = [message.message_id for message in stand]
+            # One that is no longer kept was before all that are.
+            del stand[known.index(entry.replaces) if entry.replaces in known else 0 :]
+        stand.append(entry)
+    return stand
