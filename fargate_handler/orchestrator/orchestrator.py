@@ -180,6 +180,8 @@ class Orchestrator:
                 turns = conversation.accept(
                     event.message_id, stream.response_id, event.text, now, event.replaces
                 )
+                if not event.kind.brings_conversation:
+                    stream.history_dropped = conversation.left_out(turns)
                 self._dispatcher.begin(stream, event.kind, line, turns, event.terms)
         return Submission(stream, duplicate=False)
 

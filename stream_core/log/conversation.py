@@ -159,9 +159,7 @@ class Conversation:
                 param="previous_message_id",
                 expected=self.last_message_id,
             )
-        if replaces is not None and (
-            replaces not in self._responses or replaces in self._replaced
-        ):
+        if replaces is not None and (replaces not in self._responses or replaces in self._replaced):
             raise InvalidRequest(
                 f"message {message_id!r} is to replace {replaces!r}, which is not in this "
                 "conversation, or no longer; nothing was accepted, send it again with the id of a "
