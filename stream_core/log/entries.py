@@ -49,6 +49,8 @@ LONGEST_NAME = 1_024
 """Characters of a part's `id` or `name`."""
 LONGEST_VALUE = 65_536
 """Characters of a part's `text` where it is not a delta: results, and data as JSON."""
+CUSTOM = "custom"
+"""The text of a call of a custom tool, whose arguments are no JSON."""
 PART_BYTES = 16
 """What a part counts in a log's size beside its text, id and name."""
 
