@@ -65,7 +65,25 @@ def _is_locked(path: Path) -> bool:
 VERSION = 2
 """The version of the tables. Raise it with every change, and say in `UPGRADES` what changes."""
 
-UPGRADES = {1: ("ALTER TABLE responses ADD COLUMN form INTEGER NOT NULL DEFAULT 1",)}
+UPGRADES = {
+    1: (
+        "ALTER TABLE responses ADD COLUMN form INTEGER NOT NULL DEFAULT 1",
+        "ALTER TABLE messages ADD COLUMN outcome TEXT NOT NULL DEFAULT ''",
+        "DROP INDEX expiring_sessions",
+        "ALTER TABLE sessions RENAME TO sessions_before",
+        """
+        CREATE TABLE sessions (
+            channel TEXT PRIMARY KEY,
+            last_message_id TEXT,
+            ended INTEGER NOT NULL DEFAULT 0,
+            expires_at REAL NOT NULL
+        ) STRICT
+        """,
+        "INSERT INTO sessions SELECT channel, last_message_id, 0, expires_at FROM sessions_before",
+        "DROP TABLE sessions_before",
+        "CREATE INDEX expiring_sessions ON sessions (expires_at)",
+    )
+}
 """The statements that bring a file from each version to the next."""
 
 APPLICATION_ID = 0x45766E66
@@ -114,7 +132,8 @@ CREATE TABLE leases (
 
 CREATE TABLE sessions (
     channel TEXT PRIMARY KEY,
-    last_message_id TEXT NOT NULL,
+    last_message_id TEXT,
+    ended INTEGER NOT NULL DEFAULT 0,
     expires_at REAL NOT NULL
 ) STRICT;
 CREATE INDEX expiring_sessions ON sessions (expires_at);
@@ -132,6 +151,7 @@ CREATE TABLE messages (
     terms TEXT NOT NULL,
     kind TEXT NOT NULL,
     text_name TEXT,
+    outcome TEXT NOT NULL DEFAULT '',
     expires_at REAL NOT NULL,
     UNIQUE (channel, message_id)
 ) STRICT;
