@@ -29,6 +29,7 @@ from stream_core.protocol.messages import (
     ResponseCompleted,
     ResponseDelta,
     ResponseFailed,
+    ResponsePart,
     ResponseRestarted,
     SessionRequest,
 )
@@ -247,6 +248,7 @@ _EVENTS = Operation(
             headers=("Evenflow-Via", "Evenflow-Next-Index"),
             events=(
                 ResponseDelta,
+                ResponsePart,
                 ResponseRestarted,
                 ResponseCompleted,
                 ResponseFailed,

@@ -8,7 +8,13 @@ from pydantic import BaseModel
 
 from stream_core.log.response_log import ResponseState
 from stream_core.protocol.http_contract import ErrorFields
-from stream_core.protocol.messages import FinishReason, ResponseDelta, ResponseRestarted, Usage
+from stream_core.protocol.messages import (
+    FinishReason,
+    ResponseDelta,
+    ResponsePart,
+    ResponseRestarted,
+    Usage,
+)
 from stream_core.protocol.part_objects import PartObject
 
 
@@ -84,10 +90,10 @@ class ConversationPage(BaseModel):
 
 
 class ResponseEntries(BaseModel):
-    """A range of a response: frames with all of its entries, deltas joined."""
+    """A range of a response: frames with all of its entries, joined."""
 
     response_id: str
-    frames: list[ResponseDelta | ResponseRestarted]
+    frames: list[ResponseDelta | ResponsePart | ResponseRestarted]
 
 
 class ResponseStatus(BaseModel):
@@ -98,7 +104,7 @@ class ResponseStatus(BaseModel):
 
 
 class TextReplaced(BaseModel):
-    """Attempt number `attempt` replaced the text after `from_index` (-1: all of it)."""
+    """Attempt number `attempt` replaced everything after `from_index` (-1: all of it)."""
 
     from_index: int
     attempt: int
@@ -117,9 +123,16 @@ class PollMetadata(BaseModel):
     error: ErrorFields | None = None
 
 
+class PolledPart(PartObject):
+    """A part at `index`. So many characters (Unicode code points) of `new_text` come before it."""
+
+    index: int
+    at: int
+
+
 class PollAnswer(BaseModel):
     """`new_text` is the text from `from_index` to `chunk_index`, `full_text` all of it at the
-    end.
+    end. `events` are the parts between, where there are any.
     """
 
     response_id: str
@@ -128,6 +141,7 @@ class PollAnswer(BaseModel):
     status: ResponseState
     metadata: PollMetadata
     full_text: str | None = None
+    events: list[PolledPart] | None = None
 
 
 class Health(BaseModel):
