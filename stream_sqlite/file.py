@@ -68,20 +68,8 @@ VERSION = 2
 UPGRADES = {
     1: (
         "ALTER TABLE responses ADD COLUMN form INTEGER NOT NULL DEFAULT 1",
+        "ALTER TABLE sessions ADD COLUMN ended INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE messages ADD COLUMN outcome TEXT NOT NULL DEFAULT ''",
-        "DROP INDEX expiring_sessions",
-        "ALTER TABLE sessions RENAME TO sessions_before",
-        """
-        CREATE TABLE sessions (
-            channel TEXT PRIMARY KEY,
-            last_message_id TEXT,
-            ended INTEGER NOT NULL DEFAULT 0,
-            expires_at REAL NOT NULL
-        ) STRICT
-        """,
-        "INSERT INTO sessions SELECT channel, last_message_id, 0, expires_at FROM sessions_before",
-        "DROP TABLE sessions_before",
-        "CREATE INDEX expiring_sessions ON sessions (expires_at)",
     )
 }
 """The statements that bring a file from each version to the next."""
@@ -132,9 +120,9 @@ CREATE TABLE leases (
 
 CREATE TABLE sessions (
     channel TEXT PRIMARY KEY,
-    last_message_id TEXT,
-    ended INTEGER NOT NULL DEFAULT 0,
-    expires_at REAL NOT NULL
+    last_message_id TEXT NOT NULL,
+    expires_at REAL NOT NULL,
+    ended INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX expiring_sessions ON sessions (expires_at);
 
@@ -151,8 +139,8 @@ CREATE TABLE messages (
     terms TEXT NOT NULL,
     kind TEXT NOT NULL,
     text_name TEXT,
-    outcome TEXT NOT NULL DEFAULT '',
     expires_at REAL NOT NULL,
+    outcome TEXT NOT NULL DEFAULT '',
     UNIQUE (channel, message_id)
 ) STRICT;
 CREATE INDEX expiring_messages ON messages (expires_at);
