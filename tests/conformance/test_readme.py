@@ -17,7 +17,9 @@ from tests.integration.server_process import ROOT, ServerProcess
 from tests.integration.stock_clients.clients import node, python_of
 
 _LOCAL = "http://127.0.0.1:8080"
-_ROW = re.compile(r"^\| (?P<client>[^|]+) \| `(?P<line>[^|]*127\.0\.0\.1:8080[^|]*)` \|$", re.M)
+_ROW = re.compile(
+    r"^\| (?P<client>[^|]+) \| `(?P<line>[^|]*127\.0\.0\.1:8080[^|]*)` \|$", re.MULTILINE
+)
 _LINES = dict(_ROW.findall((ROOT / "README.md").read_text()))
 _JAVASCRIPT = Path(__file__).parent / "javascript"
 _QUESTION = "#demo tokens=20 gap_ms=1 seed=5"
