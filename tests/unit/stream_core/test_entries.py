@@ -28,7 +28,7 @@ def reasoning(text: str, name: str = "reasoning") -> Part:
 
 
 def test_neighbours_of_one_place_join() -> None:
-    given = ["a", "b", reasoning("x"), reasoning("y"), "c"]
+    given: list[Content] = ["a", "b", reasoning("x"), reasoning("y"), "c"]
     assert list(joined(given)) == ["ab", reasoning("xy"), "c"]
 
 

@@ -127,9 +127,7 @@ def test_a_protocol_that_can_reset_says_so_and_tells_what_stands() -> None:
     stream.restart()
     push(stream, "b")
     stream.complete("stop", None)
-    assert taken(read) == [
-        *("3-3 reset", "3-3 begin text", "3-3 b", "3-3 end b", "3-3 stop")
-    ]
+    assert taken(read) == [*("3-3 reset", "3-3 begin text", "3-3 b", "3-3 end b", "3-3 stop")]
 
 
 def test_an_answer_that_is_shorter_the_second_time_is_reset_at_its_end() -> None:
