@@ -127,9 +127,9 @@ def test_the_line_is_all_that_a_client_needs(client: str, server: ServerProcess)
     asked = _asked(server) if "ASKED" in program.before else {}
     before = program.before.replace("ASKED", json.dumps(asked))
     code = "\n".join((before, line, program.after)).replace("QUESTION", json.dumps(_QUESTION))
-    command = [python_of("clients"), "-c", code]
+    command = [str(python_of("clients")), "-c", code]
     if not program.python:
-        command = [node(), "--input-type=module", "-e", code]
+        command = [str(node()), "--input-type=module", "-e", code]
     ran = subprocess.run(
         command, cwd=_JAVASCRIPT, capture_output=True, text=True, timeout=60, check=False
     )
