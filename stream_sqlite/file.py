@@ -65,7 +65,13 @@ def _is_locked(path: Path) -> bool:
 VERSION = 2
 """The version of the tables. Raise it with every change, and say in `UPGRADES` what changes."""
 
-UPGRADES = {1: ("ALTER TABLE responses ADD COLUMN form INTEGER NOT NULL DEFAULT 1",)}
+UPGRADES = {
+    1: (
+        "ALTER TABLE responses ADD COLUMN form INTEGER NOT NULL DEFAULT 1",
+        "ALTER TABLE sessions ADD COLUMN ended INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE messages ADD COLUMN outcome TEXT NOT NULL DEFAULT ''",
+    )
+}
 """The statements that bring a file from each version to the next."""
 
 APPLICATION_ID = 0x45766E66
@@ -115,7 +121,8 @@ CREATE TABLE leases (
 CREATE TABLE sessions (
     channel TEXT PRIMARY KEY,
     last_message_id TEXT NOT NULL,
-    expires_at REAL NOT NULL
+    expires_at REAL NOT NULL,
+    ended INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX expiring_sessions ON sessions (expires_at);
 
@@ -133,6 +140,7 @@ CREATE TABLE messages (
     kind TEXT NOT NULL,
     text_name TEXT,
     expires_at REAL NOT NULL,
+    outcome TEXT NOT NULL DEFAULT '',
     UNIQUE (channel, message_id)
 ) STRICT;
 CREATE INDEX expiring_messages ON messages (expires_at);

@@ -123,8 +123,11 @@ class HttpEndpoints:
         messages = MessageEndpoint(self._context)
         models = ModelsEndpoint(self._context)
         documents = DocumentsEndpoint(self._context.limits)
+        sessions = SessionEndpoint(self._context)
         endpoints: dict[Route, RequestHandler] = {
-            routes.OPEN_SESSION: SessionEndpoint(self._context).post,
+            routes.OPEN_SESSION: sessions.post,
+            routes.MESSAGES: sessions.messages,
+            routes.END_SESSION: sessions.end,
             routes.POST_MESSAGE: messages.post,
             routes.POLL: messages.poll,
             routes.CANCEL: messages.cancel,
@@ -280,7 +283,7 @@ def _served(route: Route, endpoint: RequestHandler) -> web.RouteDef:
     path = route.path.replace("+}", ":.+}")
     if route.method == "GET":
         return web.get(path, endpoint)
-    return web.post(path, endpoint, expect_handler=expectation)
+    return web.route(route.method, path, endpoint, expect_handler=expectation)
 
 
 def _end_untaken_after(transport: asyncio.Transport, seconds: float) -> None:

@@ -25,8 +25,8 @@ from stream_core.log.entries import LogEntry, Part
 from stream_core.log.response_log import ResponseState
 
 LIFETIME_SECONDS = 86_400.0
-"""How long a store keeps a session after its last message, and a response that never ends. That is
-longer than any answer takes."""
+"""How long a store keeps a response that never ends, and a session at least. That is longer than
+any answer takes, and any token is valid."""
 
 TEXT_FORM = 1
 """The form of text and restarts."""
@@ -275,6 +275,12 @@ class ResponseStore(Protocol):
 
         Raises:
             NewerForm: the response is in a form that this version can't read.
+        """
+
+    async def delete(self, response_ids: Sequence[str]) -> None:
+        """Delete responses with their entries. Unknown ones are ignored.
+
+        One that has not ended is lost to its owner. What that still writes expires.
         """
 
 

@@ -45,6 +45,50 @@ class MessageAccepted(BaseModel):
     ticket: str = ""
 
 
+class SaidPart(PartObject):
+    """A part of an answer. So many characters (Unicode code points) of its text come before it."""
+
+    at: int
+
+
+class MessageAnswer(BaseModel):
+    """What was said in answer to a message: its text, and the parts beside that.
+
+    While it grows, it can be resumed after `last_index` with `epoch`.
+    """
+
+    text: str
+    parts: list[SaidPart]
+    last_index: int | None = None
+    epoch: int | None = None
+
+
+class ConversationMessage(BaseModel):
+    """A message of the conversation with its answer. `text` is null if it is no longer kept.
+
+    `replaces` is as in `chat.message`. `error` comes with the status `error`.
+    """
+
+    message_id: str
+    previous_message_id: str | None
+    response_id: str
+    text: str | None
+    status: ResponseState
+    answer: MessageAnswer
+    finish_reason: FinishReason | None = None
+    error: ErrorFields | None = None
+    replaces: str | None = None
+
+
+class ConversationPage(BaseModel):
+    """Messages that stand, oldest first. `next_before` asks for older ones: null if there are
+    none.
+    """
+
+    messages: list[ConversationMessage]
+    next_before: str | None
+
+
 class ResponseEntries(BaseModel):
     """A range of a response: frames with all of its entries, joined."""
 

@@ -35,6 +35,7 @@ from stream_core.protocol.messages import (
     ResponseResume,
     ResponseStart,
     ServerMessage,
+    SessionMessage,
     SessionReady,
     SystemBusy,
     Throttle,
@@ -107,6 +108,7 @@ class Started(FromServer):
     duplicate: bool
     epoch: int = 1
     via: Via = "owner"
+    history_dropped: int = 0
 
 
 class Token(FromServer):
@@ -166,6 +168,7 @@ class Refused(FromServer):
 
 RealtimeServerMessage = Annotated[
     SessionReady
+    | SessionMessage
     | Started
     | Token
     | Event
@@ -251,6 +254,7 @@ def _said(message: ServerMessage) -> FromServer:
             duplicate=message.duplicate,
             epoch=message.epoch,
             via=message.via,
+            history_dropped=message.history_dropped,
         )
     if isinstance(message, ResponseRestarted):
         return Restarted(

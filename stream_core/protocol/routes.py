@@ -39,7 +39,7 @@ class Route:
             Given where several routes share one.
     """
 
-    method: Literal["GET", "POST"]
+    method: Literal["GET", "POST", "DELETE"]
     path: str
     origin: Origin = Origin.HANDLER
     edge_pattern: str = ""
@@ -75,6 +75,9 @@ def _expression(path: str) -> re.Pattern[str]:
 
 
 OPEN_SESSION = Route("POST", "/session", Origin.SESSION_INIT)
+_ONE_SESSION = "/session/*"
+MESSAGES = Route("GET", "/session/{session_id}/messages", edge_pattern=_ONE_SESSION)
+END_SESSION = Route("DELETE", "/session/{session_id}", edge_pattern=_ONE_SESSION)
 POST_MESSAGE = Route("POST", "/chat/message")
 EVENTS = Route("GET", "/chat/message/{response_id}/events")
 CANCEL = Route("POST", "/chat/message/{response_id}/cancel")
@@ -103,7 +106,8 @@ METRICS = Route("GET", "/metrics", Origin.MACHINE)
 DRAIN = Route("POST", "/drain", Origin.MACHINE)
 
 ROUTES = (
-    *(OPEN_SESSION, POST_MESSAGE, EVENTS, ENTRIES, CANCEL, POLL),
+    *(OPEN_SESSION, MESSAGES, END_SESSION),
+    *(POST_MESSAGE, EVENTS, ENTRIES, CANCEL, POLL),
     *(WEBSOCKET, REALTIME, OPENAI_REALTIME),
     *(COMPLETIONS, LIST_MODELS, GET_MODEL),
     *(OPENAPI, ASYNCAPI),

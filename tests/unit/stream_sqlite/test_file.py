@@ -87,6 +87,8 @@ def test_a_file_of_another_version_is_refused_and_left_as_it_is(path: Path) -> N
 def make_file_of_version_1(path: Path) -> None:
     SQLiteStores(path, lambda: NOW).close()
     change(path, "ALTER TABLE responses DROP COLUMN form")
+    change(path, "ALTER TABLE sessions DROP COLUMN ended")
+    change(path, "ALTER TABLE messages DROP COLUMN outcome")
     change(path, "PRAGMA user_version=1")
 
 
@@ -123,7 +125,12 @@ def test_an_upgraded_file_has_the_tables_of_a_new_one(path: Path, tmp_path: Path
     for each in (path, tmp_path / "new.db"):
         SQLiteStores(each, lambda: NOW).close()
         with closing(sqlite3.connect(each)) as connection:
-            columns.append(connection.execute("PRAGMA table_info(responses)").fetchall())
+            columns.append(
+                [
+                    connection.execute(f"PRAGMA table_info({table})").fetchall()
+                    for table in ("responses", "sessions", "messages")
+                ]
+            )
     assert columns[0] == columns[1]
 
 
