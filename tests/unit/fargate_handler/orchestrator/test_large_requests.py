@@ -56,6 +56,9 @@ async def test_what_is_small_enough_stands_in_it() -> None:
     await task.send("m1", text=text, channel=_CHANNEL, kind=KEYED_COMPLETION)
     (entry,) = await shared.ledger(_CHANNEL)
     assert (entry.text, entry.text_name, texts.texts) == (text, None, {})
+    await task.answer("ok")
+    (entry,) = await shared.ledger(_CHANNEL)
+    assert (entry.ended, entry.outcome) == (True, ""), "its session has no readers"
     await task.leave()
 
 
