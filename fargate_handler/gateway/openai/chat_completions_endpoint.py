@@ -18,8 +18,8 @@ from fargate_handler.gateway.openai.submission import (
     sender_of,
     submit_request,
 )
-from fargate_handler.gateway.openai.whole_completion import WholeCompletion
 from fargate_handler.gateway.resumption import Progress, resume
+from fargate_handler.gateway.whole_answer import WholeAnswer
 from stream_core.encoders.completion_chunks import ChunkEncoder
 from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.encoders.port import LAST_EVENT_ID, EventId
@@ -94,7 +94,8 @@ class ChatCompletionsEndpoint:
             return await EventStream(context, request, encoder, headers, deadline=deadline).write(
                 stream
             )
-        return await WholeCompletion(context, request, objects, deadline, headers).write(stream)
+        answer = WholeAnswer(context, request, objects.whole, deadline, headers)
+        return await answer.write(stream)
 
 
 def _last_event(header: str | None, *, has_key: bool) -> EventId:
