@@ -19,6 +19,7 @@ class Block:
         call, id, name, custom: of a call: its number, its id, its tool, and whether the tool takes
             any text instead of JSON. `name` of a reasoning is the field of the model's server.
         said: its text so far, or the arguments of the call, in pieces.
+        values: what came with it so far that is no block: its sources, its signature.
     """
 
     number: int
@@ -28,6 +29,7 @@ class Block:
     name: str = ""
     custom: bool = False
     said: list[str] = field(default_factory=list)
+    values: list[Part] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -105,6 +107,8 @@ class Blocks:
         if content.kind in _PLAIN:
             return self._said(content.kind, content.text, content.name)
         if content.kind in (Kind.RESULT, Kind.DATA):
+            if self._plain is not None:
+                self._plain.values.append(content)
             return [Value(content, self._plain)]
         return self._called(content)
 
