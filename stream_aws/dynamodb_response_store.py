@@ -10,7 +10,15 @@ from botocore.exceptions import ClientError
 
 from stream_aws import response_items as requests
 from stream_aws.attributes import Item
-from stream_aws.dynamodb import Client, condition_failed, error_code, passes, query_all, repeated
+from stream_aws.dynamodb import (
+    Client,
+    condition_failed,
+    delete_all,
+    error_code,
+    passes,
+    query_all,
+    repeated,
+)
 from stream_aws.dynamodb_leases import DynamoDBLeases
 from stream_aws.grouped_updates import GroupedUpdates
 from stream_aws.response_items import (
@@ -178,6 +186,12 @@ class DynamoDBResponseStore:
         if head is None:
             return StoredEntries(from_index, (), None)
         return gapless(head, chunks, from_index)
+
+    async def delete(self, response_ids: Sequence[str]) -> None:
+        for response_id in response_ids:
+            request = requests.query_keys(self._table, response_id)
+            keys = await query_all(self._client, request, self._on_retry)
+            await delete_all(self._client, self._table, keys, self._on_retry)
 
     async def _claim(self, response_id: str, owner: str, lost: Set[str], now: float) -> str | None:
         """Raise the epoch if the owner is one of `lost`.

@@ -135,6 +135,18 @@ def query_from(table: str, response_id: str, from_index: int) -> Request:
     }
 
 
+def query_keys(table: str, response_id: str) -> Request:
+    """Query: the keys of a response's head and chunks."""
+    return {
+        "TableName": table,
+        "ConsistentRead": True,
+        "KeyConditionExpression": "response_id = :response",
+        "ProjectionExpression": "response_id, #position",
+        "ExpressionAttributeNames": {"#position": "position"},
+        "ExpressionAttributeValues": {":response": text(response_id)},
+    }
+
+
 def query_unfinished(table: str, owner: str) -> Request:
     """Query: the keys of an owner's heads without an ending, as the index knows them."""
     return {

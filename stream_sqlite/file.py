@@ -53,7 +53,7 @@ class ProcessLock:
         return self._database.with_name(f"{self._database.name}-process-{name}")
 
 
-VERSION = 1
+VERSION = 2
 """The version of the tables. Files of another version are refused: raise it with every change."""
 
 APPLICATION_ID = 0x45766E66
@@ -101,7 +101,8 @@ CREATE TABLE leases (
 
 CREATE TABLE sessions (
     channel TEXT PRIMARY KEY,
-    last_message_id TEXT NOT NULL,
+    last_message_id TEXT,
+    ended INTEGER NOT NULL DEFAULT 0,
     expires_at REAL NOT NULL
 ) STRICT;
 CREATE INDEX expiring_sessions ON sessions (expires_at);
@@ -119,6 +120,7 @@ CREATE TABLE messages (
     terms TEXT NOT NULL,
     kind TEXT NOT NULL,
     text_name TEXT,
+    outcome TEXT NOT NULL,
     expires_at REAL NOT NULL,
     UNIQUE (channel, message_id)
 ) STRICT;

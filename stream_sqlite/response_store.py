@@ -119,6 +119,9 @@ class SQLiteResponseStore:
             partial(_entries, response_id=response_id, from_index=from_index, now=now)
         )
 
+    async def delete(self, response_ids: Sequence[str]) -> None:
+        await self._writes.run(partial(_delete, response_ids=response_ids))
+
 
 def create(connection: Connection, head: ResponseHead) -> bool:
     """Begin a response. It is a part of accepting its message. Returns whether its id was free."""
@@ -240,6 +243,12 @@ def _entries(
     head = _head(connection, response_id, now)
     return (
         StoredEntries(from_index, (), None) if head is None else _read(connection, head, from_index)
+    )
+
+
+def _delete(connection: Connection, response_ids: Sequence[str]) -> None:
+    connection.executemany(
+        "DELETE FROM responses WHERE response_id = ?", [(each,) for each in response_ids]
     )
 
 

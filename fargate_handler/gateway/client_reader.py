@@ -15,7 +15,7 @@ from stream_core.policy.channel import Channel
 from stream_core.protocol.client_session import ClientSession
 from stream_core.protocol.dialect import DeltaEncoder
 from stream_core.protocol.ending_frames import restart_frame, terminal_frame
-from stream_core.protocol.messages import LagNotice, ServerMessage
+from stream_core.protocol.messages import LagNotice
 
 
 class ReadingClient(OpenConnection, Protocol):
@@ -28,9 +28,6 @@ class ReadingClient(OpenConnection, Protocol):
     @property
     def channel(self) -> Channel:
         """The session's channel."""
-
-    def tell(self, message: ServerMessage) -> None:
-        """Send any frame but a delta."""
 
     def leave(self, reader: ClientReader) -> None:
         """Remove a reader that has given everything."""

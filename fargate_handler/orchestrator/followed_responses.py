@@ -78,7 +78,7 @@ class FollowedResponses:
             # One look for all who ask at the same time: a storm of readers costs the store one.
             looking = self._looking[response_id] = self._background.run(self._look(response_id))
             looking.add_done_callback(lambda _: self._looking.pop(response_id))
-        with _store_reached():
+        with store_reached():
             return await asyncio.shield(looking) == channel
 
     async def epoch_on_record(self, response_id: str) -> int:
@@ -87,7 +87,7 @@ class FollowedResponses:
         Raises:
             Overloaded: the store can't be read.
         """
-        with _store_reached():
+        with store_reached():
             head = await self._store.head(response_id, self._wall_time())
         return head.epoch if head is not None else 0
 
@@ -184,7 +184,12 @@ class FollowedResponses:
 
 
 @contextmanager
-def _store_reached() -> Iterator[None]:
+def store_reached() -> Iterator[None]:
+    """Turn a store that can't be reached into an error for a client that asks for something.
+
+    Raises:
+        Overloaded: it can't.
+    """
     try:
         yield
     except StoreUnavailable as error:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from stream_core.log.conversation import REMEMBERED
 from stream_core.log.response_log import LogEntry
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import MessageKind
+from stream_core.ports.outcome import Outcome, contents_of
 from stream_core.ports.response_store import Chunk, Ending, Lease
 
 # A DynamoDB item may have 400 KB, and a byte of text can take six there.
@@ -18,6 +20,7 @@ class Recording:
 
     __slots__ = (
         "_began_at",
+        "_has_readers_later",
         "backlog_bytes",
         "due_at",
         "failures",
@@ -35,10 +38,18 @@ class Recording:
     )
 
     def __init__(
-        self, stream: ResponseStream, lease: Lease, written: int, now: float, *, look_at: float
+        self,
+        stream: ResponseStream,
+        lease: Lease,
+        written: int,
+        now: float,
+        *,
+        look_at: float,
+        kind: MessageKind,
     ) -> None:
         self.stream = stream
         self.lease = lease
+        self._has_readers_later = not kind.brings_conversation
         self.written = written
         """The next index that the store does not have."""
         self.sent = written
@@ -103,6 +114,18 @@ class Recording:
             return None
         answer = b"".join(stream.answer)
         return answer.decode() if len(answer) <= most_bytes else None
+
+    def outcome(self, answer: str | None) -> str:
+        """How it ended and what was said, for the session's readers. Empty where there are none.
+
+        Args:
+            answer: the text that the conversation remembers.
+        """
+        if not self._has_readers_later:
+            return ""
+        stream = self.stream
+        contents = contents_of(stream.log.entries)
+        return Outcome(stream.state, contents, stream.finish_reason, stream.error).to_text(answer)
 
     def take_back(self) -> None:
         """What was sent did not arrive."""

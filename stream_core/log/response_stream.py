@@ -80,6 +80,7 @@ class ResponseStream:
         "error",
         "finish_reason",
         "first_delta_at",
+        "history_dropped",
         "log",
         "message_id",
         "on_pause",
@@ -136,7 +137,8 @@ class ResponseStream:
         self.usage: Usage | None = None
         self.finish_reason: str | None = None
         self.error: dict[str, Any] | None = None
-        self.polls = 0
+        # How often it was polled; how many messages of its conversation the model is not told.
+        self.polls = self.history_dropped = 0
         self.acknowledged = -1
         """The last index that a client has acknowledged."""
         self.on_unread: Callable[[], None] | None = None

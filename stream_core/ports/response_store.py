@@ -22,8 +22,8 @@ from typing import Any, Protocol
 from stream_core.log.response_log import LogEntry, ResponseState
 
 LIFETIME_SECONDS = 86_400.0
-"""How long a store keeps a session after its last message, and a response that never ends. That is
-longer than any answer takes."""
+"""How long a store keeps a response that never ends, and a session at least. That is longer than
+any answer takes, and any token is valid."""
 
 
 class LeaseLost(Exception):
@@ -241,6 +241,12 @@ class ResponseStore(Protocol):
 
     async def entries(self, response_id: str, from_index: int, now: float) -> StoredEntries:
         """The gapless run of the response's entries from `from_index` on."""
+
+    async def delete(self, response_ids: Sequence[str]) -> None:
+        """Delete responses with their entries. Unknown ones are ignored.
+
+        One that has not ended is lost to its owner. What that still writes expires.
+        """
 
 
 def gapless(head: ResponseHead, chunks: Iterable[Chunk], from_index: int) -> StoredEntries:

@@ -59,8 +59,8 @@ class MessagePayload(FromClient):
 class ChatMessage(FromClient):
     """A user's message. `previous_message_id` is the session's last one, null for the first.
 
-    `replaces` is the same id, where this message is another try at that one. The model is then
-    given neither that message nor its answer.
+    `replaces` is the id of a message of the conversation, where this one is another try at it. The
+    model is then given neither that message nor what came after it.
     """
 
     message_id: Identifier
@@ -239,11 +239,28 @@ class SessionReady(FromServer):
     responses: list[ResponseSummary]
 
 
+class SessionMessage(FromServer):
+    """A message of this session was accepted that this connection did not send.
+
+    Its answer can be resumed after index -1. `replaces` is as in `chat.message`.
+    """
+
+    type: Literal["session.message"]
+    session_id: str
+    message_id: str
+    previous_message_id: str | None
+    response_id: str
+    text: str
+    replaces: str | None = None
+
+
 class ResponseStart(FromServer):
     """Deltas of this response follow, from `next_index` on.
 
     `stream` is its number in the compact subprotocol. `epoch` counts its owners. `via` says where
     this task has it from: from itself (`owner`), from the owner (`peer`), or from the `store`.
+    `history_dropped` is there if the model is not told the whole conversation: so many of its
+    oldest messages are left out. Only the task that accepted the message says so.
     """
 
     type: Literal["chat.response.start"]
@@ -256,6 +273,7 @@ class ResponseStart(FromServer):
     stream: int | None = None
     epoch: int = 1
     via: Via = "owner"
+    history_dropped: int = 0
 
 
 class ResponseDelta(FromServer):
@@ -364,6 +382,7 @@ class ErrorFrame(FromServer):
 
 ServerMessage = Annotated[
     SessionReady
+    | SessionMessage
     | ResponseStart
     | ResponseDelta
     | ResponseRestarted

@@ -35,6 +35,7 @@ from stream_core.protocol.messages import (
     ResponseResume,
     ResponseStart,
     ServerMessage,
+    SessionMessage,
     SessionReady,
     SystemBusy,
     Throttle,
@@ -106,6 +107,7 @@ class Started(FromServer):
     duplicate: bool
     epoch: int = 1
     via: Via = "owner"
+    history_dropped: int = 0
 
 
 class Token(FromServer):
@@ -155,7 +157,16 @@ class Refused(FromServer):
 
 
 RealtimeServerMessage = Annotated[
-    SessionReady | Started | Token | Restarted | Final | LagNotice | Reconnect | Pong | Refused,
+    SessionReady
+    | SessionMessage
+    | Started
+    | Token
+    | Restarted
+    | Final
+    | LagNotice
+    | Reconnect
+    | Pong
+    | Refused,
     Field(discriminator="type"),
 ]
 REALTIME_SERVER_MESSAGE: TypeAdapter[RealtimeServerMessage] = TypeAdapter(RealtimeServerMessage)
@@ -232,6 +243,7 @@ def _said(message: ServerMessage) -> FromServer:
             duplicate=message.duplicate,
             epoch=message.epoch,
             via=message.via,
+            history_dropped=message.history_dropped,
         )
     if isinstance(message, ResponseRestarted):
         return Restarted(
