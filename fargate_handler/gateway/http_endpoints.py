@@ -30,6 +30,7 @@ from fargate_handler.gateway.openai.chat_completions_endpoint import ChatComplet
 from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
 from fargate_handler.gateway.openai.not_served import PATH as NOT_SERVED
 from fargate_handler.gateway.openai.not_served import not_served
+from fargate_handler.gateway.openai.responses.responses_endpoint import ResponsesEndpoint
 from fargate_handler.gateway.operator_endpoints import OperatorEndpoints, is_metrics_port
 from fargate_handler.gateway.other_origins import OtherOrigins
 from fargate_handler.gateway.request_body import node_full
@@ -122,6 +123,7 @@ class HttpEndpoints:
     def _routes(self) -> list[web.AbstractRouteDef]:
         messages = MessageEndpoint(self._context)
         models = ModelsEndpoint(self._context)
+        responses = ResponsesEndpoint(self._context)
         documents = DocumentsEndpoint(self._context.limits)
         endpoints: dict[Route, RequestHandler] = {
             routes.OPEN_SESSION: SessionEndpoint(self._context).post,
@@ -131,6 +133,12 @@ class HttpEndpoints:
             routes.EVENTS: EventsEndpoint(self._context).get,
             routes.ENTRIES: EntriesEndpoint(self._context).get,
             routes.COMPLETIONS: ChatCompletionsEndpoint(self._context).post,
+            routes.CREATE_RESPONSE: responses.post,
+            routes.RESPONSES_WEBSOCKET: self._ws,
+            routes.GET_RESPONSE: responses.get,
+            routes.DELETE_RESPONSE: responses.delete,
+            routes.CANCEL_RESPONSE: responses.cancel,
+            routes.INPUT_ITEMS: responses.input_items,
             routes.LIST_MODELS: models.list,
             routes.GET_MODEL: models.get,
             routes.OPENAPI: documents.get,

@@ -46,4 +46,6 @@ class PublicResponse(NamedTuple):
 def parse_item(text: str) -> tuple[PublicResponse, int] | None:
     """The response of an output item's id, and the item's number. None: it is not one of ours."""
     found = _ITEM.fullmatch(text)
-    return None if found is None else (PublicResponse(_RESPONSE + found[1], found[2]), int(found[3]))
+    return (
+        None if found is None else (PublicResponse(_RESPONSE + found[1], found[2]), int(found[3]))
+    )

@@ -128,8 +128,10 @@ class ResponseEvents:
             said = self._told_call(block) | {_call_field(block): block.text}
             return self._ending(
                 place,
-                ((Rank.CALL_TEXT_DONE, f"response.{_call_text(block)}.done", said),)
-                + ((Rank.CALL_DONE, "response.output_item.done", item),),
+                (
+                    (Rank.CALL_TEXT_DONE, f"response.{_call_text(block)}.done", said),
+                    (Rank.CALL_DONE, "response.output_item.done", item),
+                ),
             )
         whole = part_of(block, block.text)
         field = "refusal" if block.kind is Kind.REFUSAL else "text"
@@ -181,9 +183,7 @@ class ResponseEvents:
         told = error.to_object()
         if error.code == "response_restarted":
             self._last += 1
-            return self._tell(
-                "response.failed", self._last, {"response": self._about.failed(told)}
-            )
+            return self._tell("response.failed", self._last, {"response": self._about.failed(told)})
         return error_event(self._framing, error, self._last)
 
     def _ending(self, place: Place, events: tuple[tuple[Rank, str, dict[str, Any]], ...]) -> bytes:

@@ -29,9 +29,7 @@ class ResponseObject:
         echoed: the parameters of the request that are told again.
     """
 
-    def __init__(
-        self, response: PublicResponse, created: int, echoed: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, response: PublicResponse, created: int, echoed: Mapping[str, Any]) -> None:
         self.response = response
         self._common = {
             "id": str(response),

@@ -17,6 +17,8 @@ _RANKS = 8
 _EPOCH = 1 << 27
 # Every open block has up to three events at the answer's end. There are at most 129 of them.
 _FINAL = 512
+MOST_CLOSING_ENTRIES = _FINAL // _RANKS
+"""The numbers behind the last entry are those of so many entries more."""
 
 
 class Rank(IntEnum):
@@ -50,8 +52,8 @@ def final_number(last_index: int, epoch: int) -> int:
 def known_by(sequence_number: int) -> EventId:
     """What a reader certainly has that was given everything up to this number.
 
-    It may have some events of the next entry, too: those are left out by their numbers. Of the
-    events behind the last entry, `last_index` is up to 64 too high.
+    It may have some events of the next entry, too: those are left out by their numbers. For the
+    events behind the last entry, `last_index` is up to `MOST_CLOSING_ENTRIES` too high.
     """
     epoch, place = divmod(sequence_number, _EPOCH)
     index, rank = divmod(place, _RANKS)

@@ -27,13 +27,12 @@ class _Answer:
     has_text: bool = False
 
     def turn(self) -> Turn:
+        """The whole of it. Calls of custom tools are fields that the model's server reads."""
         if not self.custom_calls:
             return Turn("assistant", self.text, tuple(self.calls), extra=self.extra)
-        made = [
-            {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-            for id, name, arguments in ((call.id, call.name, call.arguments) for call in self.calls)
-        ]
-        return Turn("assistant", self.text, extra=self.extra | {"tool_calls": made + self.custom_calls})
+        made = [_chat_call("function", call.id, call.name, call.arguments) for call in self.calls]
+        extra = self.extra | {"tool_calls": made + self.custom_calls}
+        return Turn("assistant", self.text, extra=extra)
 
 
 class InputTurns:
@@ -62,19 +61,18 @@ class InputTurns:
             case "message":
                 self._message(item, where)
             case "function_call":
-                id, name, said = _texts(item, where, "call_id", "name", "arguments")
-                self._called().calls.append(ToolCall(id, name, said))
+                call_id, name, said = _texts(item, where, "call_id", "name", "arguments")
+                self._model().calls.append(ToolCall(call_id, name, said))
             case "custom_tool_call":
-                id, name, said = _texts(item, where, "call_id", "name", "input")
-                custom = {"id": id, "type": "custom", "custom": {"name": name, "input": said}}
-                self._called().custom_calls.append(custom)
+                call_id, name, said = _texts(item, where, "call_id", "name", "input")
+                self._model().custom_calls.append(_chat_call("custom", call_id, name, said))
             case "reasoning":
                 self._reasoning(item)
             case kind if kind in _OUTPUTS:
                 self._flush()
-                (id,) = _texts(item, where, "call_id")
+                (call_id,) = _texts(item, where, "call_id")
                 text, parts = text_or_parts(item.get("output"), f"{where}output")
-                self._turns.append(Turn("tool", text, tool_call_id=id, parts=parts))
+                self._turns.append(Turn("tool", text, tool_call_id=call_id, parts=parts))
             case kind:
                 raise unsupported(
                     f"{where}type {str(kind)[:64]!r} is not served here: items are messages, "
@@ -122,9 +120,6 @@ class InputTurns:
         if "signature" in signed:
             extra["reasoning_signature"] = signed["signature"]
 
-    def _called(self) -> _Answer:
-        return self._model()
-
     def _model(self) -> _Answer:
         if self._answer is None:
             self._answer = _Answer()
@@ -167,6 +162,11 @@ def _check_none_left(unanswered: Iterable[str]) -> None:
 def _call_ids(turn: Turn) -> Iterator[str]:
     yield from (call.id for call in turn.tool_calls)
     yield from (call["id"] for call in turn.extra.get("tool_calls", ()))
+
+
+def _chat_call(kind: str, call_id: str, name: str, said: str) -> dict[str, Any]:
+    field = "arguments" if kind == "function" else "input"
+    return {"id": call_id, "type": kind, kind: {"name": name, field: said}}
 
 
 def _texts(item: dict[str, Any], where: str, *names: str) -> tuple[str, ...]:

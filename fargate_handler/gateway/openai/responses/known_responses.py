@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any, NamedTuple
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.openai.responses.input_turns import InputTurns
-from fargate_handler.gateway.openai.responses.response_request import continued_turns
+from fargate_handler.gateway.openai.responses.response_request import continued_turns, is_stored
 from fargate_handler.gateway.requests.submission import Sender
 from fargate_handler.orchestrator.held_requests import Reading, memory_of_text
 from fargate_handler.orchestrator.whole_request import WholeRequest, response_channel
@@ -32,18 +33,23 @@ class KnownResponse(NamedTuple):
         return output_of(self.id, slice_of(self.stream.log.entries, 0).standing, "incomplete")
 
 
-def channel_of(sender: Sender, response: PublicResponse) -> Channel:
-    """The channel of a response, if this sender has it."""
-    return response_channel(sender.tenant, response.digest, sender.session)
+def channel_of(sender: Sender, digest: str) -> Channel:
+    """The channel of this sender's response with this digest."""
+    return response_channel(sender.tenant, digest, sender.session)
 
 
 async def find_response(
-    context: GatewayContext, sender: Sender, text: str, reading: Reading
+    context: GatewayContext,
+    sender: Sender,
+    text: str,
+    reading: Reading,
+    made_here: Container[str] = (),
 ) -> KnownResponse:
     """A response by its id.
 
     Args:
         reading: counts the text of its request.
+        made_here: responses of the same connection. They are found without being stored.
 
     Raises:
         NotFound: there is no such response, it is another's, or is deleted.
@@ -53,22 +59,32 @@ async def find_response(
     response = PublicResponse.parse(text)
     if response is None:
         raise _unknown(text)
-    channel = channel_of(sender, response)
+    channel = channel_of(sender, response.digest)
     asked = await context.orchestrator.message_text(response.response_id, channel)
     if asked is None:
         raise _unknown(text)
     reading.grow_to(reading.bytes + memory_of_text(asked))
+    request = WholeRequest.from_text(asked)
+    if not (is_stored(request) or text in made_here):
+        raise _unknown(text)
     stream = await context.orchestrator.find(response.response_id, channel)
-    return KnownResponse(response, stream, WholeRequest.from_text(asked))
+    return KnownResponse(response, stream, request)
 
 
 class EarlierResponses:
     """What a request names of earlier responses of its sender. Each is looked up once."""
 
-    def __init__(self, context: GatewayContext, sender: Sender, reading: Reading) -> None:
+    def __init__(
+        self,
+        context: GatewayContext,
+        sender: Sender,
+        reading: Reading,
+        made_here: Container[str] = (),
+    ) -> None:
         self._context = context
         self._sender = sender
         self._reading = reading
+        self._made_here = made_here
         self._found: dict[str, KnownResponse] = {}
 
     async def conversation(self, response_id: str | None) -> tuple[Turn, ...]:
@@ -94,20 +110,22 @@ class EarlierResponses:
         """
         if item.get("type") != "item_reference":
             return item
-        id = str(item.get("id"))
-        known = parse_item(id)
+        named = str(item.get("id"))
+        known = parse_item(named)
         if known is not None:
             output = (await self._find(str(known[0]), f"{where}id")).output
             for candidate in output[known[1] : known[1] + 1]:
-                if candidate["id"] == id:
+                if candidate["id"] == named:
                     return candidate
-        raise _not_found(f"item {id[:100]!r}", f"{where}id")
+        raise _not_found(f"item {named[:100]!r}", f"{where}id")
 
     async def _find(self, text: str, param: str) -> KnownResponse:
         found = self._found.get(text)
         if found is None:
             try:
-                found = await find_response(self._context, self._sender, text, self._reading)
+                found = await find_response(
+                    self._context, self._sender, text, self._reading, self._made_here
+                )
             except (NotFound, Gone):
                 raise _not_found(f"response {text[:100]!r}", param) from None
             self._found[text] = found

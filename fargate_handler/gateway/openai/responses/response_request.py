@@ -124,6 +124,12 @@ def echoed(asked: WholeRequest) -> dict[str, Any]:
     }
 
 
+def is_stored(asked: WholeRequest) -> bool:
+    """Whether a response may be asked for by its id."""
+    echo = asked.echo
+    return echo.get("store") is not False or bool(echo.get("background"))
+
+
 def own_turns(asked: WholeRequest) -> tuple[Turn, ...]:
     """The turns of a request's own input."""
     return asked.turns[len(asked.turns) - asked.echo["own_turns"] :]
@@ -184,15 +190,14 @@ def _passed(request: ResponseRequest) -> dict[str, Any]:
     return passed
 
 
-def _text_parameters(
-    form: Mapping[str, Any] | None, verbosity: str | None
-) -> dict[str, Any]:
+def _text_parameters(form: Mapping[str, Any] | None, verbosity: str | None) -> dict[str, Any]:
     told = {} if verbosity is None else {"verbosity": verbosity}
     match form:
         case None | {"type": "text"}:
             return told
         case {"type": "json_object"}:
             return told | {"response_format": {"type": "json_object"}}
-        case {"type": "json_schema", **schema}:
+        case {"type": "json_schema"}:
+            schema = {name: value for name, value in form.items() if name != "type"}
             return told | {"response_format": {"type": "json_schema", "json_schema": schema}}
     raise wrong("text.format.type must be text, json_object or json_schema", "text.format.type")

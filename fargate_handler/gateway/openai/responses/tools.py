@@ -26,7 +26,10 @@ def told_tools(tools: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [_told_tool(tool["type"], dict(tool[tool["type"]])) for tool in tools]
 
 
-def chat_choice(choice: str | dict[str, Any] | None, names: set[str]) -> str | dict[str, Any] | None:
+_Choice = str | dict[str, Any] | None
+
+
+def chat_choice(choice: _Choice, names: set[str]) -> _Choice:
     """The choice of a tool as chat completions have it.
 
     Args:
@@ -40,8 +43,9 @@ def chat_choice(choice: str | dict[str, Any] | None, names: set[str]) -> str | d
     match choice:
         case {"type": "function" | "custom" as kind, "name": str(name)}:
             if name not in names:
-                raise wrong(f"tool_choice names {name[:64]!r}, which is none of the tools",
-                            "tool_choice")
+                raise wrong(
+                    f"tool_choice names {name[:64]!r}, which is none of the tools", "tool_choice"
+                )
             return {"type": kind, kind: {"name": name}}
         case {"type": "allowed_tools", "mode": str(mode), "tools": list(tools)}:
             allowed = [chat_choice(tool, names) for tool in tools]
