@@ -53,8 +53,11 @@ def known_by(sequence_number: int) -> EventId:
     """What a reader certainly has that was given everything up to this number.
 
     It may have some events of the next entry, too: those are left out by their numbers. For the
-    events behind the last entry, `last_index` is up to `MOST_CLOSING_ENTRIES` too high.
+    events behind the last entry, `last_index` is up to `MOST_CLOSING_ENTRIES` too high. A negative
+    number stands for nothing.
     """
+    if sequence_number < 0:
+        return EventId(-1, 1)
     epoch, place = divmod(sequence_number, _EPOCH)
     index, rank = divmod(place, _RANKS)
     return EventId(max(-1, index - 1 if rank == Rank.DELTA else index - 2), epoch + 1)
