@@ -37,22 +37,23 @@ NOTHING = -1
 class Framing(Protocol):
     """How an event goes over a transport."""
 
-    def frame(self, event: bytes, sequence_number: int, data: bytes) -> bytes:
-        """One event. `event` is its type, `data` its JSON."""
+    def frame(self, event: bytes, sequence_number: int | None, data: bytes) -> bytes:
+        """One event. `event` is its type, `data` its JSON. Errors of the stream have no number."""
 
 
 class ServerSentEvents:
     """Over server-sent events. The id of an event is its number."""
 
-    def frame(self, event: bytes, sequence_number: int, data: bytes) -> bytes:
+    def frame(self, event: bytes, sequence_number: int | None, data: bytes) -> bytes:
         """One event."""
-        return b"event: %b\nid: %d\ndata: %b\n\n" % (event, sequence_number, data)
+        known_by = b"" if sequence_number is None else b"id: %d\n" % sequence_number
+        return b"event: %b\n%bdata: %b\n\n" % (event, known_by, data)
 
 
 class JsonLines:
     """One line of JSON an event, for transports whose frames are events."""
 
-    def frame(self, event: bytes, sequence_number: int, data: bytes) -> bytes:
+    def frame(self, event: bytes, sequence_number: int | None, data: bytes) -> bytes:
         """One event."""
         return data + b"\n"
 
@@ -242,7 +243,7 @@ def error_event(framing: Framing, error: EvenflowError, last: int) -> bytes:
         "error": told,
         "sequence_number": last,
     }
-    return framing.frame(b"error", last, orjson.dumps(data))
+    return framing.frame(b"error", None, orjson.dumps(data))
 
 
 def _part(block: Block) -> str:

@@ -171,7 +171,7 @@ class ResponsesClient(ChunkClient):
     def hear(self, data: bytes) -> None:
         for event in events_of(data):
             told = orjson.loads(event.data)
-            assert event.id == str(told["sequence_number"])
+            assert event.id == (None if told["type"] == "error" else str(told["sequence_number"]))
             self._read_event(told)
 
     def _read_event(self, told: dict[str, Any]) -> None:
