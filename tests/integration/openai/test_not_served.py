@@ -23,15 +23,10 @@ async def server(serve: Serve) -> LocalServer:
 @pytest.mark.parametrize(
     ("method", "path", "named"),
     [
-        ("POST", "/v1/responses", 'set_default_openai_api("chat_completions")'),
-        ("POST", "/v1/responses", "openai.chat("),
-        ("GET", "/v1/responses/resp_1", "/v1/chat/completions"),
-        ("POST", "/v1/responses/resp_1/cancel", "/v1/chat/completions"),
         ("POST", "/v1/messages", "/v1/chat/completions"),
         ("POST", "/v1/messages/count_tokens", "/v1/chat/completions"),
         ("POST", "/v1/completions", "messages=["),
         ("POST", "/v1/embeddings", "/v1/chat/completions"),
-        ("DELETE", "/v1/responses/resp_1", "/v1/chat/completions"),
     ],
 )
 async def test_whoever_asks_is_told_what_to_use(
