@@ -80,7 +80,7 @@ def responses_operations(
     calls = (
         Operation(
             routes.CREATE_RESPONSE,
-            "createResponse",
+            "createOpenAIResponse",
             "Make a response. docs/protocol.md lists what is done with each parameter.",
             answers=(_RESPONSE,),
             refusals=refusals(making, _EARLIER),
@@ -89,7 +89,7 @@ def responses_operations(
         ),
         Operation(
             routes.RESPONSES_WEBSOCKET,
-            "openResponses",
+            "openOpenAIResponses",
             "The handshake of the WebSocket of the Responses API: `response.create` messages, "
             "and the events of each response.",
             answers=(Answer(101, "The WebSocket is open.", content_type=""),),
@@ -97,7 +97,7 @@ def responses_operations(
         ),
         Operation(
             routes.GET_RESPONSE,
-            "getResponse",
+            "getOpenAIResponse",
             "A response as it is now, or its events from a number on.",
             answers=(_RESPONSE,),
             refusals=refusals(finding, {410: ("response_restarted",), 429: ("response_readers",)}),
@@ -105,7 +105,7 @@ def responses_operations(
         ),
         Operation(
             routes.DELETE_RESPONSE,
-            "deleteResponse",
+            "deleteOpenAIResponse",
             "Stop a response, and keep nothing of it.",
             answers=(Answer(200, "It is deleted.", DeletedResponse),),
             refusals=finding,
@@ -113,7 +113,7 @@ def responses_operations(
         ),
         Operation(
             routes.CANCEL_RESPONSE,
-            "cancelResponse",
+            "cancelOpenAIResponse",
             "Stop a response. One that has ended stays unchanged.",
             answers=(replace(_RESPONSE, chunks=(), headers=()),),
             refusals=refusals(finding, {503: ("owner_unreachable",)}),
@@ -121,7 +121,7 @@ def responses_operations(
         ),
         Operation(
             routes.INPUT_ITEMS,
-            "listInputItems",
+            "listOpenAIInputItems",
             "The items of a response's own input.",
             answers=(Answer(200, "A page of items.", InputItemList),),
             refusals=finding,
