@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import ServeProcess
+from tests.integration.conftest import ServeProcess, _serving
 from tests.integration.server_process import clean_environment
 from tests.integration.stock_clients.clients import QUIET, node, python_of
 from tests.integration.stock_clients.conftest import running_upstream
@@ -98,6 +98,12 @@ class Asked:
         assert ran.returncode == 0, ran.stderr.decode()
         saw: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
         return saw
+
+
+@pytest.fixture(scope="module")
+def serve_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
+    """Start processes for all tests of this module."""
+    yield from _serving(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
