@@ -34,7 +34,7 @@ def part_of(block: Block, text: str = "") -> dict[str, Any]:
         "type": "output_text",
         "text": text,
         "annotations": [annotation for part in values if (annotation := annotation_of(part))],
-        "logprobs": [token for part in values for token in logprobs_of(part)],
+        "logprobs": [token for part in values for token in logprobs_of(part)] if text else [],
     }
 
 
