@@ -50,14 +50,22 @@ class Sender(NamedTuple):
 def sender_of(request: web.Request, context: GatewayContext) -> Sender:
     """Who sent a request, by its `Authorization` header.
 
+    Raises:
+        AuthenticationFailed: as for `sender_with`.
+    """
+    given = bearer(request.headers.get("Authorization"))
+    return sender_with(given, address_of(request, context), context)
+
+
+def sender_with(given: str | None, address: str, context: GatewayContext) -> Sender:
+    """Whose key or token was given.
+
     If no tenant has a key, it is the open tenant: OpenAI's clients always send some key. If this
     task doesn't know the tenants' keys, a session's token is needed.
 
     Raises:
         AuthenticationFailed: the key is wrong, or the session's token has expired.
     """
-    given = bearer(request.headers.get("Authorization"))
-    address = address_of(request, context)
     tenant = context.tenant_keys.tenant_of(given)
     if tenant is not None:
         return Sender(tenant, address)
