@@ -74,7 +74,10 @@ def _session(connection: Connection, channel: str, now: float) -> tuple[str | No
         "SELECT last_message_id, ended FROM sessions WHERE channel = ? AND expires_at > ?",
         (channel, now),
     ).fetchone()
-    return (None, False) if row is None else (row[0], bool(row[1]))
+    if row is None:
+        return None, False
+    last, ended = row
+    return None if ended else last, bool(ended)
 
 
 def _load(connection: Connection, channel: str, now: float) -> StoredConversation:
@@ -110,7 +113,7 @@ def _accept(
             f"message {entry.message_id} is known already, or doesn't follow the session's last one"
         )
     connection.execute(
-        "INSERT OR REPLACE INTO sessions VALUES (?, ?, 0, ?)",
+        "INSERT OR REPLACE INTO sessions (channel, last_message_id, expires_at) VALUES (?, ?, ?)",
         (channel, entry.message_id, expires_at),
     )
     connection.execute(
@@ -148,7 +151,9 @@ def _answered(
 
 def _end(connection: Connection, channel: str, now: float) -> Sequence[LedgerEntry]:
     connection.execute(
-        "INSERT OR REPLACE INTO sessions VALUES (?, NULL, 1, ?)", (channel, now + LIFETIME_SECONDS)
+        "INSERT OR REPLACE INTO sessions (channel, last_message_id, ended, expires_at) "
+        "VALUES (?, '', 1, ?)",
+        (channel, now + LIFETIME_SECONDS),
     )
     rows = connection.execute(
         f"DELETE FROM messages WHERE channel = ? RETURNING {_ENTRY}", (channel,)

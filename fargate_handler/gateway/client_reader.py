@@ -10,10 +10,11 @@ from fargate_handler.gateway.context import ClientContext
 from fargate_handler.gateway.live_reader import LiveReader
 from stream_core.delivery.flow_control import FlowEvent, FlowState, Lag
 from stream_core.delivery.paced_cursor import Pace, PacedCursor
+from stream_core.log.entries import Part
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.protocol.client_session import ClientSession
-from stream_core.protocol.dialect import DeltaEncoder
+from stream_core.protocol.dialect import EntryEncoder
 from stream_core.protocol.ending_frames import restart_frame, terminal_frame
 from stream_core.protocol.messages import LagNotice
 
@@ -65,7 +66,7 @@ class ClientReader(LiveReader):
         client: ReadingClient,
         stream: ResponseStream,
         next_index: int,
-        encoder: DeltaEncoder,
+        encoder: EntryEncoder,
         number: int | None,
         pace: Pace,
     ) -> None:
@@ -198,6 +199,8 @@ class ClientReader(LiveReader):
         while (taken := cursor.take()) is not None:
             if isinstance(taken, str):
                 self._send(self._encoder.delta(taken, cursor.first, cursor.last))
+            elif isinstance(taken, Part):
+                self._send(self._encoder.event(taken, cursor.first, cursor.last))
             else:
                 told = restart_frame(self.stream, taken, cursor.last)
                 self._send(self._session.dialect.write(told))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stream_core.log.conversation import REMEMBERED
-from stream_core.log.response_log import LogEntry
+from stream_core.log.entries import LogEntry, size_of
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import MessageKind
 from stream_core.ports.outcome import Outcome, contents_of
@@ -54,7 +54,7 @@ class Recording:
         """The next index that the store does not have."""
         self.sent = written
         """The next index that has not been sent."""
-        self.stored_bytes = self.sent_bytes = sum(map(_size, stream.log.entries[:written]))
+        self.stored_bytes = self.sent_bytes = sum(map(size_of, stream.log.entries[:written]))
         # When the first delta came, in seconds since the epoch. The same in every chunk.
         self._began_at: float | None = None
         self.writing = False
@@ -154,12 +154,8 @@ class Recording:
         """The first entries, up to the size of a chunk, and at least one."""
         self.sent_bytes = self.stored_bytes
         for count, entry in enumerate(entries):
-            size = _size(entry)
+            size = size_of(entry)
             if count and self.sent_bytes + size - self.stored_bytes > _CHUNK_BYTES:
                 return entries[:count]
             self.sent_bytes += size
         return entries
-
-
-def _size(entry: LogEntry) -> int:
-    return len(entry.encode()) if isinstance(entry, str) else 0

@@ -81,6 +81,9 @@ class MemoryResponseStore:
         for chunk in chunks:
             if (known := self._chunks.get(chunk.response_id)) is not None:
                 known.append(chunk)
+                head = self._heads[chunk.response_id]
+                if chunk.form > head.form and chunk.epoch == head.epoch:
+                    self._heads[chunk.response_id] = replace(head, form=chunk.form)
         return ()
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
@@ -142,7 +145,7 @@ class MemoryResponseStore:
 
     async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
         head = await self.head(response_id, now)
-        if head is None or head.ending is not None:
+        if head is None or head.ending is not None or not head.is_readable:
             return None
         if head.owner == owner:
             return gapless(head, self._chunks[response_id], 0)

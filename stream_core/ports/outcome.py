@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import orjson
 
-from stream_core.log.entries import Content, Part, joined
-from stream_core.log.response_log import LogEntry, ResponseState
+from stream_core.log.entries import Content, LogEntry, Restart, joined
+from stream_core.log.response_log import ResponseState, slice_of
 from stream_core.ports.stored_json import plain_entries, read_entries
 
 MOST_BYTES = 131_072
@@ -47,10 +47,10 @@ class Outcome:
     def from_text(cls, text: str, answer: str | None) -> Self:
         """The outcome in a text of `to_text`, with the answer that is beside it."""
         known = orjson.loads(text)
-        contents = read_entries(known["contents"]) if "contents" in known else [answer or ""]
+        kept = read_entries(known["contents"]) if "contents" in known else [answer or ""]
         return cls(
             ResponseState(known["state"]),
-            tuple(cast("list[Content]", [content for content in contents if content])),
+            tuple(each for each in kept if each and not isinstance(each, Restart)),
             known.get("finish_reason"),
             known.get("error"),
         )
@@ -58,7 +58,7 @@ class Outcome:
     def _as_json(self, contents: Sequence[Content]) -> bytes:
         outcome: dict[str, Any] = {"state": self.state}
         if contents:
-            outcome["contents"] = plain_entries(cast("Sequence[LogEntry]", contents))
+            outcome["contents"] = plain_entries(contents)
         if self.finish_reason is not None:
             outcome["finish_reason"] = self.finish_reason
         if self.error is not None:
@@ -66,13 +66,6 @@ class Outcome:
         return orjson.dumps(outcome)
 
 
-def contents_of(entries: Iterable[LogEntry | Part]) -> tuple[Content, ...]:
+def contents_of(entries: Sequence[LogEntry]) -> tuple[Content, ...]:
     """What stands of a log's entries, joined."""
-    stand: list[tuple[int, Content]] = []
-    for index, entry in enumerate(entries):
-        if isinstance(entry, str | Part):
-            stand.append((index, entry))
-            continue
-        while stand and stand[-1][0] > entry.from_index:
-            stand.pop()
-    return tuple(joined(content for _, content in stand))
+    return tuple(joined(slice_of(entries, 0).standing))

@@ -1,7 +1,7 @@
 """The messages of the protocol in both directions, as typed models.
 
-Deltas are not written from a model: `stream_core.protocol.dialect` writes their bytes, and a test
-compares the two.
+Deltas and parts are not written from a model: `stream_core.protocol.dialect` writes their bytes,
+and a test compares the two.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from stream_core.policy.agents import (
 from stream_core.policy.channel import NAME_PATTERN
 from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.http_contract import ErrorFields
+from stream_core.protocol.part_objects import PartObject
 
 LONGEST_IDENTIFIER = 128
 Identifier = Annotated[str, Field(min_length=1, max_length=LONGEST_IDENTIFIER)]
@@ -227,6 +228,10 @@ class CompactDelta(RootModel[tuple[int, int, str] | tuple[int, int, str, int]]):
     """
 
 
+class CompactPart(RootModel[tuple[int, int, PartObject] | tuple[int, int, PartObject, int]]):
+    """A part in the subprotocol `evenflow.v1.compact`: like a delta, with the part's object."""
+
+
 class SessionReady(FromServer):
     """The first frame of every connection."""
 
@@ -287,8 +292,21 @@ class ResponseDelta(FromServer):
     from_: Annotated[int | None, Field(alias="from")] = None
 
 
+class ResponsePart(PartObject, FromServer):
+    """A part: reasoning, a tool call, a source, whatever the model gave beside text.
+
+    It may join several: then `from` is the first index.
+    """
+
+    type: Literal["chat.response.event"]
+    session_id: str
+    response_id: str
+    index: int
+    from_: Annotated[int | None, Field(alias="from")] = None
+
+
 class ResponseRestarted(FromServer):
-    """What follows replaces the text after `from_index`. The marker itself has `index`.
+    """What follows replaces everything after `from_index`. The marker itself has `index`.
 
     An `index` of -1 is no place in the log: everything follows from index 0 on. `epoch` is as in
     `chat.response.start`.
@@ -385,6 +403,7 @@ ServerMessage = Annotated[
     | SessionMessage
     | ResponseStart
     | ResponseDelta
+    | ResponsePart
     | ResponseRestarted
     | ResponseCompleted
     | ResponseFailed

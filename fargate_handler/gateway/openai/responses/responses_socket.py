@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import orjson
-from picows import WSMsgType
 
 from fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
 from fargate_handler.gateway.context import GatewayContext
@@ -36,6 +35,7 @@ from stream_core.log.response_log import ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics.metric_catalogue import HTTP_REQUESTS
 from stream_core.policy.channel import Channel
+from stream_core.protocol.client_session import Opcode
 from stream_core.protocol.ending_frames import CloseCode
 from stream_core.protocol.errors import EvenflowError, RateLimited
 from stream_core.protocol.messages import ServerMessage
@@ -82,14 +82,14 @@ class ResponsesSocket:
     def receive(self, kind: int, payload: bytes, *, final: bool, reserved: bool) -> None:
         """The client sent a frame."""
         self._heard_at = self._context.monotonic()
-        if kind == WSMsgType.PING:
+        if kind == Opcode.PING:
             self._transport.send_pong(payload)
-        elif kind == WSMsgType.CLOSE:
+        elif kind == Opcode.CLOSE:
             self._transport.send_close(CloseCode.DONE, "")
             self._transport.disconnect(flush=True)
-        elif reserved or kind == WSMsgType.BINARY:
+        elif reserved or kind == Opcode.BINARY:
             self.close(CloseCode.UNSUPPORTED_DATA, "messages are texts")
-        elif kind in (WSMsgType.TEXT, WSMsgType.CONTINUATION):
+        elif kind in (Opcode.TEXT, Opcode.CONTINUATION):
             self._fragments += payload
             if len(self._fragments) > self._context.limits.request_bytes:
                 self.close(CloseCode.TOO_LARGE, "the message is too large; send it by POST")

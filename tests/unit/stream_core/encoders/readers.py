@@ -20,8 +20,10 @@ from stream_core.encoders.responses.response_events import (
 )
 from stream_core.encoders.responses.response_object import ResponseObject
 from stream_core.encoders.responses.sequence_numbers import Rank, known_by, number
+from stream_core.log.entries import Content, Restart
 from stream_core.log.response_log import EVERYTHING, Restart, ResumePoint
 from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.part_objects import read_part
 from stream_core.protocol.response_ids import PublicResponse
 from tests.unit.fargate_handler.gateway.text_protocol import TextEncoder
 from tests.unit.recording_reader import AssembledText
@@ -79,6 +81,11 @@ class FrameClient:
     def text(self) -> str:
         return self.held.text
 
+    @property
+    def contents(self) -> list[Content]:
+        """The text and the parts, joined."""
+        return self.held.contents
+
     def hear(self, data: bytes) -> None:
         if data:
             self._read(orjson.loads(data))
@@ -87,6 +94,8 @@ class FrameClient:
         index = frame.get("index", self.last.last_index)
         if frame["type"] == "chat.response.delta":
             self.held.take(frame["delta"], frame.get("from", index), index)
+        elif frame["type"] == "chat.response.event":
+            self.held.take(read_part(frame), frame.get("from", index), index)
         elif frame["type"] == "chat.response.restarted":
             if index == EVERYTHING:
                 self.held.indexes.clear()
@@ -147,6 +156,8 @@ class Kind(NamedTuple):
     client: Callable[[], Client]
     appends: bool = False
     """Whether its clients can't be told that text is replaced, and hear an error instead."""
+    typed: bool = False
+    """Whether its clients are given parts."""
     ids: bool = True
     """Whether its clients are told what they have, and so can come back."""
 
@@ -207,14 +218,20 @@ def _responses(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
 
 
 KINDS = (
-    Kind("frames", lambda stream, point: FrameEncoder(stream, point, MOST), FrameClient),
     Kind(
-        "events", lambda stream, point: EventEncoder(stream, point, MOST, joined=True), EventClient
+        "frames", lambda stream, point: FrameEncoder(stream, point, MOST), FrameClient, typed=True
+    ),
+    Kind(
+        "events",
+        lambda stream, point: EventEncoder(stream, point, MOST, joined=True),
+        EventClient,
+        typed=True,
     ),
     Kind(
         "events of entries",
         lambda stream, point: EventEncoder(stream, point, MOST, joined=False),
         EventClient,
+        typed=True,
     ),
     Kind("chunks", _chunks, ChunkClient, appends=True),
     Kind("responses", _responses, ResponsesClient, appends=True),
