@@ -88,6 +88,7 @@ class ResponseEvents:
         self._event = self._before = self._behind = b""
         self._closing: tuple[Place, str] | None = None
         self._closed = 0
+        self._raised: tuple[Place, ResponseStream] | None = None
 
     def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
         """The first events of a response. A reader that has some events has these."""
@@ -172,7 +173,11 @@ class ResponseEvents:
             EvenflowError: it ended without an answer, and nothing of it was told.
         """
         if self._raises and not stream.log.next_index:
+            self._raised = place, stream
             check_completed(stream)
+        return self._final(place, stream)
+
+    def _final(self, place: Place, stream: ResponseStream) -> bytes:
         whole = self._about.now(stream)
         status = status_of(stream)
         self._closing = (place, "completed" if status == "completed" else "incomplete")
@@ -180,7 +185,9 @@ class ResponseEvents:
         return self._tell(event, final_number(place.last, place.epoch), {"response": whole})
 
     def failure(self, error: EvenflowError) -> bytes:
-        """An error that ends the stream. The response may go on, unless it was replaced."""
+        """An error that ends the stream. The response may go on, unless it ended or was replaced."""
+        if self._raised is not None:
+            return self._final(*self._raised)
         told = error.to_object()
         if error.code == "response_restarted":
             self._last += 1

@@ -202,16 +202,19 @@ class ResponsesSocket:
         events = ResponseEvents(about_response(context, known), JsonLines(), raises=True)
         most = context.limits.frame_characters
         encoder = BlockEncoder(events, stream, ResumePoint(0), most)
-        await self._send(encoder.opening)
+        opening = encoder.opening
         with reading(stream) as reader:
             while not encoder.ended:
                 try:
                     told = encoder.take()
                 except EvenflowError as error:
+                    if opening:
+                        raise
                     await self._send(encoder.failure(error))
                     return
                 if told:
-                    await self._send(told)
+                    await self._send(opening + told)
+                    opening = b""
                 elif reader.left_behind:
                     progress = Progress(encoder.cursor.after, encoder.epoch)
                     encoder.go_on(reader.stream, await reader.go_on(context, progress))

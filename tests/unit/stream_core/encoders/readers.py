@@ -21,7 +21,7 @@ from stream_core.encoders.responses.response_events import (
 from stream_core.encoders.responses.response_object import ResponseObject
 from stream_core.encoders.responses.sequence_numbers import Rank, known_by, number
 from stream_core.log.entries import Content, Restart
-from stream_core.log.response_log import EVERYTHING, Restart, ResumePoint
+from stream_core.log.response_log import EVERYTHING, ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.part_objects import read_part
 from stream_core.protocol.response_ids import PublicResponse
