@@ -185,7 +185,7 @@ class ResponseEvents:
         return self._tell(event, final_number(place.last, place.epoch), {"response": whole})
 
     def failure(self, error: EvenflowError) -> bytes:
-        """An error that ends the stream. The response may go on, unless it ended or was replaced."""
+        """An error that ends the stream. The response goes on, unless it ended or was replaced."""
         if self._raised is not None:
             return self._final(*self._raised)
         told = error.to_object()

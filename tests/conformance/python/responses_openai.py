@@ -305,5 +305,23 @@ async def repeated(server: Server) -> Any:
     return first.id == second.id
 
 
+async def websocket(server: Server) -> Any:
+    """Two turns over one WebSocket. What isn't stored is known to it alone."""
+    client, saw = client_of(server), []
+    asking: Any = {"model": server.model, "store": False}
+    async with client.responses.connect() as connection:
+        name = None
+        for question in (server.question("turns"), "And then?"):
+            await connection.response.create(input=question, previous_response_id=name, **asking)
+            async for event in connection:
+                if event.type == "response.completed":
+                    saw.append(told(event.response))
+                    name = event.response.id
+                    break
+        await connection.response.create(input=server.question("too-long"), **asking)
+        refused = await connection.recv()
+    return {"saw": saw, "refused": [refused.type, refused.code, refused.status]}
+
+
 if __name__ == "__main__":
     run(globals())
