@@ -18,12 +18,6 @@ from stream_core.protocol.openai_realtime import (
 )
 
 _ADVICE = {
-    "responses": (
-        "the Responses API is not served here; use POST /v1/chat/completions: "
-        "`client.chat.completions.create(…)` with "
-        'OpenAI\'s SDKs, `set_default_openai_api("chat_completions")` with the Agents SDK, '
-        "`openai.chat(…)` with the AI SDK"
-    ),
     "messages": (
         "Anthropic's API is not served here; use POST /v1/chat/completions with a client of "
         "OpenAI's API, whose base URL ends with /v1"

@@ -1,15 +1,10 @@
-"""Reads a request's messages as turns, with their calls, and its tools.
-
-What goes to the model unchanged must be JSON that can be written: Python reads more than that.
-"""
+"""Reads a request's messages as turns, with their calls, and its tools."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import orjson
-
+from fargate_handler.gateway.requests.json_values import check_json
 from stream_core.log.conversation import ToolCall, Turn, text_of_parts
 from stream_core.protocol.completion_bodies import (
     ROLES,
@@ -215,35 +210,3 @@ def _check_choice(choice: object, names: set[str]) -> None:
 
 def _wrong(what: str, param: str) -> InvalidRequest:
     return InvalidRequest(f"{what}; nothing was generated", code="invalid_field", param=param)
-
-
-def check_json(value: object, where: str) -> None:
-    """Check that a value can be written as JSON.
-
-    Args:
-        where: its path in the request.
-
-    Raises:
-        InvalidRequest: it has a number that JSON can't have, or is nested too deep.
-    """
-    try:
-        orjson.dumps(value)
-    except TypeError:
-        writable = False
-    else:
-        writable = _is_finite(value)
-    if not writable:
-        raise InvalidRequest(
-            f"{where[:100]} has a number that JSON can't have, or is nested too deep; nothing was "
-            "generated",
-            code="invalid_field",
-            param=where[:100],
-        )
-
-
-def _is_finite(value: object) -> bool:
-    # It would be written as null.
-    if isinstance(value, float):
-        return math.isfinite(value)
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return all(map(_is_finite, inner))

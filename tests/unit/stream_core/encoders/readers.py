@@ -8,14 +8,23 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
+from stream_core.encoders.block_encoder import BlockEncoder
 from stream_core.encoders.completion_chunks import ChunkEncoder
 from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.encoders.frames import EventEncoder, FrameEncoder
 from stream_core.encoders.port import EventId, LogEncoder
+from stream_core.encoders.responses.response_events import (
+    NOTHING,
+    ResponseEvents,
+    ServerSentEvents,
+)
+from stream_core.encoders.responses.response_object import ResponseObject
+from stream_core.encoders.responses.sequence_numbers import Rank, known_by, number
 from stream_core.log.entries import Content, Restart
 from stream_core.log.response_log import EVERYTHING, ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.part_objects import read_part
+from stream_core.protocol.response_ids import PublicResponse
 from tests.unit.fargate_handler.gateway.text_protocol import TextEncoder
 from tests.unit.recording_reader import AssembledText
 
@@ -163,9 +172,49 @@ class TextClient(ChunkClient):
             self.text += orjson.loads(data[6:])
 
 
+@dataclass
+class ResponsesClient(ChunkClient):
+    """Of OpenAI's Responses API: it comes back with the number of the last event."""
+
+    number: int = NOTHING
+    status: str = ""
+
+    def hear(self, data: bytes) -> None:
+        for event in events_of(data):
+            told = orjson.loads(event.data)
+            assert event.id == (None if told["type"] == "error" else str(told["sequence_number"]))
+            self._read_event(told)
+
+    def _read_event(self, told: dict[str, Any]) -> None:
+        assert not self.ends, "nothing follows the end"
+        if told["type"] != "error":
+            assert told["sequence_number"] > self.number, "numbers grow"
+        self.number = told["sequence_number"]
+        if told["type"] == "response.output_text.delta":
+            self.text += told["delta"]
+            self.last = known_by(self.number)
+        if told["type"] in _LAST_EVENTS:
+            self.ends += 1
+            self.status = told.get("response", {}).get("status", "")
+            self.failed |= told["type"] in ("response.failed", "error")
+
+
+_LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed", "error")
+
+
 def _chunks(stream: ResponseStream, point: ResumePoint) -> ChunkEncoder:
     objects = CompletionObjects(stream.response_id, 7, "demo", include_usage=False, tools=False)
     return ChunkEncoder(objects, stream, point, MOST)
+
+
+PUBLIC = PublicResponse(f"rsp_{7:032x}", f"{9:040x}")
+
+
+def _responses(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
+    index = point.next_index - 1
+    after = NOTHING if index < 0 else number(index, stream.log.epoch_at(index), Rank.DELTA)
+    about = ResponseObject(PUBLIC, 7, {"model": "demo"})
+    return BlockEncoder(ResponseEvents(about, ServerSentEvents(), after), stream, point, MOST)
 
 
 KINDS = (
@@ -185,6 +234,7 @@ KINDS = (
         typed=True,
     ),
     Kind("chunks", _chunks, ChunkClient, appends=True),
+    Kind("responses", _responses, ResponsesClient, appends=True),
     Kind(
         "text",
         lambda stream, point: TextEncoder(stream, point, MOST),
