@@ -103,7 +103,8 @@ def test_a_custom_tool_s_call_goes_to_the_model_as_it_has_it() -> None:
 
 
 def test_another_server_s_reasoning_is_not_for_this_model() -> None:
-    items = [{"type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}, _SAID]
+    foreign: dict[str, Any] = {"type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}
+    items = [foreign, _SAID]
     assert _turns(items) == (Turn("assistant", "hi"),)
 
 
@@ -238,8 +239,9 @@ class TestListedItems:
 
     def test_they_are_the_items_again(self) -> None:
         parts = [{"type": "input_text", "text": "a"}, _IMAGE, _FILE]
-        items = [{"role": "user", "content": parts}, _CALL, _output("c1"), _CUSTOM]
-        told = self._listed([*items, _output("c2")], order="asc")["data"]
+        asked: dict[str, Any] = {"role": "user", "content": parts}
+        items = [asked, _CALL, _output("c1"), _CUSTOM, _output("c2")]
+        told = self._listed(items, order="asc")["data"]
         assert [item["type"] for item in told] == [
             *("message", "function_call", "function_call_output"),
             *("custom_tool_call", "function_call_output"),
