@@ -36,7 +36,7 @@ from fargate_handler.gateway.request_body import node_full
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from fargate_handler.processes import Siblings
-from stream_core.metrics.metric_catalogue import HTTP_REFUSED
+from stream_core.metrics.metric_catalogue import HTTP_REFUSED, HTTP_REQUESTS
 from stream_core.policy.allowed_origins import page_policy
 from stream_core.policy.shares import Shares
 from stream_core.protocol import routes
@@ -148,8 +148,20 @@ class HttpEndpoints:
         }
         return [
             web.route("*", NOT_SERVED, not_served, expect_handler=expectation),
-            *(_served(route, endpoints[route]) for route in ROUTES),
+            *(_served(route, self._counted(route, endpoints[route])) for route in ROUTES),
         ]
+
+    def _counted(self, route: Route, endpoint: RequestHandler) -> RequestHandler:
+        """The endpoint, whose requests are counted by their protocol if they are clients'."""
+        if route.origin is Origin.MACHINE:
+            return endpoint
+        requests = self._context.metrics.labelled(HTTP_REQUESTS)
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            requests.count(route.protocol)
+            return await endpoint(request)
+
+        return answer
 
     @web.middleware
     async def _meant_for_us(
@@ -280,7 +292,7 @@ def _served(route: Route, endpoint: RequestHandler) -> web.RouteDef:
     path = route.path.replace("+}", ":.+}")
     if route.method == "GET":
         return web.get(path, endpoint)
-    return web.post(path, endpoint, expect_handler=expectation)
+    return web.route(route.method, path, endpoint, expect_handler=expectation)
 
 
 def _end_untaken_after(transport: asyncio.Transport, seconds: float) -> None:

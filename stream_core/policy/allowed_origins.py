@@ -29,7 +29,7 @@ _PORT_OF = {"http": "80", "https": "443"}
 _HIGHEST_PORT = 65_535
 
 _JSON = "application/json"
-_METHODS = "GET, POST"
+_METHODS = "GET, POST, DELETE"
 # Our own by name. `*` is for what stock clients add (OpenAI's: x-stainless-…). It never stands for
 # Authorization.
 _REQUEST_HEADERS = (

@@ -37,12 +37,14 @@ class Route:
         path: `{name}` stands for one segment, `{name+}` for the rest of the path.
         edge_pattern: what CloudFront and the load balancer match, with `*` for any characters.
             Given where several routes share one.
+        protocol: whose API it is. Requests are counted by it.
     """
 
-    method: Literal["GET", "POST"]
+    method: Literal["GET", "POST", "DELETE"]
     path: str
     origin: Origin = Origin.HANDLER
     edge_pattern: str = ""
+    protocol: str = "evenflow"
 
     @property
     def public_path(self) -> str:
@@ -82,9 +84,10 @@ ENTRIES = Route("GET", "/chat/message/{response_id}/entries/{epoch}/{first}-{las
 POLL = Route("GET", "/chat/message/{response_id}", Origin.POLL_RESPONSE)
 
 _OPENAI = "/v1/*"
-COMPLETIONS = Route("POST", "/v1/chat/completions", edge_pattern=_OPENAI)
-LIST_MODELS = Route("GET", "/v1/models", edge_pattern=_OPENAI)
-GET_MODEL = Route("GET", "/v1/models/{model+}", edge_pattern=_OPENAI)
+_CHAT = "openai_chat"
+COMPLETIONS = Route("POST", "/v1/chat/completions", edge_pattern=_OPENAI, protocol=_CHAT)
+LIST_MODELS = Route("GET", "/v1/models", edge_pattern=_OPENAI, protocol=_CHAT)
+GET_MODEL = Route("GET", "/v1/models/{model+}", edge_pattern=_OPENAI, protocol=_CHAT)
 
 OPENAPI = Route("GET", "/openapi.json", edge_pattern="/*api.json")
 ASYNCAPI = Route("GET", "/asyncapi.json", edge_pattern="/*api.json")

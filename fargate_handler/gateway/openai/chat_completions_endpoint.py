@@ -9,7 +9,6 @@ from fargate_handler.gateway.deadline import Deadline, TimedOut
 from fargate_handler.gateway.event_stream import EventStream
 from fargate_handler.gateway.http_answers import error_answer
 from fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
-from fargate_handler.gateway.openai.whole_completion import WholeCompletion
 from fargate_handler.gateway.requests.known_models import check_model
 from fargate_handler.gateway.requests.resuming import last_event, resume_appending
 from fargate_handler.gateway.requests.submission import (
@@ -20,6 +19,7 @@ from fargate_handler.gateway.requests.submission import (
     sender_of,
     submit_request,
 )
+from fargate_handler.gateway.whole_answer import WholeAnswer
 from stream_core.encoders.completion_chunks import ChunkEncoder
 from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.encoders.port import LAST_EVENT_ID, EventId
@@ -90,7 +90,8 @@ class ChatCompletionsEndpoint:
             return await EventStream(context, request, encoder, headers, deadline=deadline).write(
                 stream
             )
-        return await WholeCompletion(context, request, objects, deadline, headers).write(stream)
+        answer = WholeAnswer(context, request, objects.whole, deadline, headers)
+        return await answer.write(stream)
 
 
 def _timeout_ms(call: CompletionCall, request: web.Request) -> int | None:
