@@ -34,6 +34,7 @@ from fargate_handler.gateway.operator_endpoints import OperatorEndpoints, is_met
 from fargate_handler.gateway.other_origins import OtherOrigins
 from fargate_handler.gateway.request_body import node_full
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
+from fargate_handler.gateway.streams_endpoint import StreamsEndpoint
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from fargate_handler.processes import Siblings
 from stream_core.metrics.metric_catalogue import HTTP_REFUSED, HTTP_REQUESTS
@@ -133,6 +134,7 @@ class HttpEndpoints:
             routes.COMPLETIONS: ChatCompletionsEndpoint(self._context).post,
             routes.LIST_MODELS: models.list,
             routes.GET_MODEL: models.get,
+            routes.STREAM: StreamsEndpoint(self._context).get,
             routes.OPENAPI: documents.get,
             routes.ASYNCAPI: documents.get,
             routes.HEALTH: self._health,

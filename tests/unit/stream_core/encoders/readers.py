@@ -10,8 +10,10 @@ import orjson
 
 from stream_core.encoders.completion_chunks import ChunkEncoder
 from stream_core.encoders.completion_objects import CompletionObjects
+from stream_core.encoders.durable_streams import StreamEvents
 from stream_core.encoders.frames import EventEncoder, FrameEncoder
 from stream_core.encoders.port import EventId, LogEncoder
+from stream_core.encoders.stream_offsets import read_offset
 from stream_core.log.response_log import EVERYTHING, Restart, ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from tests.unit.fargate_handler.gateway.text_protocol import TextEncoder
@@ -104,6 +106,23 @@ class EventClient(FrameClient):
                 assert told == self.last._replace(end=self.ends == 1)
 
 
+class StreamClient(FrameClient):
+    """Of Durable Streams: what it has is said after each message."""
+
+    def hear(self, data: bytes) -> None:
+        for event in data.split(b"\n\n")[:-1]:
+            name, _, said = event.removeprefix(b"event: ").partition(b"\ndata: ")
+            if name == b"data":
+                for frame in orjson.loads(said):
+                    self._read(frame)
+            elif name == b"control":
+                control = orjson.loads(said)
+                has = read_offset(control["streamNextOffset"])
+                assert has == self.last._replace(end=self.ends == 1)
+                assert control.get("streamClosed", False) is has.end
+                assert ("streamCursor" in control) is not has.end
+
+
 @dataclass
 class ChunkClient:
     """Of OpenAI's API: it only appends."""
@@ -166,6 +185,11 @@ KINDS = (
         "events of entries",
         lambda stream, point: EventEncoder(stream, point, MOST, joined=False),
         EventClient,
+    ),
+    Kind(
+        "stream",
+        lambda stream, point: StreamEvents(stream, point, MOST, "7"),
+        StreamClient,
     ),
     Kind("chunks", _chunks, ChunkClient, appends=True),
     Kind(
