@@ -11,8 +11,8 @@ import orjson
 from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.token_sources.port import Caller, ModelOptions
 from stream_core.log.conversation import ToolCall, Turn, text_of_parts
-from stream_core.log.marked_text import has_marks
-from stream_core.log.response_log import LogEntry, slice_of
+from stream_core.log.entries import LogEntry
+from stream_core.log.response_log import slice_of
 from stream_core.policy.agents import NO_TERMS, MessageTerms
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.session_token import SessionClaims
@@ -131,15 +131,13 @@ def asked_by(kind: MessageKind, turns: Sequence[Turn]) -> WholeRequest:
     return WholeRequest(tuple(turns))
 
 
-def can_go_on(kind: MessageKind, asked: WholeRequest, begun: Sequence[LogEntry]) -> bool:
+def can_go_on(asked: WholeRequest, begun: Sequence[LogEntry]) -> bool:
     """Whether the model can continue the answer that has `begun`.
 
-    It can if that is only text, and the only choice: it would continue each choice with the text of
-    the first.
+    It can if that is only text, and the only choice: no model is told to go on within reasoning or
+    a call, and it would continue each choice with the text of the first.
     """
-    if not kind.brings_conversation:
-        return True
-    return asked.options.passed.get("n", 1) == 1 and not has_marks(slice_of(begun, 0).text)
+    return asked.options.passed.get("n", 1) == 1 and not slice_of(begun, 0).parts
 
 
 def repeatable_channel(tenant: str, digest: str, session: Channel | None = None) -> Channel:

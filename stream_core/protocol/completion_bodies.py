@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, WithJsonSchema
 
-from stream_core.log.marked_text import MOST_CALLS, MOST_CHOICES
+from stream_core.log.entries import MOST_CALLS, MOST_CHOICES
 from stream_core.policy.agents import LONGEST_USER, Metadata
 
 ROLES = {
@@ -220,14 +220,31 @@ class MessageToolCall(BaseModel):
     custom: MessageCustom | None = None
 
 
+class UrlCitation(BaseModel):
+    """A source. The indexes are 0 where the model doesn't say which characters it is for."""
+
+    url: str
+    title: str
+    start_index: int
+    end_index: int
+
+
+class Annotation(BaseModel):
+    """What a text refers to."""
+
+    type: Literal["url_citation"]
+    url_citation: UrlCitation
+
+
 class _Asides(BaseModel):
     # Reasoning has the name that the model's server uses.
     reasoning_content: str | None = None
     reasoning: str | None = None
+    annotations: list[Annotation] | None = None
 
 
 class CompletionMessage(_Asides):
-    """The answer, and the reasoning before it. `content` is null for only calls or a refusal."""
+    """The answer, its reasoning and sources. `content` is null for only calls or a refusal."""
 
     role: Literal["assistant"]
     content: str | None
@@ -283,7 +300,7 @@ class ChunkToolCall(BaseModel):
 
 
 class ChunkDelta(_Asides):
-    """What is new of one choice: text, reasoning, a refusal or calls. Empty in the last one.
+    """What is new of one choice: text, reasoning, a refusal, calls or sources. Empty in the last.
 
     `role` is there where a choice begins. In the first chunk `content` is null if the request has
     tools.
