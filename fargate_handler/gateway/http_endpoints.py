@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from aiohttp import web
 
+from fargate_handler.gateway.anthropic.messages_endpoint import (
+    PATHS_NOT_SERVED as NOT_SERVED_OF_ANTHROPIC,
+)
+from fargate_handler.gateway.anthropic.messages_endpoint import MessagesEndpoint
+from fargate_handler.gateway.anthropic.messages_endpoint import not_served as anthropic_not_served
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
@@ -134,6 +139,7 @@ class HttpEndpoints:
             routes.COMPLETIONS: ChatCompletionsEndpoint(self._context).post,
             routes.LIST_MODELS: models.list,
             routes.GET_MODEL: models.get,
+            routes.MESSAGES: MessagesEndpoint(self._context).post,
             routes.STREAM: StreamsEndpoint(self._context).get,
             routes.OPENAPI: documents.get,
             routes.ASYNCAPI: documents.get,
@@ -150,6 +156,9 @@ class HttpEndpoints:
         }
         return [
             web.route("*", NOT_SERVED, not_served, expect_handler=expectation),
+            web.route(
+                "*", NOT_SERVED_OF_ANTHROPIC, anthropic_not_served, expect_handler=expectation
+            ),
             *(_served(route, self._counted(route, endpoints[route])) for route in ROUTES),
         ]
 

@@ -89,6 +89,8 @@ COMPLETIONS = Route("POST", "/v1/chat/completions", edge_pattern=_OPENAI, protoc
 LIST_MODELS = Route("GET", "/v1/models", edge_pattern=_OPENAI, protocol=_CHAT)
 GET_MODEL = Route("GET", "/v1/models/{model+}", edge_pattern=_OPENAI, protocol=_CHAT)
 
+MESSAGES = Route("POST", "/v1/messages", edge_pattern=_OPENAI, protocol="anthropic")
+
 STREAM = Route("GET", "/streams/{response_id}", protocol="durable_streams")
 
 OPENAPI = Route("GET", "/openapi.json", edge_pattern="/*api.json")
@@ -111,7 +113,7 @@ ROUTES = (
     *(OPEN_SESSION, POST_MESSAGE, EVENTS, ENTRIES, CANCEL, POLL),
     *(WEBSOCKET, REALTIME, OPENAI_REALTIME),
     *(COMPLETIONS, LIST_MODELS, GET_MODEL),
-    STREAM,
+    *(MESSAGES, STREAM),
     *(OPENAPI, ASYNCAPI),
     *(INDEX, ASSET, CLIENT_MODULE, ELEMENT_MODULE),
     *(HEALTH, METRICS, DRAIN),

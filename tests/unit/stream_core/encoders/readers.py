@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
+from stream_core.encoders.anthropic_messages import AnthropicObjects
+from stream_core.encoders.block_encoder import BlockEncoder
 from stream_core.encoders.completion_chunks import ChunkEncoder
 from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.encoders.durable_streams import StreamEvents
@@ -149,6 +151,21 @@ class ChunkClient:
             self.text += choice["delta"].get("content") or ""
 
 
+class MessageClient(ChunkClient):
+    """Of Anthropic's API: it only appends, and comes back by the last id that it was told."""
+
+    def hear(self, data: bytes) -> None:
+        for event in events_of(data):
+            if event.id is not None:
+                self.last = EventId.parse(event.id, ends=False)
+            told = orjson.loads(event.data)
+            assert not self.ends, "nothing follows the end"
+            self.ends += told["type"] == "message_stop"
+            self.failed |= told["type"] == "error"
+            if told["type"] == "content_block_delta":
+                self.text += told["delta"]["text"]
+
+
 class Kind(NamedTuple):
     """One encoder with its client."""
 
@@ -176,6 +193,11 @@ def _chunks(stream: ResponseStream, point: ResumePoint) -> ChunkEncoder:
     return ChunkEncoder(objects, stream, point, MOST)
 
 
+def _messages(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
+    objects = AnthropicObjects(stream.response_id, "demo", thinking=True)
+    return BlockEncoder(objects, stream, point, MOST)
+
+
 KINDS = (
     Kind("frames", lambda stream, point: FrameEncoder(stream, point, MOST), FrameClient),
     Kind(
@@ -192,6 +214,7 @@ KINDS = (
         StreamClient,
     ),
     Kind("chunks", _chunks, ChunkClient, appends=True),
+    Kind("messages", _messages, MessageClient, appends=True),
     Kind(
         "text",
         lambda stream, point: TextEncoder(stream, point, MOST),

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.encoders.completion_deltas import choice_object
+from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.log.entries import Content, Kind, Part
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.completion_bodies import Completion, CompletionChunk
