@@ -50,47 +50,42 @@ class CompletionDeltas:
         """What the next content adds. None if a client of OpenAI's API is told nothing."""
         if isinstance(content, str):
             return self._choice(0, {"content": content})
-        match content.kind:
-            case Kind.TEXT | Kind.REFUSAL:
-                return self._choice(content.choice, {_TEXT_FIELDS[content.kind]: content.text})
-            case Kind.REASONING:
-                name = content.name if content.name in _REASONING_FIELDS else _REASONING
-                return self._choice(content.choice, {name: content.text})
-            case Kind.CALL:
-                return self._call(content)
-            case Kind.ARGUMENTS:
-                return self._arguments(content)
-            case Kind.DATA:
-                return self._data(content)
-        return None
+        if content.kind is Kind.DATA:
+            return self._data(content)
+        delta = self._delta(content)
+        return None if delta is None else self._choice(content.choice, delta)
 
     def rest(self) -> list[Choice]:
         """At the end: log probabilities whose text has not come."""
         return [self._choice(choice, {}) for choice in sorted(self.waiting)]
 
-    def _call(self, part: Part) -> Choice:
-        kind = self._calls[part.choice, part.call] = (
-            "custom" if part.text == "custom" else "function"
-        )
-        called = {"name": part.name, _arguments_of(kind): ""}
-        told = {"index": part.call, "id": part.id, "type": kind, kind: called}
-        return self._choice(part.choice, {"tool_calls": [told]})
+    def _delta(self, part: Part) -> dict[str, Any] | None:
+        match part.kind:
+            case Kind.TEXT | Kind.REFUSAL:
+                return {_TEXT_FIELDS[part.kind]: part.text}
+            case Kind.REASONING:
+                return {part.name if part.name in _REASONING_FIELDS else _REASONING: part.text}
+            case Kind.CALL:
+                return {"tool_calls": [self._call(part)]}
+            case Kind.ARGUMENTS if kind := self._calls.get((part.choice, part.call)):
+                more = {_arguments_of(kind): part.text}
+                return {"tool_calls": [{"index": part.call, kind: more}]}
+        return None
 
-    def _arguments(self, part: Part) -> Choice | None:
-        kind = self._calls.get((part.choice, part.call))
-        if kind is None:
-            return None
-        told = {"index": part.call, kind: {_arguments_of(kind): part.text}}
-        return self._choice(part.choice, {"tool_calls": [told]})
+    def _call(self, part: Part) -> dict[str, Any]:
+        kind = "custom" if part.text == "custom" else "function"
+        self._calls[part.choice, part.call] = kind
+        called = {"name": part.name, _arguments_of(kind): ""}
+        return {"index": part.call, "id": part.id, "type": kind, kind: called}
 
     def _data(self, part: Part) -> Choice | None:
         match part.name, orjson.loads(part.text):
-            case "source", {"url": str(url), **more}:
-                return self._choice(part.choice, {"annotations": [_annotation(url, more)]})
+            case "source", dict(source) if isinstance(source.get("url"), str):
+                return self._choice(part.choice, {"annotations": [_annotation(source)]})
             case "finish", str(reason) if part.choice and reason in _ENDS:
                 self._ended.add(part.choice)
                 return self._choice(part.choice, {}, reason)
-            case "logprobs", {**given}:
+            case "logprobs", dict(given):
                 waiting = self.waiting.setdefault(part.choice, {})
                 for name, entries in given.items():
                     if isinstance(entries, list):
@@ -177,13 +172,13 @@ def _arguments_of(kind: str) -> str:
     return "input" if kind == "custom" else "arguments"
 
 
-def _annotation(url: str, more: Mapping[str, Any]) -> dict[str, Any]:
+def _annotation(source: Mapping[str, Any]) -> dict[str, Any]:
     # Clients' types require all four.
     citation = {
-        "url": url,
-        "title": more.get("title") or url,
-        "start_index": more.get("start_index", 0),
-        "end_index": more.get("end_index", 0),
+        "url": source["url"],
+        "title": source.get("title") or source["url"],
+        "start_index": source.get("start_index", 0),
+        "end_index": source.get("end_index", 0),
     }
     return {"type": "url_citation", "url_citation": citation}
 

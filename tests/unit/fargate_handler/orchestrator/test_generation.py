@@ -146,7 +146,7 @@ async def test_a_response_that_is_full_ends_with_length_and_the_model_is_stopped
     await settle()
     assert bench.ended == [ResponseState.COMPLETED]
     assert bench.stream.finish_reason == "length"
-    assert bench.stream.log.text == "".join(call.pushed)
+    assert bench.stream.log.text == "".join(map(str, call.pushed))
     assert (call.closed, bench.retries) == (1, 0)
 
 

@@ -129,7 +129,8 @@ def test_log_probabilities_without_a_text_come_at_the_end() -> None:
 
 def test_a_later_choice_begins_once_and_says_how_it_ended() -> None:
     deltas = CompletionDeltas()
-    contents = ("a", *(Part(Kind.TEXT, text, 1) for text in "bc"), data("finish", "length", 1))
+    later = [Part(Kind.TEXT, text, 1) for text in "bc"]
+    contents: list[Content] = ["a", *later, data("finish", "length", 1)]
     choices = [deltas.take(content) for content in contents]
     assert [(one["delta"], one["finish_reason"]) for one in choices if one and one["index"]] == [
         ({"role": "assistant", "content": "b"}, None),
