@@ -129,8 +129,11 @@ class HttpEndpoints:
         messages = MessageEndpoint(self._context)
         models = ModelsEndpoint(self._context)
         documents = DocumentsEndpoint(self._context.limits)
+        sessions = SessionEndpoint(self._context)
         endpoints: dict[Route, RequestHandler] = {
-            routes.OPEN_SESSION: SessionEndpoint(self._context).post,
+            routes.OPEN_SESSION: sessions.post,
+            routes.MESSAGES: sessions.messages,
+            routes.END_SESSION: sessions.end,
             routes.POST_MESSAGE: messages.post,
             routes.POLL: messages.poll,
             routes.CANCEL: messages.cancel,
@@ -139,7 +142,7 @@ class HttpEndpoints:
             routes.COMPLETIONS: ChatCompletionsEndpoint(self._context).post,
             routes.LIST_MODELS: models.list,
             routes.GET_MODEL: models.get,
-            routes.MESSAGES: MessagesEndpoint(self._context).post,
+            routes.ANTHROPIC_MESSAGES: MessagesEndpoint(self._context).post,
             routes.STREAM: StreamsEndpoint(self._context).get,
             routes.OPENAPI: documents.get,
             routes.ASYNCAPI: documents.get,

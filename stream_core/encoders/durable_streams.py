@@ -13,6 +13,7 @@ from orjson import dumps
 from stream_core.encoders.frames import FrameEncoder
 from stream_core.encoders.port import EventId
 from stream_core.encoders.stream_offsets import offset_of
+from stream_core.log.entries import Part
 from stream_core.log.response_log import Cursor, ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.dialect import V1Encoder
@@ -22,7 +23,8 @@ MOST_MESSAGES = 1_024
 MOST_BYTES = 262_144
 """A chunk ends with the message that takes it to one of these."""
 
-_DELTA = "chat.response.delta"
+# The frames of entries, which `_EntryEvents` writes.
+_WRITTEN = ("chat.response.delta", "chat.response.event")
 
 
 class Chunk(NamedTuple):
@@ -69,19 +71,25 @@ def last_control(has: EventId) -> bytes:
     )
 
 
-class _DeltaEvents:
-    """Writes the two events of a delta, but for what the second one says at its end."""
+class _EntryEvents:
+    """Writes the two events of an entry, but for what the second one says at its end."""
 
-    __slots__ = ("_cursor", "_deltas", "_epoch")
+    __slots__ = ("_cursor", "_epoch", "_frames")
 
     def __init__(self, stream: ResponseStream, epoch: int, cursor: bytes) -> None:
-        self._deltas = V1Encoder(stream.channel.session, stream.response_id)
+        self._frames = V1Encoder(stream.channel.session, stream.response_id)
         self._epoch = epoch
         self._cursor = cursor
 
     def delta(self, text: str, first: int, last: int) -> bytes:
         """The events for `text`."""
-        frame = self._deltas.delta(text, first, last)
+        return self._followed(self._frames.delta(text, first, last), last)
+
+    def event(self, part: Part, first: int, last: int) -> bytes:
+        """The events for `part`."""
+        return self._followed(self._frames.event(part, first, last), last)
+
+    def _followed(self, frame: bytes, last: int) -> bytes:
         return _events(frame, EventId(last, self._epoch)) + self._cursor
 
 
@@ -132,7 +140,7 @@ class StreamEvents:
             return events + self._rest()
         parts, size = list[bytes](), 0
         while size < self._most and (frame := frames.take()):
-            events = frame if frames.kind == _DELTA else self._events_of(frame)
+            events = frame if frames.kind in _WRITTEN else self._events_of(frame)
             parts += (events, self._rest())
             size += len(events)
         return b"".join(parts)
@@ -149,15 +157,15 @@ class StreamEvents:
         return b"event: error\ndata: %b\n\n" % frame if frame else b""
 
     def _share(self) -> None:
-        """Have the deltas written for all readers that know the same epoch."""
+        """Have entries written for all readers that know the same epoch."""
         stream, cursor = self._stream, self._cursor
         self._told = epoch = self._frames.epoch
         self._frames.deltas = stream.encoder(
-            (_DeltaEvents, epoch, cursor), lambda: _DeltaEvents(stream, epoch, cursor)
+            (_EntryEvents, epoch, cursor), lambda: _EntryEvents(stream, epoch, cursor)
         )
 
     def _events_of(self, frame: bytes) -> bytes:
-        """The events for any frame but a delta."""
+        """The events for any frame but an entry's."""
         frames = self._frames
         if frames.epoch != self._told:
             self._share()  # this one told the reader that another owner goes on

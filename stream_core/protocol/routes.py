@@ -77,6 +77,9 @@ def _expression(path: str) -> re.Pattern[str]:
 
 
 OPEN_SESSION = Route("POST", "/session", Origin.SESSION_INIT)
+_ONE_SESSION = "/session/*"
+MESSAGES = Route("GET", "/session/{session_id}/messages", edge_pattern=_ONE_SESSION)
+END_SESSION = Route("DELETE", "/session/{session_id}", edge_pattern=_ONE_SESSION)
 POST_MESSAGE = Route("POST", "/chat/message")
 EVENTS = Route("GET", "/chat/message/{response_id}/events")
 CANCEL = Route("POST", "/chat/message/{response_id}/cancel")
@@ -89,7 +92,7 @@ COMPLETIONS = Route("POST", "/v1/chat/completions", edge_pattern=_OPENAI, protoc
 LIST_MODELS = Route("GET", "/v1/models", edge_pattern=_OPENAI, protocol=_CHAT)
 GET_MODEL = Route("GET", "/v1/models/{model+}", edge_pattern=_OPENAI, protocol=_CHAT)
 
-MESSAGES = Route("POST", "/v1/messages", edge_pattern=_OPENAI, protocol="anthropic")
+ANTHROPIC_MESSAGES = Route("POST", "/v1/messages", edge_pattern=_OPENAI, protocol="anthropic")
 
 STREAM = Route("GET", "/streams/{response_id}", protocol="durable_streams")
 
@@ -110,10 +113,11 @@ METRICS = Route("GET", "/metrics", Origin.MACHINE)
 DRAIN = Route("POST", "/drain", Origin.MACHINE)
 
 ROUTES = (
-    *(OPEN_SESSION, POST_MESSAGE, EVENTS, ENTRIES, CANCEL, POLL),
+    *(OPEN_SESSION, MESSAGES, END_SESSION),
+    *(POST_MESSAGE, EVENTS, ENTRIES, CANCEL, POLL),
     *(WEBSOCKET, REALTIME, OPENAI_REALTIME),
     *(COMPLETIONS, LIST_MODELS, GET_MODEL),
-    *(MESSAGES, STREAM),
+    *(ANTHROPIC_MESSAGES, STREAM),
     *(OPENAPI, ASYNCAPI),
     *(INDEX, ASSET, CLIENT_MODULE, ELEMENT_MODULE),
     *(HEALTH, METRICS, DRAIN),

@@ -16,8 +16,10 @@ from stream_core.encoders.durable_streams import StreamEvents
 from stream_core.encoders.frames import EventEncoder, FrameEncoder
 from stream_core.encoders.port import EventId, LogEncoder
 from stream_core.encoders.stream_offsets import read_offset
-from stream_core.log.response_log import EVERYTHING, Restart, ResumePoint
+from stream_core.log.entries import Content, Restart
+from stream_core.log.response_log import EVERYTHING, ResumePoint
 from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.part_objects import read_part
 from tests.unit.fargate_handler.gateway.text_protocol import TextEncoder
 from tests.unit.recording_reader import AssembledText
 
@@ -74,6 +76,11 @@ class FrameClient:
     def text(self) -> str:
         return self.held.text
 
+    @property
+    def contents(self) -> list[Content]:
+        """The text and the parts, joined."""
+        return self.held.contents
+
     def hear(self, data: bytes) -> None:
         if data:
             self._read(orjson.loads(data))
@@ -82,6 +89,8 @@ class FrameClient:
         index = frame.get("index", self.last.last_index)
         if frame["type"] == "chat.response.delta":
             self.held.take(frame["delta"], frame.get("from", index), index)
+        elif frame["type"] == "chat.response.event":
+            self.held.take(read_part(frame), frame.get("from", index), index)
         elif frame["type"] == "chat.response.restarted":
             if index == EVERYTHING:
                 self.held.indexes.clear()
@@ -174,6 +183,8 @@ class Kind(NamedTuple):
     client: Callable[[], Client]
     appends: bool = False
     """Whether its clients can't be told that text is replaced, and hear an error instead."""
+    typed: bool = False
+    """Whether its clients are given parts."""
     ids: bool = True
     """Whether its clients are told what they have, and so can come back."""
 
@@ -199,19 +210,26 @@ def _messages(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
 
 
 KINDS = (
-    Kind("frames", lambda stream, point: FrameEncoder(stream, point, MOST), FrameClient),
     Kind(
-        "events", lambda stream, point: EventEncoder(stream, point, MOST, joined=True), EventClient
+        "frames", lambda stream, point: FrameEncoder(stream, point, MOST), FrameClient, typed=True
+    ),
+    Kind(
+        "events",
+        lambda stream, point: EventEncoder(stream, point, MOST, joined=True),
+        EventClient,
+        typed=True,
     ),
     Kind(
         "events of entries",
         lambda stream, point: EventEncoder(stream, point, MOST, joined=False),
         EventClient,
+        typed=True,
     ),
     Kind(
         "stream",
         lambda stream, point: StreamEvents(stream, point, MOST, "7"),
         StreamClient,
+        typed=True,
     ),
     Kind("chunks", _chunks, ChunkClient, appends=True),
     Kind("messages", _messages, MessageClient, appends=True),
