@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from aiohttp import web
 
+from fargate_handler.gateway.anthropic.messages_endpoint import (
+    PATHS_NOT_SERVED as NOT_SERVED_OF_ANTHROPIC,
+)
+from fargate_handler.gateway.anthropic.messages_endpoint import MessagesEndpoint
+from fargate_handler.gateway.anthropic.messages_endpoint import not_served as anthropic_not_served
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
@@ -35,6 +40,7 @@ from fargate_handler.gateway.operator_endpoints import OperatorEndpoints, is_met
 from fargate_handler.gateway.other_origins import OtherOrigins
 from fargate_handler.gateway.request_body import node_full
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
+from fargate_handler.gateway.streams_endpoint import StreamsEndpoint
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from fargate_handler.processes import Siblings
 from stream_core.metrics.metric_catalogue import HTTP_REFUSED, HTTP_REQUESTS
@@ -144,6 +150,8 @@ class HttpEndpoints:
             routes.INPUT_ITEMS: responses.input_items,
             routes.LIST_MODELS: models.list,
             routes.GET_MODEL: models.get,
+            routes.ANTHROPIC_MESSAGES: MessagesEndpoint(self._context).post,
+            routes.STREAM: StreamsEndpoint(self._context).get,
             routes.OPENAPI: documents.get,
             routes.ASYNCAPI: documents.get,
             routes.HEALTH: self._health,
@@ -159,6 +167,9 @@ class HttpEndpoints:
         }
         return [
             web.route("*", NOT_SERVED, not_served, expect_handler=expectation),
+            web.route(
+                "*", NOT_SERVED_OF_ANTHROPIC, anthropic_not_served, expect_handler=expectation
+            ),
             *(_served(route, self._counted(route, endpoints[route])) for route in ROUTES),
         ]
 

@@ -107,6 +107,10 @@ INPUT_ITEMS = Route(
     "GET", "/v1/responses/{response_id}/input_items", edge_pattern=_OPENAI, protocol=_RESPONSES
 )
 
+ANTHROPIC_MESSAGES = Route("POST", "/v1/messages", edge_pattern=_OPENAI, protocol="anthropic")
+
+STREAM = Route("GET", "/streams/{response_id}", protocol="durable_streams")
+
 OPENAPI = Route("GET", "/openapi.json", edge_pattern="/*api.json")
 ASYNCAPI = Route("GET", "/asyncapi.json", edge_pattern="/*api.json")
 
@@ -130,6 +134,7 @@ ROUTES = (
     *(COMPLETIONS, LIST_MODELS, GET_MODEL),
     *(CREATE_RESPONSE, RESPONSES_WEBSOCKET, GET_RESPONSE, DELETE_RESPONSE),
     *(CANCEL_RESPONSE, INPUT_ITEMS),
+    *(ANTHROPIC_MESSAGES, STREAM),
     *(OPENAPI, ASYNCAPI),
     *(INDEX, ASSET, CLIENT_MODULE, ELEMENT_MODULE),
     *(HEALTH, METRICS, DRAIN),

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
+from stream_core.encoders.anthropic_messages import AnthropicObjects
 from stream_core.encoders.block_encoder import BlockEncoder
 from stream_core.encoders.completion_chunks import ChunkEncoder
 from stream_core.encoders.completion_objects import CompletionObjects
+from stream_core.encoders.durable_streams import StreamEvents
 from stream_core.encoders.frames import EventEncoder, FrameEncoder
 from stream_core.encoders.port import EventId, LogEncoder
 from stream_core.encoders.responses.response_events import (
@@ -20,6 +22,7 @@ from stream_core.encoders.responses.response_events import (
 )
 from stream_core.encoders.responses.response_object import ResponseObject
 from stream_core.encoders.responses.sequence_numbers import Rank, known_by, number
+from stream_core.encoders.stream_offsets import read_offset
 from stream_core.log.entries import Content, Restart
 from stream_core.log.response_log import EVERYTHING, ResumePoint
 from stream_core.log.response_stream import ResponseStream
@@ -122,6 +125,23 @@ class EventClient(FrameClient):
                 assert told == self.last._replace(end=self.ends == 1)
 
 
+class StreamClient(FrameClient):
+    """Of Durable Streams: what it has is said after each message."""
+
+    def hear(self, data: bytes) -> None:
+        for event in data.split(b"\n\n")[:-1]:
+            name, _, said = event.removeprefix(b"event: ").partition(b"\ndata: ")
+            if name == b"data":
+                for frame in orjson.loads(said):
+                    self._read(frame)
+            elif name == b"control":
+                control = orjson.loads(said)
+                has = read_offset(control["streamNextOffset"])
+                assert has == self.last._replace(end=self.ends == 1)
+                assert control.get("streamClosed", False) is has.end
+                assert ("streamCursor" in control) is not has.end
+
+
 @dataclass
 class ChunkClient:
     """Of OpenAI's API: it only appends."""
@@ -146,6 +166,21 @@ class ChunkClient:
         self.failed |= "error" in chunk
         for choice in chunk.get("choices", ()):
             self.text += choice["delta"].get("content") or ""
+
+
+class MessageClient(ChunkClient):
+    """Of Anthropic's API: it only appends, and comes back by the last id that it was told."""
+
+    def hear(self, data: bytes) -> None:
+        for event in events_of(data):
+            if event.id is not None:
+                self.last = EventId.parse(event.id, ends=False)
+            told = orjson.loads(event.data)
+            assert not self.ends, "nothing follows the end"
+            self.ends += told["type"] == "message_stop"
+            self.failed |= told["type"] == "error"
+            if told["type"] == "content_block_delta":
+                self.text += told["delta"]["text"]
 
 
 class Kind(NamedTuple):
@@ -217,6 +252,11 @@ def _responses(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
     return BlockEncoder(ResponseEvents(about, ServerSentEvents(), after), stream, point, MOST)
 
 
+def _messages(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
+    objects = AnthropicObjects(stream.response_id, "demo", thinking=True)
+    return BlockEncoder(objects, stream, point, MOST)
+
+
 KINDS = (
     Kind(
         "frames", lambda stream, point: FrameEncoder(stream, point, MOST), FrameClient, typed=True
@@ -233,8 +273,15 @@ KINDS = (
         EventClient,
         typed=True,
     ),
+    Kind(
+        "stream",
+        lambda stream, point: StreamEvents(stream, point, MOST, "7"),
+        StreamClient,
+        typed=True,
+    ),
     Kind("chunks", _chunks, ChunkClient, appends=True),
     Kind("responses", _responses, ResponsesClient, appends=True),
+    Kind("messages", _messages, MessageClient, appends=True),
     Kind(
         "text",
         lambda stream, point: TextEncoder(stream, point, MOST),
