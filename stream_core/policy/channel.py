@@ -68,3 +68,7 @@ for the model's answer."""
 # Its reader may move from one copy of the answer to the next, which a busy event loop delays.
 COMPLETION = KEYED_COMPLETION.model_copy(update={"repeatable": False, "grace_seconds": 1.0})
 """A request of OpenAI's API without a key: nobody can come back for its answer."""
+
+INTERFACE = MessageKind(brings_conversation=True)
+"""A request of a chat's interface: AI SDK's or AG-UI's. A person reads the answer, and the model
+goes on for the node's grace period where nobody does."""

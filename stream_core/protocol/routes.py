@@ -89,6 +89,17 @@ COMPLETIONS = Route("POST", "/v1/chat/completions", edge_pattern=_OPENAI, protoc
 LIST_MODELS = Route("GET", "/v1/models", edge_pattern=_OPENAI, protocol=_CHAT)
 GET_MODEL = Route("GET", "/v1/models/{model+}", edge_pattern=_OPENAI, protocol=_CHAT)
 
+_AI_SDK = "/api/chat*"
+CHAT = Route("POST", "/api/chat", edge_pattern=_AI_SDK, protocol="ai_sdk")
+CHAT_STREAM = Route(
+    "GET", "/api/chat/{chat_id}/stream", edge_pattern=_AI_SDK, protocol="ai_sdk"
+)
+CHAT_STOP = Route("POST", "/api/chat/{chat_id}/stop", edge_pattern=_AI_SDK, protocol="ai_sdk")
+
+_AG_UI = "/agui*"
+RUN = Route("POST", "/agui", edge_pattern=_AG_UI, protocol="ag_ui")
+RUN_STOP = Route("POST", "/agui/stop", edge_pattern=_AG_UI, protocol="ag_ui")
+
 OPENAPI = Route("GET", "/openapi.json", edge_pattern="/*api.json")
 ASYNCAPI = Route("GET", "/asyncapi.json", edge_pattern="/*api.json")
 
@@ -109,6 +120,8 @@ ROUTES = (
     *(OPEN_SESSION, POST_MESSAGE, EVENTS, ENTRIES, CANCEL, POLL),
     *(WEBSOCKET, REALTIME, OPENAI_REALTIME),
     *(COMPLETIONS, LIST_MODELS, GET_MODEL),
+    *(CHAT, CHAT_STREAM, CHAT_STOP),
+    *(RUN, RUN_STOP),
     *(OPENAPI, ASYNCAPI),
     *(INDEX, ASSET, CLIENT_MODULE, ELEMENT_MODULE),
     *(HEALTH, METRICS, DRAIN),
