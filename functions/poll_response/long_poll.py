@@ -171,7 +171,7 @@ class LongPoll:
             return part
         if not look.has_news:
             # The later owner's beginning isn't on record yet. Until then the reader keeps its text.
-            return LogSlice("", self._from_index - 1, None)
+            return LogSlice((), self._from_index - 1, None)
         markers = [entry for entry in look.found.entries if isinstance(entry, Restart)]
         return replace(part, restarted=Restart(EVERYTHING, markers[-1].attempt, look.head.epoch))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from stream_core.log.response_log import Cursor, ResponseLog, Restart
+from stream_core.log.entries import LogEntry, size_of
+from stream_core.log.response_log import Cursor, ResponseLog
 from stream_core.protocol.errors import InvalidRequest
 
 
@@ -117,20 +118,20 @@ class PacedCursor(Cursor):
         if self._until is None:
             self._until = self.next_index
             unread = self._entries[self.next_index :]
-            self._byte = self._log.text_bytes - sum(
-                len(text.encode()) for text in unread if isinstance(text, str)
-            )
+            self._byte = self._log.text_bytes - sum(map(size_of, unread))
         self._until += credit
 
     def lift(self) -> None:
         """Remove the limit: it may take everything from now on."""
         self._until = None
 
-    def take(self, until: int | None = None) -> str | Restart | None:
-        """The next delta, joined, or a restart marker. None without news or without credit."""
+    def take(self, until: int | None = None) -> LogEntry | None:
+        """The next entry, joined. None without news or without credit."""
         if self._until is None:
             return super().take()
         taken = super().take(self._until)
         if isinstance(taken, str):
             self._byte += len(taken.encode())
+        elif taken is not None:
+            self._byte += sum(map(size_of, self._entries[self.first : self.next_index]))
         return taken

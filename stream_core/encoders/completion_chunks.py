@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from stream_core.encoders.appended_text import AppendedText
+from stream_core.encoders.appended import AppendedContents
 from stream_core.encoders.completion_objects import AnswerReader, CompletionObjects, error_event
 from stream_core.encoders.port import event_id
+from stream_core.log.entries import Part
 from stream_core.log.marked_text import MARK
 from stream_core.log.response_log import Cursor, ResponseState, ResumePoint, slice_of
 from stream_core.log.response_stream import ResponseStream
@@ -96,7 +97,7 @@ class ChunkEncoder:
         self._stream = stream
         self._shared = self._shared_on(stream)
         self._most = most
-        self._text = AppendedText(log, point.next_index, most)
+        self._text = AppendedContents(log, point.next_index, most)
         # What the client has may end within a call or a mark.
         self._reader = AnswerReader()
         self._reader.read(slice_of(log.entries[: point.next_index], 0).text)
@@ -121,7 +122,7 @@ class ChunkEncoder:
         """
         text, log = self._text, self._stream.log
         piece = text.take()
-        if piece is None:
+        if piece is None or isinstance(piece, Part):
             return self._end()
         after = text.cursor.next_index - 1
         last = after + 1 == len(log.entries)
@@ -130,7 +131,7 @@ class ChunkEncoder:
             deltas = self._shared if piece is log.entries[after] else self._objects
             return deltas.delta(piece, after, after)
         parts, size = list[bytes](), 0
-        while piece is not None:
+        while isinstance(piece, str):
             if new := self._reader.read(piece):
                 parts.append(self._objects.parts(self._id(), new))
                 size += len(parts[-1])

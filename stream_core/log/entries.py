@@ -76,7 +76,7 @@ class Part:
     @property
     def size(self) -> int:
         """What it counts in a log's size, in bytes."""
-        return PART_BYTES + sum(len(said.encode()) for said in (self.text, self.id, self.name))
+        return PART_BYTES + len(self.text.encode()) + len(self.id) + len(self.name)
 
     def with_text(self, text: str) -> Part:
         """The same part with another text."""
@@ -92,6 +92,10 @@ class Part:
             raise NotAPart("the number of a choice or of a call is out of range")
         if self.kind is Kind.CALL and not (self.id and self.name):
             raise NotAPart("a call begins without a name or an id")
+        if self.kind is Kind.RESULT and not self.id:
+            raise NotAPart("a result comes without the id of its call")
+        if self.kind is Kind.DATA and not self.name:
+            raise NotAPart("data comes without a name")
         if max(len(self.id), len(self.name)) > LONGEST_NAME:
             raise NotAPart("the name or the id of a part is too long")
         if self.kind not in JOINING and len(self.text) > LONGEST_VALUE:
@@ -116,6 +120,13 @@ Content = str | Part
 """What a model gives."""
 LogEntry = str | Part | Restart
 """What one index of a log stands for: text, another part, or the marker of a restart."""
+
+
+def size_of(entry: LogEntry) -> int:
+    """What an entry counts in a log's size, in bytes. A restart counts nothing."""
+    if isinstance(entry, str):
+        return len(entry.encode())
+    return entry.size if isinstance(entry, Part) else 0
 
 
 def same_place(one: Part, other: Part) -> bool:
@@ -160,3 +171,15 @@ def joined(contents: Iterable[Content]) -> Iterator[Content]:
         first, texts = content, [text_of(content)]
     if first is not None:
         yield with_text(first, "".join(texts))
+
+
+def behind(contents: Iterable[Content], prefix: Iterable[Content]) -> tuple[Content, ...]:
+    """What `contents` have behind `prefix`. Both are joined, and they begin with it."""
+    left = list(contents)
+    for known in prefix:
+        text = text_of(left[0])
+        if len(text) > len(text_of(known)):
+            left[0] = with_text(left[0], text[len(text_of(known)) :])
+        else:
+            del left[0]
+    return tuple(left)

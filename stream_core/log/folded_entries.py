@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-from stream_core.log.response_log import LogEntry, Restart
+from stream_core.log.entries import Content, LogEntry, Part, Restart, text_of, with_text
 from stream_core.policy.memory_bound import PIECE_DELTAS
 
 # A size that stands for a restart, unless it is that of a delta.
@@ -15,6 +17,9 @@ _LARGEST = 65_535
 # Pieces of common deltas stay below 512 bytes: Python puts those together. Larger ones would leave
 # holes in the heap, as large as what they keep.
 _PIECE = PIECE_DELTAS
+# What nearly all logs are: one run, without an end that anything reaches.
+_ONLY_TEXT: tuple[Content, ...] = ("",)
+_NO_ENDS = (sys.maxsize,)
 
 
 class FoldedEntries(Sequence[LogEntry]):
@@ -23,24 +28,27 @@ class FoldedEntries(Sequence[LogEntry]):
     It reads like the list that it is made of.
     """
 
-    __slots__ = ("_others", "_sizes", "text")
+    __slots__ = ("_others", "_run_ends", "_runs", "_sizes", "text")
 
     def __init__(self, entries: Sequence[LogEntry]) -> None:
-        parts = [b"" if isinstance(entry, Restart) else entry.encode() for entry in entries]
+        texts = [
+            b"" if isinstance(entry, Restart) else text_of(entry).encode() for entry in entries
+        ]
         self.text = tuple(
-            b"".join(parts[first : first + _PIECE]) for first in range(0, len(parts), _PIECE)
+            b"".join(texts[first : first + _PIECE]) for first in range(0, len(texts), _PIECE)
         )
-        """The text of all deltas, as pieces of UTF-8."""
+        """The text of all deltas and parts, as pieces of UTF-8."""
         others: dict[int, Restart | int] = {
-            index: entry if isinstance(entry, Restart) else len(part)
-            for index, (entry, part) in enumerate(zip(entries, parts, strict=True))
-            if isinstance(entry, Restart) or len(part) > _LARGEST
+            index: entry if isinstance(entry, Restart) else len(text)
+            for index, (entry, text) in enumerate(zip(entries, texts, strict=True))
+            if isinstance(entry, Restart) or len(text) > _LARGEST
         }
-        sizes = [_OTHER if index in others else len(part) for index, part in enumerate(parts)]
+        sizes = [_OTHER if index in others else len(text) for index, text in enumerate(texts)]
         self._sizes: Sequence[int] = (
             bytes(sizes) if max(sizes, default=0) <= _OTHER else array("H", sizes)
         )
         self._others = others or None
+        self._runs, self._run_ends = _runs_of(entries)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
@@ -75,11 +83,14 @@ class FoldedEntries(Sequence[LogEntry]):
         if _OTHER in sizes:
             return next(self._walk(range(index, index + 1)))
         end = sum(sizes)
-        return self.text[index // _PIECE][end - sizes[place] : end].decode()
+        text = self.text[index // _PIECE][end - sizes[place] : end].decode()
+        return with_text(self._runs[bisect_right(self._run_ends, index)], text)
 
     def _walk(self, indexes: range) -> Iterator[LogEntry]:
         """The entries at consecutive indexes."""
         text, sizes, others = self.text, self._sizes, self._others
+        runs, run_ends = self._runs, self._run_ends
+        run = bisect_right(run_ends, indexes.start)
         # The first one's piece is walked from its beginning.
         before = indexes.start % _PIECE if indexes else 0
         place = 0
@@ -89,10 +100,27 @@ class FoldedEntries(Sequence[LogEntry]):
             size: int | Restart = sizes[index]
             if size == _OTHER and others is not None:
                 size = others.get(index, size)
-            if isinstance(size, Restart):
-                if index in indexes:
-                    yield size
-                continue
             if index in indexes:
-                yield text[index // _PIECE][place : place + size].decode()
-            place += size
+                if index == run_ends[run]:
+                    run += 1
+                if isinstance(size, Restart):
+                    yield size
+                    continue
+                said = text[index // _PIECE][place : place + size].decode()
+                like = runs[run]
+                yield said if isinstance(like, str) else like.with_text(said)
+            if not isinstance(size, Restart):
+                place += size
+
+
+def _runs_of(entries: Sequence[LogEntry]) -> tuple[Sequence[Content], Sequence[int]]:
+    """Entries that differ only in their text, as one without text; and the index after each run."""
+    runs, ends = list[Content](), list[int]()
+    for index, entry in enumerate(entries):
+        like: Content = entry.with_text("") if isinstance(entry, Part) else ""
+        if runs and runs[-1] == like:
+            ends[-1] = index + 1
+        else:
+            runs.append(like)
+            ends.append(index + 1)
+    return (tuple(runs), tuple(ends)) if len(runs) > 1 or runs != [""] else (_ONLY_TEXT, _NO_ENDS)

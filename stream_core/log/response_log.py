@@ -1,4 +1,4 @@
-"""A response's log: numbered deltas, restarts and its end; and where a reader resumes in it."""
+"""A response's log: numbered entries and its end; and where a reader resumes in it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Union
+
+from stream_core.log.entries import Content, Part, same_place
+from stream_core.log.entries import LogEntry as LogEntry  # noqa: PLC0414
+from stream_core.log.entries import Restart as Restart  # noqa: PLC0414
 
 
 class ResponseState(StrEnum):
@@ -63,44 +66,46 @@ def next_response_state(state: ResponseState, event: ResponseEvent) -> ResponseS
         raise IllegalTransition(f"a {state} response cannot {event}") from None
 
 
-LogEntry = Union["str", "Restart"]
-"""What one index of a log stands for: a delta's text, or the marker of a restart."""
-
-
 class LogClosed(Exception):
     """Something was written after the terminal event. The log is unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
-class Restart:
-    """A marker with an index of its own. What follows it replaces the text after `from_index`.
-
-    `epoch` is 0 for a restart by the same owner. Where a new owner begins, it is that owner's
-    epoch. From there on an earlier owner may have delivered other entries under the same indexes,
-    if it was lost before all of its entries were on record.
-    """
-
-    from_index: int
-    attempt: int
-    epoch: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class LogSlice:
-    """Consecutive entries of a log as one text.
+    """What stands of consecutive entries of a log.
 
-    Where `restarted` is set, `text` replaces what the reader has after its `from_index`. Otherwise
-    `text` is appended.
+    Where `restarted` is set, `contents` replace what the reader has after its `from_index`.
+    Otherwise they are appended. Replaced contents are left out.
+
+    Args:
+        contents: with their indexes.
     """
 
-    text: str
+    contents: tuple[tuple[int, Content], ...]
     last_index: int
     restarted: Restart | None
 
+    @property
+    def text(self) -> str:
+        """The text of the answer."""
+        return "".join(content for _, content in self.contents if isinstance(content, str))
+
+    @property
+    def parts(self) -> tuple[tuple[int, Part], ...]:
+        """All but the text of the answer, with the indexes."""
+        return tuple(
+            (index, content) for index, content in self.contents if isinstance(content, Part)
+        )
+
+    @property
+    def standing(self) -> tuple[Content, ...]:
+        """The contents without their indexes."""
+        return tuple(content for _, content in self.contents)
+
 
 def slice_of(entries: Sequence[LogEntry], first_index: int) -> LogSlice:
-    """`entries` as one text, without replaced text. `first_index` is the index of the first."""
-    standing: list[tuple[int, str]] = []
+    """What stands of `entries`. `first_index` is the index of the first."""
+    standing: list[tuple[int, Content]] = []
     outer: Restart | None = None
     for index, entry in enumerate(entries, first_index):
         if isinstance(entry, Restart):
@@ -110,18 +115,27 @@ def slice_of(entries: Sequence[LogEntry], first_index: int) -> LogSlice:
                 outer = entry
         else:
             standing.append((index, entry))
-    return LogSlice("".join(text for _, text in standing), first_index + len(entries) - 1, outer)
+    return LogSlice(tuple(standing), first_index + len(entries) - 1, outer)
 
 
 _EMPTY_TEXT_BYTES = sys.getsizeof("")
 
 
 class ResponseLog:
-    """The deltas of one response, numbered 0, 1, 2 …, append-only, closed by exactly one
+    """The entries of one response, numbered 0, 1, 2 …, append-only, closed by exactly one
     terminal event.
     """
 
-    __slots__ = ("_open", "_owners", "entries", "restarts", "state", "text_bytes", "wide_bytes")
+    __slots__ = (
+        "_open",
+        "_owners",
+        "entries",
+        "parts",
+        "restarts",
+        "state",
+        "text_bytes",
+        "wide_bytes",
+    )
 
     def __init__(self) -> None:
         self._open: list[LogEntry] = []
@@ -131,8 +145,10 @@ class ResponseLog:
         """Of each restart: the index of its marker, and its `from_index`."""
         # Of each later owner: its first index, its epoch.
         self._owners: tuple[tuple[int, int], ...] = ()
+        self.parts = 0
+        """How many entries are parts, with the replaced ones."""
         self.text_bytes = 0
-        """UTF-8 bytes of all deltas, with the replaced ones."""
+        """UTF-8 bytes of all deltas, and the sizes of all parts, with the replaced ones."""
         self.wide_bytes = 0
         """What they take in memory beyond that. An emoji makes each character of its delta four."""
         self.state: ResponseState | None = None
@@ -150,15 +166,15 @@ class ResponseLog:
 
     @property
     def text(self) -> str:
-        """All deltas in order, without replaced text."""
+        """The text of the answer, without replaced text."""
         return self.read(0).text
 
     def read(self, from_index: int) -> LogSlice:
-        """Everything from `from_index` on, as one text, without replaced text."""
+        """What stands of everything from `from_index` on."""
         return slice_of(self.entries[from_index:], from_index)
 
     def append(self, text: str) -> None:
-        """Add a delta.
+        """Add text of the answer.
 
         Raises:
             LogClosed: the response has ended.
@@ -169,6 +185,20 @@ class ResponseLog:
             )
         self._open.append(text)
         self.text_bytes += len(text) if text.isascii() else self._size_of_wide(text)
+
+    def append_part(self, part: Part) -> None:
+        """Add a part.
+
+        Raises:
+            LogClosed: the response has ended.
+        """
+        if self.state is not None:
+            raise LogClosed("a part came after the end of its response; the log keeps what it held")
+        self._open.append(part)
+        self.parts += 1
+        self.text_bytes += part.size
+        if not part.text.isascii():
+            self._size_of_wide(part.text)
 
     def _size_of_wide(self, text: str) -> int:
         size = len(text.encode())
@@ -197,10 +227,12 @@ class ResponseLog:
             LogClosed: the response has ended.
         """
         for entry in entries:
-            if isinstance(entry, Restart):
-                self.restart(entry.from_index, entry.attempt, entry.epoch)
-            else:
+            if isinstance(entry, str):
                 self.append(entry)
+            elif isinstance(entry, Part):
+                self.append_part(entry)
+            else:
+                self.restart(entry.from_index, entry.attempt, entry.epoch)
 
     def epoch_at(self, index: int) -> int:
         """The epoch of the owner of the entry at `index`, which may be the next one."""
@@ -270,15 +302,20 @@ class Cursor:
         return len(self._log.entries) - self.next_index
 
     @property
+    def at_head(self) -> bool:
+        """Whether the reader was given everything that there is so far."""
+        return self.next_index == len(self._log.entries)
+
+    @property
     def at_end(self) -> bool:
         """Whether the response has ended and the reader was given everything."""
         return self._log.closed and self.behind == 0
 
-    def take(self, until: int = sys.maxsize) -> str | Restart | None:
-        """The next delta, or several joined, or a restart marker. None when there is nothing new.
+    def take(self, until: int = sys.maxsize) -> LogEntry | None:
+        """The next entry, or several joined. None when there is nothing new.
 
-        Takes nothing at or after index `until`. Joins deltas up to the next restart marker and
-        up to `most` characters. Afterwards `first` and `last` are the indexes of what it returned.
+        Takes nothing at or after index `until`. Joins neighbours that join, up to `most`
+        characters. Afterwards `first` and `last` are the indexes of what it returned.
         """
         entries = self._entries
         first = self.next_index
@@ -290,7 +327,9 @@ class Cursor:
         self.next_index = first + 1
         if count == 1 or isinstance(taken, Restart):
             return taken
-        return self._join(taken, first + 1, until)
+        if isinstance(taken, str):
+            return self._join(taken, first + 1, until)
+        return self._join_parts(taken, first + 1, until)
 
     def _join(self, text: str, index: int, until: int) -> str:
         entries, most = self._entries, self._most
@@ -300,7 +339,7 @@ class Cursor:
         # A few at a time: what doesn't fit isn't copied.
         while index < until and size < most:
             for entry in entries[index : min(index + _LOOKED_AHEAD, until)]:
-                if isinstance(entry, Restart) or size + len(entry) > most:
+                if not isinstance(entry, str) or size + len(entry) > most:
                     until = index
                     break
                 size += len(entry)
@@ -309,6 +348,24 @@ class Cursor:
         self.next_index = index
         self.last = index - 1
         return "".join(parts)
+
+    def _join_parts(self, part: Part, index: int, until: int) -> Part:
+        entries, most = self._entries, self._most
+        texts = [part.text]
+        size = len(part.text)
+        until = min(until, len(entries))
+        while index < until:
+            entry = entries[index]
+            if not (isinstance(entry, Part) and same_place(part, entry)):
+                break
+            size += len(entry.text)
+            if size > most:
+                break
+            texts.append(entry.text)
+            index += 1
+        self.next_index = index
+        self.last = index - 1
+        return part if len(texts) == 1 else part.with_text("".join(texts))
 
 
 EVERYTHING = -1

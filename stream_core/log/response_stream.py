@@ -8,14 +8,13 @@ from typing import Any
 from stream_core.delivery.audience import AT_ONCE, Audience
 from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock, slots_of
 from stream_core.delivery.paced_cursor import Batcher, Reader
+from stream_core.log.entries import JOINING, LogEntry, Part, Restart, same_place, size_of
 from stream_core.log.folded_entries import FoldedEntries
 from stream_core.log.response_log import (
     LogClosed,
-    LogEntry,
     ResponseEvent,
     ResponseLog,
     ResponseState,
-    Restart,
     next_response_state,
 )
 from stream_core.policy.channel import CHAT, Channel, MessageKind
@@ -35,6 +34,7 @@ _END_EVENTS = {
 _LONGEST_DELTA = 4_096
 _NONE_SHARED: Mapping[Hashable, SharedEncoder] = {}
 _NO_TOKENS = Batcher(1)  # of all responses that have ended
+_NO_PARTS: tuple[Part, ...] = ()
 
 
 class ResponseFull(Exception):
@@ -45,7 +45,8 @@ class ResponseStream:
     """One response: a token source pushes tokens, the delivery clock delivers, readers come and go.
 
     A full batch is appended to the log at once, so that an index never stands for many tokens. It
-    is still delivered with its interval, so a burst of the model is no burst on the screen.
+    is still delivered with its interval, so a burst of the model is no burst on the screen. Parts
+    are batched alike. Either text waits or parts of one place, never both.
 
     Args:
         monotonic: seconds, to measure when a delta is really delivered.
@@ -59,6 +60,7 @@ class ResponseStream:
         "_due",
         "_encoders",
         "_full_at",
+        "_held",
         "_interval",
         "_limits",
         "_longest_batched",
@@ -147,12 +149,13 @@ class ResponseStream:
         self.first_delta_at: float | None = None
         self.ended_at: float | None = None
         self.unread_since: float | None = self.created_at
-        self._batcher = Batcher(limits.batch_tokens)
+        # What waits for the end of its interval: text, or parts of one place.
+        self._batcher, self._held = Batcher(limits.batch_tokens), _NO_PARTS
         self._encoders: Mapping[Hashable, SharedEncoder] = _NONE_SHARED
         self._clock = clock
         self._most_bytes = self._full_at = limits.response_bytes
         self._limits = limits
-        self._longest_batched = max(1, _LONGEST_DELTA // limits.batch_tokens)
+        self._longest_batched = _longest_batched(limits)
         self._monotonic = monotonic
         self._window = slots_of(limits.window_ms(kind))
         # Slots from one delivery to the next (0: it has not begun); the slot of the next one.
@@ -163,12 +166,12 @@ class ResponseStream:
     @property
     def answer(self) -> tuple[bytes, ...]:
         """The text that stands, as pieces of UTF-8. Who keeps them needs no memory of its own,
-        unless text was replaced.
+        unless text was replaced or there are parts.
         """
-        entries = self.log.entries
-        if isinstance(entries, FoldedEntries) and not self.log.restarts:
+        log, entries = self.log, self.log.entries
+        if isinstance(entries, FoldedEntries) and not (log.restarts or log.parts):
             return entries.text
-        text = self.log.text.encode()
+        text = log.text.encode()
         return (text,) if text else ()
 
     # -- what the token source does ----------------------------------------------------------------
@@ -185,7 +188,7 @@ class ResponseStream:
         if not token:
             return
         if len(token) > self._longest_batched:
-            self._push_long(token)
+            self._push_otherwise(token)
             return
         self.tokens += 1
         if not self._scheduled and self._clock.position >= self._due:
@@ -203,6 +206,31 @@ class ResponseStream:
             self._scheduled = True
             self._clock.put(self, self._due)
 
+    def push_part(self, part: Part) -> None:
+        """Take a part of the model's answer. Never waits.
+
+        Raises:
+            NotAPart: a field of the part is not allowed.
+            ResponseFull, LogClosed: as of `push`.
+        """
+        part.check()
+        if self.log.text_bytes >= self._full_at:
+            raise ResponseFull
+        if self.log.closed:
+            raise LogClosed("a part came after the end of its response; the log keeps what it held")
+        if part.kind in JOINING and not part.text:
+            return
+        self.tokens += 1
+        if part.kind not in JOINING:
+            self._cut()
+            self.log.append_part(part)
+            self._deliver_or_schedule()
+        elif len(part.text) > _longest_batched(self._limits):
+            self._append_long(part.text, lambda text: self.log.append_part(part.with_text(text)))
+        else:
+            self._hold(part)
+            self._deliver_or_schedule()
+
     def shorten(self) -> bool:
         """Take no more tokens: the response ends as one that has reached its size limit.
 
@@ -216,31 +244,69 @@ class ResponseStream:
         """Note that the model is alive, without a token."""
         self.signs_of_life += 1
 
-    def _push_long(self, text: str) -> None:
-        """Take a text that is too long for a batch: it becomes entries of its own."""
+    def _hold(self, part: Part) -> None:
+        """Put a part into the batch, which is cut where the part doesn't join what waits."""
+        if not (self._held and same_place(self._held[0], part)):
+            self._cut()
+        self._held = (*self._held, part)
+        self._longest_batched = 0  # the next text goes another way, and cuts the batch first
+        if len(self._held) >= self._limits.batch_tokens:
+            self._cut()
+
+    def _push_otherwise(self, text: str) -> None:
+        """Take a text that is too long for a batch, or comes behind parts."""
         if self.log.closed:
             raise LogClosed(
                 "a token came after the end of its response; the log keeps what it held"
             )
+        if self._held:
+            self._cut()
+        if len(text) <= self._longest_batched:
+            self.push(text)
+            return
         self.tokens += 1
-        if waiting := self._batcher.cut():
-            self.log.append(waiting)
+        self._append_long(text, self.log.append)
+
+    def _append_long(self, text: str, append: Callable[[str], None]) -> None:
+        """Append a text that is too long for a batch. It becomes entries of its own."""
+        self._cut()
         full = False
         for first in range(0, len(text), _LONGEST_DELTA):
             full = self.log.text_bytes >= self._full_at
             if full:
                 break
-            self.log.append(text[first : first + _LONGEST_DELTA])
-        if not self.readers:
-            self.hold_or_release()
-        if not self._scheduled:
-            if self._clock.position >= self._due:
-                self._deliver("")
-            else:
-                self._scheduled = True
-                self._clock.put(self, self._due)
+            append(text[first : first + _LONGEST_DELTA])
+        self._deliver_or_schedule()
         if full:
             raise ResponseFull
+
+    def _cut(self) -> None:
+        """Append what waits to the log."""
+        if held := self._held:
+            self._held = _NO_PARTS
+            self._longest_batched = _longest_batched(self._limits)
+            whole = "".join(part.text for part in held)
+            self.log.append_part(held[0] if len(held) == 1 else held[0].with_text(whole))
+        elif text := self._batcher.cut():
+            self.log.append(text)
+
+    def _drop_waiting(self) -> None:
+        self._batcher.cut()
+        self._held = _NO_PARTS
+        self._longest_batched = _longest_batched(self._limits)
+
+    def _deliver_or_schedule(self) -> None:
+        """Deliver now if it is due, otherwise when it is."""
+        if not self.readers:
+            self.hold_or_release()
+        if self._scheduled:
+            return
+        if self._clock.position >= self._due:
+            self._cut()
+            self._deliver("")
+        else:
+            self._scheduled = True
+            self._clock.put(self, self._due)
 
     # -- what the generation does ------------------------------------------------------------------
 
@@ -264,7 +330,7 @@ class ResponseStream:
         self.attempt = 1 + max(
             (entry.attempt for entry in entries if isinstance(entry, Restart)), default=1
         )
-        replaced = self.log.text_bytes - len(self.log.text.encode())
+        replaced = self.log.text_bytes - sum(map(size_of, self.log.read(0).standing))
         self._full_at = self._most_bytes + replaced
         self.log.restart(self.log.next_index - 1, self.attempt, epoch)
 
@@ -275,7 +341,7 @@ class ResponseStream:
 
     def restart(self) -> None:
         """Declare the text delivered replaced by what this attempt gives from now on."""
-        self._batcher.cut()
+        self._drop_waiting()
         # What was replaced doesn't count against the new text.
         self._full_at = self.log.text_bytes + self._most_bytes
         if self.log.next_index:
@@ -285,6 +351,7 @@ class ResponseStream:
     def substitute(self, text: str) -> None:
         """Use a fallback in the model's place: the response is degraded. `complete` delivers it."""
         self.degraded = True
+        self._cut()
         self._batcher.add(text)
 
     def complete(self, finish_reason: str, usage: Usage | None) -> None:
@@ -308,13 +375,14 @@ class ResponseStream:
 
     def settle(self) -> None:
         """Deliver what has come so far. Another owner goes on from there."""
-        text = self._batcher.cut()
-        if text and not self.log.closed:
-            self._deliver(text)
+        before = self.log.next_index
+        self._cut()
+        if self.log.next_index > before:
+            self._deliver("")
 
     def lose(self) -> None:
         """Give this copy up: its readers find the response again and resume."""
-        self._batcher.cut()
+        self._drop_waiting()
         for reader in tuple(self.readers):
             reader.lost()
 
@@ -444,6 +512,8 @@ class ResponseStream:
             return
         self._scheduled = False
         if not self.log.closed:
+            if self._held:
+                self._cut()
             self._deliver(self._batcher.cut())
 
     def hold_or_release(self) -> None:
@@ -519,9 +589,7 @@ class ResponseStream:
             reader.deliver(now, None)
 
     def _end(self) -> None:
-        text = self._batcher.cut()
-        if text:
-            self.log.append(text)
+        self._cut()
         self.log.close(self.state)
         now = self._monotonic()
         if self.first_delta_at is None:
@@ -537,3 +605,8 @@ class ResponseStream:
 
     def _fire(self, event: ResponseEvent) -> None:
         self.state = next_response_state(self.state, event)
+
+
+def _longest_batched(limits: Limits) -> int:
+    """Characters of the longest token that is batched. A delta has a limit, too."""
+    return max(1, _LONGEST_DELTA // limits.batch_tokens)

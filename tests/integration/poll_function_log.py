@@ -35,7 +35,7 @@ class PollFunctionLog:
         Args:
             polls: of the whole response, None while it hasn't ended.
         """
-        polled = Polled("r1", "m1", ResponseState.STREAMING, LogSlice("", -1, None))
+        polled = Polled("r1", "m1", ResponseState.STREAMING, LogSlice((), -1, None))
         self._function.metrics.set_timestamp(moment * 1000)
         with redirect_stdout(StringIO()) as log:
             self._function._measure(PollResult(polled, late_ms, polls))

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_core.log import folded_entries
+from stream_core.log.entries import Content, Kind, LogEntry, Part
 from stream_core.log.folded_entries import FoldedEntries
 from stream_core.log.response_log import (
     Cursor,
     LogClosed,
-    LogEntry,
     ResponseLog,
     ResponseState,
-    Restart,
     resume_point,
 )
+from tests.unit.stream_core.contents import CONTENT
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
@@ -31,15 +31,22 @@ _DELTAS = st.one_of(
     st.text(max_size=4), st.integers(84, 400).map("é☃x".__mul__), st.just("流" * 85)
 )
 _STEPS = st.lists(
-    st.one_of(_DELTAS, st.tuples(st.integers(-1, 99), st.integers(0, 3))), max_size=100
+    st.one_of(
+        _DELTAS,
+        st.tuples(st.integers(-1, 99), st.integers(0, 3)),
+        CONTENT,
+        st.just(Part(Kind.REASONING, "x" * 300)),
+    ),
+    max_size=100,
 )
+Steps = list[Content | tuple[int, int]]
 
 
-def written(steps: list[str | tuple[int, int]]) -> ResponseLog:
+def written(steps: Steps) -> ResponseLog:
     log = ResponseLog()
     for attempt, step in enumerate(steps):
-        if isinstance(step, str):
-            log.append(step)
+        if isinstance(step, str | Part):
+            log.extend([step])
         else:
             log.restart(min(step[0], log.next_index - 1), attempt, step[1])
     log.close(ResponseState.COMPLETED)
@@ -51,7 +58,7 @@ def folded(log: ResponseLog) -> ResponseLog:
     return log
 
 
-def given_by(cursor: Cursor) -> list[tuple[str | Restart, int, int]]:
+def given_by(cursor: Cursor) -> list[tuple[LogEntry, int, int]]:
     taken = []
     while (piece := cursor.take()) is not None:
         taken.append((piece, cursor.first, cursor.last))
@@ -61,7 +68,7 @@ def given_by(cursor: Cursor) -> list[tuple[str | Restart, int, int]]:
 
 @given(_STEPS, st.integers(0, 100), st.integers(0, 100), st.integers(0, 2_000))
 def test_whatever_is_read_of_it_is_as_it_was(
-    steps: list[str | tuple[int, int]], first: int, last: int, most: int
+    steps: Steps, first: int, last: int, most: int
 ) -> None:
     as_it_was, log = written(steps), folded(written(steps))
     entries = list[LogEntry](as_it_was.entries)
@@ -79,9 +86,7 @@ def test_whatever_is_read_of_it_is_as_it_was(
 
 
 @given(_STEPS, st.integers(0, 100), st.integers(0, 2_000))
-def test_a_reader_in_the_middle_goes_on(
-    steps: list[str | tuple[int, int]], takes: int, most: int
-) -> None:
+def test_a_reader_in_the_middle_goes_on(steps: Steps, takes: int, most: int) -> None:
     log, as_it_was = written(steps), written(steps)
     reader, other = Cursor(log, 0, most), Cursor(as_it_was, 0, most)
     for _ in range(takes):

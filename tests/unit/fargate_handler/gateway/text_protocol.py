@@ -9,7 +9,7 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.event_stream import EventStream
 from fargate_handler.gateway.http_answers import claims_of
 from fargate_handler.orchestrator.whole_request import IngestEvent
-from stream_core.encoders.appended_text import AppendedText
+from stream_core.encoders.appended import AppendedContents
 from stream_core.encoders.completion_chunks import check_completed
 from stream_core.log.response_log import Cursor, ResumePoint
 from stream_core.log.response_stream import ResponseStream
@@ -24,7 +24,7 @@ class TextEncoder:
 
     def __init__(self, stream: ResponseStream, point: ResumePoint, most: int) -> None:
         self._stream = stream
-        self._text = AppendedText(stream.log, point.next_index, most)
+        self._text = AppendedContents(stream.log, point.next_index, most)
 
     @property
     def cursor(self) -> Cursor:

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.encoders.appended_text import AppendedText
-from stream_core.log.response_log import ResponseLog, ResponseState, Restart, ResumePoint, slice_of
+from stream_core.encoders.appended import AppendedContents
+from stream_core.log.entries import Content, Kind, Part, Restart, behind, joined
+from stream_core.log.response_log import ResponseLog, ResponseState, ResumePoint, slice_of
 from stream_core.protocol.errors import UpstreamFailed
 
 
@@ -20,17 +21,22 @@ def log_of(*attempts: list[str]) -> ResponseLog:
     return log
 
 
-def read(text: AppendedText) -> str:
+def read(text: AppendedContents) -> str:
+    return "".join(str(piece) for piece in contents_of(text))
+
+
+def contents_of(appended: AppendedContents) -> list[Content]:
+    """What it gives now, joined."""
     pieces = []
-    while (piece := text.take()) is not None:
+    while (piece := appended.take()) is not None:
         assert piece
         pieces.append(piece)
-    return "".join(pieces)
+    return list(joined(pieces))
 
 
 def test_without_a_restart_it_is_the_log() -> None:
     log = log_of(["One", " two"])
-    text = AppendedText(log, 0, 100)
+    text = AppendedContents(log, 0, 100)
     assert read(text) == "One two"
     log.append(" three")
     assert read(text) == " three"
@@ -40,7 +46,7 @@ def test_without_a_restart_it_is_the_log() -> None:
 
 def test_what_is_said_again_is_not_given_again() -> None:
     log = log_of(["One", " two"])
-    text = AppendedText(log, 0, 100)
+    text = AppendedContents(log, 0, 100)
     assert read(text) == "One two"
     log.restart(-1, 2)
     log.append("One t")
@@ -51,7 +57,7 @@ def test_what_is_said_again_is_not_given_again() -> None:
 
 def test_a_restart_that_keeps_the_text_is_nothing() -> None:
     log = log_of(["One"])
-    text = AppendedText(log, 0, 100)
+    text = AppendedContents(log, 0, 100)
     assert read(text) == "One"
     log.restart(0, 2, 2)
     log.append(" two")
@@ -61,7 +67,7 @@ def test_a_restart_that_keeps_the_text_is_nothing() -> None:
 @pytest.mark.parametrize("again", [["Two"], ["One", " and"]])
 def test_what_is_said_in_another_way_is_an_error(again: list[str]) -> None:
     log = log_of(["One two"])
-    text = AppendedText(log, 0, 100)
+    text = AppendedContents(log, 0, 100)
     assert text.take() == "One two"
     log.extend(log_of([], again).entries)
     with pytest.raises(UpstreamFailed) as told:
@@ -71,7 +77,7 @@ def test_what_is_said_in_another_way_is_an_error(again: list[str]) -> None:
 
 def test_an_answer_that_became_shorter_is_an_error_at_the_end() -> None:
     log = log_of(["One two"])
-    text = AppendedText(log, 0, 100)
+    text = AppendedContents(log, 0, 100)
     assert read(text) == "One two"
     log.extend(log_of([], ["One"]).entries)
     assert read(text) == ""
@@ -81,14 +87,14 @@ def test_an_answer_that_became_shorter_is_an_error_at_the_end() -> None:
 
 @pytest.mark.parametrize("begin", [0, 1])
 def test_what_was_replaced_before_it_was_read_is_not_given(begin: int) -> None:
-    text = AppendedText(log_of(["Hello", " wor", "ld one"], ["Hello there"]), begin, 100)
+    text = AppendedContents(log_of(["Hello", " wor", "ld one"], ["Hello there"]), begin, 100)
     assert read(text) == ("Hello there" if begin == 0 else " there")
     text.check_whole()
 
 
 def test_a_slow_reader_is_compared_by_what_it_was_given() -> None:
     log = log_of(["Hello", " wor", "ld one"])
-    text = AppendedText(log, 0, 1)
+    text = AppendedContents(log, 0, 1)
     assert text.take() == "Hello"
     log.extend(log_of([], ["Hello there"]).entries)
     assert read(text) == " there"
@@ -98,11 +104,11 @@ def test_of_an_attempt_that_is_kept_in_part_only_that_is_given() -> None:
     log = log_of(["Hello", " world"])
     log.restart(0, 2, 2)
     log.append(" there")
-    assert read(AppendedText(log, 0, 100)) == "Hello there"
+    assert read(AppendedContents(log, 0, 100)) == "Hello there"
 
 
 def test_in_another_copy_it_goes_on_behind_what_was_read() -> None:
-    text = AppendedText(log_of(["One", " two"]), 0, 100)
+    text = AppendedContents(log_of(["One", " two"]), 0, 100)
     assert read(text) == "One two"
     there = text.going_on(log_of(["One", " two", " three"]), ResumePoint(2))
     assert read(there) == " three"
@@ -114,7 +120,7 @@ def test_in_another_copy_it_goes_on_behind_what_was_read() -> None:
 def test_what_a_lost_task_gave_and_did_not_get_on_record_is_compared(
     on_record: list[str], rest: str | None
 ) -> None:
-    text = AppendedText(log_of(["One", " two"]), 0, 100)
+    text = AppendedContents(log_of(["One", " two"]), 0, 100)
     assert read(text) == "One two"
     there = text.going_on(log_of(on_record), ResumePoint(0, Restart(-1, 2, 2)))
     if rest is None:
@@ -124,16 +130,36 @@ def test_what_a_lost_task_gave_and_did_not_get_on_record_is_compared(
         assert read(there) == rest
 
 
+_PIECES: st.SearchStrategy[Content] = st.one_of(
+    st.text("ab", min_size=1, max_size=3),
+    st.text("ab", min_size=1, max_size=2).map(lambda text: Part(Kind.REASONING, text)),
+    st.just(Part(Kind.CALL, id="call_1", name="add")),
+)
+
+
 @st.composite
 def logs(draw: st.DrawFn) -> ResponseLog:
     """Logs whose restarts keep anything from nothing to everything."""
     log = ResponseLog()
-    for piece in draw(st.lists(st.none() | st.text("ab", min_size=1, max_size=3), max_size=16)):
+    for piece in draw(st.lists(st.none() | _PIECES, max_size=16)):
         if piece is None:
             log.restart(draw(st.integers(-1, log.next_index - 1)), 2)
         else:
-            log.append(piece)
+            log.extend([piece])
     return log
+
+
+def standing(log: ResponseLog, until: int | None = None) -> list[Content]:
+    """What stands of the entries before index `until`, joined."""
+    return list(joined(slice_of(log.entries[:until], 0).standing))
+
+
+def begins_with(contents: list[Content], has: list[Content]) -> bool:
+    try:
+        rest = behind(contents, has)
+    except IndexError:
+        return False
+    return list(joined([*has, *rest])) == contents
 
 
 @given(logs(), st.integers(1, 10), st.data())
@@ -141,40 +167,60 @@ def test_who_comes_back_is_given_the_rest_or_told_that_what_it_has_differs(
     log: ResponseLog, most: int, data: st.DataObject
 ) -> None:
     begin = data.draw(st.integers(0, log.next_index))
-    has = slice_of(log.entries[:begin], 0).text
-    text = AppendedText(log, begin, most)
+    has = standing(log, begin)
+    appended = AppendedContents(log, begin, most)
     try:
-        has_then = has + read(text)
-        text.check_whole()
+        has_then = list(joined([*has, *contents_of(appended)]))
+        appended.check_whole()
     except UpstreamFailed:
-        assert not log.text.startswith(has)
+        assert not begins_with(standing(log), has)
     else:
-        assert has_then == log.text
+        assert has_then == standing(log)
 
 
 @given(logs(), st.integers(1, 10))
-def test_asked_from_the_beginning_it_is_the_text_that_stands(log: ResponseLog, most: int) -> None:
-    text = AppendedText(log, 0, most)
-    assert read(text) == log.text
-    text.check_whole()
+def test_asked_from_the_beginning_it_is_what_stands(log: ResponseLog, most: int) -> None:
+    appended = AppendedContents(log, 0, most)
+    assert contents_of(appended) == standing(log)
+    appended.check_whole()
 
 
 @given(logs(), st.data())
-def test_a_client_has_the_text_that_stands_or_is_told_that_it_has_not(
+def test_a_client_has_what_stands_or_is_told_that_it_has_not(
     whole: ResponseLog, data: st.DataObject
 ) -> None:
     growing = ResponseLog()
-    text = AppendedText(growing, 0, data.draw(st.integers(1, 10)))
-    has, at_end = "", False
+    appended = AppendedContents(growing, 0, data.draw(st.integers(1, 10)))
+    has, at_end = list[Content](), False
     try:
         while growing.next_index < whole.next_index:
             to = data.draw(st.integers(growing.next_index + 1, whole.next_index))
             growing.extend(whole.entries[growing.next_index : to])
-            while (piece := text.take()) is not None:
-                has += piece
+            while (piece := appended.take()) is not None:
+                has = list(joined([*has, piece]))
         at_end = True
-        text.check_whole()
-        assert has == whole.text
+        appended.check_whole()
+        assert has == standing(whole)
     except UpstreamFailed:
-        stands = slice_of(growing.entries[: text.cursor.next_index], 0).text
-        assert has != whole.text if at_end else not has.startswith(stands)
+        stands = standing(growing, appended.cursor.next_index)
+        assert has != standing(whole) if at_end else not begins_with(has, stands)
+
+
+def test_a_call_with_another_id_is_another_answer() -> None:
+    log = ResponseLog()
+    log.extend(["One", Part(Kind.CALL, id="call_1", name="add")])
+    appended = AppendedContents(log, 0, 100)
+    contents_of(appended)
+    log.extend([Restart(-1, 2), "One", Part(Kind.CALL, id="call_2", name="add")])
+    with pytest.raises(UpstreamFailed):
+        contents_of(appended)
+
+
+def test_the_same_call_again_is_not_given_again() -> None:
+    log = ResponseLog()
+    call = Part(Kind.CALL, id="call_1", name="add")
+    log.extend(["One", call, Part(Kind.ARGUMENTS, "{")])
+    appended = AppendedContents(log, 0, 100)
+    contents_of(appended)
+    log.extend([Restart(-1, 2), "O", "ne", call, Part(Kind.ARGUMENTS, '{"a":1')])
+    assert contents_of(appended) == [Part(Kind.ARGUMENTS, '"a":1')]

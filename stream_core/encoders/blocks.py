@@ -1,0 +1,157 @@
+"""The contents of an answer as blocks, as most protocols tell them: begin, deltas, end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from stream_core.log.entries import Content, Kind, Part
+
+_PLAIN = (Kind.TEXT, Kind.REASONING, Kind.REFUSAL)
+
+
+@dataclass(slots=True)
+class Block:
+    """A text, a reasoning, a refusal or a call of an answer.
+
+    Args:
+        number: counts the blocks of an answer from 0.
+        call, id, name, custom: of a call: its number, its id, its tool, and whether the tool takes
+            any text instead of JSON. `name` of a reasoning is the field of the model's server.
+        said: its text so far, or the arguments of the call, in pieces.
+    """
+
+    number: int
+    kind: Kind
+    call: int = 0
+    id: str = ""
+    name: str = ""
+    custom: bool = False
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """Its text so far, or the arguments of the call."""
+        return "".join(self.said)
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A block begins. It has no text yet."""
+
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """More text of a block that has begun."""
+
+    block: Block
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A block ends."""
+
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A part that is no block: a result, or data. `block` is the text that it came with, if any."""
+
+    part: Part
+    block: Block | None
+
+
+BlockEvent = Begin | Delta | End | Value
+
+
+class Blocks:
+    """Turns contents into blocks, one after the other.
+
+    A text, a reasoning or a refusal ends where another block begins. A call ends where its
+    `call_end` is. What is still open ends with the answer. Contents of later choices are left out.
+    """
+
+    __slots__ = ("_calls", "_count", "_plain")
+
+    def __init__(self, contents: Iterable[Content] = ()) -> None:
+        self._count = 0
+        self._plain: Block | None = None
+        self._calls: dict[int, Block] = {}
+        for content in contents:
+            self.take(content)
+
+    @property
+    def open(self) -> Sequence[Block]:
+        """The blocks that have begun and not ended, in their order."""
+        plain = [self._plain] if self._plain is not None else []
+        return sorted([*self._calls.values(), *plain], key=lambda block: block.number)
+
+    @property
+    def text(self) -> Block | None:
+        """The open block that takes text of the answer. None if there is none."""
+        plain = self._plain
+        return plain if plain is not None and plain.kind is Kind.TEXT else None
+
+    def take(self, content: Content) -> list[BlockEvent]:
+        """What the next content does."""
+        if isinstance(content, str):
+            return self._said(Kind.TEXT, content, "")
+        if content.choice:
+            return []
+        if content.kind in _PLAIN:
+            return self._said(content.kind, content.text, content.name)
+        if content.kind in (Kind.RESULT, Kind.DATA):
+            return [Value(content, self._plain)]
+        return self._called(content)
+
+    def end(self) -> list[BlockEvent]:
+        """The answer ends, and with it what is open."""
+        events: list[BlockEvent] = [End(block) for block in self.open]
+        self._plain = None
+        self._calls.clear()
+        return events
+
+    def _said(self, kind: Kind, text: str, name: str) -> list[BlockEvent]:
+        block = self._plain
+        if block is not None and block.kind is kind and block.name == name:
+            return [_more(block, text)]
+        ended = self._end_plain()
+        self._plain = block = self._new(kind, name)
+        return [*ended, Begin(block), _more(block, text)]
+
+    def _called(self, part: Part) -> list[BlockEvent]:
+        block = self._calls.get(part.call)
+        if part.kind is Kind.CALL:
+            return self._begin_call(part, block)
+        if block is None:
+            return []
+        if part.kind is Kind.ARGUMENTS:
+            return [_more(block, part.text)]
+        del self._calls[part.call]
+        return [End(block)]
+
+    def _begin_call(self, part: Part, known: Block | None) -> list[BlockEvent]:
+        ended = self._end_plain()
+        if known is not None:
+            ended.append(End(known))
+        block = self._new(Kind.CALL, part.name)
+        block.call, block.id, block.custom = part.call, part.id, part.text == "custom"
+        self._calls[part.call] = block
+        return [*ended, Begin(block)]
+
+    def _end_plain(self) -> list[BlockEvent]:
+        block, self._plain = self._plain, None
+        return [] if block is None else [End(block)]
+
+    def _new(self, kind: Kind, name: str) -> Block:
+        self._count += 1
+        return Block(self._count - 1, kind, name=name)
+
+
+def _more(block: Block, text: str) -> Delta:
+    block.said.append(text)
+    return Delta(block, text)
