@@ -25,6 +25,8 @@ from fargate_handler.gateway.http_answers import (
     json_answer,
 )
 from fargate_handler.gateway.http_connection import HttpConnection
+from fargate_handler.gateway.interfaces.chat_endpoint import ChatEndpoint
+from fargate_handler.gateway.interfaces.run_endpoint import RunEndpoint
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.openai.chat_completions_endpoint import ChatCompletionsEndpoint
 from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
@@ -122,6 +124,7 @@ class HttpEndpoints:
     def _routes(self) -> list[web.AbstractRouteDef]:
         messages = MessageEndpoint(self._context)
         models = ModelsEndpoint(self._context)
+        chats, runs = ChatEndpoint(self._context), RunEndpoint(self._context)
         documents = DocumentsEndpoint(self._context.limits)
         endpoints: dict[Route, RequestHandler] = {
             routes.OPEN_SESSION: SessionEndpoint(self._context).post,
@@ -133,6 +136,11 @@ class HttpEndpoints:
             routes.COMPLETIONS: ChatCompletionsEndpoint(self._context).post,
             routes.LIST_MODELS: models.list,
             routes.GET_MODEL: models.get,
+            routes.CHAT: chats.post,
+            routes.CHAT_STREAM: chats.stream,
+            routes.CHAT_STOP: chats.stop,
+            routes.RUN: runs.post,
+            routes.RUN_STOP: runs.stop,
             routes.OPENAPI: documents.get,
             routes.ASYNCAPI: documents.get,
             routes.HEALTH: self._health,

@@ -37,9 +37,9 @@ class AgUiEvents:
     """Writes a run's events (`BlockObjects`).
 
     Args:
-        others: the conversation without this run's messages, as the client sent it.
+        messages: the conversation as the client sent it. If it begins at the beginning and has
+            messages of this response, it drops them.
         said: what the client has of this response.
-        afresh: whether the client has messages of this run, and is to drop them.
     """
 
     resets = True
@@ -49,15 +49,15 @@ class AgUiEvents:
         thread_id: str,
         run_id: str,
         response_id: str,
-        others: list[dict[str, Any]],
+        messages: list[dict[str, Any]],
         said: Iterable[Content] = (),
-        *,
-        afresh: bool = False,
     ) -> None:
         self._run = {"threadId": thread_id, "runId": run_id}
         self._response_id = response_id
-        self._others = others
-        self._afresh = afresh
+        own = [message for message in messages if self._is_own(message)]
+        self._others = [message for message in messages if not self._is_own(message)]
+        self._has_own = bool(own)
+        self._thoughts = [message["id"] for message in own if message.get("role") == "reasoning"]
         self._results = 0
         self._ids: dict[int, str] = {}
         self._open: dict[int, Block] = {}
@@ -70,7 +70,7 @@ class AgUiEvents:
     def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
         """The beginning of the run, and of the blocks in whose middle the client begins."""
         started = _event({"type": "RUN_STARTED", **self._run}, place)
-        if self._afresh:
+        if self._has_own and place.last < 0:
             started += self._snapshot()
         return started + b"".join(self._began(block) for block in open_blocks)
 
@@ -155,11 +155,15 @@ class AgUiEvents:
             self._results += event.part.kind is Kind.RESULT
         elif isinstance(event, Begin):
             block = event.block
-            self._ids[block.number] = (
-                f"{self._response_id}.reasoning.{block.number}"
-                if block.kind is Kind.REASONING
-                else self._response_id + (f".{self._results}" if self._results else "")
-            )
+            if block.kind is Kind.REASONING:
+                message_id = f"{self._response_id}.reasoning.{block.number}"
+                self._thoughts.append(message_id)
+            else:
+                message_id = self._response_id + (f".{self._results}" if self._results else "")
+            self._ids[block.number] = message_id
+
+    def _is_own(self, message: dict[str, Any]) -> bool:
+        return str(message.get("id", "")).startswith(self._response_id)
 
     def _began(self, block: Block, place: Place | None = None) -> bytes:
         self._open[block.number] = block
@@ -196,11 +200,12 @@ class AgUiEvents:
         )
 
     def _snapshot(self) -> bytes:
-        # A snapshot without any reasoning leaves the client's own in its place.
-        reasons = any(message.get("role") == "reasoning" for message in self._others)
-        emptied = {"id": f"{self._response_id}.reasoning.0", "role": "reasoning", "content": ""}
-        messages = [*self._others, *([] if reasons else [emptied])]
-        return _event({"type": "MESSAGES_SNAPSHOT", "messages": messages})
+        # A snapshot without any reasoning leaves all that the client has.
+        kept = any(message.get("role") == "reasoning" for message in self._others)
+        emptied = [] if kept else self._thoughts[:1]
+        self._thoughts = emptied
+        messages = [{"id": name, "role": "reasoning", "content": ""} for name in emptied]
+        return _event({"type": "MESSAGES_SNAPSHOT", "messages": [*self._others, *messages]})
 
 
 def _pending(stream: ResponseStream) -> list[str]:

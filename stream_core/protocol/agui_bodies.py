@@ -33,7 +33,9 @@ class RunPart(Camel):
 
 
 class RunMessage(Camel):
-    """A message of the conversation."""
+    """A message of the conversation. All of its fields are kept, to be told again."""
+
+    model_config = ConfigDict(extra="allow")
 
     id: str
     role: Literal["developer", "system", "assistant", "user", "tool", "activity", "reasoning"]
@@ -68,8 +70,8 @@ class RunRequest(Camel):
     thread_id: _Id
     run_id: _Id
     messages: list[RunMessage]
-    tools: list[RunTool] = []
-    context: list[RunContext] = []
+    tools: list[RunTool] = Field(default_factory=list)
+    context: list[RunContext] = Field(default_factory=list)
     forwarded_props: Any = None
     resume: list[Any] | None = None
 
