@@ -252,7 +252,6 @@ class Generation:
             self._prefix,
             key,
             asked.options,
-            marked=self.kind.brings_conversation,
             model=asked.model,
             caller=caller_of(self.kind, stream.channel, stream.message_id, asked),
         )
