@@ -1,0 +1,8 @@
+"""Servers for the tests of this folder."""
+
+from __future__ import annotations
+
+from tests.conformance.interface_clients import scripted, server, upstream
+from tests.integration.conftest import serve_module, serve_process
+
+__all__ = ["scripted", "serve_module", "serve_process", "server", "upstream"]
