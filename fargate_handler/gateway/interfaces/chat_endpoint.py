@@ -14,6 +14,7 @@ from fargate_handler.gateway.interfaces.agent_answer import asked_of_agent
 from fargate_handler.gateway.interfaces.submission import submit_as_next
 from fargate_handler.gateway.interfaces.ui_messages import turns_of
 from fargate_handler.gateway.request_body import read_body
+from fargate_handler.gateway.requests.resuming import last_event
 from fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
     checked_key,
@@ -53,6 +54,7 @@ class ChatEndpoint:
         """The answer to a conversation, as a stream."""
         context, sender = self._context, sender_of(request, self._context)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
+        last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
             asked = parse(CHAT_REQUEST, await read_request(request, sender, context, reading))
             channel = chat_channel(sender.tenant, asked.id, sender.session)
@@ -61,15 +63,16 @@ class ChatEndpoint:
                 context, sender, channel, _message_id(asked, key), whole
             )
             del asked, whole
-        return await self._answer(request, stream)
+        return await self._answer(request, stream, last)
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         """The answer that runs, from its beginning, or after `Last-Event-ID`. 204 if none does."""
-        stream = await self._context.orchestrator.newest(self._channel(request))
-        resumes = LAST_EVENT_ID in request.headers
-        if stream is None or not (resumes or self._is_live(stream)):
+        channel, header = self._channel(request), request.headers.get(LAST_EVENT_ID)
+        last = last_event(header, has_key=True)
+        stream = await self._context.orchestrator.newest(channel)
+        if stream is None or not (header or self._is_live(stream)):
             return web.Response(status=204)
-        return await self._answer(request, stream)
+        return await self._answer(request, stream, last)
 
     async def stop(self, request: web.Request) -> web.Response:
         """Stop the answer that runs, and its model, whoever reads it and wherever."""
@@ -92,10 +95,11 @@ class ChatEndpoint:
         late = self._context.monotonic() - ended_at > _LATE_SECONDS
         return not late and stream.state is not ResponseState.CANCELLED
 
-    async def _answer(self, request: web.Request, stream: ResponseStream) -> web.StreamResponse:
-        context, header = self._context, request.headers.get(LAST_EVENT_ID)
-        last = EventId.parse(header, ends=False) if header else None
-        progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID) if last else Progress()
+    async def _answer(
+        self, request: web.Request, stream: ResponseStream, last: EventId
+    ) -> web.StreamResponse:
+        context = self._context
+        progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
         stream, point = await resume(context, stream.response_id, stream.channel, progress)
         if point.restarted is not None:
             # What the client has is not on record: it is told the message from its beginning.

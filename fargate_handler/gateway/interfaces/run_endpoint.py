@@ -14,6 +14,7 @@ from fargate_handler.gateway.interfaces.agent_answer import Asked, asked_of_agen
 from fargate_handler.gateway.interfaces.run_messages import offered, turns_of
 from fargate_handler.gateway.interfaces.submission import submit_as_next
 from fargate_handler.gateway.request_body import read_body
+from fargate_handler.gateway.requests.resuming import last_event
 from fargate_handler.gateway.requests.submission import Sender, read_request, sender_of
 from fargate_handler.gateway.resumption import Progress, resume
 from fargate_handler.orchestrator.whole_request import run_channel
@@ -43,7 +44,7 @@ class RunEndpoint:
         """The events of a run. Who has some of them is given the rest."""
         context, sender = self._context, sender_of(request, self._context)
         header = request.headers.get(LAST_EVENT_ID)
-        told = EventId.parse(header, ends=False) if header else None
+        told = last_event(header, has_key=True) if header else None
         # The conversation is kept for as long as it may have to be told again.
         with context.orchestrator.held_requests.reading() as reading:
             asked = parse(RUN_REQUEST, await read_request(request, sender, context, reading))
