@@ -126,8 +126,11 @@ class HttpEndpoints:
         models = ModelsEndpoint(self._context)
         chats, runs = ChatEndpoint(self._context), RunEndpoint(self._context)
         documents = DocumentsEndpoint(self._context.limits)
+        sessions = SessionEndpoint(self._context)
         endpoints: dict[Route, RequestHandler] = {
-            routes.OPEN_SESSION: SessionEndpoint(self._context).post,
+            routes.OPEN_SESSION: sessions.post,
+            routes.MESSAGES: sessions.messages,
+            routes.END_SESSION: sessions.end,
             routes.POST_MESSAGE: messages.post,
             routes.POLL: messages.poll,
             routes.CANCEL: messages.cancel,

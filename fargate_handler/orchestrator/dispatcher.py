@@ -149,7 +149,7 @@ class Dispatcher:
         workload.begin(stream, kind, line)
         try:
             with workload.beginning(stream, conversation):
-                self._ledger.go_on(stream, left.lease, len(entries))
+                self._ledger.go_on(stream, left.lease, len(entries), kind)
                 turns = conversation.begin_late(left.message.message_id, left.message.text)
                 terms = MessageTerms.from_text(left.message.terms)
                 self.begin(stream, kind, line, turns, terms, inherited=True)

@@ -14,6 +14,7 @@ from stream_core.protocol.completion_bodies import (
     ModelObject,
 )
 from stream_core.protocol.http_bodies import (
+    ConversationPage,
     Health,
     MessageAccepted,
     PollAnswer,
@@ -29,6 +30,7 @@ from stream_core.protocol.messages import (
     ResponseCompleted,
     ResponseDelta,
     ResponseFailed,
+    ResponsePart,
     ResponseRestarted,
     SessionRequest,
 )
@@ -54,7 +56,7 @@ _RESPONSE = {
 _READING = {400: ("invalid_field",), 429: ("response_readers",)}
 _ACCEPTING = {
     409: ("causal_violation",),
-    410: ("response_expired",),
+    410: ("response_expired", "session_ended"),
     429: ("rate_limited", "session_in_flight", "tenant_in_flight", "queue_full", "sessions_full"),
     503: (
         "draining",
@@ -132,6 +134,49 @@ _SESSION = Operation(
     body_required=False,
     security=("", "tenantKey"),
 )
+_SESSION_ID = Parameter(
+    "session_id", "path", "The token's own session.", {"type": "string", "minLength": 1}
+)
+_ONE_SESSION = {
+    404: ("session_not_found", "path_not_found"),
+    503: ("store_unavailable",),
+}
+_MESSAGES = Operation(
+    routes.MESSAGES,
+    "listMessages",
+    "The conversation: the session's messages that stand, with their answers so far. The newest "
+    "page comes first, and the oldest message of a page.",
+    answers=(Answer(200, "A page.", ConversationPage),),
+    refusals=refusals(
+        _ANY,
+        _TOKEN,
+        _ONE_SESSION,
+        {400: ("invalid_field",), 404: ("message_not_found",), 410: ("session_ended",)},
+    ),
+    parameters=(
+        _SESSION_ID,
+        Parameter(
+            "before",
+            "query",
+            "Only messages before this one: `next_before` of the page before.",
+            {"type": "string"},
+        ),
+        Parameter(
+            "limit",
+            "query",
+            "The most messages. More than 100 are 100; a page of 1 MiB of text ends sooner.",
+            {"type": "integer", "minimum": 1, "default": 20},
+        ),
+    ),
+)
+_END_SESSION = Operation(
+    routes.END_SESSION,
+    "endSession",
+    "End the session: running answers are cancelled, and all that is kept of it is deleted.",
+    answers=(Answer(204, "It has ended, now or before.", content_type=""),),
+    refusals=refusals(_ANY, _POST, _TOKEN, _ONE_SESSION),
+    parameters=(_SESSION_ID,),
+)
 _MESSAGE = Operation(
     routes.POST_MESSAGE,
     "sendMessage",
@@ -207,6 +252,7 @@ _EVENTS = Operation(
             headers=("Evenflow-Via", "Evenflow-Next-Index"),
             events=(
                 ResponseDelta,
+                ResponsePart,
                 ResponseRestarted,
                 ResponseCompleted,
                 ResponseFailed,
@@ -471,6 +517,8 @@ _DOCUMENTS = tuple(
 
 OPERATIONS: tuple[Operation, ...] = (
     _SESSION,
+    _MESSAGES,
+    _END_SESSION,
     _MESSAGE,
     _POLL,
     _CANCEL,

@@ -77,6 +77,9 @@ def _expression(path: str) -> re.Pattern[str]:
 
 
 OPEN_SESSION = Route("POST", "/session", Origin.SESSION_INIT)
+_ONE_SESSION = "/session/*"
+MESSAGES = Route("GET", "/session/{session_id}/messages", edge_pattern=_ONE_SESSION)
+END_SESSION = Route("DELETE", "/session/{session_id}", edge_pattern=_ONE_SESSION)
 POST_MESSAGE = Route("POST", "/chat/message")
 EVENTS = Route("GET", "/chat/message/{response_id}/events")
 CANCEL = Route("POST", "/chat/message/{response_id}/cancel")
@@ -115,7 +118,8 @@ METRICS = Route("GET", "/metrics", Origin.MACHINE)
 DRAIN = Route("POST", "/drain", Origin.MACHINE)
 
 ROUTES = (
-    *(OPEN_SESSION, POST_MESSAGE, EVENTS, ENTRIES, CANCEL, POLL),
+    *(OPEN_SESSION, MESSAGES, END_SESSION),
+    *(POST_MESSAGE, EVENTS, ENTRIES, CANCEL, POLL),
     *(WEBSOCKET, REALTIME, OPENAI_REALTIME),
     *(COMPLETIONS, LIST_MODELS, GET_MODEL),
     *(CHAT, CHAT_STREAM, CHAT_STOP),

@@ -15,8 +15,10 @@ from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.encoders.frames import EventEncoder, FrameEncoder
 from stream_core.encoders.port import EventId, LogEncoder
 from stream_core.encoders.ui_message_chunks import UIMessageChunks
-from stream_core.log.response_log import EVERYTHING, Restart, ResumePoint, slice_of
+from stream_core.log.entries import Content, Restart
+from stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
 from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.part_objects import read_part
 from tests.unit.fargate_handler.gateway.text_protocol import TextEncoder
 from tests.unit.recording_reader import AssembledText
 
@@ -73,6 +75,11 @@ class FrameClient:
     def text(self) -> str:
         return self.held.text
 
+    @property
+    def contents(self) -> list[Content]:
+        """The text and the parts, joined."""
+        return self.held.contents
+
     def hear(self, data: bytes) -> None:
         if data:
             self._read(orjson.loads(data))
@@ -81,6 +88,8 @@ class FrameClient:
         index = frame.get("index", self.last.last_index)
         if frame["type"] == "chat.response.delta":
             self.held.take(frame["delta"], frame.get("from", index), index)
+        elif frame["type"] == "chat.response.event":
+            self.held.take(read_part(frame), frame.get("from", index), index)
         elif frame["type"] == "chat.response.restarted":
             if index == EVERYTHING:
                 self.held.indexes.clear()
@@ -141,6 +150,8 @@ class Kind(NamedTuple):
     client: Callable[[], Client]
     appends: bool = False
     """Whether its clients can't be told that text is replaced, and hear an error instead."""
+    typed: bool = False
+    """Whether its clients are given parts."""
     ids: bool = True
     """Whether its clients are told what they have, and so can come back."""
 
@@ -222,14 +233,20 @@ def _chunks(stream: ResponseStream, point: ResumePoint) -> ChunkEncoder:
 
 
 KINDS = (
-    Kind("frames", lambda stream, point: FrameEncoder(stream, point, MOST), FrameClient),
     Kind(
-        "events", lambda stream, point: EventEncoder(stream, point, MOST, joined=True), EventClient
+        "frames", lambda stream, point: FrameEncoder(stream, point, MOST), FrameClient, typed=True
+    ),
+    Kind(
+        "events",
+        lambda stream, point: EventEncoder(stream, point, MOST, joined=True),
+        EventClient,
+        typed=True,
     ),
     Kind(
         "events of entries",
         lambda stream, point: EventEncoder(stream, point, MOST, joined=False),
         EventClient,
+        typed=True,
     ),
     Kind("chunks", _chunks, ChunkClient, appends=True),
     Kind("UI message chunks", _ui_chunks, UIChunkClient),
