@@ -30,6 +30,8 @@ from fargate_handler.gateway.http_answers import (
     json_answer,
 )
 from fargate_handler.gateway.http_connection import HttpConnection
+from fargate_handler.gateway.interfaces.chat_endpoint import ChatEndpoint
+from fargate_handler.gateway.interfaces.run_endpoint import RunEndpoint
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.openai.chat_completions_endpoint import ChatCompletionsEndpoint
 from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
@@ -130,6 +132,7 @@ class HttpEndpoints:
         messages = MessageEndpoint(self._context)
         models = ModelsEndpoint(self._context)
         responses = ResponsesEndpoint(self._context)
+        chats, runs = ChatEndpoint(self._context), RunEndpoint(self._context)
         documents = DocumentsEndpoint(self._context.limits)
         sessions = SessionEndpoint(self._context)
         endpoints: dict[Route, RequestHandler] = {
@@ -152,6 +155,11 @@ class HttpEndpoints:
             routes.GET_MODEL: models.get,
             routes.ANTHROPIC_MESSAGES: MessagesEndpoint(self._context).post,
             routes.STREAM: StreamsEndpoint(self._context).get,
+            routes.CHAT: chats.post,
+            routes.CHAT_STREAM: chats.stream,
+            routes.CHAT_STOP: chats.stop,
+            routes.RUN: runs.post,
+            routes.RUN_STOP: runs.stop,
             routes.OPENAPI: documents.get,
             routes.ASYNCAPI: documents.get,
             routes.HEALTH: self._health,

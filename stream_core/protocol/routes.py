@@ -111,6 +111,15 @@ ANTHROPIC_MESSAGES = Route("POST", "/v1/messages", edge_pattern=_OPENAI, protoco
 
 STREAM = Route("GET", "/streams/{response_id}", protocol="durable_streams")
 
+_AI_SDK = "/api/chat*"
+CHAT = Route("POST", "/api/chat", edge_pattern=_AI_SDK, protocol="ai_sdk")
+CHAT_STREAM = Route("GET", "/api/chat/{chat_id}/stream", edge_pattern=_AI_SDK, protocol="ai_sdk")
+CHAT_STOP = Route("POST", "/api/chat/{chat_id}/stop", edge_pattern=_AI_SDK, protocol="ai_sdk")
+
+_AG_UI = "/agui*"
+RUN = Route("POST", "/agui", edge_pattern=_AG_UI, protocol="ag_ui")
+RUN_STOP = Route("POST", "/agui/stop", edge_pattern=_AG_UI, protocol="ag_ui")
+
 OPENAPI = Route("GET", "/openapi.json", edge_pattern="/*api.json")
 ASYNCAPI = Route("GET", "/asyncapi.json", edge_pattern="/*api.json")
 
@@ -135,6 +144,8 @@ ROUTES = (
     *(CREATE_RESPONSE, RESPONSES_WEBSOCKET, GET_RESPONSE, DELETE_RESPONSE),
     *(CANCEL_RESPONSE, INPUT_ITEMS),
     *(ANTHROPIC_MESSAGES, STREAM),
+    *(CHAT, CHAT_STREAM, CHAT_STOP),
+    *(RUN, RUN_STOP),
     *(OPENAPI, ASYNCAPI),
     *(INDEX, ASSET, CLIENT_MODULE, ELEMENT_MODULE),
     *(HEALTH, METRICS, DRAIN),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
+from stream_core.encoders.agui_events import AgUiEvents
 from stream_core.encoders.anthropic_messages import AnthropicObjects
 from stream_core.encoders.block_encoder import BlockEncoder
 from stream_core.encoders.completion_chunks import ChunkEncoder
@@ -23,8 +24,9 @@ from stream_core.encoders.responses.response_events import (
 from stream_core.encoders.responses.response_object import ResponseObject
 from stream_core.encoders.responses.sequence_numbers import Rank, known_by, number
 from stream_core.encoders.stream_offsets import read_offset
+from stream_core.encoders.ui_message_chunks import UIMessageChunks
 from stream_core.log.entries import Content, Restart
-from stream_core.log.response_log import EVERYTHING, ResumePoint
+from stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.part_objects import read_part
 from stream_core.protocol.response_ids import PublicResponse
@@ -237,6 +239,67 @@ class ResponsesClient(ChunkClient):
 _LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed", "error")
 
 
+@dataclass
+class UIChunkClient(ChunkClient):
+    """Of AI SDK, with a cursor: the parts of a step, which can be reset."""
+
+    parts: dict[str, str] = field(default_factory=dict)
+
+    def _read(self, data: bytes) -> None:
+        assert not self.ends, "nothing follows the end"
+        if data == b"[DONE]":
+            self.ends += not self.failed
+            return
+        chunk = orjson.loads(data)
+        if chunk["type"] == "text-start":
+            assert chunk["id"] not in self.parts
+            self.parts[chunk["id"]] = ""
+        elif chunk["type"] == "text-delta":
+            self.parts[chunk["id"]] += chunk["delta"]
+        elif chunk["type"] == "reset-step":
+            self.parts.clear()
+        self.failed |= chunk["type"] == "error"
+        self.text = "".join(self.parts.values())
+
+
+@dataclass
+class AgUiClient(ChunkClient):
+    """Of AG-UI: messages that are open until they end, and snapshots of all of them."""
+
+    open: set[str] = field(default_factory=set)
+
+    def _read(self, data: bytes) -> None:
+        assert not self.ends, "nothing follows the end"
+        event = orjson.loads(data)
+        match event["type"]:
+            case "RUN_STARTED":
+                self.open.clear()
+            case "TEXT_MESSAGE_START":
+                self.open.add(event["messageId"])
+            case "TEXT_MESSAGE_CONTENT":
+                assert event["messageId"] in self.open
+                self.text += event["delta"]
+            case "TEXT_MESSAGE_END":
+                self.open.remove(event["messageId"])
+            case "MESSAGES_SNAPSHOT":
+                self.text = "".join(message["content"] for message in event["messages"])
+            case "RUN_FINISHED":
+                assert not self.open
+                self.ends += 1
+            case "RUN_ERROR":
+                self.failed = True
+
+
+def _ui_chunks(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
+    return BlockEncoder(UIMessageChunks(stream.response_id), stream, point, MOST)
+
+
+def _run_events(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
+    said = slice_of(stream.log.entries[: point.next_index], 0).standing
+    events = AgUiEvents("thread", "run", stream.response_id, [], said)
+    return BlockEncoder(events, stream, point, MOST)
+
+
 def _chunks(stream: ResponseStream, point: ResumePoint) -> ChunkEncoder:
     objects = CompletionObjects(stream.response_id, 7, "demo", include_usage=False, tools=False)
     return ChunkEncoder(objects, stream, point, MOST)
@@ -282,6 +345,8 @@ KINDS = (
     Kind("chunks", _chunks, ChunkClient, appends=True),
     Kind("responses", _responses, ResponsesClient, appends=True),
     Kind("messages", _messages, MessageClient, appends=True),
+    Kind("UI message chunks", _ui_chunks, UIChunkClient),
+    Kind("AG-UI events", _run_events, AgUiClient),
     Kind(
         "text",
         lambda stream, point: TextEncoder(stream, point, MOST),
