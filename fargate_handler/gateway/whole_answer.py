@@ -1,6 +1,9 @@
-"""Answers a request of OpenAI's API with one object, when the response has ended."""
+"""Answers a request with one object when the response has ended, in any protocol."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import orjson
 from aiohttp import web
@@ -10,7 +13,6 @@ from fargate_handler.gateway.deadline import Deadline
 from fargate_handler.gateway.http_answers import VIA_HEADER, check_room_for_text, json_answer
 from fargate_handler.gateway.resumption import Progress, WakingReader, reading
 from stream_core.encoders.completion_chunks import check_completed
-from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import EvenflowError
 from stream_core.protocol.http_contract import NEVER_CACHED
@@ -19,28 +21,34 @@ from stream_core.protocol.http_contract import NEVER_CACHED
 _STILL_HERE = b"\n"
 
 
-class WholeCompletion:
+class WholeAnswer:
     """Gives one response as one object.
 
     Proxies cut silent connections, mostly after 60 s. So after one heartbeat the head is sent, with
     the status 200, and then a newline with each heartbeat. An earlier error has its own status. A
-    later one is the object: `{"error": …}`.
+    later one is the object.
 
     Args:
+        make: makes the object of a completed response.
+        deadline: how long the client waits for the end.
         headers: further headers of the answer.
+        make_error: makes the object of an error.
     """
 
     def __init__(
         self,
         context: GatewayContext,
         request: web.Request,
-        objects: CompletionObjects,
+        make: Callable[[ResponseStream], dict[str, Any]],
         deadline: Deadline,
         headers: dict[str, str],
+        *,
+        make_error: Callable[[EvenflowError], dict[str, Any]] = EvenflowError.to_body,
     ) -> None:
         self._context = context
         self._request = request
-        self._objects = objects
+        self._make = make
+        self._make_error = make_error
         self._deadline = deadline
         self._headers = headers
         self._answer = web.StreamResponse(headers=NEVER_CACHED | headers)
@@ -59,11 +67,11 @@ class WholeCompletion:
             try:
                 ended = await self._ended(stream)
                 check_room_for_text(self._context, ended)
-                body = self._objects.whole(ended)
+                body = self._make(ended)
             except EvenflowError as error:
                 if not self._answer.prepared:
                     raise
-                body = error.to_body()
+                body = self._make_error(error)
             else:
                 if not self._answer.prepared:
                     return json_answer(body, headers=self._headers | {VIA_HEADER: ended.via})
