@@ -30,11 +30,14 @@ from fargate_handler.gateway.http_answers import (
     json_answer,
 )
 from fargate_handler.gateway.http_connection import HttpConnection
+from fargate_handler.gateway.interfaces.chat_endpoint import ChatEndpoint
+from fargate_handler.gateway.interfaces.run_endpoint import RunEndpoint
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.openai.chat_completions_endpoint import ChatCompletionsEndpoint
 from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
 from fargate_handler.gateway.openai.not_served import PATH as NOT_SERVED
 from fargate_handler.gateway.openai.not_served import not_served
+from fargate_handler.gateway.openai.responses.responses_endpoint import ResponsesEndpoint
 from fargate_handler.gateway.operator_endpoints import OperatorEndpoints, is_metrics_port
 from fargate_handler.gateway.other_origins import OtherOrigins
 from fargate_handler.gateway.request_body import node_full
@@ -128,6 +131,8 @@ class HttpEndpoints:
     def _routes(self) -> list[web.AbstractRouteDef]:
         messages = MessageEndpoint(self._context)
         models = ModelsEndpoint(self._context)
+        responses = ResponsesEndpoint(self._context)
+        chats, runs = ChatEndpoint(self._context), RunEndpoint(self._context)
         documents = DocumentsEndpoint(self._context.limits)
         sessions = SessionEndpoint(self._context)
         endpoints: dict[Route, RequestHandler] = {
@@ -140,10 +145,21 @@ class HttpEndpoints:
             routes.EVENTS: EventsEndpoint(self._context).get,
             routes.ENTRIES: EntriesEndpoint(self._context).get,
             routes.COMPLETIONS: ChatCompletionsEndpoint(self._context).post,
+            routes.CREATE_RESPONSE: responses.post,
+            routes.RESPONSES_WEBSOCKET: self._ws,
+            routes.GET_RESPONSE: responses.get,
+            routes.DELETE_RESPONSE: responses.delete,
+            routes.CANCEL_RESPONSE: responses.cancel,
+            routes.INPUT_ITEMS: responses.input_items,
             routes.LIST_MODELS: models.list,
             routes.GET_MODEL: models.get,
             routes.ANTHROPIC_MESSAGES: MessagesEndpoint(self._context).post,
             routes.STREAM: StreamsEndpoint(self._context).get,
+            routes.CHAT: chats.post,
+            routes.CHAT_STREAM: chats.stream,
+            routes.CHAT_STOP: chats.stop,
+            routes.RUN: runs.post,
+            routes.RUN_STOP: runs.stop,
             routes.OPENAPI: documents.get,
             routes.ASYNCAPI: documents.get,
             routes.HEALTH: self._health,

@@ -223,6 +223,29 @@ class Orchestrator:
             retry_after_ms=500,
         )
 
+    async def message_text(self, response_id: str, channel: Channel) -> str | None:
+        """The text of the message that has this response. None when it is no longer kept.
+
+        Raises:
+            Overloaded: the store can't be read.
+        """
+        return await self._ledger.text_of(channel, response_id)
+
+    async def newest(self, channel: Channel) -> ResponseStream | None:
+        """The response to the session's last message, whichever task generates it.
+
+        Returns:
+            None where there is no message, or its answer is no longer kept.
+
+        Raises:
+            Overloaded: the store can't be read, or the response is changing owners.
+        """
+        entries = (await self._ledger.load(channel)).entries
+        try:
+            return await self.find(entries[-1].response_id, channel) if entries else None
+        except (Gone, NotFound):
+            return None
+
     async def epoch_on_record(self, stream: ResponseStream) -> int:
         """The response's epoch in the store. 0 for an unknown response.
 

@@ -18,12 +18,6 @@ from stream_core.protocol.openai_realtime import (
 )
 
 _ADVICE = {
-    "responses": (
-        "the Responses API is not served here; use POST /v1/chat/completions: "
-        "`client.chat.completions.create(…)` with "
-        'OpenAI\'s SDKs, `set_default_openai_api("chat_completions")` with the Agents SDK, '
-        "`openai.chat(…)` with the AI SDK"
-    ),
     "completions": (
         "the legacy completions are not served here; use POST /v1/chat/completions, "
         "with the prompt as a message: "
