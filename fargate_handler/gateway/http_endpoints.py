@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from aiohttp import web
 
+from fargate_handler.gateway.anthropic.messages_endpoint import (
+    PATHS_NOT_SERVED as NOT_SERVED_OF_ANTHROPIC,
+)
+from fargate_handler.gateway.anthropic.messages_endpoint import MessagesEndpoint
+from fargate_handler.gateway.anthropic.messages_endpoint import not_served as anthropic_not_served
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
@@ -32,10 +37,12 @@ from fargate_handler.gateway.openai.chat_completions_endpoint import ChatComplet
 from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
 from fargate_handler.gateway.openai.not_served import PATH as NOT_SERVED
 from fargate_handler.gateway.openai.not_served import not_served
+from fargate_handler.gateway.openai.responses.responses_endpoint import ResponsesEndpoint
 from fargate_handler.gateway.operator_endpoints import OperatorEndpoints, is_metrics_port
 from fargate_handler.gateway.other_origins import OtherOrigins
 from fargate_handler.gateway.request_body import node_full
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
+from fargate_handler.gateway.streams_endpoint import StreamsEndpoint
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from fargate_handler.processes import Siblings
 from stream_core.metrics.metric_catalogue import HTTP_REFUSED, HTTP_REQUESTS
@@ -124,6 +131,7 @@ class HttpEndpoints:
     def _routes(self) -> list[web.AbstractRouteDef]:
         messages = MessageEndpoint(self._context)
         models = ModelsEndpoint(self._context)
+        responses = ResponsesEndpoint(self._context)
         chats, runs = ChatEndpoint(self._context), RunEndpoint(self._context)
         documents = DocumentsEndpoint(self._context.limits)
         sessions = SessionEndpoint(self._context)
@@ -137,8 +145,16 @@ class HttpEndpoints:
             routes.EVENTS: EventsEndpoint(self._context).get,
             routes.ENTRIES: EntriesEndpoint(self._context).get,
             routes.COMPLETIONS: ChatCompletionsEndpoint(self._context).post,
+            routes.CREATE_RESPONSE: responses.post,
+            routes.RESPONSES_WEBSOCKET: self._ws,
+            routes.GET_RESPONSE: responses.get,
+            routes.DELETE_RESPONSE: responses.delete,
+            routes.CANCEL_RESPONSE: responses.cancel,
+            routes.INPUT_ITEMS: responses.input_items,
             routes.LIST_MODELS: models.list,
             routes.GET_MODEL: models.get,
+            routes.ANTHROPIC_MESSAGES: MessagesEndpoint(self._context).post,
+            routes.STREAM: StreamsEndpoint(self._context).get,
             routes.CHAT: chats.post,
             routes.CHAT_STREAM: chats.stream,
             routes.CHAT_STOP: chats.stop,
@@ -159,6 +175,9 @@ class HttpEndpoints:
         }
         return [
             web.route("*", NOT_SERVED, not_served, expect_handler=expectation),
+            web.route(
+                "*", NOT_SERVED_OF_ANTHROPIC, anthropic_not_served, expect_handler=expectation
+            ),
             *(_served(route, self._counted(route, endpoints[route])) for route in ROUTES),
         ]
 

@@ -109,9 +109,7 @@ class Dispatcher:
             limits=limits,
             grace_seconds=grace_seconds,
             fallback_text=self._fallback_text if kind.falls_back else "",
-            continues=lambda asked: (
-                self._source.continues and can_go_on(kind, asked, stream.log.entries)
-            ),
+            continues=lambda asked: self._source.continues and can_go_on(asked, stream.log.entries),
             monotonic=self._monotonic,
             in_force=lambda: self._ledger.in_force,
             on_attempt=self._attempted_again,

@@ -111,6 +111,18 @@ class MessageLedger:
         with self._reachable():
             return await self._sessions.load(channel, self._wall_time())
 
+    async def text_of(self, channel: Channel, response_id: str) -> str | None:
+        """The text of the message that has this response. None when it is no longer kept.
+
+        Raises:
+            Overloaded: the store can't be read.
+        """
+        stored = await self.load(channel)
+        entry = next((each for each in stored.entries if each.response_id == response_id), None)
+        with self._reachable():
+            whole = await self._texts.whole(entry) if entry is not None else None
+        return whole.text or None if whole is not None else None
+
     @property
     def owner(self) -> str:
         """The name under which this task accepts messages."""

@@ -223,6 +223,14 @@ class Orchestrator:
             retry_after_ms=500,
         )
 
+    async def message_text(self, response_id: str, channel: Channel) -> str | None:
+        """The text of the message that has this response. None when it is no longer kept.
+
+        Raises:
+            Overloaded: the store can't be read.
+        """
+        return await self._ledger.text_of(channel, response_id)
+
     async def newest(self, channel: Channel) -> ResponseStream | None:
         """The response to the session's last message, whichever task generates it.
 

@@ -101,7 +101,9 @@ class AnswerParts:
         """A source of the answer, once. What has no address or title is left out."""
         if not isinstance(said, dict):
             return
-        source = {name: said[name] for name in _SOURCE_FIELDS if isinstance(said.get(name), int | str)}
+        source = {
+            name: said[name] for name in _SOURCE_FIELDS if isinstance(said.get(name), int | str)
+        }
         known = orjson.dumps(source).decode()
         if (source.get("url") or source.get("title")) and known not in self._sources:
             self._sources.add(known)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from fargate_handler.token_sources.answer_parts import AnswerParts
 from fargate_handler.token_sources.aws_client import Event
 from fargate_handler.token_sources.aws_failures import NOT_READABLE, unreadable_event
-from fargate_handler.token_sources.answer_parts import AnswerParts
 from fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
 from stream_core.log.entries import Kind
 from stream_core.protocol.errors import UpstreamFailed

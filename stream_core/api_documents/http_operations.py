@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stream_core.api_documents.component_schemas import Model
 from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
+from stream_core.api_documents.responses_operations import responses_operations
 from stream_core.protocol import routes
 from stream_core.protocol.agui_bodies import RunEvent, RunName, RunRequest
 from stream_core.protocol.completion_bodies import (
@@ -527,6 +528,9 @@ OPERATIONS: tuple[Operation, ...] = (
     _COMPLETIONS,
     _MODELS,
     _MODEL,
+    *responses_operations(
+        refusals(_ANY, _BODY, _KEY, _COMPLETING), refusals(_ANY, _KEY), _HANDSHAKE, _KEYS
+    ),
     _CHAT,
     _CHAT_STREAM,
     _CHAT_STOP,

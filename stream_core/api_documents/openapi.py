@@ -159,8 +159,8 @@ def _answer(answer: Answer) -> dict[str, Any]:
     if answer.content_type:
         written["content"] = {answer.content_type: {"schema": _content(answer)}}
     if answer.chunks:
-        events = [_data(model) for model in answer.chunks]
-        written["content"] |= {"text/event-stream": {"schema": {"anyOf": [*events, _LAST_CHUNK]}}}
+        events = [_data(model) for model in answer.chunks] + [_LAST_CHUNK] * answer.done
+        written["content"] |= {"text/event-stream": {"schema": {"anyOf": events}}}
     return written
 
 

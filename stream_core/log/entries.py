@@ -41,6 +41,8 @@ class Kind(StrEnum):
     RESULT = "result"
     DATA = "data"
 
+    __hash__ = str.__hash__  # the one of enumerations is not in C, and kinds are looked up often
+
 
 JOINING = frozenset({Kind.TEXT, Kind.REASONING, Kind.REFUSAL, Kind.ARGUMENTS})
 """The kinds whose text is a delta. Neighbours with the same place join."""

@@ -186,6 +186,11 @@ class MemoryResponseStore:
         self._chunks.pop(response_id, None)
         self._handed_over.pop(response_id, None)
 
+    def expires_at(self, response_id: str) -> float:
+        """Until when a response is kept, in seconds since the epoch. 0 for an unknown one."""
+        head = self._heads.get(response_id)
+        return head.expires_at if head is not None else 0.0
+
     def _fold(self, head: ResponseHead, ending: Ending) -> None:
         """Keep the entries as one chunk for each owner, unless some are still to come."""
         whole = gapless(head, self._chunks[head.response_id], 0)
@@ -239,6 +244,8 @@ class MemorySessionStore:
         self._lifetime = lifetime
         self._sessions: dict[Channel, _StoredSession] = {}
         self._expiries: _Expiries[tuple[Channel, str]] = _Expiries()
+        # Texts that are kept as long as their responses.
+        self._recalled: _Expiries[tuple[Channel, str]] = _Expiries()
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
         session = self._session(channel, now)
@@ -282,7 +289,11 @@ class MemorySessionStore:
     ) -> None:
         session = self._sessions.get(channel)
         if session is not None and (entry := session.entries.get(message_id)) is not None:
-            if MessageKind.from_text(entry.kind).brings_conversation:
+            kind = MessageKind.from_text(entry.kind)
+            if kind.recalled:
+                expires_at = self._responses.expires_at(entry.response_id)
+                self._recalled.add(expires_at, (channel, message_id))
+            elif kind.brings_conversation:
                 entry = self._without_text(entry)
             session.entries[message_id] = replace(entry, answer=answer, ended=True, outcome=outcome)
 
@@ -303,6 +314,10 @@ class MemorySessionStore:
         return session if session is not None and session.expires_at > now else _StoredSession(now)
 
     def _drop_expired(self, now: float) -> None:
+        for channel, message_id in self._recalled.take(now):
+            session = self._sessions.get(channel)
+            if session is not None and (entry := session.entries.get(message_id)) is not None:
+                session.entries[message_id] = self._without_text(entry)
         for channel, message_id in self._expiries.take(now):
             if (session := self._sessions.get(channel)) is not None:
                 session.entries.pop(message_id, None)

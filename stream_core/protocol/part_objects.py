@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Self
 
 import orjson
@@ -11,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, model_va
 from stream_core.log.entries import CUSTOM, JOINING, Kind, NotAPart, Part
 
 _WITH_TEXT = JOINING | {Kind.RESULT}
+# Of so many parts the JSON around their deltas is kept.
+_PLACES = 256
 _OF_CALLS = frozenset({Kind.CALL, Kind.ARGUMENTS, Kind.CALL_END})
 
 
@@ -73,7 +76,21 @@ def part_object(part: Part) -> dict[str, Any]:
 
 def part_json(part: Part) -> bytes:
     """The object of a part as JSON."""
-    return orjson.dumps(part_object(part))
+    if part.kind not in JOINING:
+        return orjson.dumps(part_object(part))
+    before, behind = _around_text(part.kind, part.choice, part.call, part.id, part.name)
+    return b"%b%b%b" % (before, orjson.dumps(part.text), behind)
+
+
+@lru_cache(maxsize=_PLACES)
+def _around_text(
+    kind: Kind, choice: int, call: int, part_id: str, name: str
+) -> tuple[bytes, bytes]:
+    """What is before and behind the text in the JSON of deltas with this place."""
+    said = orjson.dumps(part_object(Part(kind, "", choice, call, part_id, name)))
+    field, empty = b'"text":', b'""'
+    before, _, behind = said.partition(field + empty)
+    return before + field, behind
 
 
 def read_part(said: Mapping[str, Any]) -> Part:

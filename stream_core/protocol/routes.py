@@ -91,6 +91,25 @@ _CHAT = "openai_chat"
 COMPLETIONS = Route("POST", "/v1/chat/completions", edge_pattern=_OPENAI, protocol=_CHAT)
 LIST_MODELS = Route("GET", "/v1/models", edge_pattern=_OPENAI, protocol=_CHAT)
 GET_MODEL = Route("GET", "/v1/models/{model+}", edge_pattern=_OPENAI, protocol=_CHAT)
+_RESPONSES = "openai_responses"
+CREATE_RESPONSE = Route("POST", "/v1/responses", edge_pattern=_OPENAI, protocol=_RESPONSES)
+RESPONSES_WEBSOCKET = Route("GET", "/v1/responses", edge_pattern=_OPENAI, protocol=_RESPONSES)
+GET_RESPONSE = Route(
+    "GET", "/v1/responses/{response_id}", edge_pattern=_OPENAI, protocol=_RESPONSES
+)
+DELETE_RESPONSE = Route(
+    "DELETE", "/v1/responses/{response_id}", edge_pattern=_OPENAI, protocol=_RESPONSES
+)
+CANCEL_RESPONSE = Route(
+    "POST", "/v1/responses/{response_id}/cancel", edge_pattern=_OPENAI, protocol=_RESPONSES
+)
+INPUT_ITEMS = Route(
+    "GET", "/v1/responses/{response_id}/input_items", edge_pattern=_OPENAI, protocol=_RESPONSES
+)
+
+ANTHROPIC_MESSAGES = Route("POST", "/v1/messages", edge_pattern=_OPENAI, protocol="anthropic")
+
+STREAM = Route("GET", "/streams/{response_id}", protocol="durable_streams")
 
 _AI_SDK = "/api/chat*"
 CHAT = Route("POST", "/api/chat", edge_pattern=_AI_SDK, protocol="ai_sdk")
@@ -122,6 +141,9 @@ ROUTES = (
     *(POST_MESSAGE, EVENTS, ENTRIES, CANCEL, POLL),
     *(WEBSOCKET, REALTIME, OPENAI_REALTIME),
     *(COMPLETIONS, LIST_MODELS, GET_MODEL),
+    *(CREATE_RESPONSE, RESPONSES_WEBSOCKET, GET_RESPONSE, DELETE_RESPONSE),
+    *(CANCEL_RESPONSE, INPUT_ITEMS),
+    *(ANTHROPIC_MESSAGES, STREAM),
     *(CHAT, CHAT_STREAM, CHAT_STOP),
     *(RUN, RUN_STOP),
     *(OPENAPI, ASYNCAPI),

@@ -25,12 +25,15 @@ from fargate_handler.orchestrator.whole_request import (
 )
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.agents import MessageTerms
-from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel
+from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
 from stream_core.protocol.content_encoding import GZIP
 from stream_core.protocol.errors import AuthenticationFailed, Conflict, Gone, InvalidRequest
+from stream_core.protocol.http_contract import whole_number
 from stream_core.protocol.session_init import OPEN_TENANT, bearer
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
+API_KEY = "x-api-key"
+TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
 _LONGEST_KEY = 255
 
 
@@ -48,7 +51,17 @@ class Sender(NamedTuple):
 
 
 def sender_of(request: web.Request, context: GatewayContext) -> Sender:
-    """Who sent a request, by its `Authorization` header.
+    """Who sent a request, by its `Authorization` header, or by `x-api-key` in its place.
+
+    Raises:
+        AuthenticationFailed: as for `sender_with`.
+    """
+    given = bearer(request.headers.get("Authorization")) or request.headers.get(API_KEY)
+    return sender_with(given, address_of(request, context), context)
+
+
+def sender_with(given: str | None, address: str, context: GatewayContext) -> Sender:
+    """Whose key or token was given.
 
     If no tenant has a key, it is the open tenant: OpenAI's clients always send some key. If this
     task doesn't know the tenants' keys, a session's token is needed.
@@ -56,8 +69,6 @@ def sender_of(request: web.Request, context: GatewayContext) -> Sender:
     Raises:
         AuthenticationFailed: the key is wrong, or the session's token has expired.
     """
-    given = bearer(request.headers.get("Authorization"))
-    address = address_of(request, context)
     tenant = context.tenant_keys.tenant_of(given)
     if tenant is not None:
         return Sender(tenant, address)
@@ -113,13 +124,26 @@ async def submit_request(
         RateLimited: messages come too fast, or a quota or the queue is full.
         Overloaded: this node is leaving, or the ledger can't be written.
     """
-    accepting = context.background.run(
-        context.orchestrator.submit(_event_of(context, sender, key, asked, terms))
-    )
+    event = _event_of(context, sender, key, asked, terms)
+    return await submit_event(context, event, stays=key is not None)
+
+
+async def submit_event(
+    context: GatewayContext, event: IngestEvent, *, stays: bool
+) -> ResponseStream:
+    """Submit a message with a whole request, and return its response.
+
+    Args:
+        stays: whether the response goes on if its sender leaves.
+
+    Raises:
+        EvenflowError: as for `submit_request`.
+    """
+    accepting = context.background.run(context.orchestrator.submit(event))
     try:
         return (await asyncio.shield(accepting)).stream
     except asyncio.CancelledError:
-        if key is None:
+        if not stays:
             context.background.run(_leave_when_accepted(context, accepting))
         raise
     except Conflict:
@@ -153,6 +177,21 @@ def checked_key(key: str | None) -> str | None:
     return key
 
 
+def timeout_ms(request: web.Request, given: int | None = None) -> int | None:
+    """The most milliseconds that the whole answer may take. None: no limit of the sender's.
+
+    Args:
+        given: what the body says, which comes before the header.
+
+    Raises:
+        InvalidRequest: the header is no whole number from 1 on.
+    """
+    header = request.headers.get(TIMEOUT_HEADER)
+    if given is not None or header is None:
+        return given
+    return whole_number(TIMEOUT_HEADER, header, 0, lowest=1)
+
+
 def leave_response(context: GatewayContext, stream: ResponseStream) -> None:
     """Stop the model if it still runs, and forget the answer: nobody can come back for it."""
     if stream.log.closed:
@@ -182,17 +221,21 @@ def _event_of(
     terms: MessageTerms,
 ) -> IngestEvent:
     if key is None:
-        channel, kind = (
-            single_channel(sender.tenant, secrets.token_hex(16), sender.session),
-            COMPLETION,
-        )
-    else:
-        # Nobody is given another's answer for guessing the key. It is bound to who used it.
-        name = key if sender.known else f"{key}\n{sender.address}"
-        channel, kind = (
-            repeatable_channel(sender.tenant, _digest(name), sender.session),
-            KEYED_COMPLETION,
-        )
+        channel = single_channel(sender.tenant, secrets.token_hex(16), sender.session)
+        return event_of(context, sender, channel, COMPLETION, asked, terms)
+    channel = repeatable_channel(sender.tenant, digest_of(key, sender), sender.session)
+    return event_of(context, sender, channel, KEYED_COMPLETION, asked, terms)
+
+
+def event_of(
+    context: GatewayContext,
+    sender: Sender,
+    channel: Channel,
+    kind: MessageKind,
+    asked: WholeRequest,
+    terms: MessageTerms,
+) -> IngestEvent:
+    """The message that a request becomes, the only one of its channel."""
     text = asked.to_text()
     message_id = _digest(f"{terms.model}\n{text}")
     return IngestEvent(
@@ -204,6 +247,12 @@ def _event_of(
         terms=terms,
         sender=context.sender(channel, sender.address),
     )
+
+
+def digest_of(key: str, sender: Sender) -> str:
+    """What the channel of a key is named after: 40 hexadecimal digits."""
+    # Nobody is given another's answer for guessing the key. It is bound to who used it.
+    return _digest(key if sender.known else f"{key}\n{sender.address}")
 
 
 def _digest(text: str) -> str:

@@ -9,12 +9,18 @@ import pytest
 
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.agents import MessageTerms
-from stream_core.policy.channel import CHAT, COMPLETION, Channel, MessageKind
+from stream_core.policy.channel import CHAT, COMPLETION, KEYED_COMPLETION, Channel, MessageKind
 from stream_core.ports.outcome import Outcome
 from stream_core.ports.response_store import Lease
-from stream_core.ports.session_store import LedgerEntry, NotAccepted, StoredConversation
+from stream_core.ports.session_store import (
+    LedgerEntry,
+    NotAccepted,
+    SessionStore,
+    StoredConversation,
+)
 from tests.integration.stores.stores import (
     LIFETIME,
+    LONG_LIFETIME,
     NOW,
     Stores,
     completed,
@@ -333,3 +339,17 @@ async def test_of_a_message_and_the_end_of_its_session_that_race_nothing_is_left
     assert (following in ended) == isinstance(accepted, Lease)
     stored = await stores.sessions.load(channel, NOW)
     assert (list(stored.entries), stored.ended) == ([], True)
+
+
+async def test_messages_of_chats_are_kept_for_a_setting_and_whole_requests_for_a_day(
+    long_kept: SessionStore,
+) -> None:
+    chat, request = new_channel(), new_channel()
+    message = new_message(None)
+    await long_kept.accept(chat, message, NOW)
+    whole = replace(new_message(None), kind=KEYED_COMPLETION.to_text())
+    await long_kept.accept(request, whole, NOW)
+    later = NOW + LIFETIME + 2
+    assert list((await long_kept.load(chat, later)).entries) == [message]
+    assert list((await long_kept.load(request, later)).entries) == []
+    assert list((await long_kept.load(chat, NOW + LONG_LIFETIME + 2)).entries) == []

@@ -17,7 +17,7 @@ from tests.unit.stream_core.contents import CONTENT
 def test_an_object_says_everything(content: Content) -> None:
     if isinstance(content, Part):
         assert read_part(part_object(content)) == content
-        assert read_part(orjson.loads(part_json(content))) == content
+        assert part_json(content) == orjson.dumps(part_object(content))
 
 
 @pytest.mark.parametrize(

@@ -246,6 +246,9 @@ async def test_large_texts_are_kept_under_their_names(opened: SQLiteStores) -> N
     assert await opened.large_texts.get("one") == "日本語\0" * 100_000
     assert await opened.large_texts.get("two") == ""
     assert await opened.large_texts.get("three") is None
+    for _ in range(2):
+        await opened.large_texts.delete("two")
+    assert await opened.large_texts.get("two") is None
 
 
 async def test_a_dead_letter_is_kept_once(path: Path, opened: SQLiteStores) -> None:

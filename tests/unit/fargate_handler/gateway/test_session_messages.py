@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from fargate_handler.orchestrator.whole_request import IngestEvent
+from stream_core.log.entries import Kind, Part
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import UpstreamRejected
@@ -88,6 +89,33 @@ async def test_an_answer_that_runs_is_there_so_far_and_can_be_resumed() -> None:
     said = page["messages"][0]["answer"]
     assert (said["text"], said["epoch"]) == ("abc", 2)
     assert said["last_index"] == changing.b.workload.responses.of(CHANNEL)[0].log.next_index - 1
+
+
+async def test_parts_are_told_with_their_place_in_the_text_while_it_is_kept_and_later() -> None:
+    tasks = await Tasks.begin()
+    await tasks.a.send("m0")
+    await settle()
+    call = tasks.a.source.calls[-1]
+    call.sink.push("Ödön: ")
+    call.sink.push_part(Part(Kind.CALL, call=1, id="call_1", name="search"))
+    call.sink.push_part(Part(Kind.DATA, '{"url": "/"}', name="source"))
+    call.sink.push("found")
+    call.finish()
+    await tasks.a.clock.pass_time(0.5)
+    said = {
+        "text": "Ödön: found",
+        "parts": [
+            {"at": 6, "kind": "call", "call": 1, "id": "call_1", "name": "search"},
+            {"at": 6, "kind": "data", "value": {"url": "/"}, "name": "source"},
+        ],
+    }
+    for calls in (tasks.here, tasks.elsewhere):
+        assert (await calls.json("GET", MESSAGES))["messages"][0]["answer"] == said
+    await tasks.forget_answers()
+    for calls in (tasks.here, tasks.elsewhere):
+        assert (await calls.json("GET", MESSAGES))["messages"][0]["answer"] == said
+    turns = (await _asked_next(tasks, "m0")).request.turns
+    assert [turn.text for turn in turns] == ["hi", "Ödön: found", "next"]
 
 
 async def test_a_message_that_waits_has_no_answer_yet() -> None:

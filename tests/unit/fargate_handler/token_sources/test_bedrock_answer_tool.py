@@ -71,10 +71,9 @@ def test_another_tool_is_called_as_ever() -> None:
 
 
 def test_without_one_nothing_is_rewritten() -> None:
-    assert (
-        answered(text(0, "x"), end(0), {"messageStop": {"stopReason": "end_turn"}}, name=None)[0]
-        == ["x"]
-    )
+    assert answered(text(0, "x"), end(0), {"messageStop": {"stopReason": "end_turn"}}, name=None)[
+        0
+    ] == ["x"]
 
 
 def test_arguments_that_were_cut_are_told_as_that() -> None:

@@ -110,11 +110,7 @@ def test_an_error_in_the_place_of_a_chunk_keeps_what_it_says(
 
 
 def fragment(**members: Any) -> str:
-    return fragment_of(0, **members)
-
-
-def fragment_of(choice: int, **members: Any) -> str:
-    return chat_chunk(delta={"tool_calls": [members]}, **({"index": choice} if choice else {}))
+    return chat_chunk(delta={"tool_calls": [members]})
 
 
 def told(*chunks: str, choices: int = 2) -> list[Content]:
@@ -329,7 +325,7 @@ def test_several_choices_and_how_each_ends() -> None:
     assert told(
         chat_chunk("A"),
         chat_chunk("B", index=1),
-        fragment_of(1, index=0, id="c1", function=_ADD),
+        chat_chunk(index=1, delta={"tool_calls": [{"index": 0, "id": "c1", "function": _ADD}]}),
         chat_chunk(index=1, finish_reason="length"),
         chat_chunk("a"),
         chat_chunk(index=1, finish_reason="length"),

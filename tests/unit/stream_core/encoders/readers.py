@@ -9,16 +9,27 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 
 from stream_core.encoders.agui_events import AgUiEvents
+from stream_core.encoders.anthropic_messages import AnthropicObjects
 from stream_core.encoders.block_encoder import BlockEncoder
 from stream_core.encoders.completion_chunks import ChunkEncoder
 from stream_core.encoders.completion_objects import CompletionObjects
+from stream_core.encoders.durable_streams import StreamEvents
 from stream_core.encoders.frames import EventEncoder, FrameEncoder
 from stream_core.encoders.port import EventId, LogEncoder
+from stream_core.encoders.responses.response_events import (
+    NOTHING,
+    ResponseEvents,
+    ServerSentEvents,
+)
+from stream_core.encoders.responses.response_object import ResponseObject
+from stream_core.encoders.responses.sequence_numbers import Rank, known_by, number
+from stream_core.encoders.stream_offsets import read_offset
 from stream_core.encoders.ui_message_chunks import UIMessageChunks
 from stream_core.log.entries import Content, Restart
 from stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.part_objects import read_part
+from stream_core.protocol.response_ids import PublicResponse
 from tests.unit.fargate_handler.gateway.text_protocol import TextEncoder
 from tests.unit.recording_reader import AssembledText
 
@@ -116,6 +127,23 @@ class EventClient(FrameClient):
                 assert told == self.last._replace(end=self.ends == 1)
 
 
+class StreamClient(FrameClient):
+    """Of Durable Streams: what it has is said after each message."""
+
+    def hear(self, data: bytes) -> None:
+        for event in data.split(b"\n\n")[:-1]:
+            name, _, said = event.removeprefix(b"event: ").partition(b"\ndata: ")
+            if name == b"data":
+                for frame in orjson.loads(said):
+                    self._read(frame)
+            elif name == b"control":
+                control = orjson.loads(said)
+                has = read_offset(control["streamNextOffset"])
+                assert has == self.last._replace(end=self.ends == 1)
+                assert control.get("streamClosed", False) is has.end
+                assert ("streamCursor" in control) is not has.end
+
+
 @dataclass
 class ChunkClient:
     """Of OpenAI's API: it only appends."""
@@ -142,6 +170,21 @@ class ChunkClient:
             self.text += choice["delta"].get("content") or ""
 
 
+class MessageClient(ChunkClient):
+    """Of Anthropic's API: it only appends, and comes back by the last id that it was told."""
+
+    def hear(self, data: bytes) -> None:
+        for event in events_of(data):
+            if event.id is not None:
+                self.last = EventId.parse(event.id, ends=False)
+            told = orjson.loads(event.data)
+            assert not self.ends, "nothing follows the end"
+            self.ends += told["type"] == "message_stop"
+            self.failed |= told["type"] == "error"
+            if told["type"] == "content_block_delta":
+                self.text += told["delta"]["text"]
+
+
 class Kind(NamedTuple):
     """One encoder with its client."""
 
@@ -164,6 +207,36 @@ class TextClient(ChunkClient):
         self.ends += data.startswith(b"event: end")
         if data.startswith(b"data: "):
             self.text += orjson.loads(data[6:])
+
+
+@dataclass
+class ResponsesClient(ChunkClient):
+    """Of OpenAI's Responses API: it comes back with the number of the last event."""
+
+    number: int = NOTHING
+    status: str = ""
+
+    def hear(self, data: bytes) -> None:
+        for event in events_of(data):
+            told = orjson.loads(event.data)
+            assert event.id == (None if told["type"] == "error" else str(told["sequence_number"]))
+            self._read_event(told)
+
+    def _read_event(self, told: dict[str, Any]) -> None:
+        assert not self.ends, "nothing follows the end"
+        if told["type"] != "error":
+            assert told["sequence_number"] > self.number, "numbers grow"
+        self.number = told["sequence_number"]
+        if told["type"] == "response.output_text.delta":
+            self.text += told["delta"]
+            self.last = known_by(self.number)
+        if told["type"] in _LAST_EVENTS:
+            self.ends += 1
+            self.status = told.get("response", {}).get("status", "")
+            self.failed |= told["type"] in ("response.failed", "error")
+
+
+_LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed", "error")
 
 
 @dataclass
@@ -232,6 +305,21 @@ def _chunks(stream: ResponseStream, point: ResumePoint) -> ChunkEncoder:
     return ChunkEncoder(objects, stream, point, MOST)
 
 
+PUBLIC = PublicResponse(f"rsp_{7:032x}", f"{9:040x}")
+
+
+def _responses(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
+    index = point.next_index - 1
+    after = NOTHING if index < 0 else number(index, stream.log.epoch_at(index), Rank.DELTA)
+    about = ResponseObject(PUBLIC, 7, {"model": "demo"})
+    return BlockEncoder(ResponseEvents(about, ServerSentEvents(), after), stream, point, MOST)
+
+
+def _messages(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
+    objects = AnthropicObjects(stream.response_id, "demo", thinking=True)
+    return BlockEncoder(objects, stream, point, MOST)
+
+
 KINDS = (
     Kind(
         "frames", lambda stream, point: FrameEncoder(stream, point, MOST), FrameClient, typed=True
@@ -248,7 +336,15 @@ KINDS = (
         EventClient,
         typed=True,
     ),
+    Kind(
+        "stream",
+        lambda stream, point: StreamEvents(stream, point, MOST, "7"),
+        StreamClient,
+        typed=True,
+    ),
     Kind("chunks", _chunks, ChunkClient, appends=True),
+    Kind("responses", _responses, ResponsesClient, appends=True),
+    Kind("messages", _messages, MessageClient, appends=True),
     Kind("UI message chunks", _ui_chunks, UIChunkClient),
     Kind("AG-UI events", _run_events, AgUiClient),
     Kind(
