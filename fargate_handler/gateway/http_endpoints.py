@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from aiohttp import web
 
+from fargate_handler.gateway.anthropic.messages_endpoint import (
+    PATHS_NOT_SERVED as NOT_SERVED_OF_ANTHROPIC,
+)
+from fargate_handler.gateway.anthropic.messages_endpoint import MessagesEndpoint
+from fargate_handler.gateway.anthropic.messages_endpoint import not_served as anthropic_not_served
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
@@ -25,6 +30,8 @@ from fargate_handler.gateway.http_answers import (
     json_answer,
 )
 from fargate_handler.gateway.http_connection import HttpConnection
+from fargate_handler.gateway.interfaces.chat_endpoint import ChatEndpoint
+from fargate_handler.gateway.interfaces.run_endpoint import RunEndpoint
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.openai.chat_completions_endpoint import ChatCompletionsEndpoint
 from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
@@ -35,6 +42,7 @@ from fargate_handler.gateway.operator_endpoints import OperatorEndpoints, is_met
 from fargate_handler.gateway.other_origins import OtherOrigins
 from fargate_handler.gateway.request_body import node_full
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
+from fargate_handler.gateway.streams_endpoint import StreamsEndpoint
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from fargate_handler.processes import Siblings
 from stream_core.metrics.metric_catalogue import HTTP_REFUSED, HTTP_REQUESTS
@@ -124,6 +132,7 @@ class HttpEndpoints:
         messages = MessageEndpoint(self._context)
         models = ModelsEndpoint(self._context)
         responses = ResponsesEndpoint(self._context)
+        chats, runs = ChatEndpoint(self._context), RunEndpoint(self._context)
         documents = DocumentsEndpoint(self._context.limits)
         sessions = SessionEndpoint(self._context)
         endpoints: dict[Route, RequestHandler] = {
@@ -144,6 +153,13 @@ class HttpEndpoints:
             routes.INPUT_ITEMS: responses.input_items,
             routes.LIST_MODELS: models.list,
             routes.GET_MODEL: models.get,
+            routes.ANTHROPIC_MESSAGES: MessagesEndpoint(self._context).post,
+            routes.STREAM: StreamsEndpoint(self._context).get,
+            routes.CHAT: chats.post,
+            routes.CHAT_STREAM: chats.stream,
+            routes.CHAT_STOP: chats.stop,
+            routes.RUN: runs.post,
+            routes.RUN_STOP: runs.stop,
             routes.OPENAPI: documents.get,
             routes.ASYNCAPI: documents.get,
             routes.HEALTH: self._health,
@@ -159,6 +175,9 @@ class HttpEndpoints:
         }
         return [
             web.route("*", NOT_SERVED, not_served, expect_handler=expectation),
+            web.route(
+                "*", NOT_SERVED_OF_ANTHROPIC, anthropic_not_served, expect_handler=expectation
+            ),
             *(_served(route, self._counted(route, endpoints[route])) for route in ROUTES),
         ]
 

@@ -231,6 +231,21 @@ class Orchestrator:
         """
         return await self._ledger.text_of(channel, response_id)
 
+    async def newest(self, channel: Channel) -> ResponseStream | None:
+        """The response to the session's last message, whichever task generates it.
+
+        Returns:
+            None where there is no message, or its answer is no longer kept.
+
+        Raises:
+            Overloaded: the store can't be read, or the response is changing owners.
+        """
+        entries = (await self._ledger.load(channel)).entries
+        try:
+            return await self.find(entries[-1].response_id, channel) if entries else None
+        except (Gone, NotFound):
+            return None
+
     async def epoch_on_record(self, stream: ResponseStream) -> int:
         """The response's epoch in the store. 0 for an unknown response.
 

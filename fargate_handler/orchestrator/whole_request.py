@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -172,6 +173,22 @@ def response_channel(tenant: str, digest: str, session: Channel | None = None) -
 def single_channel(tenant: str, unique: str, session: Channel | None = None) -> Channel:
     """The channel of a request that can't be repeated. `session` is as in `repeatable_channel`."""
     return _channel(tenant, f"once_{unique}", session)
+
+
+def chat_channel(tenant: str, chat_id: str, session: Channel | None = None) -> Channel:
+    """The channel of a chat that its client named. `session` is as in `repeatable_channel`."""
+    return _channel(tenant, f"chat_{_digest(chat_id)}", session)
+
+
+def run_channel(
+    tenant: str, thread_id: str, run_id: str, session: Channel | None = None
+) -> Channel:
+    """The channel of one run in a client's thread. `session` is as in `repeatable_channel`."""
+    return _channel(tenant, f"run_{_digest(thread_id)}_{_digest(run_id)}", session)
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
 
 def _channel(tenant: str, name: str, session: Channel | None) -> Channel:

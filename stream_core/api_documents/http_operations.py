@@ -6,6 +6,7 @@ from stream_core.api_documents.component_schemas import Model
 from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
 from stream_core.api_documents.responses_operations import responses_operations
 from stream_core.protocol import routes
+from stream_core.protocol.agui_bodies import RunEvent, RunName, RunRequest
 from stream_core.protocol.completion_bodies import (
     Completion,
     CompletionChunk,
@@ -35,6 +36,7 @@ from stream_core.protocol.messages import (
     SessionRequest,
 )
 from stream_core.protocol.routes import Route
+from stream_core.protocol.ui_chat_bodies import ChatRequest, Stopped, StopRequest, UIChunk
 
 _HOST = {403: ("host_not_allowed",)}
 _ANY = {400: ("bad_request",), **_HOST, 500: ("internal_error",), 503: ("node_full",)}
@@ -85,6 +87,8 @@ _COMPLETING = {
     503: (*_ACCEPTING[503], "queue_timeout", "queue_displaced", "upstream_overloaded"),
     504: ("first_token_timeout", "model_timeout", "timeout"),
 }
+_STOPPING = {503: ("store_unavailable", "response_elsewhere", "owner_unreachable")}
+_ENDING = {status: _COMPLETING[status] for status in (422, 500, 502, 504)}
 _HANDSHAKE = {
     400: ("unsupported_subprotocol",),
     403: ("origin_not_allowed",),
@@ -279,6 +283,18 @@ _EVENTS = Operation(
     security=("session", "eventsCookie"),
 )
 _KEYS = ("", "tenantKey", "session")
+_IDEMPOTENCY_KEY = Parameter(
+    "Idempotency-Key",
+    "header",
+    "The same request with the same key gives the same response, and nothing is generated twice.",
+    {"type": "string", "minLength": 1, "maxLength": 255},
+)
+_LAST_CHUNK_ID = Parameter(
+    "Last-Event-ID",
+    "header",
+    "The `id` of the last event that the client has, empty for none.",
+    {"type": "string", "pattern": f"^$|{CHUNK_ID_PATTERN}"},
+)
 _COMPLETIONS = Operation(
     routes.COMPLETIONS,
     "completeChat",
@@ -296,13 +312,7 @@ _COMPLETIONS = Operation(
     ),
     refusals=refusals(_ANY, _BODY, _KEY, _COMPLETING),
     parameters=(
-        Parameter(
-            "Idempotency-Key",
-            "header",
-            "The same request with the same key gives the same response, and nothing is "
-            "generated twice.",
-            {"type": "string", "minLength": 1, "maxLength": 255},
-        ),
+        _IDEMPOTENCY_KEY,
         Parameter(
             "Last-Event-ID",
             "header",
@@ -338,6 +348,87 @@ _MODEL = Operation(
     parameters=(
         Parameter("model", "path", "A name of the list.", {"type": "string", "minLength": 1}),
     ),
+    security=_KEYS,
+)
+
+_CHAT_ID = Parameter(
+    "chat_id", "path", "The chat's id, as its client named it.", {"type": "string", "minLength": 1}
+)
+_CHAT_HEADERS = ("Evenflow-Via", "x-vercel-ai-ui-message-stream")
+_CHAT = Operation(
+    routes.CHAT,
+    "sendToChat",
+    "Answer a conversation of AI SDK's `useChat`, as its UI message stream.",
+    answers=(
+        Answer(
+            200,
+            "The chunks of the answer.",
+            content_type="text/event-stream",
+            headers=_CHAT_HEADERS,
+            chunks=(UIChunk,),
+        ),
+    ),
+    refusals=refusals(_ANY, _BODY, _KEY, _COMPLETING, {404: ("agent_not_found",)}),
+    parameters=(_IDEMPOTENCY_KEY,),
+    body=ChatRequest,
+    security=_KEYS,
+)
+_CHAT_STREAM = Operation(
+    routes.CHAT_STREAM,
+    "resumeChat",
+    "The answer that runs in a chat, from its beginning. With `Last-Event-ID` what follows that "
+    "chunk, also of the last answer that has ended.",
+    answers=(
+        Answer(
+            200,
+            "The chunks of the answer.",
+            content_type="text/event-stream",
+            headers=_CHAT_HEADERS,
+            chunks=(UIChunk,),
+        ),
+        Answer(204, "Nothing runs.", content_type=""),
+    ),
+    refusals=refusals(_ANY, _KEY, _RESPONSE, _READING, _ENDING),
+    parameters=(_CHAT_ID, _LAST_CHUNK_ID),
+    security=_KEYS,
+)
+_CHAT_STOP = Operation(
+    routes.CHAT_STOP,
+    "stopChat",
+    "Stop the answer that runs in a chat, and its model, whoever reads it.",
+    answers=(Answer(200, "Nothing runs any more.", Stopped),),
+    refusals=refusals(_ANY, _BODY, _KEY, _STOPPING),
+    parameters=(_CHAT_ID,),
+    body=StopRequest,
+    body_required=False,
+    security=_KEYS,
+)
+_RUN = Operation(
+    routes.RUN,
+    "runAgent",
+    "Run an agent for AG-UI's `HttpAgent`. The same `threadId` and `runId` again give the same "
+    "run, and nothing is generated twice.",
+    answers=(
+        Answer(
+            200,
+            "The events of the run.",
+            content_type="text/event-stream",
+            headers=("Evenflow-Via",),
+            chunks=(RunEvent,),
+        ),
+    ),
+    refusals=refusals(_ANY, _BODY, _KEY, _COMPLETING, {404: ("agent_not_found",)}),
+    parameters=(_LAST_CHUNK_ID,),
+    body=RunRequest,
+    security=_KEYS,
+)
+_RUN_STOP = Operation(
+    routes.RUN_STOP,
+    "stopRun",
+    "Stop a run, and its model, whoever reads it.",
+    answers=(Answer(200, "It does not run any more.", Stopped),),
+    refusals=refusals(_ANY, _BODY, _KEY, _STOPPING),
+    body=RunName,
     security=_KEYS,
 )
 
@@ -440,6 +531,11 @@ OPERATIONS: tuple[Operation, ...] = (
     *responses_operations(
         refusals(_ANY, _BODY, _KEY, _COMPLETING), refusals(_ANY, _KEY), _HANDSHAKE, _KEYS
     ),
+    _CHAT,
+    _CHAT_STREAM,
+    _CHAT_STOP,
+    _RUN,
+    _RUN_STOP,
     *_WEBSOCKETS,
     _HEALTH,
     _METRICS,

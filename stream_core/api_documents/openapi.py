@@ -45,6 +45,7 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "Upgrade": ("`websocket`.", _TEXT),
     "Sec-WebSocket-Version": ("`13`.", _TEXT),
+    "x-vercel-ai-ui-message-stream": ("`v1`.", _TEXT),
     "x-request-id": ("The `response_id` of the answer.", _TEXT),
 }
 _WITH_STATUS = {

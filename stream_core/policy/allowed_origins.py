@@ -35,8 +35,11 @@ _METHODS = "GET, POST, DELETE"
 _REQUEST_HEADERS = (
     "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Evenflow-Timeout-Ms, *"
 )
-# The headers that our clients and OpenAI's read.
-_ANSWER_HEADERS = "Evenflow-Next-Index, Evenflow-Via, Retry-After, X-Request-Id, X-Should-Retry"
+# The headers that our clients, OpenAI's and those of Durable Streams read.
+_ANSWER_HEADERS = (
+    "Evenflow-Next-Index, Evenflow-Via, Retry-After, X-Request-Id, X-Should-Retry, ETag, "
+    "Stream-Next-Offset, Stream-Cursor, Stream-Up-To-Date, Stream-Closed"
+)
 _PREFLIGHT_SECONDS = 7_200  # Chromium's maximum; no browser keeps it for longer
 
 

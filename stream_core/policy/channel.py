@@ -78,3 +78,7 @@ RESPONSE = KEYED_COMPLETION.model_copy(update={"recalled": True})
 # Longer than any answer takes.
 BACKGROUND = RESPONSE.model_copy(update={"grace_seconds": 86_400.0})
 """A request of OpenAI's Responses API with `background`: its answer needs no reader."""
+
+INTERFACE = MessageKind(brings_conversation=True)
+"""A request of a chat's interface: AI SDK's or AG-UI's. A person reads the answer, and the model
+goes on for the node's grace period where nobody does."""

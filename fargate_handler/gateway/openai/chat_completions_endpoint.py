@@ -18,6 +18,7 @@ from fargate_handler.gateway.requests.submission import (
     read_request,
     sender_of,
     submit_request,
+    timeout_ms,
 )
 from fargate_handler.gateway.whole_answer import WholeAnswer
 from stream_core.encoders.completion_chunks import ChunkEncoder
@@ -25,9 +26,7 @@ from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.encoders.port import LAST_EVENT_ID, EventId
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import EvenflowError, is_worth_repeating
-from stream_core.protocol.http_contract import whole_number
 
-TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
 _REQUEST_ID = "x-request-id"
 # OpenAI's clients repeat failed requests. That is useless after the client's own timeout, and for
 # lasting errors.
@@ -49,7 +48,7 @@ class ChatCompletionsEndpoint:
         with context.orchestrator.held_requests.reading() as reading:
             call = read_call(await read_request(request, sender, context, reading))
             check_model(call.model, context)
-            deadline = Deadline(_timeout_ms(call, request), context.monotonic)
+            deadline = Deadline(timeout_ms(request, call.timeout_ms), context.monotonic)
             # Whoever opened a session has named its user. A request may name anybody.
             terms = call.terms.model_copy(update={"user": sender.user or call.terms.user})
             stream = await submit_request(context, sender, key, call.asked, terms)
@@ -92,10 +91,3 @@ class ChatCompletionsEndpoint:
             )
         answer = WholeAnswer(context, request, objects.whole, deadline, headers)
         return await answer.write(stream)
-
-
-def _timeout_ms(call: CompletionCall, request: web.Request) -> int | None:
-    header = request.headers.get(TIMEOUT_HEADER)
-    if call.timeout_ms is not None or header is None:
-        return call.timeout_ms
-    return whole_number(TIMEOUT_HEADER, header, 0, lowest=1)

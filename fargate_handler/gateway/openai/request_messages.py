@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from fargate_handler.gateway.requests.json_values import check_json
 from stream_core.log.conversation import ToolCall, Turn, text_of_parts
 from stream_core.protocol.completion_bodies import (
     ROLES,
-    CompletionRequest,
     ContentPart,
     OfferedTool,
     RequestMessage,
@@ -84,7 +84,20 @@ def _part(part: ContentPart, where: str) -> dict[str, Any]:
     return given
 
 
-def tool_options(request: CompletionRequest) -> dict[str, Any]:
+class OffersTools(Protocol):
+    """A request that may have tools."""
+
+    @property
+    def tools(self) -> Sequence[OfferedTool] | None: ...
+
+    @property
+    def tool_choice(self) -> Any: ...
+
+    @property
+    def parallel_tool_calls(self) -> bool | None: ...
+
+
+def tool_options(request: OffersTools) -> dict[str, Any]:
     """The tools of a request, as arguments of `ModelOptions`. Empty if there are none.
 
     Raises:

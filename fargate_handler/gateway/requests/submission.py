@@ -28,9 +28,12 @@ from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
 from stream_core.protocol.content_encoding import GZIP
 from stream_core.protocol.errors import AuthenticationFailed, Conflict, Gone, InvalidRequest
+from stream_core.protocol.http_contract import whole_number
 from stream_core.protocol.session_init import OPEN_TENANT, bearer
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
+API_KEY = "x-api-key"
+TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
 _LONGEST_KEY = 255
 
 
@@ -48,12 +51,12 @@ class Sender(NamedTuple):
 
 
 def sender_of(request: web.Request, context: GatewayContext) -> Sender:
-    """Who sent a request, by its `Authorization` header.
+    """Who sent a request, by its `Authorization` header, or by `x-api-key` in its place.
 
     Raises:
         AuthenticationFailed: as for `sender_with`.
     """
-    given = bearer(request.headers.get("Authorization"))
+    given = bearer(request.headers.get("Authorization")) or request.headers.get(API_KEY)
     return sender_with(given, address_of(request, context), context)
 
 
@@ -172,6 +175,21 @@ def checked_key(key: str | None) -> str | None:
             param=IDEMPOTENCY_KEY,
         )
     return key
+
+
+def timeout_ms(request: web.Request, given: int | None = None) -> int | None:
+    """The most milliseconds that the whole answer may take. None: no limit of the sender's.
+
+    Args:
+        given: what the body says, which comes before the header.
+
+    Raises:
+        InvalidRequest: the header is no whole number from 1 on.
+    """
+    header = request.headers.get(TIMEOUT_HEADER)
+    if given is not None or header is None:
+        return given
+    return whole_number(TIMEOUT_HEADER, header, 0, lowest=1)
 
 
 def leave_response(context: GatewayContext, stream: ResponseStream) -> None:

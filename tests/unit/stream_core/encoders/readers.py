@@ -8,9 +8,12 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
+from stream_core.encoders.agui_events import AgUiEvents
+from stream_core.encoders.anthropic_messages import AnthropicObjects
 from stream_core.encoders.block_encoder import BlockEncoder
 from stream_core.encoders.completion_chunks import ChunkEncoder
 from stream_core.encoders.completion_objects import CompletionObjects
+from stream_core.encoders.durable_streams import StreamEvents
 from stream_core.encoders.frames import EventEncoder, FrameEncoder
 from stream_core.encoders.port import EventId, LogEncoder
 from stream_core.encoders.responses.response_events import (
@@ -20,8 +23,10 @@ from stream_core.encoders.responses.response_events import (
 )
 from stream_core.encoders.responses.response_object import ResponseObject
 from stream_core.encoders.responses.sequence_numbers import Rank, known_by, number
+from stream_core.encoders.stream_offsets import read_offset
+from stream_core.encoders.ui_message_chunks import UIMessageChunks
 from stream_core.log.entries import Content, Restart
-from stream_core.log.response_log import EVERYTHING, ResumePoint
+from stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.part_objects import read_part
 from stream_core.protocol.response_ids import PublicResponse
@@ -122,6 +127,23 @@ class EventClient(FrameClient):
                 assert told == self.last._replace(end=self.ends == 1)
 
 
+class StreamClient(FrameClient):
+    """Of Durable Streams: what it has is said after each message."""
+
+    def hear(self, data: bytes) -> None:
+        for event in data.split(b"\n\n")[:-1]:
+            name, _, said = event.removeprefix(b"event: ").partition(b"\ndata: ")
+            if name == b"data":
+                for frame in orjson.loads(said):
+                    self._read(frame)
+            elif name == b"control":
+                control = orjson.loads(said)
+                has = read_offset(control["streamNextOffset"])
+                assert has == self.last._replace(end=self.ends == 1)
+                assert control.get("streamClosed", False) is has.end
+                assert ("streamCursor" in control) is not has.end
+
+
 @dataclass
 class ChunkClient:
     """Of OpenAI's API: it only appends."""
@@ -146,6 +168,21 @@ class ChunkClient:
         self.failed |= "error" in chunk
         for choice in chunk.get("choices", ()):
             self.text += choice["delta"].get("content") or ""
+
+
+class MessageClient(ChunkClient):
+    """Of Anthropic's API: it only appends, and comes back by the last id that it was told."""
+
+    def hear(self, data: bytes) -> None:
+        for event in events_of(data):
+            if event.id is not None:
+                self.last = EventId.parse(event.id, ends=False)
+            told = orjson.loads(event.data)
+            assert not self.ends, "nothing follows the end"
+            self.ends += told["type"] == "message_stop"
+            self.failed |= told["type"] == "error"
+            if told["type"] == "content_block_delta":
+                self.text += told["delta"]["text"]
 
 
 class Kind(NamedTuple):
@@ -202,6 +239,67 @@ class ResponsesClient(ChunkClient):
 _LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed", "error")
 
 
+@dataclass
+class UIChunkClient(ChunkClient):
+    """Of AI SDK, with a cursor: the parts of a step, which can be reset."""
+
+    parts: dict[str, str] = field(default_factory=dict)
+
+    def _read(self, data: bytes) -> None:
+        assert not self.ends, "nothing follows the end"
+        if data == b"[DONE]":
+            self.ends += not self.failed
+            return
+        chunk = orjson.loads(data)
+        if chunk["type"] == "text-start":
+            assert chunk["id"] not in self.parts
+            self.parts[chunk["id"]] = ""
+        elif chunk["type"] == "text-delta":
+            self.parts[chunk["id"]] += chunk["delta"]
+        elif chunk["type"] == "reset-step":
+            self.parts.clear()
+        self.failed |= chunk["type"] == "error"
+        self.text = "".join(self.parts.values())
+
+
+@dataclass
+class AgUiClient(ChunkClient):
+    """Of AG-UI: messages that are open until they end, and snapshots of all of them."""
+
+    open: set[str] = field(default_factory=set)
+
+    def _read(self, data: bytes) -> None:
+        assert not self.ends, "nothing follows the end"
+        event = orjson.loads(data)
+        match event["type"]:
+            case "RUN_STARTED":
+                self.open.clear()
+            case "TEXT_MESSAGE_START":
+                self.open.add(event["messageId"])
+            case "TEXT_MESSAGE_CONTENT":
+                assert event["messageId"] in self.open
+                self.text += event["delta"]
+            case "TEXT_MESSAGE_END":
+                self.open.remove(event["messageId"])
+            case "MESSAGES_SNAPSHOT":
+                self.text = "".join(message["content"] for message in event["messages"])
+            case "RUN_FINISHED":
+                assert not self.open
+                self.ends += 1
+            case "RUN_ERROR":
+                self.failed = True
+
+
+def _ui_chunks(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
+    return BlockEncoder(UIMessageChunks(stream.response_id), stream, point, MOST)
+
+
+def _run_events(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
+    said = slice_of(stream.log.entries[: point.next_index], 0).standing
+    events = AgUiEvents("thread", "run", stream.response_id, [], said)
+    return BlockEncoder(events, stream, point, MOST)
+
+
 def _chunks(stream: ResponseStream, point: ResumePoint) -> ChunkEncoder:
     objects = CompletionObjects(stream.response_id, 7, "demo", include_usage=False, tools=False)
     return ChunkEncoder(objects, stream, point, MOST)
@@ -215,6 +313,11 @@ def _responses(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
     after = NOTHING if index < 0 else number(index, stream.log.epoch_at(index), Rank.DELTA)
     about = ResponseObject(PUBLIC, 7, {"model": "demo"})
     return BlockEncoder(ResponseEvents(about, ServerSentEvents(), after), stream, point, MOST)
+
+
+def _messages(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
+    objects = AnthropicObjects(stream.response_id, "demo", thinking=True)
+    return BlockEncoder(objects, stream, point, MOST)
 
 
 KINDS = (
@@ -233,8 +336,17 @@ KINDS = (
         EventClient,
         typed=True,
     ),
+    Kind(
+        "stream",
+        lambda stream, point: StreamEvents(stream, point, MOST, "7"),
+        StreamClient,
+        typed=True,
+    ),
     Kind("chunks", _chunks, ChunkClient, appends=True),
     Kind("responses", _responses, ResponsesClient, appends=True),
+    Kind("messages", _messages, MessageClient, appends=True),
+    Kind("UI message chunks", _ui_chunks, UIChunkClient),
+    Kind("AG-UI events", _run_events, AgUiClient),
     Kind(
         "text",
         lambda stream, point: TextEncoder(stream, point, MOST),

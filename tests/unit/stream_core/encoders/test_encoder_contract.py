@@ -65,6 +65,13 @@ def drain(encoder: LogEncoder, client: Client) -> None:
         client.hear(encoder.failure(error))
 
 
+def come_back(kind: Kind, client: Client, stream: ResponseStream, point: ResumePoint) -> None:
+    """The client is answered anew, from `point` on."""
+    encoder = kind.encoder(stream, point)
+    client.hear(encoder.opening)
+    drain(encoder, client)
+
+
 def check(kind: Kind, client: Client, stream: ResponseStream) -> None:
     """It has the answer, or was told why it can't have it."""
     if kind.appends and client.failed:
@@ -124,7 +131,7 @@ def test_a_client_comes_back_by_what_it_was_told(kind: Kind, data: st.DataObject
         client.last = EventId(encoder.cursor.after, encoder.epoch)
     point = resume_point(stream.log, client.last.last_index, client.last.epoch)
     assert point is not None
-    drain(kind.encoder(ended(stream), point), client)
+    come_back(kind, client, ended(stream), point)
     check(kind, client, stream)
 
 
@@ -165,7 +172,7 @@ def test_the_end_is_told_once(kind: Kind) -> None:
 def test_who_has_everything_but_the_end_is_told_the_end(kind: Kind) -> None:
     stream, client = ended(copy_with("a")), kind.client()
     client.last = client.last._replace(last_index=0)
-    drain(kind.encoder(stream, ResumePoint(1)), client)
+    come_back(kind, client, stream, ResumePoint(1))
     assert (client.text, client.ends) == ("", 1)
 
 
