@@ -42,7 +42,7 @@ class ResponseObject:
         """The object when nothing has been generated."""
         return self._with("in_progress", [])
 
-    def current(self, stream: ResponseStream) -> dict[str, Any]:
+    def at_present(self, stream: ResponseStream) -> dict[str, Any]:
         """The object with everything that there is so far, and how it ended if it has."""
         status = status_of(stream)
         contents = slice_of(stream.log.entries, 0).standing

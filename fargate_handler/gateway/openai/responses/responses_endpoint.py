@@ -118,7 +118,7 @@ class ResponsesEndpoint:
         if call.background:
             return self._object(known)
         about, headers = about_response(self._context, known), {_REQUEST_ID: str(known.id)}
-        answer = WholeAnswer(self._context, request, about.current, deadline, headers)
+        answer = WholeAnswer(self._context, request, about.at_present, deadline, headers)
         return await answer.write(known.stream)
 
     async def _stream(
@@ -143,16 +143,7 @@ class ResponsesEndpoint:
 
     def _object(self, known: KnownResponse) -> web.Response:
         check_room_for_text(self._context, known.stream)
-        return json_answer(about_response(self._context, known).current(known.stream))
-
-
-async def _end_of(context: GatewayContext, stream: ResponseStream) -> None:
-    """Wait until a copy of a cancelled response has its end, but not for long."""
-    give_up_at = context.monotonic() + _CANCEL_SECONDS
-    with reading(stream) as reader:
-        in_time = True
-        while in_time and not (stream.log.closed or reader.left_behind):
-            in_time = await reader.wait(give_up_at - context.monotonic())
+        return json_answer(about_response(self._context, known).at_present(known.stream))
 
 
 def about_response(context: GatewayContext, known: KnownResponse) -> ResponseObject:

@@ -92,7 +92,7 @@ def test_the_last_event_has_what_the_others_told() -> None:
     assert whole["output"] == [
         event["item"] for event in told if event["type"] == "response.output_item.done"
     ]
-    assert whole == _about().current(_completed(_ALL))
+    assert whole == _about().at_present(_completed(_ALL))
     assert [item["type"] for item in whole["output"]] == [
         *("reasoning", "message", "function_call", "custom_tool_call", "message")
     ]
@@ -107,7 +107,7 @@ def test_the_last_event_has_what_the_others_told() -> None:
 
 
 def test_the_object_is_openai_s_and_the_document_s() -> None:
-    whole = _about().current(_completed(_ALL))
+    whole = _about().at_present(_completed(_ALL))
     assert TypeAdapter(Response).validate_python(whole).output_text == "ab"
     assert ResponseBody.model_validate(whole).status == "completed"
 
