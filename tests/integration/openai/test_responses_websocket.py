@@ -24,14 +24,12 @@ async def server(serve: Serve) -> LocalServer:
     return await serve(tenant_keys=json.dumps({"acme": _KEY}))
 
 
-def _opening(
-    http: aiohttp.ClientSession, server: LocalServer, **headers: str
-) -> aiohttp.client._WSRequestContextManager:
+def _opening(http: aiohttp.ClientSession, server: LocalServer, **headers: str) -> Any:
     given = {"Authorization": f"Bearer {_KEY}", **headers}
     return http.ws_connect(f"{server.http_url}/v1/responses", headers=given)
 
 
-async def _events(socket: aiohttp.ClientWebSocketResponse) -> list[dict[str, Any]]:
+async def _events(socket: Any) -> list[dict[str, Any]]:
     """The events of one response."""
     events: list[dict[str, Any]] = []
     while not events or events[-1]["type"] not in _LAST:

@@ -146,6 +146,15 @@ class ResponsesEndpoint:
         return json_answer(about_response(self._context, known).at_present(known.stream))
 
 
+async def _end_of(context: GatewayContext, stream: ResponseStream) -> None:
+    """Wait until a copy of a cancelled response has its end, but not for long."""
+    give_up_at = context.monotonic() + _CANCEL_SECONDS
+    with reading(stream) as reader:
+        in_time = True
+        while in_time and not (stream.log.closed or reader.left_behind):
+            in_time = await reader.wait(give_up_at - context.monotonic())
+
+
 def about_response(context: GatewayContext, known: KnownResponse) -> ResponseObject:
     """What makes the object of a response."""
     stream: ResponseStream = known.stream
