@@ -207,18 +207,30 @@ def test_pages_anywhere_may_load_the_modules(synthesis: Synthesis, path: str) ->
     assert "CustomHeadersConfig" not in headers
 
 
-def test_ranges_of_entries_are_kept_for_each_token(synthesis: Synthesis) -> None:
-    behavior = _behavior(synthesis, "/chat/message/r/entries/1/0-9")[1]
-    (name, policy), *others = synthesis.of_type("AWS::CloudFront::CachePolicy", "edge").items()
-    assert (behavior["CachePolicyId"], others) == ({"Ref": name}, [])
-    config = policy["Properties"]["CachePolicyConfig"]
+@pytest.mark.parametrize(
+    ("path", "queries"),
+    [
+        ("/chat/message/r/entries/1/0-9", {"QueryStringBehavior": "none"}),
+        (
+            "/streams/r",
+            {"QueryStringBehavior": "whitelist", "QueryStrings": ["offset", "live", "cursor"]},
+        ),
+    ],
+)
+def test_what_never_changes_is_kept_for_each_token(
+    synthesis: Synthesis, path: str, queries: dict[str, Any]
+) -> None:
+    behavior = _behavior(synthesis, path)[1]
+    policies = synthesis.of_type("AWS::CloudFront::CachePolicy", "edge")
+    config = policies[behavior["CachePolicyId"]["Ref"]]["Properties"]["CachePolicyConfig"]
     key = config["ParametersInCacheKeyAndForwardedToOrigin"]
     assert key["HeadersConfig"]["Headers"] == ["Authorization", "Origin"]
     # Nothing else lets anybody read, or tells answers apart.
     assert key["CookiesConfig"] == {"CookieBehavior": "none"}
-    assert key["QueryStringsConfig"] == {"QueryStringBehavior": "none"}
+    assert key["QueryStringsConfig"] == queries
     # Only what says so is kept.
     assert (config["MinTTL"], config["DefaultTTL"]) == (0, 0)
+    assert len(policies) == 2
 
 
 def test_the_modules_that_are_deployed_are_those_that_were_built(dev: Synthesis) -> None:
