@@ -140,7 +140,7 @@ class ResponsesEndpoint:
 
     def _object(self, known: KnownResponse) -> web.Response:
         check_room_for_text(self._context, known.stream)
-        return json_answer(about_response(self._context, known).now(known.stream))
+        return json_answer(about_response(self._context, known).at_present(known.stream))
 
 
 def about_response(context: GatewayContext, known: KnownResponse) -> ResponseObject:
