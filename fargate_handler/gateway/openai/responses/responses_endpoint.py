@@ -14,7 +14,11 @@ from fargate_handler.gateway.openai.responses.known_responses import (
     find_response,
 )
 from fargate_handler.gateway.openai.responses.listed_items import listed_items
-from fargate_handler.gateway.openai.responses.places import last_number, resumed_after
+from fargate_handler.gateway.openai.responses.places import (
+    check_can_resume,
+    last_number,
+    resumed_after,
+)
 from fargate_handler.gateway.openai.responses.response_request import (
     ResponseCall,
     echoed,
@@ -56,6 +60,7 @@ class ResponsesEndpoint:
         context = self._context
         sender = sender_of(request, context)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
+        check_can_resume(request, has_key=key is not None)
         with context.orchestrator.held_requests.reading() as held:
             call = read_call(await read_request(request, sender, context, held))
             deadline = Deadline(_timeout_ms(call, request), context.monotonic)
@@ -85,9 +90,7 @@ class ResponsesEndpoint:
         context, known = self._context, await self._known(request)
         await context.orchestrator.cancel(known.stream)
         if not known.stream.log.closed:
-            with reading(known.stream) as reader:
-                reader.only_end = True
-                await reader.wait(_CANCEL_SECONDS)
+            await _end_of(context, known.stream)
         return self._object(known)
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
