@@ -115,7 +115,7 @@ class ResponsesEndpoint:
         if call.background:
             return self._object(known)
         about, headers = about_response(self._context, known), {_REQUEST_ID: str(known.id)}
-        answer = WholeAnswer(self._context, request, about.now, deadline, headers)
+        answer = WholeAnswer(self._context, request, about.at_present, deadline, headers)
         return await answer.write(known.stream)
 
     async def _stream(
