@@ -157,7 +157,8 @@ class ChunkEncoder:
         self._contents.check_whole()
         self.ended = True
         rest = [self._objects.chunk(self._id(), [choice]) for choice in self._deltas.rest()]
-        finish = self._objects.finish(self._id(), self._stream, self._deltas.open_choices)
+        last = self._deltas.last(self._stream.finish_reason)
+        finish = self._objects.finish(self._id(), self._stream, last)
         return b"".join([*rest, finish])
 
     def _id(self) -> bytes:

@@ -22,13 +22,14 @@ _ENDS = get_args(FinishReason)
 class CompletionDeltas:
     """Turns contents into choices of chunks, one after the other.
 
-    Log probabilities come before the text of their token, and are told with it.
+    Log probabilities come before the text of their token, and are told with it. Sources are told
+    with the choice's end, all at once: clients don't add lists of several chunks up.
 
     Args:
         contents: what the client has.
     """
 
-    __slots__ = ("_begun", "_calls", "_ended", "waiting")
+    __slots__ = ("_annotations", "_begun", "_calls", "_ended", "waiting")
 
     def __init__(self, contents: Iterable[Content] = ()) -> None:
         self.waiting: dict[int, dict[str, list[Any]]] = {}
@@ -37,14 +38,10 @@ class CompletionDeltas:
         self._ended: set[int] = set()
         self._calls: dict[tuple[int, int], str] = {}
         """The calls that have begun, with their types."""
+        self._annotations: dict[int, list[dict[str, Any]]] = {}
         for content in contents:
             self.take(content)
         self.waiting.clear()
-
-    @property
-    def open_choices(self) -> tuple[int, ...]:
-        """The choices that end as the response does."""
-        return tuple(sorted(self._begun - self._ended))
 
     def take(self, content: Content) -> Choice | None:
         """What the next content adds. None if a client of OpenAI's API is told nothing."""
@@ -58,6 +55,17 @@ class CompletionDeltas:
     def rest(self) -> list[Choice]:
         """At the end: log probabilities whose text has not come."""
         return [self._choice(choice, {}) for choice in sorted(self.waiting)]
+
+    def last(self, finish_reason: str | None) -> list[Choice]:
+        """The ends of the choices that end as the response does."""
+        return [
+            choice_object(choice, self._sources(choice), finish_reason)
+            for choice in sorted(self._begun - self._ended)
+        ]
+
+    def _sources(self, choice: int) -> dict[str, Any]:
+        annotations = self._annotations.get(choice)
+        return {"annotations": annotations} if annotations else {}
 
     def _delta(self, part: Part) -> dict[str, Any] | None:
         match part.kind:
@@ -81,10 +89,10 @@ class CompletionDeltas:
     def _data(self, part: Part) -> Choice | None:
         match part.name, orjson.loads(part.text):
             case "source", dict(source) if isinstance(source.get("url"), str):
-                return self._choice(part.choice, {"annotations": [_annotation(source)]})
+                self._annotations.setdefault(part.choice, []).append(_annotation(source))
             case "finish", str(reason) if part.choice and reason in _ENDS:
                 self._ended.add(part.choice)
-                return self._choice(part.choice, {}, reason)
+                return self._choice(part.choice, self._sources(part.choice), reason)
             case "logprobs", dict(given):
                 waiting = self.waiting.setdefault(part.choice, {})
                 for name, entries in given.items():
@@ -131,19 +139,15 @@ class WholeChoice:
             if name == "tool_calls":
                 self._add_call(said[0])
             elif name == "annotations":
-                message[name] = [*message.get(name, ()), *said]
+                message[name] = said
             elif name != "role":
                 message[name] = (message.get(name) or "") + said
         if choice["logprobs"] is not None:
             self._logprobs = _added(self._logprobs, choice["logprobs"])
         self._end = choice["finish_reason"] or self._end
 
-    def told(self, finish_reason: str | None) -> dict[str, Any]:
-        """The choice of a `chat.completion`.
-
-        Args:
-            finish_reason: how the response ended, unless the choice says how it did.
-        """
+    def told(self) -> dict[str, Any]:
+        """The choice of a `chat.completion`."""
         message = dict(self._message)
         if self._calls:
             message["tool_calls"] = list(self._calls.values())
@@ -153,7 +157,7 @@ class WholeChoice:
             "index": self._index,
             "message": message,
             "logprobs": self._logprobs,
-            "finish_reason": self._end or finish_reason,
+            "finish_reason": self._end,
         }
 
     def _add_call(self, said: dict[str, Any]) -> None:

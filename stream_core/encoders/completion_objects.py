@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import orjson
@@ -54,14 +54,14 @@ class CompletionObjects:
         deltas, choices = CompletionDeltas(), {0: WholeChoice(0)}
         contents = joined(stream.log.read(0).standing)
         told = [choice for content in contents if (choice := deltas.take(content)) is not None]
-        for choice in [*told, *deltas.rest()]:
+        for choice in [*told, *deltas.rest(), *deltas.last(stream.finish_reason)]:
             choices.setdefault(choice["index"], WholeChoice(choice["index"])).add(choice)
         # Clients' types allow no null here: where the model doesn't count, the field is left out.
         usage = {"usage": _usage(stream.usage)} if stream.usage is not None else {}
         return {
             "object": "chat.completion",
             **self._common,
-            "choices": [choices[index].told(stream.finish_reason) for index in sorted(choices)],
+            "choices": [choices[index].told() for index in sorted(choices)],
             **usage,
         }
 
@@ -90,13 +90,9 @@ class CompletionObjects:
         """A chunk. With it the client has everything up to `event_id`."""
         return b"id: %b\n%b%b%b" % (event_id, self._before, orjson.dumps(choices), self._end)
 
-    def finish(self, event_id: bytes, stream: ResponseStream, choices: Iterable[int]) -> bytes:
-        """The last chunks, and the end of the stream. `choices` are those that have not ended."""
-        chunks = [
-            self.chunk(
-                event_id, [choice_object(choice, {}, stream.finish_reason) for choice in choices]
-            )
-        ]
+    def finish(self, event_id: bytes, stream: ResponseStream, choices: Sequence[Choice]) -> bytes:
+        """The last chunks, and the end of the stream. `choices` say how they ended."""
+        chunks = [self.chunk(event_id, choices)]
         if self._include_usage and stream.usage is not None:
             usage = {
                 "object": "chat.completion.chunk",

@@ -288,7 +288,7 @@ class ChunkToolCall(BaseModel):
 
 
 class ChunkDelta(_Asides):
-    """What is new of one choice: text, reasoning, a refusal, calls or sources. Empty in the last.
+    """What is new of one choice: text, reasoning, a refusal or a call; in the last one its sources.
 
     `role` is there where a choice begins. In the first chunk `content` is null if the request has
     tools.

@@ -141,6 +141,31 @@ async def test_log_probabilities(
         assert not choice["logprobs"]["refusal"]
 
 
+async def test_sources(
+    client: openai.AsyncOpenAI,
+    javascript: JavaScriptClient,
+    server: LocalServer,
+    model: ScriptedModel,
+) -> None:
+    cited = [
+        {
+            "type": "url_citation",
+            "url_citation": {
+                "url": f"https://{name}.example",
+                "title": name,
+                "start_index": 0,
+                "end_index": 3,
+            },
+        }
+        for name in "ab"
+    ]
+    named = [chunk(delta={"annotations": [one]}) for one in cited]
+    model.will(Reply([chunk("Yes"), *named, END], gap=0.06))
+    for answer in [*await _both(client), await javascript.ask(server, "final", _ASKED)]:
+        message = answer["choices"][0]["message"]
+        assert (message["content"], message["annotations"]) == ("Yes", cited)
+
+
 async def test_several_choices(
     client: openai.AsyncOpenAI,
     javascript: JavaScriptClient,

@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_core.encoders.completion_chunks import ChunkEncoder
-from stream_core.encoders.completion_deltas import Choice, CompletionDeltas, WholeChoice
+from stream_core.encoders.completion_deltas import (
+    Choice,
+    CompletionDeltas,
+    WholeChoice,
+    choice_object,
+)
 from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.log.entries import Content, Kind, Part
 from stream_core.log.response_log import ResumePoint
@@ -27,6 +32,13 @@ def told(*contents: Content) -> list[Choice]:
 
 def data(name: str, value: object, choice: int = 0) -> Part:
     return Part(Kind.DATA, orjson.dumps(value).decode(), choice, name=name)
+
+
+def citation(source: dict[str, Any], end: int) -> dict[str, Any]:
+    return {
+        "type": "url_citation",
+        "url_citation": {**source, "start_index": 0, "end_index": end},
+    }
 
 
 @pytest.mark.parametrize(
@@ -58,22 +70,6 @@ def data(name: str, value: object, choice: int = 0) -> Part:
                 ]
             },
         ),
-        (
-            data("source", {"url": "https://a.example", "title": "A", "end_index": 4}),
-            {
-                "annotations": [
-                    {
-                        "type": "url_citation",
-                        "url_citation": {
-                            "url": "https://a.example",
-                            "title": "A",
-                            "start_index": 0,
-                            "end_index": 4,
-                        },
-                    }
-                ]
-            },
-        ),
     ],
 )
 def test_what_a_content_is_in_a_chunk(content: Content, delta: dict[str, Any]) -> None:
@@ -88,7 +84,6 @@ def test_what_a_content_is_in_a_chunk(content: Content, delta: dict[str, Any]) -
         Part(Kind.CALL_END),
         Part(Kind.RESULT, "3", id="c", name="f"),
         Part(Kind.ARGUMENTS, "{}"),
-        data("source", {"title": "of a page without an address"}),
         data("signature", "s"),
         data("finish", "length"),
         data("finish", "tired", 1),
@@ -137,7 +132,29 @@ def test_a_later_choice_begins_once_and_says_how_it_ended() -> None:
         ({"content": "c"}, None),
         ({}, "length"),
     ]
-    assert deltas.open_choices == (0,)
+    assert [one["index"] for one in deltas.last("stop")] == [0]
+
+
+def test_a_source_without_an_address_is_none_there() -> None:
+    deltas = CompletionDeltas([data("source", {"title": "of a page"})])
+    assert deltas.last("stop") == [choice_object(0, {}, "stop")]
+
+
+def test_sources_are_told_at_the_end_of_their_choice() -> None:
+    deltas = CompletionDeltas()
+    a, b = ({"url": f"https://{name}.example", "title": name} for name in "ab")
+    for source in (a, b | {"end_index": 4}):
+        assert deltas.take(data("source", source)) is None
+    deltas.take(Part(Kind.TEXT, "x", 1))
+    assert deltas.take(data("source", a, 1)) is None
+    ended = deltas.take(data("finish", "length", 1))
+    assert ended is not None
+    assert ended["delta"] == {"annotations": [citation(a, 0)]}
+    (last,) = deltas.last("stop")
+    assert (last["finish_reason"], last["delta"]) == (
+        "stop",
+        {"annotations": [citation(a, 0), citation(b, 4)]},
+    )
 
 
 # -- what a client puts together -------------------------------------------------------------------
@@ -153,7 +170,7 @@ def added(events: list[ServerSentEvent]) -> list[Choice]:
         CompletionChunk.model_validate(chunk)
         for choice in chunk["choices"]:
             choices.setdefault(choice["index"], WholeChoice(choice["index"])).add(choice)
-    return [choices[index].told(None) for index in sorted(choices)]
+    return [choices[index].told() for index in sorted(choices)]
 
 
 @given(CONTENTS, st.integers(1, 40), st.data())

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from stream_core.encoders.completion_deltas import choice_object
+from stream_core.encoders.completion_deltas import CompletionDeltas, choice_object
 from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.log.entries import Content, Kind, Part
 from stream_core.log.response_stream import ResponseStream
@@ -51,7 +51,8 @@ def test_with_the_usage_each_chunk_has_its_place() -> None:
 
 
 def test_the_choices_that_did_not_say_how_they_ended_end_as_the_answer() -> None:
-    first, *_ = objects().finish(b"3", ended("x"), (0, 2)).partition(b"\n\n")
+    deltas = CompletionDeltas([Part(Kind.TEXT, "c", 2)])
+    first, *_ = objects().finish(b"3", ended("x"), deltas.last("stop")).partition(b"\n\n")
     assert [(one["index"], one["finish_reason"]) for one in chunk_of(first)["choices"]] == [
         (0, "stop"),
         (2, "stop"),
