@@ -356,7 +356,7 @@ _MODEL = Operation(
 _CHAT_ID = Parameter(
     "chat_id", "path", "The chat's id, as its client named it.", {"type": "string", "minLength": 1}
 )
-_CHAT_HEADERS = ("Evenflow-Via", "x-vercel-ai-ui-message-stream")
+_CHAT_HEADERS = ("Evenflow-Via", "x-request-id", "x-vercel-ai-ui-message-stream")
 _CHAT = Operation(
     routes.CHAT,
     "sendToChat",
@@ -378,8 +378,8 @@ _CHAT = Operation(
 _CHAT_STREAM = Operation(
     routes.CHAT_STREAM,
     "resumeChat",
-    "The answer that runs in a chat, from its beginning. With `Last-Event-ID` what follows that "
-    "chunk, also of the last answer that has ended.",
+    "The answer that runs in a chat, from its beginning. With `response_id` that answer, also "
+    "after its end, from `Last-Event-ID` on.",
     answers=(
         Answer(
             200,
@@ -391,7 +391,11 @@ _CHAT_STREAM = Operation(
         Answer(204, "Nothing runs.", content_type=""),
     ),
     refusals=refusals(_ANY, _KEY, _RESPONSE, _READING, _ENDING),
-    parameters=(_CHAT_ID, _LAST_CHUNK_ID),
+    parameters=(
+        _CHAT_ID,
+        Parameter("response_id", "query", "The `x-request-id` of an answer.", {"type": "string"}),
+        _LAST_CHUNK_ID,
+    ),
     security=_KEYS,
 )
 _CHAT_STOP = Operation(

@@ -26,9 +26,10 @@ from fargate_handler.orchestrator.whole_request import chat_channel
 from stream_core.encoders.block_encoder import BlockEncoder
 from stream_core.encoders.port import LAST_EVENT_ID, EventId
 from stream_core.encoders.ui_message_chunks import UIMessageChunks
-from stream_core.log.response_log import ResponseState, ResumePoint
+from stream_core.log.response_log import EVERYTHING, ResponseState, ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
+from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.messages import parse
 from stream_core.protocol.ui_chat_bodies import (
     CHAT_REQUEST,
@@ -39,6 +40,7 @@ from stream_core.protocol.ui_chat_bodies import (
 )
 
 _HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
+_REQUEST_ID = "x-request-id"
 # An answer that ended while its reader was away is given once more, for so long.
 _LATE_SECONDS = 10.0
 _CONTINUES = "more_"
@@ -66,11 +68,25 @@ class ChatEndpoint:
         return await self._answer(request, stream, last)
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
-        """The answer that runs, from its beginning, or after `Last-Event-ID`. 204 if none does."""
-        channel, header = self._channel(request), request.headers.get(LAST_EVENT_ID)
-        last = last_event(header, has_key=True)
-        stream = await self._context.orchestrator.newest(channel)
-        if stream is None or not (header or self._is_live(stream)):
+        """The answer that runs, from its beginning. 204 if none does.
+
+        With `response_id` it is that answer, also after its end, from `Last-Event-ID` on.
+        """
+        channel, orchestrator = self._channel(request), self._context.orchestrator
+        last = last_event(request.headers.get(LAST_EVENT_ID), has_key=True)
+        response_id = request.query.get("response_id")
+        if response_id is not None:
+            named = await orchestrator.find(response_id, channel)
+            return await self._answer(request, named, last)
+        if last.last_index != EVERYTHING:
+            raise InvalidRequest(
+                f"{LAST_EVENT_ID} needs the `response_id` of the answer that broke off; nothing "
+                "was changed",
+                code="invalid_field",
+                param=LAST_EVENT_ID,
+            )
+        stream = await orchestrator.newest(channel)
+        if stream is None or not self._is_live(stream):
             return web.Response(status=204)
         return await self._answer(request, stream, last)
 
@@ -109,7 +125,8 @@ class ChatEndpoint:
         message_id = None if continues else stream.response_id
         chunks = UIMessageChunks(message_id, afresh=afresh)
         encoder = BlockEncoder(chunks, stream, point, context.limits.frame_characters)
-        return await EventStream(context, request, encoder, _HEADERS).write(stream)
+        headers = _HEADERS | {_REQUEST_ID: stream.response_id}
+        return await EventStream(context, request, encoder, headers).write(stream)
 
 
 def _message_id(asked: ChatRequest, key: str | None) -> str:

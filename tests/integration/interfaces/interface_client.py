@@ -53,9 +53,10 @@ class InterfaceClient:
         messages = [{"id": "u1", "role": "user", "parts": parts}]
         return self._open("POST", "/api/chat", {"id": chat_id, "messages": messages}, headers)
 
-    def resume(self, chat_id: str, **headers: str) -> Any:
+    def resume(self, chat_id: str, response_id: str = "", **headers: str) -> Any:
         """`GET /api/chat/{id}/stream`."""
-        return self._open("GET", f"/api/chat/{chat_id}/stream", None, headers)
+        query = f"?response_id={response_id}" if response_id else ""
+        return self._open("GET", f"/api/chat/{chat_id}/stream{query}", None, headers)
 
     def run(self, run_id: str, text: str, **headers: str) -> Any:
         """`POST /agui`."""

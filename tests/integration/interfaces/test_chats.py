@@ -69,3 +69,7 @@ async def test_wrong_requests_are_refused_by_name(
             assert (await refused.json())["error"]["param"] == param
     async with client.resume("c1") as nothing:
         assert nothing.status == 204, "nothing was generated"
+    async with client.resume("c1", Last_Event_ID="3") as refused:
+        assert (await refused.json())["error"]["param"] == "Last-Event-ID"
+    async with client.resume("c1", "rsp_of_nobody") as unknown:
+        assert unknown.status == 404

@@ -82,7 +82,7 @@ async def test_a_chat_is_found_by_its_last_message_alone(
             last = await hear(answer)
     async with other.send("chat", _SHORT, Idempotency_Key="c") as again:
         assert (await hear(again)).message_id == last.message_id
-    async with other.resume("chat", Last_Event_ID="0") as rest:
+    async with other.resume("chat", last.message_id, Last_Event_ID="0") as rest:
         assert (await hear(rest)).text == "".join(demo_tokens(1, 2)[1:])
 
 
@@ -106,12 +106,15 @@ async def test_a_client_with_a_cursor_goes_on_where_it_was_to_the_end_and_after(
     one, other = (InterfaceClient(http, task, tasks[2]) for task in tasks[:2])
     async with one.send("chat", _LONG) as answer:
         heard = await hear(answer, characters=50)
-    async with other.resume("chat", Last_Event_ID=heard.last_id) as again:
+    response_id = heard.message_id
+    async with other.resume("chat", response_id, Last_Event_ID=heard.last_id) as again:
         await hear(again, heard, characters=100)
     partly = Heard(heard.text, heard.last_id)
-    async with other.resume("chat", Last_Event_ID=heard.last_id) as again:
+    async with other.resume("chat", response_id, Last_Event_ID=heard.last_id) as again:
         await deployment.serve.time_passes_until(hear(again, heard))
-    async with one.resume("chat", Last_Event_ID=partly.last_id) as ended:
+    async with one.send("chat", _SHORT) as newer:
+        await hear(newer)
+    async with one.resume("chat", response_id, Last_Event_ID=partly.last_id) as ended:
         await hear(ended, partly)
     assert (heard.text, partly.text) == (_TEXT, _TEXT)
     assert "start" not in partly.types

@@ -71,7 +71,8 @@ export class EvenflowChatTransport<CHUNK = never> {
 
   /** Reads the answer that runs in a chat, from its beginning. `null` where none does. */
   async reconnectToStream(options: CallOptions): Promise<ReadableStream<CHUNK> | null> {
-    const ask = (lastId = "") => this.#call("/stream", options, { headers: from(lastId) });
+    const ask = (lastId = "", id?: string) =>
+      this.#call(id === undefined ? "/stream" : `/stream?response_id=${id}`, options, { headers: from(lastId) });
     const { answer, forget } = this.#begin(options, ask);
     const response = await getThrough(ask, options.abortSignal);
     if (response.status === 204) forget();
@@ -88,7 +89,7 @@ export class EvenflowChatTransport<CHUNK = never> {
   }
 
   /** Begins to read an answer. Its model is stopped where the chat aborts that. */
-  #begin({ chatId, abortSignal }: CallOptions, ask: (lastId: string) => Promise<Response>) {
+  #begin({ chatId, abortSignal }: CallOptions, ask: (lastId: string, id: string | undefined) => Promise<Response>) {
     const token = {};
     this.#newest.set(chatId, token);
     const isNewest = () => this.#newest.get(chatId) === token;
@@ -98,10 +99,9 @@ export class EvenflowChatTransport<CHUNK = never> {
       abortSignal?.removeEventListener("abort", stop);
       if (isNewest()) this.#newest.delete(chatId);
     };
-    const again = async (lastId: string) => {
-      const response = await getThrough(() => ask(lastId), abortSignal);
+    const again = async (lastId: string, id: string | undefined) => {
+      const response = await getThrough(() => ask(lastId, id), abortSignal);
       await check(response);
-      if (response.status === 204) throw new Error("this answer is no longer kept; send the question again");
       return response;
     };
     const answer = new LastingAnswer(again, forget);

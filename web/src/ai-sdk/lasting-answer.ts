@@ -8,7 +8,6 @@ const LONGEST_PAUSE_MS = 5_000;
 interface Chunk {
   type: string;
   code?: string;
-  messageId?: string;
 }
 
 /** The error that AI SDK takes for a lost connection: it keeps what it has, to be resumed later. */
@@ -41,22 +40,23 @@ export async function getThrough(call: () => Promise<Response>, signal: AbortSig
 export class LastingAnswer {
   /** The answer's id, once the server has said it. */
   id: string | undefined;
-  readonly #again: (lastId: string) => Promise<Response>;
+  readonly #again: (lastId: string, id: string | undefined) => Promise<Response>;
   readonly #onEnd: () => void;
   #lastId = "";
 
-  constructor(again: (lastId: string) => Promise<Response>, onEnd: () => void) {
+  constructor(again: (lastId: string, id: string | undefined) => Promise<Response>, onEnd: () => void) {
     this.#again = again;
     this.#onEnd = onEnd;
   }
 
   async *chunks(first: Response): AsyncGenerator<Chunk, void, void> {
     let response = first;
+    this.id = first.headers.get("x-request-id") ?? undefined;
     for (let idle = 0; idle < MOST_TRIES; idle++) {
       const before = this.#lastId;
       if (yield* this.#read(response)) return;
       if (this.#lastId !== before) idle = 0;
-      response = await this.#again(this.#lastId);
+      response = await this.#again(this.#lastId, this.id);
     }
     throw lost();
   }
@@ -70,7 +70,6 @@ export class LastingAnswer {
         const chunk: Chunk | undefined = data === "[DONE]" ? undefined : JSON.parse(data);
         if (chunk?.code === "too_slow") return false;
         if (chunk !== undefined) held.push(chunk);
-        if (chunk?.type === "start") this.id = chunk.messageId;
         if (chunk !== undefined && id === "") continue;
         yield* held;
         held = [];
