@@ -107,7 +107,8 @@ def _hear(page: Page) -> list[Any]:
 
 
 def _said(frames: list[Any]) -> str:
-    return "".join(frame[2] for frame in frames if isinstance(frame, list))
+    entries = [frame[2] for frame in frames if isinstance(frame, list)]
+    return "".join(entry for entry in entries if isinstance(entry, str))
 
 
 def _completed(frame: Any) -> bool:

@@ -4,17 +4,23 @@ coloured code, for everybody and within the page's policy.
 
 from __future__ import annotations
 
+import io
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Page, expect
 
 from tests.e2e.test_element import OpenPage, ask, open_chat, serious, wait_for
 from tests.integration.server_process import ServerProcess
 
+_THOUGHT = re.compile(r"Thought for \d+ s")
 _UNTIMED = re.compile(r"^Thought(s| for \d+ s)")
+_QUESTION = "Do I need a coat in Oslo today?"
+_SAID = "Yes, take a warm coat: it is −4 °C in Oslo now, and snow is to come at noon."
 _TOOL = {"type": "tool", "name": "weather", "arguments": "", "isComplete": False}
 _MATHS = r"""The energy is $E = mc^2$, and
 
@@ -47,10 +53,12 @@ def with_parts(open_page: OpenPage, server: ServerProcess, **script: Any) -> Pag
         part(1, _TOOL, arguments='{"city":'),
         part(1, _TOOL, **whole),
         part(1, _TOOL, **whole, result='{"celsius":-4}'),
-        "It is **cold**",
-        part(3, {"type": "source", "url": "https://example.com/oslo", "title": "Oslo's weather"}),
-        part(4, {"type": "source", "url": "javascript:alert(1)", "title": "No link"}),
-        " in Oslo.",
+        "Yes, take a **warm coat**: it is −4 °C in Oslo now",
+        part(
+            3, {"type": "source", "url": "https://example.com/oslo", "title": "The weather in Oslo"}
+        ),
+        part(4, {"type": "source", "url": "javascript:alert(1)", "title": "A thermometer"}),
+        ", and snow is to come at noon.",
     ]
     return open_chat(open_page, server, "", **{"pieces": pieces, "gapMs": 30, **script})
 
@@ -63,21 +71,33 @@ def test_axe_finds_nothing_serious_in_parts(
     page = with_parts(open_page, server)
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 780})
-    ask(page, "How cold is it?")
+    ask(page, _QUESTION)
     expect(page.get_by_test_id("status")).to_have_text("Thinking…")
     assert serious(page) == []
     wait_for(page, "done")
-    page.get_by_text(re.compile(r"Thought for \d+ s")).click()
+    page.get_by_text(_THOUGHT).click()
     assert serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("window.violations") == []
+
+
+def test_the_picture_of_parts(open_page: OpenPage, server: ServerProcess) -> None:
+    """With SCREENSHOTS=docs/images it is kept."""
+    page = with_parts(open_page, server, gapMs=70)
+    page.set_viewport_size({"width": 1000, "height": 860})
+    ask(page, _QUESTION)
+    wait_for(page, "done")
+    expect(page.get_by_text(_THOUGHT)).to_be_in_viewport()
+    if folder := os.environ.get("SCREENSHOTS"):
+        picture = Image.open(io.BytesIO(page.screenshot()))
+        picture.save(Path(folder) / "parts.webp", lossless=True)
 
 
 def test_reasoning_is_folded_and_opened_by_keyboard(
     open_page: OpenPage, server: ServerProcess
 ) -> None:
     page = with_parts(open_page, server)
-    ask(page, "How cold is it?")
+    ask(page, _QUESTION)
     wait_for(page, "done")
     thought = page.get_by_test_id("reasoning")
     expect(thought.get_by_text("The weather there changes.")).to_be_hidden()
@@ -90,7 +110,7 @@ def test_reasoning_is_folded_and_opened_by_keyboard(
     sources = page.get_by_role("navigation", name="Sources")
     expect(sources.get_by_role("link")).to_have_count(1)
     expect(sources.get_by_role("link")).to_have_attribute("href", "https://example.com/oslo")
-    expect(page.locator("article.answer .markdown")).to_have_text("It is cold in Oslo.")
+    expect(page.locator("article.answer .markdown")).to_have_text(_SAID)
 
 
 @pytest.mark.parametrize("transport", ["websocket", "sse", "poll"])
@@ -117,9 +137,9 @@ def test_the_demo_models_parts_are_drawn_whatever_the_way(
 
 def test_an_error_stands_behind_what_has_come(open_page: OpenPage, server: ServerProcess) -> None:
     page = with_parts(open_page, server, fails=True)
-    ask(page, "How cold is it?")
+    ask(page, _QUESTION)
     wait_for(page, "error")
-    expect(page.locator("article.answer .markdown")).to_have_text("It is cold in Oslo.")
+    expect(page.locator("article.answer .markdown")).to_have_text(_SAID)
     expect(page.locator("article.answer ~ .error")).to_be_visible()
     expect(page.get_by_test_id("error").get_by_role("button", name="Try again")).to_be_visible()
 
