@@ -9,7 +9,7 @@ import { History } from "./history.ts";
 import { made } from "./made.ts";
 import type { Offers } from "./offers.ts";
 import { advise, type Reach, reachOf, ServerWatch } from "./server-watch.ts";
-import { type State, StatusView } from "./status-view.ts";
+import { CONNECTION_STATES, StatusView } from "./status-view.ts";
 import { styleSheet } from "./style-sheet.ts";
 import type { Views } from "./views.ts";
 
@@ -29,13 +29,6 @@ interface Current {
   readonly exchange: Exchange;
 }
 
-const CONNECTION_STATES: Readonly<Record<ChatConnection, readonly [State, string?]>> = {
-  connecting: ["connecting"],
-  open: ["idle"],
-  // Of an answer under way its own events tell that it is tried again; without one the next question does.
-  waiting: ["idle", "Connects when you ask"],
-  closed: ["error", "Closed"],
-};
 const PLACEHOLDER = "Ask a question";
 const GO_ON = "Please continue your answer where it stopped.";
 
@@ -218,14 +211,7 @@ export class EvenflowChat extends HTMLElement {
       isBusy: () => this.isBusy,
     });
     this.#earlier.replaceChildren(history.earlier);
-    const lookAgain = () => {
-      if (!document.hidden && this.isConnected && client.connection === "waiting") void history.catchUp();
-    };
-    document.addEventListener("visibilitychange", lookAgain);
-    this.#unsubscribe.push(
-      () => document.removeEventListener("visibilitychange", lookAgain),
-      client.on("message", (message) => history.onMessage(message)),
-    );
+    this.#unsubscribe.push(history.listen());
     return history;
   }
 

@@ -1,5 +1,5 @@
 import { Announcer } from "./announcer.ts";
-import type { ChatAnswer, ChatClient, ChatMessage, ChatPage } from "./chat-client.ts";
+import type { ChatAnswer, ChatClient, ChatMessage, ChatPage, ChatQuestion } from "./chat-client.ts";
 import type { ConversationView } from "./conversation-view.ts";
 import { Exchange } from "./exchange.ts";
 import { button } from "./made.ts";
@@ -30,6 +30,7 @@ export class History {
   readonly #known = new Set<string>();
   #before: string | null = null;
   #isMissing = false;
+  #isOver = false;
 
   constructor(client: ChatClient, conversation: ConversationView, actions: HistoryActions) {
     this.#client = client;
@@ -47,6 +48,20 @@ export class History {
   async restore(): Promise<void> {
     if (this.#client.isResumed !== true) return;
     await this.#load((page) => this.#draw(page));
+  }
+
+  /** Begins to show what others ask. Returns what ends that, and everything else. */
+  listen(): () => void {
+    const lookAgain = () => {
+      if (!document.hidden && this.#client.connection === "waiting") void this.catchUp();
+    };
+    document.addEventListener("visibilitychange", lookAgain);
+    const end = this.#client.on("message", (message) => this.#onMessage(message));
+    return () => {
+      this.#isOver = true;
+      document.removeEventListener("visibilitychange", lookAgain);
+      end();
+    };
   }
 
   /** Shows what others have said since, if there may be something. What is on its way is not disturbed. */
@@ -67,8 +82,7 @@ export class History {
     if (this.#isMissing) await this.catchUp();
   }
 
-  /** Somebody else has asked something. */
-  onMessage(message: Parameters<NonNullable<ChatClient["follow"]>>[0] & { readonly replaces: string | null }): void {
+  #onMessage(message: ChatQuestion & { readonly replaces: string | null }): void {
     if (this.#known.has(message.messageId)) return;
     if (this.#actions.isBusy() || message.replaces !== null) void this.catchUp();
     else this.#follow(message);
@@ -77,7 +91,7 @@ export class History {
   async #load(show: (page: ChatPage) => void, before?: string): Promise<void> {
     try {
       const page = await this.#client.messages?.({ before });
-      if (page === undefined) return;
+      if (page === undefined || this.#isOver) return;
       this.#before = page.before;
       this.earlier.hidden = page.before === null;
       show(page);
@@ -105,10 +119,10 @@ export class History {
       new SaidAnswer(message),
       this.#actions.offersOf(() => exchange),
     );
-    exchange.restore(message, isLast);
+    exchange.restore(message, isLast && message.question !== "");
   }
 
-  #follow(message: Parameters<NonNullable<ChatClient["follow"]>>[0]): void {
+  #follow(message: ChatQuestion): void {
     const answer = this.#client.follow?.(message);
     if (answer === undefined || this.#actions.isBusy()) return;
     this.#known.add(message.messageId);

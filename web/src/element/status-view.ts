@@ -1,3 +1,4 @@
+import type { ChatConnection } from "./chat-client.ts";
 import { made } from "./made.ts";
 
 export type State = "idle" | "connecting" | "waiting" | "streaming" | "done" | "cancelled" | "error";
@@ -10,6 +11,15 @@ const LABELS: Readonly<Record<State, string>> = {
   done: "Complete",
   cancelled: "Stopped",
   error: "Not delivered",
+};
+
+/** What is shown of a connection while nothing is asked. */
+export const CONNECTION_STATES: Readonly<Record<ChatConnection, readonly [State, string?]>> = {
+  connecting: ["connecting"],
+  open: ["idle"],
+  // Of an answer under way its own events tell that it is tried again; without one the next question does.
+  waiting: ["idle", "Connects when you ask"],
+  closed: ["error", "Closed"],
 };
 
 /** The one place that says what is going on. */

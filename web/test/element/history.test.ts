@@ -104,6 +104,20 @@ describe("a conversation of before", () => {
     expect(scene.chat.isBusy).toBe(true);
   });
 
+  it("is not shown any more when another client has come meanwhile", async () => {
+    client.said = [said("m1")];
+    client.isResumed = true;
+    scene.chat.client = client;
+    scene.chat.client = new ScriptedClient();
+    await settle();
+    expect(scene.conversation).toEqual([]);
+  });
+
+  it("can't be tried again where the question is no longer kept", async () => {
+    await restored(said("m1", { question: "" }));
+    expect([scene.chat.lastText, scene.buttons("Retry")]).toEqual(["Answer m1", []]);
+  });
+
   it("that can't be had leaves the page as it is", async () => {
     client.messages = async () => {
       throw new Error("gone");
