@@ -32,6 +32,7 @@ from fargate_handler.gateway.requests.submission import (
     read_request,
     sender_of,
 )
+from fargate_handler.gateway.resumption import reading
 from fargate_handler.gateway.whole_answer import WholeAnswer
 from stream_core.encoders.block_encoder import BlockEncoder
 from stream_core.encoders.responses.response_events import ResponseEvents, ServerSentEvents
