@@ -85,9 +85,9 @@ class NetworkControl:
         """See `tests.chaos.network`."""
         await self._say({"do": "set", "names": names, "mode": mode, "delay_ms": delay_ms})
 
-    async def reset(self, names: Sequence[str]) -> None:
-        """Reset what is connected."""
-        await self._say({"do": "reset", "names": names})
+    async def reset(self, names: Sequence[str], share: float = 1.0) -> None:
+        """Reset what is connected, or a share of it, drawn at random."""
+        await self._say({"do": "reset", "names": names, "share": share})
 
     def close(self) -> None:
         """Give no more commands."""
