@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -34,6 +35,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run; returns the exit status."""
     options = _options(arguments)
     plan = Plan.short(options.seed) if options.short else Plan(options.seed)
+    if options.answers:
+        plan = replace(plan, answers=options.answers)
     faults = (
         options.faults.split(",")
         if options.faults
@@ -105,6 +108,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--seed", type=int, default=1, help="of everything that is drawn (default 1)"
     )
+    parser.add_argument("--answers", type=int, help="how many are in flight when a fault strikes")
     parser.add_argument(
         "--faults", default="", help=f"only these, separated by commas: {', '.join(ALL_FAULTS)}"
     )
