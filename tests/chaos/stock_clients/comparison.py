@@ -26,7 +26,8 @@ def problems_of(script: Script, told: Told) -> list[Problem]:
     due = _due(script)
     problems = [problem for said in told.broken for problem in _of_beginning(due, said)]
     if told.ended:
-        return [*problems, *_of_whole(due, told.said)]
+        held = [told.said] if told.whole is None else [told.said, told.whole]
+        return [*problems, *(problem for said in held for problem in _of_whole(due, said))]
     problems += _of_beginning(due, told.said)
     return [*problems, Problem(Kind.UNFINISHED, f"no end; it has {_lengths(told.said)}")]
 

@@ -29,6 +29,7 @@ class Told:
 
     name: str
     said: dict[str, Any]
+    whole: dict[str, Any] | None
     broken: list[dict[str, Any]]
     ended: bool
     connections: int

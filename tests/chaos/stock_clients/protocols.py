@@ -35,4 +35,11 @@ class Protocol:
         return [os.fspath(python_of("clients")), os.fspath(_PYTHON / self.driver)]
 
 
-PROTOCOLS = (Protocol("chat-completions", "chat_completions.py", ("replay", "Last-Event-ID")),)
+PROTOCOLS = (
+    Protocol("chat-completions", "chat_completions.py", ("replay", "Last-Event-ID")),
+    Protocol("responses", "openai_responses.py", ("starting_after", "background")),
+    Protocol("ai-sdk", "ai_sdk.mjs", ("resumeStream", "reload")),
+    Protocol("agui", "agui.mjs", ("metadata", "replay")),
+    Protocol("anthropic", "anthropic_messages.py", ("replay",)),
+    Protocol("durable-streams", "durable_streams.mjs", ("sse", "long-poll")),
+)

@@ -57,6 +57,7 @@ class Told:
     """What came of a question.
 
     Attributes:
+        whole: what the client says that it has at the end, where it keeps that itself.
         broken: what earlier connections gave, of a client that is given all of it again.
         errors: why connections ended, and how often.
         lasting: the code of the error that ended it.
@@ -64,6 +65,7 @@ class Told:
 
     name: str
     said: Said = field(default_factory=Said)
+    whole: Said | None = None
     broken: list[Said] = field(default_factory=list)
     ended: bool = False
     connections: int = 0
