@@ -35,7 +35,7 @@ function saidIn(messages) {
   return said;
 }
 
-async function through(agent, question, told) {
+async function through(agent, told) {
   agent.code = undefined;
   try {
     await agent.runAgent({ runId: "run", tools: [TOOL] });
@@ -49,17 +49,21 @@ async function through(agent, question, told) {
 // The agent stays. Its messages have the cursor.
 function metadata(question, told) {
   const agent = agentOf(question, told);
-  return () => through(agent, question, told);
+  return () => through(agent, told);
 }
 
 // Another agent has the question alone, and is given the run from its beginning.
 function replay(question, told) {
   return () => {
     told.beginAgain();
-    return through(agentOf(question, told), question, told);
+    return through(agentOf(question, told), told);
   };
 }
 
 console.error = () => {};
+// A broken connection is told to who runs the agent, and thrown once more where nobody catches it.
+process.on("uncaughtException", (error) => {
+  if (error.message !== "terminated") throw error;
+});
 console.warn = (...said) => process.stderr.write(`${said.join(" ")}\n`);
 run({ metadata, replay });

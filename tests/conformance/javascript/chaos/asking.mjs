@@ -52,7 +52,11 @@ export function codeIn(text) {
   }
 }
 
-const codeOf = (error) => codeIn(error.message) ?? error.cause?.code ?? error.message.slice(0, 60);
+function codeOf(error) {
+  if (error.message.startsWith("<html>")) return "load balancer";
+  return codeIn(error.message) ?? error.cause?.code ?? error.message.slice(0, 60);
+}
+
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function ask(question, ways) {
