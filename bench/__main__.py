@@ -27,6 +27,7 @@ FOREGROUND = (
     "streaming",
     "sse",
     "setup",
+    "encoders",
     "relay",
     "trace",
     "burst",

@@ -17,6 +17,7 @@ class Plan:
     saturation_seconds: float
     jitter_counts: tuple[int, ...]
     jitter_seconds: float
+    encoder_rounds: int  # of a thousand tokens each: the encoders take turns this many times
     sse_rounds: int  # the transports take turns this many times
     sse_streams: int  # of each, whose work fits into the shortest interval
     sse_readers: tuple[int, ...]  # of each, with a frame every 100 ms
@@ -50,6 +51,7 @@ def full_plan() -> Plan:
         saturation_seconds=4.0,
         jitter_counts=(500, 2_000, 5_000, 10_000),
         jitter_seconds=5.0,
+        encoder_rounds=500,
         sse_rounds=3,
         sse_streams=4_000,
         sse_readers=(5_000, 10_000),
@@ -80,6 +82,7 @@ def quick_plan() -> Plan:
         saturation_seconds=2.0,
         jitter_counts=(500, 2_000),
         jitter_seconds=2.0,
+        encoder_rounds=30,
         sse_rounds=1,
         sse_streams=1_000,
         sse_readers=(1_000,),

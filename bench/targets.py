@@ -8,6 +8,7 @@ SHARE_OF_BARE_PERCENT = 85.0  # frames a second, of what picows does without Eve
 JITTER_P95_MS = 10.0  # 10,000 streams at 100 ms on one core, seen by the client
 JITTER_P99_MS = 50.0
 SHARE_OF_WEBSOCKET_PERCENT = 80.0  # frames a second of SSE and /v1
+SHARE_OF_EVENTS_PERCENT = 80.0  # frames a second of an encoder, of the events of evenflow.v1
 JITTER_SSE_P95_MS = 15.0  # 10,000 readers at 100 ms, by each transport
 SETUP_P95_MS = 100.0  # alone and beside streams (metric ws.connection_setup_ms)
 RELAY_TOKENS_PER_CORE = 40_000.0  # a second

@@ -163,9 +163,11 @@ def _memory_rows(limits: Limits) -> Iterable[tuple[str, int, str]]:
     yield "one that sends as fast as it can", memory.sending_bound(limits), sending
     yield "an event stream", event_stream, "itself, and one such frame"
     yield "a delta in a log", memory.DELTA_BYTES, "once, however many read it; and its text"
+    part = memory.DELTA_BYTES + memory.PART_OBJECT_BYTES
+    yield "a part in a log", part, "likewise: reasoning, a piece of a tool call, a source"
     folded = (
         f"more: its text, as bytes, a byte for each delta, and {memory.PIECE_BYTES} for each "
-        f"{memory.PIECE_DELTAS} of them"
+        f"{memory.PIECE_DELTAS} of them; {memory.RUN_BYTES} wherever another kind of part begins"
     )
     yield "an answer that has ended", memory.ENDED_RESPONSE_BYTES, folded
     yield "a message that is answered or waits", memory.GENERATION_BYTES, "and its text"

@@ -43,7 +43,10 @@ _ALSO_CALLED = {
 }
 _JOINED = re.compile(r"\s+(?:AND|OR)\s+|[()]+")
 _LOCKED = re.compile(r"^([A-Za-z0-9_.-]+)==[^ ]+( ;)?", re.MULTILINE)
-_IMPORTED = re.compile(r"""^import .*?from "([^."][^"]*)";$""", re.MULTILINE | re.DOTALL)
+# A name of a package, and behind a slash that of a module in it.
+_IMPORTED = re.compile(
+    r"""^import [^;]*?from "([^".@/][^"/]*|@[^"/]+/[^"/]+)[^"]*";$""", re.MULTILINE
+)
 
 
 class LicenceError(Exception):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
 from stream_core.ports.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
-from stream_core.ports.response_store import ResponseStore
+from stream_core.ports.response_store import LIFETIME_SECONDS, ResponseStore
 from stream_core.ports.session_store import LargeTexts, SessionStore
 from stream_sqlite.file import FileUnusable
 from stream_sqlite.stores import SQLiteStores
@@ -52,11 +52,15 @@ class Stores:
     signing_key: str | None = None
 
 
-def memory_stores() -> Stores:
-    """Stores in this process' memory. They end with it."""
+def memory_stores(lifetime: float = LIFETIME_SECONDS) -> Stores:
+    """Stores in this process' memory. They end with it.
+
+    Args:
+        lifetime: how long messages of chats are kept, in seconds.
+    """
     responses, texts = MemoryResponseStore(), MemoryLargeTexts(time.time)
     return Stores(
-        sessions=MemorySessionStore(responses, texts),
+        sessions=MemorySessionStore(responses, texts, lifetime),
         responses=responses,
         leases=responses,
         dead_letters=LoggedDeadLetters(),
@@ -91,10 +95,10 @@ def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
         ConfigurationError: the file can't be used.
     """
     if settings.store == "memory":
-        yield memory_stores()
+        yield memory_stores(settings.session_ttl_seconds)
         return
     try:
-        opened = SQLiteStores(settings.store_path, time.time)
+        opened = SQLiteStores(settings.store_path, time.time, settings.session_ttl_seconds)
     except FileUnusable as error:
         raise ConfigurationError(f"EVENFLOW_STORE_PATH={settings.store_path}: {error}") from error
     with closing(opened) as file:

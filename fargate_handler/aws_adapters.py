@@ -127,7 +127,7 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: _Clients
         responses=str(settings.responses_table),
     )
     return Stores(
-        sessions=DynamoDBSessionStore(client, tables, on_retry),
+        sessions=DynamoDBSessionStore(client, tables, on_retry, settings.session_ttl_seconds),
         responses=DynamoDBResponseStore(client, tables.responses, on_retry),
         leases=DynamoDBResponseStore(
             await clients.open("dynamodb", config=dynamodb_config(_LEASE_CONNECTIONS)),

@@ -14,6 +14,7 @@ from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTas
 from fargate_handler.orchestrator.message_ledger import KeptTexts, MessageLedger
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
+from fargate_handler.orchestrator.session_messages import SessionMessages
 from fargate_handler.orchestrator.succession import Succession
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.settings import ConfigurationError
@@ -93,6 +94,13 @@ class Membership:
             dispatcher=dispatcher,
             succession=self.succession,
             elsewhere=self.followed,
+            messages=SessionMessages(
+                context,
+                stores.sessions,
+                texts,
+                here=self.workload.responses,
+                stored=stores.responses,
+            ),
         )
         context.metrics.gauge(catalogue.STORE_BACKLOG, lambda: self.recorder.backlog_bytes)
 

@@ -15,7 +15,7 @@ from fargate_handler.token_sources.stream_decoders import SseDecoder
 from stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.session_token import SessionTokens, for_peers
-from stream_core.protocol.messages import ResponseDelta
+from stream_core.protocol.messages import ResponseCompleted, ResponseFailed
 from stream_core.protocol.routes import METRICS
 
 _EVENT: TypeAdapter[PeerEvent] = TypeAdapter(PeerEvent)
@@ -134,11 +134,9 @@ class Peers:
 
 
 def _last_index(event: PeerEvent) -> int:
-    return (
-        event.index
-        if isinstance(event, ResponseDelta) or event.type == "chat.response.restarted"
-        else event.last_index
-    )
+    if isinstance(event, ResponseCompleted | ResponseFailed):
+        return event.last_index
+    return event.index
 
 
 def own_address(settings: HandlerSettings, of_task: str | None) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import aiohttp
@@ -26,6 +26,8 @@ _READ_SECONDS = 2.0
 _LONGEST_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 # No attempt begins later than this. Who waits for the call has something else to do by then.
 _LAST_ATTEMPT_SECONDS = 5.0
+
+_MOST_WRITES = 25  # in one BatchWriteItem
 
 _TRANSIENT = frozenset(
     {
@@ -122,6 +124,28 @@ async def query_all(
         if "LastEvaluatedKey" not in answer:
             return items
         page["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+
+async def delete_all(
+    client: Client, table: str, keys: Sequence[dict[str, Any]], on_retry: Callable[[], None]
+) -> None:
+    """Delete the items with these keys.
+
+    Raises:
+        StoreUnavailable: every attempt failed, or DynamoDB did not take all of them.
+        ClientError: the call failed in another way.
+    """
+    writes = [{"DeleteRequest": {"Key": key}} for key in keys]
+    for first in range(0, len(writes), _MOST_WRITES):
+        left = {table: writes[first : first + _MOST_WRITES]}
+
+        async def write() -> None:
+            nonlocal left
+            answer = await client.batch_write_item(RequestItems=left)
+            if left := answer.get("UnprocessedItems", {}):
+                raise TimeoutError
+
+        await repeated(write, on_retry)
 
 
 async def transact(

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 
 from botocore.exceptions import ClientError
 
 from stream_aws import response_items as requests
 from stream_aws.attributes import Item
-from stream_aws.dynamodb import Client, condition_failed, error_code, passes, query_all, repeated
+from stream_aws.dynamodb import (
+    Client,
+    condition_failed,
+    delete_all,
+    error_code,
+    passes,
+    query_all,
+    repeated,
+)
 from stream_aws.dynamodb_leases import DynamoDBLeases
 from stream_aws.grouped_updates import GroupedUpdates
 from stream_aws.response_items import (
@@ -22,17 +31,21 @@ from stream_aws.response_items import (
     read_head,
 )
 from stream_core.ports.response_store import (
+    TEXT_FORM,
     Chunk,
     Ending,
     Lease,
     LeaseLost,
     ResponseHead,
     StoredEntries,
+    StoreUnavailable,
     TaskLease,
     gapless,
 )
 
 _logger = logging.getLogger(__name__)
+
+_MOST_NOTED = 10_000
 
 
 class DynamoDBResponseStore:
@@ -40,6 +53,7 @@ class DynamoDBResponseStore:
 
     Chunks are written without a condition, 25 of any responses in one request. Their epoch fences
     them: readers compare it with the head. Only writes that happen once a response have conditions.
+    One of these comes before the first chunk with parts: it notes their form in the head.
 
     Args:
         client: an aiobotocore client made with `client_config`.
@@ -58,13 +72,42 @@ class DynamoDBResponseStore:
         self._on_retry = on_retry
         self._leases = DynamoDBLeases(client, table, on_retry)
         self._updates = GroupedUpdates(client, on_retry)
+        self._noted: dict[tuple[str, int], None] = {}
+        """The responses and epochs whose form was noted last."""
 
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         # Each request is made once: the caller will have more to write the next time.
-        left: list[Chunk] = []
+        left = await self._note_forms(chunks)
+        if left:
+            chunks = [chunk for chunk in chunks if chunk not in left]
         for first in range(0, len(chunks), self.chunks_per_write):
             left += await self._append(chunks[first : first + self.chunks_per_write])
         return left
+
+    async def _note_forms(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """Note the forms of chunks. Returns those that must not be written yet."""
+        new = {
+            (chunk.response_id, chunk.epoch): chunk
+            for chunk in chunks
+            if chunk.form > TEXT_FORM and (chunk.response_id, chunk.epoch) not in self._noted
+        }
+        outcomes = await asyncio.gather(*map(self._note_form, new.values()))
+        failed = {key for key, noted in zip(new, outcomes, strict=True) if not noted}
+        return [chunk for chunk in chunks if (chunk.response_id, chunk.epoch) in failed]
+
+    async def _note_form(self, chunk: Chunk) -> bool:
+        try:
+            await self._updates.update(requests.note_form(self._table, chunk))
+        except ClientError as error:
+            if not condition_failed(error):
+                raise
+            # Another task owns the response now: what this one writes no longer counts.
+        except StoreUnavailable:
+            return False
+        if len(self._noted) >= _MOST_NOTED:
+            del self._noted[next(iter(self._noted))]
+        self._noted[chunk.response_id, chunk.epoch] = None
+        return True
 
     async def _append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         try:
@@ -179,6 +222,12 @@ class DynamoDBResponseStore:
             return StoredEntries(from_index, (), None)
         return gapless(head, chunks, from_index)
 
+    async def delete(self, response_ids: Sequence[str]) -> None:
+        for response_id in response_ids:
+            request = requests.query_keys(self._table, response_id)
+            keys = await query_all(self._client, request, self._on_retry)
+            await delete_all(self._client, self._table, keys, self._on_retry)
+
     async def _claim(self, response_id: str, owner: str, lost: Set[str], now: float) -> str | None:
         """Raise the epoch if the owner is one of `lost`.
 
@@ -199,10 +248,11 @@ class DynamoDBResponseStore:
                 head = read_head(item) if alive(item, now) else None
             else:
                 return owner
-        return None if head is None or head.ending is not None else head.owner
+        goes_on = head is not None and head.ending is None and head.is_readable
+        return head.owner if head is not None and goes_on else None
 
     async def _begin(
-        self, head: ResponseHead, chunks: list[Chunk], now: float
+        self, head: ResponseHead, chunks: Iterator[Chunk], now: float
     ) -> StoredEntries | None:
         """Write from which index on the entries of a claimed epoch count.
 
@@ -228,8 +278,11 @@ class DynamoDBResponseStore:
 
     async def _read(
         self, response_id: str, from_index: int, now: float
-    ) -> tuple[ResponseHead | None, list[Chunk]]:
-        """The chunks from `from_index` on, and the head, which may be older than some of them."""
+    ) -> tuple[ResponseHead | None, Iterator[Chunk]]:
+        """The chunks from `from_index` on, and the head, which may be older than some of them.
+
+        Chunks are decoded when they are asked for: those of a newer form can't be.
+        """
         request = requests.query_from(self._table, response_id, from_index)
         items = [
             item
@@ -237,7 +290,7 @@ class DynamoDBResponseStore:
             if alive(item, now)
         ]
         head = next((read_head(item) for item in items if is_head(item)), None)
-        return head, [read_chunk(item) for item in items if is_chunk(item)]
+        return head, (read_chunk(item) for item in items if is_chunk(item))
 
 
 def _is_of_one_item(error: Exception) -> bool:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 
 from botocore.exceptions import ClientError
 
 from stream_aws.attributes import Item, flag, number, seconds, text
-from stream_aws.dynamodb import Client, condition_failed, query_all, repeated, transact
+from stream_aws.dynamodb import (
+    Client,
+    condition_failed,
+    delete_all,
+    query_all,
+    repeated,
+    transact,
+)
 from stream_aws.response_items import alive, head_item
 from stream_aws.tables import TTL_ATTRIBUTE, TableNames
 from stream_core.policy.channel import Channel
@@ -17,6 +25,7 @@ from stream_core.ports.session_store import (
     NotAccepted,
     StoredConversation,
     in_causal_order,
+    kept_seconds,
 )
 
 
@@ -29,16 +38,26 @@ class DynamoDBSessionStore:
     Args:
         client: an aiobotocore client made with `client_config`.
         on_retry: called before each retry.
+        lifetime: how long messages of chats are kept, in seconds.
     """
 
-    def __init__(self, client: Client, tables: TableNames, on_retry: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        tables: TableNames,
+        on_retry: Callable[[], None],
+        lifetime: float = LIFETIME_SECONDS,
+    ) -> None:
         self._client = client
         self._tables = tables
         self._on_retry = on_retry
+        self._lifetime = lifetime
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
         while True:
-            items = await self._ledger(channel)
+            items, ended = await asyncio.gather(self._ledger(channel), self._ended(channel, now))
+            if ended:
+                return StoredConversation(None, (), ended=True)
             entries = [_read_entry(item) for item in items if alive(item, now)]
             followed = {entry.previous_message_id for entry in entries}
             last = [entry.message_id for entry in entries if entry.message_id not in followed]
@@ -80,9 +99,11 @@ class DynamoDBSessionStore:
                 ) from error
         return head.lease
 
-    async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
-        values: Item = {":true": flag(True)}
-        update = "SET ended = :true"
+    async def answered(
+        self, channel: Channel, message_id: str, answer: str | None, outcome: str = ""
+    ) -> None:
+        values: Item = {":true": flag(True), ":outcome": text(outcome)}
+        update = "SET ended = :true, outcome = :outcome"
         if answer is not None:
             values[":answer"] = text(answer)
             update += ", answer = :answer"
@@ -99,23 +120,56 @@ class DynamoDBSessionStore:
             if not condition_failed(error):  # an entry that has expired is left alone
                 raise
 
+    async def end(self, channel: Channel, now: float) -> Sequence[LedgerEntry]:
+        # First nothing is accepted any more, then there is nothing left to delete.
+        request = {
+            "TableName": self._tables.sessions,
+            "Key": {"channel": text(str(channel))},
+            "UpdateExpression": "SET ended = :true, #expires = :expires REMOVE last_message_id",
+            "ExpressionAttributeNames": {"#expires": TTL_ATTRIBUTE},
+            "ExpressionAttributeValues": {
+                ":true": flag(True),
+                ":expires": seconds(now + LIFETIME_SECONDS),
+            },
+        }
+        await repeated(lambda: self._client.update_item(**request), self._on_retry)
+        items = await self._ledger(channel)
+        keys = [{name: item[name] for name in ("channel", "message_id")} for item in items]
+        await delete_all(self._client, self._tables.ledger, keys, self._on_retry)
+        return [_read_entry(item) for item in items]
+
+    async def _ended(self, channel: Channel, now: float) -> bool:
+        request = {
+            "TableName": self._tables.sessions,
+            "Key": {"channel": text(str(channel))},
+            "ConsistentRead": True,
+        }
+        answer = await repeated(lambda: self._client.get_item(**request), self._on_retry)
+        item = answer.get("Item")
+        return item is not None and "ended" in item and alive(item, now)
+
     def _follow(self, channel: Channel, entry: LedgerEntry, now: float) -> Item:
         """Make this the session's last message, if the message that it names is the last one."""
         names = {"#expires": TTL_ATTRIBUTE}
         values = {
             ":message": text(entry.message_id),
             ":now": number(now),
-            ":expires": seconds(now + LIFETIME_SECONDS),
+            ":expires": seconds(now + kept_seconds(entry, self._lifetime)),
         }
         if entry.previous_message_id is None:
-            condition = "attribute_not_exists(last_message_id) OR #expires <= :now"
+            condition = (
+                "attribute_not_exists(last_message_id) AND attribute_not_exists(ended) "
+                "OR #expires <= :now"
+            )
         else:
             condition = "last_message_id = :previous AND #expires > :now"
             values[":previous"] = text(entry.previous_message_id)
         return {
             "TableName": self._tables.sessions,
             "Key": {"channel": text(str(channel))},
-            "UpdateExpression": "SET last_message_id = :message, #expires = :expires",
+            "UpdateExpression": (
+                "SET last_message_id = :message, #expires = :expires REMOVE ended"
+            ),
             "ConditionExpression": condition,
             "ExpressionAttributeNames": names,
             "ExpressionAttributeValues": values,
@@ -130,7 +184,7 @@ class DynamoDBSessionStore:
             "owner": text(entry.owner),
             "accepted_at": number(now),
             "ended": flag(entry.ended),
-            TTL_ATTRIBUTE: seconds(now + LIFETIME_SECONDS),
+            TTL_ATTRIBUTE: seconds(now + kept_seconds(entry, self._lifetime)),
         }
         for name in ("previous_message_id", "replaces", "text_name"):
             if (value := getattr(entry, name)) is not None:
@@ -180,4 +234,5 @@ def _read_entry(item: Item) -> LedgerEntry:
         terms=item.get("terms", {}).get("S", ""),
         kind=item.get("kind", {}).get("S", ""),
         text_name=item.get("text_name", {}).get("S"),
+        outcome=item.get("outcome", {}).get("S", ""),
     )

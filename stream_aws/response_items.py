@@ -10,16 +10,35 @@ import orjson
 
 from stream_aws.attributes import Item, number, number_set, seconds, text
 from stream_aws.tables import TTL_ATTRIBUTE, UNFINISHED_INDEX, UNFINISHED_KEY
+from stream_core.log.response_log import ResponseState
 from stream_core.ports.response_store import (
     LIFETIME_SECONDS,
+    NEWEST_FORM,
+    TEXT_FORM,
     Chunk,
     Ending,
     Lease,
     ResponseHead,
 )
 from stream_core.ports.stored_json import ending_text, plain_entries, read_ending, read_entries
+from stream_core.protocol.errors import written_by_newer_version
 
 HEAD_POSITION = "~head"
+
+# Tasks of the version before the forms know `ending` alone. Of a response with a form they read
+# there that it has ended with this error, and leave it alone. It is in `ended_as` how it ended.
+_NOT_FOR_THEM = ending_text(
+    Ending(
+        ResponseState.ERROR,
+        0,
+        0.0,
+        error=written_by_newer_version().to_object(),
+    )
+)
+_UNFINISHED = (
+    "attribute_not_exists(ended_as) AND "
+    "(attribute_not_exists(ending) OR attribute_exists(entries_form))"
+)
 
 
 def head_key(response_id: str) -> Item:
@@ -50,6 +69,8 @@ def head_item(head: ResponseHead) -> Item:
 
 def read_head(item: Item) -> ResponseHead:
     """The head in an item."""
+    form = int(item["entries_form"]["N"]) if "entries_form" in item else TEXT_FORM
+    ending = item.get("ended_as", item.get("ending") if form == TEXT_FORM else None)
     return ResponseHead(
         response_id=item["response_id"]["S"],
         channel=item["channel"]["S"],
@@ -61,16 +82,19 @@ def read_head(item: Item) -> ResponseHead:
         starts={int(epoch): int(start["N"]) for epoch, start in item["starts"]["M"].items()},
         polls=int(item["polls"]["N"]),
         hand_overs=len(item["handed_over"]["NS"]) if "handed_over" in item else 0,
-        ending=read_ending(item["ending"]["S"]) if "ending" in item else None,
+        ending=read_ending(ending["S"]) if ending is not None else None,
+        form=form,
     )
 
 
 def chunk_item(chunk: Chunk) -> Item:
     """The item of a chunk. The same chunk always gives the same item."""
+    # Versions before the forms read `entries` alone, and would take parts for something else.
+    name = "entries" if chunk.form == TEXT_FORM else "typed_entries"
     return {
         "response_id": text(chunk.response_id),
         "position": text(f"{chunk.last_index:08d}#{chunk.epoch:04d}#{chunk.first_index:08d}"),
-        "entries": text(orjson.dumps([chunk.began_at, plain_entries(chunk.entries)]).decode()),
+        name: text(orjson.dumps([chunk.began_at, plain_entries(chunk.entries)]).decode()),
         TTL_ATTRIBUTE: seconds(chunk.began_at + LIFETIME_SECONDS),
     }
 
@@ -78,7 +102,7 @@ def chunk_item(chunk: Chunk) -> Item:
 def read_chunk(item: Item) -> Chunk:
     """The chunk in an item."""
     _last, epoch, first = item["position"]["S"].split("#")
-    began_at, plain = orjson.loads(item["entries"]["S"])
+    began_at, plain = orjson.loads((item.get("entries") or item["typed_entries"])["S"])
     return Chunk(item["response_id"]["S"], int(epoch), int(first), read_entries(plain), began_at)
 
 
@@ -89,7 +113,7 @@ def is_head(item: Item) -> bool:
 
 def is_chunk(item: Item) -> bool:
     """Whether an item of a response is a chunk."""
-    return "entries" in item
+    return "entries" in item or "typed_entries" in item
 
 
 def alive(item: Item | None, now: float) -> bool:
@@ -135,6 +159,18 @@ def query_from(table: str, response_id: str, from_index: int) -> Request:
     }
 
 
+def query_keys(table: str, response_id: str) -> Request:
+    """Query: the keys of a response's head and chunks."""
+    return {
+        "TableName": table,
+        "ConsistentRead": True,
+        "KeyConditionExpression": "response_id = :response",
+        "ProjectionExpression": "response_id, #position",
+        "ExpressionAttributeNames": {"#position": "position"},
+        "ExpressionAttributeValues": {":response": text(response_id)},
+    }
+
+
 def query_unfinished(table: str, owner: str) -> Request:
     """Query: the keys of an owner's heads without an ending, as the index knows them."""
     return {
@@ -148,7 +184,8 @@ def query_unfinished(table: str, owner: str) -> Request:
 def claim(table: str, response_id: str, owner: str, lost: Set[str], now: float) -> Request:
     """UpdateItem: make `owner` the next owner of a response of one of `lost`.
 
-    The condition fails if the response has ended or has another owner. The error has its head.
+    The condition fails if the response has ended, has another owner or a form that this version
+    can't read. The error has its head.
     """
     names = {f":lost{count}": text(name) for count, name in enumerate(islice(lost, _MOST_OPERANDS))}
     return {
@@ -156,8 +193,8 @@ def claim(table: str, response_id: str, owner: str, lost: Set[str], now: float) 
         "Key": head_key(response_id),
         "UpdateExpression": f"SET #owner = :owner, {UNFINISHED_KEY} = :owner, epoch = epoch + :one",
         "ConditionExpression": (
-            f"#owner IN ({', '.join(names)}) AND attribute_not_exists(ending) AND {TTL_ATTRIBUTE} "
-            "> :now"
+            f"#owner IN ({', '.join(names)}) AND {_UNFINISHED} AND {TTL_ATTRIBUTE} > :now AND "
+            "(attribute_not_exists(entries_form) OR entries_form <= :form)"
         ),
         "ExpressionAttributeNames": {"#owner": "owner"},
         "ExpressionAttributeValues": {
@@ -165,8 +202,29 @@ def claim(table: str, response_id: str, owner: str, lost: Set[str], now: float) 
             ":owner": text(owner),
             ":one": number(1),
             ":now": number(now),
+            ":form": number(NEWEST_FORM),
         },
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def note_form(table: str, chunk: Chunk) -> Request:
+    """UpdateItem: note the form of a chunk, before it is written.
+
+    The condition fails if the response has another owner: then the chunk doesn't count.
+    """
+    return {
+        "TableName": table,
+        "Key": head_key(chunk.response_id),
+        "UpdateExpression": (
+            "SET entries_form = :form, ending = if_not_exists(ending, :not_for_them)"
+        ),
+        "ConditionExpression": "epoch = :epoch",
+        "ExpressionAttributeValues": {
+            ":form": number(chunk.form),
+            ":epoch": number(chunk.epoch),
+            ":not_for_them": text(_NOT_FOR_THEM),
+        },
     }
 
 
@@ -202,8 +260,9 @@ def finish(table: str, lease: Lease, ending: Ending, expires_at: float) -> Reque
     return _update_of_owner(
         table,
         lease,
-        f"SET ending = :ending, {TTL_ATTRIBUTE} = :expires REMOVE {UNFINISHED_KEY}",
-        " AND attribute_not_exists(ending)",
+        f"SET ended_as = :ending, ending = if_not_exists(ending, :ending), {TTL_ATTRIBUTE} = "
+        f":expires REMOVE {UNFINISHED_KEY}",
+        f" AND {_UNFINISHED}",
         values={":ending": text(ending_text(ending)), ":expires": seconds(expires_at)},
     )
 

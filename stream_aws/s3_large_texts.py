@@ -58,3 +58,9 @@ class S3LargeTexts:
         except UNREACHABLE as error:
             raise StoreUnavailable(f"S3 did not give the text of a message: {error}") from error
         return text.decode()
+
+    async def delete(self, name: str) -> None:
+        try:
+            await self._client.delete_object(Bucket=self._bucket, Key=PREFIX + name)
+        except (ClientError, *UNREACHABLE) as error:
+            raise StoreUnavailable(f"S3 did not delete the text of a message: {error}") from error

@@ -9,6 +9,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+_LOCK_INFIX = "-process-"
+
 
 class ProcessLock:
     """The lock of this process: a file beside the database, locked until the process ends.
@@ -36,25 +38,41 @@ class ProcessLock:
     def is_gone(self, name: str) -> bool:
         """Whether the process with this lock has ended. If so, its file is deleted."""
         path = self._path_of(name)
-        try:
-            descriptor = os.open(path, os.O_RDWR)
-        except FileNotFoundError:
-            return True
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if _is_locked(path):
             return False
-        finally:
-            os.close(descriptor)
         path.unlink(missing_ok=True)
         return True
 
     def _path_of(self, name: str) -> Path:
-        return self._database.with_name(f"{self._database.name}-process-{name}")
+        return self._database.with_name(f"{self._database.name}{_LOCK_INFIX}{name}")
 
 
-VERSION = 1
-"""The version of the tables. Files of another version are refused: raise it with every change."""
+def _is_locked(path: Path) -> bool:
+    """Whether the process that made this lock still runs."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+VERSION = 2
+"""The version of the tables. Raise it with every change, and say in `UPGRADES` what changes."""
+
+UPGRADES = {
+    1: (
+        "ALTER TABLE responses ADD COLUMN form INTEGER NOT NULL DEFAULT 1",
+        "ALTER TABLE sessions ADD COLUMN ended INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE messages ADD COLUMN outcome TEXT NOT NULL DEFAULT ''",
+    )
+}
+"""The statements that bring a file from each version to the next."""
 
 APPLICATION_ID = 0x45766E66
 """The mark of our files, `Evnf`."""
@@ -74,7 +92,8 @@ CREATE TABLE responses (
     polls INTEGER NOT NULL DEFAULT 0,
     hand_overs INTEGER NOT NULL DEFAULT 0,
     handed_over_epoch INTEGER,
-    ending TEXT
+    ending TEXT,
+    form INTEGER NOT NULL DEFAULT 1
 ) STRICT;
 CREATE INDEX unfinished_responses ON responses (owner) WHERE ending IS NULL;
 CREATE INDEX expiring_responses ON responses (expires_at);
@@ -102,7 +121,8 @@ CREATE TABLE leases (
 CREATE TABLE sessions (
     channel TEXT PRIMARY KEY,
     last_message_id TEXT NOT NULL,
-    expires_at REAL NOT NULL
+    expires_at REAL NOT NULL,
+    ended INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX expiring_sessions ON sessions (expires_at);
 
@@ -120,6 +140,7 @@ CREATE TABLE messages (
     kind TEXT NOT NULL,
     text_name TEXT,
     expires_at REAL NOT NULL,
+    outcome TEXT NOT NULL DEFAULT '',
     UNIQUE (channel, message_id)
 ) STRICT;
 CREATE INDEX expiring_messages ON messages (expires_at);
@@ -174,7 +195,7 @@ def prepare(path: Path) -> None:
         # SQLite gives the files that it makes beside it the same mode.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         with closing(connect(path)) as connection:
-            _prepare(connection)
+            _prepare(connection, path)
     except (OSError, sqlite3.Error) as error:
         raise FileUnusable(
             f"{error}; it must be a file that this process can write, on a local disk"
@@ -201,7 +222,7 @@ def signing_key(connection: sqlite3.Connection) -> str:
     return secret
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous=FULL")
     # Two processes that start at once must make the tables only once.
     connection.execute("BEGIN IMMEDIATE")
@@ -215,16 +236,36 @@ def _prepare(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version={VERSION}")
     else:
-        _check(connection)
+        version = _check(connection)
+        if version < VERSION:
+            _upgrade(connection, path, version)
     connection.execute("COMMIT")
 
 
-def _check(connection: sqlite3.Connection) -> None:
+def _check(connection: sqlite3.Connection) -> int:
+    """Check whose file it is. Returns the version of its tables."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise FileUnusable("it is another program's database; name another file")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version != VERSION:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != VERSION and version not in UPGRADES:
         raise FileUnusable(
             f"its tables have version {version}, and this program needs version {VERSION}: "
             "start the program that wrote it, or move the file away to begin with an empty one"
         )
+    return version
+
+
+def _upgrade(connection: sqlite3.Connection, path: Path, version: int) -> None:
+    """Bring the tables to this version. What is in them stays."""
+    # A program of the earlier version would not understand what this one writes.
+    prefix = f"{path.name}{_LOCK_INFIX}"
+    locks = [lock for lock in path.parent.iterdir() if lock.name.startswith(prefix)]
+    if any(_is_locked(lock) for lock in locks):
+        raise FileUnusable(
+            f"its tables have version {version}, and a program of that version is using it: "
+            "stop that program, and start this one again; nothing was changed"
+        )
+    for step in range(version, VERSION):
+        for statement in UPGRADES[step]:
+            connection.execute(statement)
+    connection.execute(f"PRAGMA user_version={VERSION}")

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from stream_core.ports.response_store import (
+    TEXT_FORM,
     Chunk,
     Ending,
     Lease,
@@ -30,7 +31,7 @@ _logger = logging.getLogger(__name__)
 
 _HEAD = (
     "response_id, channel, message_id, owner, epoch, created_at, expires_at, polls, hand_overs, "
-    "starts, ending"
+    "starts, ending, form"
 )
 
 # One statement for many chunks: after each the thread has to wait for the event loop.
@@ -119,6 +120,9 @@ class SQLiteResponseStore:
             partial(_entries, response_id=response_id, from_index=from_index, now=now)
         )
 
+    async def delete(self, response_ids: Sequence[str]) -> None:
+        await self._writes.run(partial(_delete, response_ids=response_ids))
+
 
 def create(connection: Connection, head: ResponseHead) -> bool:
     """Begin a response. It is a part of accepting its message. Returns whether its id was free."""
@@ -151,6 +155,11 @@ def _append(connection: Connection, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         # One bad chunk must not keep the others out.
         return [left for chunk in chunks for left in _append(connection, [chunk])]
     connection.execute(_WRITE_CHUNKS, (rows,))
+    forms = [(chunk.form, chunk.response_id, chunk.epoch) for chunk in chunks]
+    connection.executemany(
+        "UPDATE responses SET form = ?1 WHERE response_id = ?2 AND epoch = ?3 AND form < ?1",
+        [noted for noted in forms if noted[0] > TEXT_FORM],
+    )
     return ()
 
 
@@ -199,7 +208,7 @@ def _take_over(
     connection: Connection, response_id: str, owner: str, now: float
 ) -> StoredEntries | None:
     head = _head(connection, response_id, now)
-    if head is None or head.ending is not None:
+    if head is None or head.ending is not None or not head.is_readable:
         return None
     if head.owner != owner:
         if not leases.declare_lost(connection, head.owner, None, now):
@@ -243,6 +252,12 @@ def _entries(
     )
 
 
+def _delete(connection: Connection, response_ids: Sequence[str]) -> None:
+    connection.executemany(
+        "DELETE FROM responses WHERE response_id = ?", [(each,) for each in response_ids]
+    )
+
+
 def _read(connection: Connection, head: ResponseHead, from_index: int) -> StoredEntries:
     """The run from `from_index` on. Chunks and head are read in one transaction."""
     rows = connection.execute(
@@ -250,10 +265,10 @@ def _read(connection: Connection, head: ResponseHead, from_index: int) -> Stored
         "number = response WHERE response_id = ? AND last_index >= ?",
         (head.response_id, from_index - 1),
     )
-    chunks = [
+    chunks = (
         Chunk(head.response_id, epoch, first_index, read_entries(orjson.loads(entries)), began_at)
         for epoch, first_index, entries, began_at in rows
-    ]
+    )
     return gapless(head, chunks, from_index)
 
 
@@ -270,6 +285,7 @@ def _read_head(*columns: Any) -> ResponseHead:
         hand_overs,
         starts,
         ending,
+        form,
     ) = columns
     return ResponseHead(
         response_id=response_id,
@@ -283,6 +299,7 @@ def _read_head(*columns: Any) -> ResponseHead:
         polls=polls,
         hand_overs=hand_overs,
         ending=None if ending is None else read_ending(ending),
+        form=form,
     )
 
 

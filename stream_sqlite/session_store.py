@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from sqlite3 import Connection
 
@@ -12,6 +13,7 @@ from stream_core.ports.session_store import (
     NotAccepted,
     StoredConversation,
     in_causal_order,
+    kept_seconds,
 )
 from stream_sqlite.expiry import Expiry
 from stream_sqlite.response_store import create
@@ -19,16 +21,21 @@ from stream_sqlite.transactions import Transactions
 
 _ENTRY = (
     "message_id, previous_message_id, text, response_id, owner, answer, ended, replaces, terms, "
-    "kind, text_name"
+    "kind, text_name, outcome"
 )
 
 
 class SQLiteSessionStore:
-    """The ledger in SQLite (`SessionStore`). Accepting a message deletes what has expired."""
+    """The ledger in SQLite (`SessionStore`). Accepting a message deletes what has expired.
 
-    def __init__(self, writes: Transactions, reads: Transactions) -> None:
+    Args:
+        lifetime: how long messages of chats are kept, in seconds.
+    """
+
+    def __init__(self, writes: Transactions, reads: Transactions, lifetime: float) -> None:
         self._writes = writes
         self._reads = reads
+        self._lifetime = lifetime
         self._expiry = Expiry()
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
@@ -38,36 +45,61 @@ class SQLiteSessionStore:
 
         def accept(connection: Connection) -> Lease:
             self._expiry.delete_some(connection, now)
-            return _accept(connection, str(channel), entry, now)
+            expires_at = now + kept_seconds(entry, self._lifetime)
+            return _accept(connection, str(channel), entry, now, expires_at)
 
         return await self._writes.run(accept, durable=True)
 
-    async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
+    async def answered(
+        self, channel: Channel, message_id: str, answer: str | None, outcome: str = ""
+    ) -> None:
         await self._writes.run(
-            partial(_answered, channel=str(channel), message_id=message_id, answer=answer),
+            partial(
+                _answered,
+                channel=str(channel),
+                message_id=message_id,
+                answer=answer,
+                outcome=outcome,
+            ),
             durable=True,
         )
 
+    async def end(self, channel: Channel, now: float) -> Sequence[LedgerEntry]:
+        return await self._writes.run(partial(_end, channel=str(channel), now=now), durable=True)
 
-def _last_message_id(connection: Connection, channel: str, now: float) -> str | None:
+
+def _session(connection: Connection, channel: str, now: float) -> tuple[str | None, bool]:
+    """The session's last message, and whether it was ended."""
     row = connection.execute(
-        "SELECT last_message_id FROM sessions WHERE channel = ? AND expires_at > ?", (channel, now)
+        "SELECT last_message_id, ended FROM sessions WHERE channel = ? AND expires_at > ?",
+        (channel, now),
     ).fetchone()
-    return None if row is None else row[0]
+    if row is None:
+        return None, False
+    last, ended = row
+    return None if ended else last, bool(ended)
 
 
 def _load(connection: Connection, channel: str, now: float) -> StoredConversation:
-    last = _last_message_id(connection, channel, now)
+    last, ended = _session(connection, channel, now)
     rows = connection.execute(
         f"SELECT {_ENTRY} FROM messages WHERE channel = ? AND expires_at > ?", (channel, now)
     )
-    return StoredConversation(last, in_causal_order(last, [_read_entry(*row) for row in rows]))
+    entries = in_causal_order(last, [_read_entry(*row) for row in rows])
+    return StoredConversation(last, entries, ended)
 
 
-def _accept(connection: Connection, channel: str, entry: LedgerEntry, now: float) -> Lease:
-    expires_at = now + LIFETIME_SECONDS
+def _accept(
+    connection: Connection, channel: str, entry: LedgerEntry, now: float, expires_at: float
+) -> Lease:
     head = ResponseHead(
-        entry.response_id, channel, entry.message_id, entry.owner, 1, now, expires_at
+        entry.response_id,
+        channel,
+        entry.message_id,
+        entry.owner,
+        1,
+        now,
+        now + LIFETIME_SECONDS,
     )
     known = connection.execute(
         "SELECT response_id FROM messages WHERE channel = ? AND message_id = ? AND expires_at > ?",
@@ -75,17 +107,18 @@ def _accept(connection: Connection, channel: str, entry: LedgerEntry, now: float
     ).fetchone()
     if known is not None and known[0] == entry.response_id:
         return head.lease
-    follows = _last_message_id(connection, channel, now) == entry.previous_message_id
+    follows = _session(connection, channel, now) == (entry.previous_message_id, False)
     if known is not None or not follows or not create(connection, head):
         raise NotAccepted(
             f"message {entry.message_id} is known already, or doesn't follow the session's last one"
         )
     connection.execute(
-        "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", (channel, entry.message_id, expires_at)
+        "INSERT OR REPLACE INTO sessions (channel, last_message_id, expires_at) VALUES (?, ?, ?)",
+        (channel, entry.message_id, expires_at),
     )
     connection.execute(
         f"INSERT OR REPLACE INTO messages (channel, expires_at, {_ENTRY}) VALUES (?, ?, ?, ?, ?, "
-        "?, ?, ?, ?, ?, ?, ?, ?)",
+        "?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             channel,
             expires_at,
@@ -100,17 +133,32 @@ def _accept(connection: Connection, channel: str, entry: LedgerEntry, now: float
             entry.terms,
             entry.kind,
             entry.text_name,
+            entry.outcome,
         ),
     )
     return head.lease
 
 
-def _answered(connection: Connection, channel: str, message_id: str, answer: str | None) -> None:
+def _answered(
+    connection: Connection, channel: str, message_id: str, answer: str | None, outcome: str
+) -> None:
     connection.execute(
-        "UPDATE messages SET ended = 1, answer = ifnull(?, answer) WHERE channel = ? AND "
-        "message_id = ?",
-        (answer, channel, message_id),
+        "UPDATE messages SET ended = 1, answer = ifnull(?, answer), outcome = ? WHERE channel = ? "
+        "AND message_id = ?",
+        (answer, outcome, channel, message_id),
     )
+
+
+def _end(connection: Connection, channel: str, now: float) -> Sequence[LedgerEntry]:
+    connection.execute(
+        "INSERT OR REPLACE INTO sessions (channel, last_message_id, ended, expires_at) "
+        "VALUES (?, '', 1, ?)",
+        (channel, now + LIFETIME_SECONDS),
+    )
+    rows = connection.execute(
+        f"DELETE FROM messages WHERE channel = ? RETURNING {_ENTRY}", (channel,)
+    )
+    return [_read_entry(*row) for row in rows]
 
 
 def _read_entry(
@@ -123,7 +171,7 @@ def _read_entry(
     ended: int,
     *rest: str | None,
 ) -> LedgerEntry:
-    replaces, terms, kind, text_name = rest
+    replaces, terms, kind, text_name, outcome = rest
     return LedgerEntry(
         message_id,
         previous_message_id,
@@ -136,4 +184,5 @@ def _read_entry(
         terms or "",
         kind or "",
         text_name,
+        outcome or "",
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlite3 import Connection
 
 from stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
-from stream_core.ports.response_store import StoreUnavailable
+from stream_core.ports.response_store import LIFETIME_SECONDS, StoreUnavailable
 from stream_core.ports.session_store import LARGE_TEXT_SECONDS
 from stream_sqlite.file import FileUnusable, ProcessLock, connect, prepare, signing_key
 from stream_sqlite.response_store import SQLiteResponseStore
@@ -27,12 +27,18 @@ class SQLiteStores:
     Args:
         path: the file. It is made with its folder if there is none.
         wall_time: seconds since the epoch.
+        lifetime: how long messages of chats are kept, in seconds.
 
     Raises:
         FileUnusable: the file can't be used. The message says what to do.
     """
 
-    def __init__(self, path: Path, wall_time: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        wall_time: Callable[[], float],
+        lifetime: float = LIFETIME_SECONDS,
+    ) -> None:
         path = path.absolute()  # SQLite would read names like `:memory:` otherwise
         prepare(path)
         try:
@@ -46,7 +52,7 @@ class SQLiteStores:
                 f"{error}; this process must be able to write the file and others beside it"
             ) from error
         self.responses = SQLiteResponseStore(self._writes, self._reads, self._lock)
-        self.sessions = SQLiteSessionStore(self._writes, self._reads)
+        self.sessions = SQLiteSessionStore(self._writes, self._reads, lifetime)
         self.dead_letters = SQLiteDeadLetters(self._writes)
         self.large_texts = SQLiteLargeTexts(self._writes, self._reads, wall_time)
 
@@ -88,6 +94,9 @@ class SQLiteLargeTexts:
     async def get(self, name: str) -> str | None:
         return await self._reads.run(partial(_get, name=name, now=self._wall_time()))
 
+    async def delete(self, name: str) -> None:
+        await self._writes.run(partial(_delete, name=name))
+
 
 def _send(connection: Connection, letter: DeadLetter) -> None:
     connection.execute(
@@ -108,6 +117,10 @@ def _put(connection: Connection, name: str, text: str, expires_at: float) -> Non
     connection.execute(
         "INSERT OR REPLACE INTO large_texts VALUES (?, ?, ?)", (name, text, expires_at)
     )
+
+
+def _delete(connection: Connection, name: str) -> None:
+    connection.execute("DELETE FROM large_texts WHERE name = ?", (name,))
 
 
 def _get(connection: Connection, name: str, now: float) -> str | None:

@@ -12,10 +12,18 @@ await rm("dist", { recursive: true, force: true });
 // The element's style goes into its script, as text.
 const SCRIPT = { loader: { ".css": "text" }, format: "esm" };
 const HASHED = { outdir: "dist/assets", entryNames: "[name]-[hash]", sourcemap: true, metafile: true };
+// What only some answers need is loaded when they do.
+const EXTRAS = ["src/element/extras/maths.ts", "src/element/extras/code-colours.ts"];
+const extras = await bundled({ entryPoints: EXTRAS, ...SCRIPT, ...HASHED });
 const [style, main] = await Promise.all([
   bundled({ entryPoints: { style: "src/page/styles/main.css" }, ...HASHED }),
-  bundled({ entryPoints: { main: "src/page/main.ts" }, ...SCRIPT, ...HASHED }),
-  bundled({ entryPoints: ["src/element/served.ts"], outfile: "dist/evenflow-chat.js", ...SCRIPT }),
+  bundled({ entryPoints: { main: "src/page/main.ts" }, ...SCRIPT, ...HASHED, plugins: [extrasFrom("./")] }),
+  bundled({
+    entryPoints: ["src/element/served.ts"],
+    outfile: "dist/evenflow-chat.js",
+    ...SCRIPT,
+    plugins: [extrasFrom("./assets/")],
+  }),
   build({ ...LIBRARY, outfile: "dist/client.js" }),
 ]);
 await copyFile("src/page/favicon.svg", "dist/assets/favicon.svg");
@@ -33,6 +41,24 @@ function bundled(options) {
     logLevel: "warning",
     ...options,
   });
+}
+
+/** Has a module import the extras from `folder`, as it is seen from there. */
+function extrasFrom(folder) {
+  return {
+    name: "extras",
+    setup({ onResolve }) {
+      onResolve({ filter: /^\.\// }, ({ kind, path }) => {
+        if (kind !== "dynamic-import") return undefined;
+        return { path: folder + builtFrom(extras, basename(path, ".ts")), external: true };
+      });
+    },
+  };
+}
+
+function builtFrom({ metafile }, name) {
+  const files = Object.keys(metafile.outputs).map((path) => basename(path));
+  return files.find((file) => file.startsWith(`${name}-`) && file.endsWith(".js"));
 }
 
 function nameWithHash(asset, name, extension) {

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from fargate_handler.gateway.client_reader import ClientReader, ReadingClient
 from fargate_handler.gateway.client_readers import ClientReaders, start_frame
+from fargate_handler.gateway.other_connections import tell_others
 from fargate_handler.gateway.resumption import Progress, Resumption, resume
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.delivery.paced_cursor import Pace
@@ -146,6 +147,8 @@ async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
     context, readers = client.context, client.readers
     event = IngestEvent.of_chat(client.session.claims, message, client.sender)
     stream, duplicate = await context.orchestrator.submit(event)
+    if not duplicate:
+        tell_others(context.registry, event, stream.response_id, client)
     if client.session.over:
         return  # the client left while its message was accepted: the response waits for it
     reader = readers.get(stream.response_id)

@@ -10,12 +10,13 @@ from fargate_handler.gateway.context import ClientContext
 from fargate_handler.gateway.live_reader import LiveReader
 from stream_core.delivery.flow_control import FlowEvent, FlowState, Lag
 from stream_core.delivery.paced_cursor import Pace, PacedCursor
+from stream_core.log.entries import Part
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.protocol.client_session import ClientSession
-from stream_core.protocol.dialect import DeltaEncoder
+from stream_core.protocol.dialect import EntryEncoder
 from stream_core.protocol.ending_frames import restart_frame, terminal_frame
-from stream_core.protocol.messages import LagNotice, ServerMessage
+from stream_core.protocol.messages import LagNotice
 
 
 class ReadingClient(OpenConnection, Protocol):
@@ -28,9 +29,6 @@ class ReadingClient(OpenConnection, Protocol):
     @property
     def channel(self) -> Channel:
         """The session's channel."""
-
-    def tell(self, message: ServerMessage) -> None:
-        """Send any frame but a delta."""
 
     def leave(self, reader: ClientReader) -> None:
         """Remove a reader that has given everything."""
@@ -68,7 +66,7 @@ class ClientReader(LiveReader):
         client: ReadingClient,
         stream: ResponseStream,
         next_index: int,
-        encoder: DeltaEncoder,
+        encoder: EntryEncoder,
         number: int | None,
         pace: Pace,
     ) -> None:
@@ -201,6 +199,8 @@ class ClientReader(LiveReader):
         while (taken := cursor.take()) is not None:
             if isinstance(taken, str):
                 self._send(self._encoder.delta(taken, cursor.first, cursor.last))
+            elif isinstance(taken, Part):
+                self._send(self._encoder.event(taken, cursor.first, cursor.last))
             else:
                 told = restart_frame(self.stream, taken, cursor.last)
                 self._send(self._session.dialect.write(told))

@@ -111,4 +111,5 @@ def start_frame(
         stream=number,
         epoch=stream.log.epoch_at(next_index - 1),
         via=stream.via,
+        history_dropped=stream.history_dropped,
     )

@@ -10,6 +10,7 @@ from stream_core.policy.limits import Limits
 from stream_core.policy.memory_account import MemoryPart
 from stream_core.policy.shares import Shares
 from stream_core.protocol.errors import Overloaded, RateLimited
+from stream_core.protocol.messages import ServerMessage
 
 _FREE_PART = 8
 
@@ -46,6 +47,9 @@ class OpenConnection(Watched, Blocked, Protocol):
     @property
     def reading(self) -> bool:
         """Whether a response is being delivered to it."""
+
+    def tell(self, message: ServerMessage) -> None:
+        """Send any frame but a delta. Ignored once the connection is closing."""
 
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
         """The node is leaving: take no more messages, and tell the client when to reconnect."""

@@ -16,7 +16,7 @@ from stream_core.protocol.errors import EvenflowError, TooSlow
 
 # The comment of a heartbeat, without an empty line: some parsers, OpenAI's for Python and httpx-sse
 # among them, take a comment with one for an event without data.
-_STILL_HERE = b": still here\n"
+STILL_HERE = b": still here\n"
 
 
 class EventSocket(Protocol):
@@ -61,6 +61,7 @@ class EventReader(LiveReader):
     Args:
         encoder: reads `stream`.
         deadline: by then the response must have ended.
+        heartbeat: what is sent where nothing else was for long.
 
     Attributes:
         over: whether the socket has taken everything, to the end of the response.
@@ -73,6 +74,7 @@ class EventReader(LiveReader):
         "_call",
         "_deadline",
         "_encoder",
+        "_heartbeat",
         "_send",
         "_sent_at",
         "_socket",
@@ -88,6 +90,7 @@ class EventReader(LiveReader):
         encoder: LogEncoder,
         socket: EventSocket,
         deadline: Deadline,
+        heartbeat: bytes = STILL_HERE,
     ) -> None:
         super().__init__(context, stream, encoder.cursor)
         self.over = False
@@ -96,6 +99,7 @@ class EventReader(LiveReader):
         self._socket = socket
         self._send = socket.send
         self._deadline = deadline
+        self._heartbeat = heartbeat
         self._sent_at = context.monotonic()
         self._beat_due = False
         self._call = asyncio.Event()
@@ -124,7 +128,7 @@ class EventReader(LiveReader):
         Raises:
             EvenflowError: there is no answer. It still can have a status.
         """
-        return self._encoder.take() or (_STILL_HERE if self._beat_due else b"")
+        return self._encoder.take() or (self._heartbeat if self._beat_due else b"")
 
     def leave(self) -> None:
         """Stop reading."""
@@ -287,4 +291,4 @@ class EventReader(LiveReader):
             self._call.set()
         elif not self._socket.blocked:
             self._outbox.flush()
-            self._send(_STILL_HERE)
+            self._send(self._heartbeat)

@@ -10,7 +10,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.deadline import Deadline
-from fargate_handler.gateway.event_reader import ClockTimer, EventReader
+from fargate_handler.gateway.event_reader import STILL_HERE, ClockTimer, EventReader
 from fargate_handler.gateway.http_answers import VIA_HEADER
 from fargate_handler.gateway.resumption import Progress, resume
 from stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
@@ -38,6 +38,7 @@ class EventStream:
         goes_on: whether to go on with another copy of the response when this one ends. Otherwise
             the stream breaks off.
         deadline: how long the client waits for the end.
+        heartbeat: what is sent where nothing else was for long.
     """
 
     def __init__(
@@ -50,12 +51,14 @@ class EventStream:
         at_once: bool = False,
         goes_on: bool = True,
         deadline: Deadline | None = None,
+        heartbeat: bytes = STILL_HERE,
     ) -> None:
         self._context = context
         self._encoder = encoder
         self._at_once = at_once
         self._goes_on = goes_on
         self._deadline = deadline or Deadline(None, context.monotonic)
+        self._heartbeat = heartbeat
         self._answer = web.StreamResponse(headers=_HEADERS | dict(headers))
         self._socket = AnswerSocket(context, request, self._answer)
 
@@ -87,7 +90,9 @@ class EventStream:
 
     async def _read(self, stream: ResponseStream) -> bool:
         """Read one copy. Returns whether another one has the rest."""
-        reader = EventReader(self._context, stream, self._encoder, self._socket, self._deadline)
+        reader = EventReader(
+            self._context, stream, self._encoder, self._socket, self._deadline, self._heartbeat
+        )
         reader.attach()
         self._socket.read_by(reader)
         try:

@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from aiohttp import web
 
+from fargate_handler.gateway.anthropic.messages_endpoint import (
+    PATHS_NOT_SERVED as NOT_SERVED_OF_ANTHROPIC,
+)
+from fargate_handler.gateway.anthropic.messages_endpoint import MessagesEndpoint
+from fargate_handler.gateway.anthropic.messages_endpoint import not_served as anthropic_not_served
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
@@ -25,18 +30,22 @@ from fargate_handler.gateway.http_answers import (
     json_answer,
 )
 from fargate_handler.gateway.http_connection import HttpConnection
+from fargate_handler.gateway.interfaces.chat_endpoint import ChatEndpoint
+from fargate_handler.gateway.interfaces.run_endpoint import RunEndpoint
 from fargate_handler.gateway.message_endpoint import MessageEndpoint
 from fargate_handler.gateway.openai.chat_completions_endpoint import ChatCompletionsEndpoint
 from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
 from fargate_handler.gateway.openai.not_served import PATH as NOT_SERVED
 from fargate_handler.gateway.openai.not_served import not_served
+from fargate_handler.gateway.openai.responses.responses_endpoint import ResponsesEndpoint
 from fargate_handler.gateway.operator_endpoints import OperatorEndpoints, is_metrics_port
 from fargate_handler.gateway.other_origins import OtherOrigins
 from fargate_handler.gateway.request_body import node_full
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
+from fargate_handler.gateway.streams_endpoint import StreamsEndpoint
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from fargate_handler.processes import Siblings
-from stream_core.metrics.metric_catalogue import HTTP_REFUSED
+from stream_core.metrics.metric_catalogue import HTTP_REFUSED, HTTP_REQUESTS
 from stream_core.policy.allowed_origins import page_policy
 from stream_core.policy.shares import Shares
 from stream_core.protocol import routes
@@ -122,17 +131,35 @@ class HttpEndpoints:
     def _routes(self) -> list[web.AbstractRouteDef]:
         messages = MessageEndpoint(self._context)
         models = ModelsEndpoint(self._context)
+        responses = ResponsesEndpoint(self._context)
+        chats, runs = ChatEndpoint(self._context), RunEndpoint(self._context)
         documents = DocumentsEndpoint(self._context.limits)
+        sessions = SessionEndpoint(self._context)
         endpoints: dict[Route, RequestHandler] = {
-            routes.OPEN_SESSION: SessionEndpoint(self._context).post,
+            routes.OPEN_SESSION: sessions.post,
+            routes.MESSAGES: sessions.messages,
+            routes.END_SESSION: sessions.end,
             routes.POST_MESSAGE: messages.post,
             routes.POLL: messages.poll,
             routes.CANCEL: messages.cancel,
             routes.EVENTS: EventsEndpoint(self._context).get,
             routes.ENTRIES: EntriesEndpoint(self._context).get,
             routes.COMPLETIONS: ChatCompletionsEndpoint(self._context).post,
+            routes.CREATE_RESPONSE: responses.post,
+            routes.RESPONSES_WEBSOCKET: self._ws,
+            routes.GET_RESPONSE: responses.get,
+            routes.DELETE_RESPONSE: responses.delete,
+            routes.CANCEL_RESPONSE: responses.cancel,
+            routes.INPUT_ITEMS: responses.input_items,
             routes.LIST_MODELS: models.list,
             routes.GET_MODEL: models.get,
+            routes.ANTHROPIC_MESSAGES: MessagesEndpoint(self._context).post,
+            routes.STREAM: StreamsEndpoint(self._context).get,
+            routes.CHAT: chats.post,
+            routes.CHAT_STREAM: chats.stream,
+            routes.CHAT_STOP: chats.stop,
+            routes.RUN: runs.post,
+            routes.RUN_STOP: runs.stop,
             routes.OPENAPI: documents.get,
             routes.ASYNCAPI: documents.get,
             routes.HEALTH: self._health,
@@ -148,8 +175,23 @@ class HttpEndpoints:
         }
         return [
             web.route("*", NOT_SERVED, not_served, expect_handler=expectation),
-            *(_served(route, endpoints[route]) for route in ROUTES),
+            web.route(
+                "*", NOT_SERVED_OF_ANTHROPIC, anthropic_not_served, expect_handler=expectation
+            ),
+            *(_served(route, self._counted(route, endpoints[route])) for route in ROUTES),
         ]
+
+    def _counted(self, route: Route, endpoint: RequestHandler) -> RequestHandler:
+        """The endpoint, whose requests are counted by their protocol if they are clients'."""
+        if route.origin is Origin.MACHINE:
+            return endpoint
+        requests = self._context.metrics.labelled(HTTP_REQUESTS)
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            requests.count(route.protocol)
+            return await endpoint(request)
+
+        return answer
 
     @web.middleware
     async def _meant_for_us(
@@ -280,7 +322,7 @@ def _served(route: Route, endpoint: RequestHandler) -> web.RouteDef:
     path = route.path.replace("+}", ":.+}")
     if route.method == "GET":
         return web.get(path, endpoint)
-    return web.post(path, endpoint, expect_handler=expectation)
+    return web.route(route.method, path, endpoint, expect_handler=expectation)
 
 
 def _end_untaken_after(transport: asyncio.Transport, seconds: float) -> None:

@@ -20,6 +20,7 @@ from fargate_handler.gateway.http_answers import (
     requested_resumption,
     requested_stream,
 )
+from fargate_handler.gateway.other_connections import tell_others
 from fargate_handler.gateway.request_body import read_body
 from fargate_handler.gateway.resumption import Progress, reading
 from fargate_handler.orchestrator.whole_request import IngestEvent
@@ -45,14 +46,10 @@ class MessageEndpoint:
         body = await read_body(request, context, context.limits.message_bytes, (GZIP,))
         message = parse(POSTED_MESSAGE, body)
         # A message counts as sent even if its client hangs up now.
-        submitting = context.background.run(
-            context.orchestrator.submit(
-                IngestEvent.of_chat(
-                    claims, message, context.sender(claims.channel, address_of(request, context))
-                )
-            )
+        event = IngestEvent.of_chat(
+            claims, message, context.sender(claims.channel, address_of(request, context))
         )
-        stream, _ = await asyncio.shield(submitting)
+        stream = await asyncio.shield(context.background.run(self._submit(event)))
         accepted = MessageAccepted(
             response_id=stream.response_id, message_id=stream.message_id, status=stream.state
         )
@@ -62,6 +59,12 @@ class MessageEndpoint:
         if message.cookie:
             answer.headers.add("Set-Cookie", events_cookie(context, claims, stream.response_id))
         return answer
+
+    async def _submit(self, event: IngestEvent) -> ResponseStream:
+        stream, duplicate = await self._context.orchestrator.submit(event)
+        if not duplicate:
+            tell_others(self._context.registry, event, stream.response_id)
+        return stream
 
     async def cancel(self, request: web.Request) -> web.Response:
         """Cancel a response and stop its model."""

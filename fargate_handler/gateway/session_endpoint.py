@@ -1,19 +1,30 @@
-"""`POST /session`."""
+"""`/session`: open a session, read its messages, and end it."""
 
 from __future__ import annotations
+
+import asyncio
+from typing import Any
 
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import json_answer
+from fargate_handler.gateway.http_answers import claims_of, json_answer, number_of_query
 from fargate_handler.gateway.request_body import read_body
+from fargate_handler.orchestrator.session_messages import SaidMessage
+from stream_core.policy.channel import Channel
 from stream_core.policy.memory_bound import GENERATION_BYTES
+from stream_core.protocol.ending_frames import CloseCode
+from stream_core.protocol.errors import NotFound
+from stream_core.protocol.http_contract import NEVER_CACHED
 from stream_core.protocol.messages import SESSION_REQUEST, parse
+from stream_core.protocol.part_objects import part_object
 from stream_core.protocol.session_init import bearer, open_session
+
+_MESSAGES_PER_PAGE, _MOST_MESSAGES_PER_PAGE = 20, 100
 
 
 class SessionEndpoint:
-    """Opens sessions."""
+    """Opens, reads and ends sessions."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
@@ -36,3 +47,73 @@ class SessionEndpoint:
         )
         ws_url, http_url = context.public_urls(request.scheme, request.host)
         return json_answer(opened.to_body(ws_url=ws_url, http_url=http_url), status=201)
+
+    async def messages(self, request: web.Request) -> web.Response:
+        """The session's newest messages with their answers, or those before one of them."""
+        channel = self._own_session(request)
+        limit = number_of_query(request, "limit", _MESSAGES_PER_PAGE, lowest=1)
+        page = await self._context.orchestrator.messages.page(
+            channel, request.query.get("before"), min(limit, _MOST_MESSAGES_PER_PAGE)
+        )
+        return json_answer(
+            {
+                "messages": [_message(said) for said in page.messages],
+                "next_before": page.next_before,
+            }
+        )
+
+    async def end(self, request: web.Request) -> web.Response:
+        """End the session. The answer is 204, also if it was ended before."""
+        context, channel = self._context, self._own_session(request)
+        # What is begun is finished, even if the client hangs up.
+        await asyncio.shield(context.background.run(context.orchestrator.end_session(channel)))
+        for connection in context.registry.of(channel):
+            connection.close(CloseCode.DONE, "the session was ended")
+        return web.Response(status=204, headers=NEVER_CACHED)
+
+    def _own_session(self, request: web.Request) -> Channel:
+        """The channel of the token, whose session is the one in the path.
+
+        Raises:
+            AuthenticationFailed: there is no token, or it is not valid.
+            NotFound: it is another session's.
+        """
+        channel = claims_of(request, self._context).channel
+        if channel.session != request.match_info["session_id"]:
+            raise NotFound(
+                "the token is another session's; nothing was changed", code="session_not_found"
+            )
+        return channel
+
+
+def _message(said: SaidMessage) -> dict[str, Any]:
+    """A `ConversationMessage`."""
+    entry, outcome = said.entry, said.outcome
+    message: dict[str, Any] = {
+        "message_id": entry.message_id,
+        "previous_message_id": entry.previous_message_id,
+        "response_id": entry.response_id,
+        "text": said.text,
+        "status": outcome.state,
+        "answer": _answer(said),
+    }
+    more = (
+        ("finish_reason", outcome.finish_reason),
+        ("error", outcome.error),
+        ("replaces", entry.replaces),
+    )
+    return message | {name: value for name, value in more if value is not None}
+
+
+def _answer(said: SaidMessage) -> dict[str, Any]:
+    """A `MessageAnswer`."""
+    text, parts = "", list[dict[str, Any]]()
+    for content in said.outcome.contents:
+        if isinstance(content, str):
+            text += content
+        else:
+            parts.append({"at": len(text), **part_object(content)})
+    answer: dict[str, Any] = {"text": text, "parts": parts}
+    if said.last_index is not None:
+        answer |= {"last_index": said.last_index, "epoch": said.epoch}
+    return answer

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Protocol, cast
 
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
-from fargate_handler.gateway.client_connection import ClientConnection
+from fargate_handler.gateway.client_transport import ClientTransport
 from stream_core.protocol.ending_frames import CloseCode
 
 _TEXT = WSMsgType.TEXT
@@ -20,12 +20,34 @@ _REASON_BYTES = 120
 _PROTOCOL_ERROR = CloseCode.PROTOCOL.to_bytes(2, "big")
 
 
+class WebSocketClient(Protocol):
+    """Whose WebSocket it is, in whichever protocol."""
+
+    def connected(self, transport: ClientTransport) -> None:
+        """The handshake is done."""
+
+    def receive(self, kind: int, payload: bytes, *, final: bool, reserved: bool) -> None:
+        """The client sent a frame. `kind` is its opcode."""
+
+    def disconnected(self) -> None:
+        """The socket is gone."""
+
+    def block(self) -> None:
+        """The kernel takes no more."""
+
+    def unblock(self) -> None:
+        """The kernel takes more again."""
+
+    def malformed(self) -> None:
+        """What came is no frame."""
+
+
 class WebSocketConnection(WSListener):
     """One WebSocket: the transport of its client."""
 
     __slots__ = ("_transport", "client", "stopped")
 
-    def __init__(self, client: ClientConnection) -> None:
+    def __init__(self, client: WebSocketClient) -> None:
         self.client = client
         self.stopped = False
         """Whether nothing more is read."""

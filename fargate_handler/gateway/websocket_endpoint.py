@@ -21,9 +21,11 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.handshake import check_handshake, head_fault
 from fargate_handler.gateway.openai.not_served import RealtimeRefusal
+from fargate_handler.gateway.openai.responses.responses_socket import ResponsesSocket
 from fargate_handler.gateway.operator_endpoints import is_metrics_port
 from fargate_handler.gateway.parser_log import ParserLog
 from fargate_handler.gateway.request_body import node_full
+from fargate_handler.gateway.requests.submission import sender_with
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.gateway.websocket_protocol import WebSocketProtocol
 from stream_core.metrics import metric_catalogue as catalogue
@@ -40,7 +42,7 @@ from stream_core.protocol.errors import (
 )
 from stream_core.protocol.http_contract import error_headers
 from stream_core.protocol.realtime import RealtimeDialect
-from stream_core.protocol.routes import OPENAI_REALTIME, REALTIME, WEBSOCKET
+from stream_core.protocol.routes import OPENAI_REALTIME, REALTIME, RESPONSES_WEBSOCKET, WEBSOCKET
 from stream_core.protocol.session_init import bearer
 
 # By path. A client that offers no subprotocol gets the first one.
@@ -135,6 +137,10 @@ class WebSocketEndpoint:
         context = self._context
         context.allowed_hosts.check(request.headers.get("Host"))
         path, _, query = request.path.decode("latin-1").partition("?")
+        forwarded_for = ",".join(request.headers.getall(FORWARDED_FOR, ()))
+        address = context.trusted_proxies.client_address(peer, forwarded_for)
+        if path == RESPONSES_WEBSOCKET.path:
+            return self._accept_responses(request, address)
         dialects = _dialects(path)
         check_handshake(request)
         asked = parse_qs(query)
@@ -148,12 +154,11 @@ class WebSocketEndpoint:
         claims = context.tokens.verify_reader(_token(request, offered), context.wall_time())
         dialect, answer_headers = _select(offered, dialects)
         replaces = asked.get("replace") == ["1"]
-        forwarded_for = ",".join(request.headers.getall(FORWARDED_FOR, ()))
         client = admit_client(
             context,
             claims,
             dialect,
-            address=context.trusted_proxies.client_address(peer, forwarded_for),
+            address=address,
             replaces=replaces,
             asked_at=asked_at,
         )
@@ -162,12 +167,35 @@ class WebSocketEndpoint:
             WSUpgradeResponse.create_101_response(answer_headers), WebSocketConnection(client)
         )
 
-    def _check_origin(self, request: WSUpgradeRequest) -> None:
-        """Check the page that opens the WebSocket, if origins are set. Browsers don't."""
+    def _accept_responses(
+        self, request: WSUpgradeRequest, address: str
+    ) -> WSUpgradeResponseWithListener:
+        """Accept a client of OpenAI's Responses API. It may need no key, so its page is known."""
+        context = self._context
+        check_handshake(request)
+        self._check_origin(request, always=True)
+        sender = sender_with(bearer(request.headers.get("Authorization")), address, context)
+        if context.orchestrator.draining:
+            raise Overloaded(
+                "this node is leaving; connect again", code="draining", retry_after_ms=1000
+            )
+        client = ResponsesSocket(context, sender)
+        context.registry.check(None, client.sender, replaces=False)
+        answer_headers = {"Set-Cookie": sticky_cookie(context)}
+        return WSUpgradeResponseWithListener(
+            WSUpgradeResponse.create_101_response(answer_headers), WebSocketConnection(client)
+        )
+
+    def _check_origin(self, request: WSUpgradeRequest, *, always: bool = False) -> None:
+        """Check the page that opens the WebSocket, if origins are set. Browsers don't.
+
+        Args:
+            always: whether it is also checked where none are set.
+        """
         context, origin = self._context, request.headers.get("Origin")
         if (
             origin is None
-            or not context.allowed_origins.are_named
+            or not (always or context.allowed_origins.are_named)
             or context.allowed_origins.admits(origin)
         ):
             return

@@ -1,7 +1,9 @@
-"""Requests and ends of the token-source port as messages of `llm.v1`, and back."""
+"""Requests, contents and ends of the token-source port as messages of `llm.v1`, and back."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 import orjson
@@ -15,6 +17,7 @@ from fargate_handler.token_sources.port import (
     ModelRequest,
 )
 from stream_core.log.conversation import ToolCall, Turn
+from stream_core.log.entries import Content, Kind, NotAPart, Part, text_of
 from stream_core.protocol.messages import Usage
 
 _REASONS: dict[str, ModelEnd] = {
@@ -22,6 +25,9 @@ _REASONS: dict[str, ModelEnd] = {
     "tool_calls": "tool_calls",
     "content_filter": "content_filter",
 }
+
+_KIND_NAMES = {kind: f"KIND_{kind.name}" for kind in Kind}
+_KINDS: dict[int, Kind] = {wire.Part.Kind.Value(name): kind for kind, name in _KIND_NAMES.items()}
 
 
 def message_of(request: ModelRequest) -> wire.StreamRequest:
@@ -46,9 +52,9 @@ def message_of(request: ModelRequest) -> wire.StreamRequest:
         prefix=request.prefix,
         key=request.key,
         options=_options_message(request.options),
-        marked=request.marked,
         model=request.model,
         caller=_caller_message(request.caller),
+        takes_parts=True,
     )
 
 
@@ -76,11 +82,49 @@ def request_of(message: wire.StreamRequest) -> ModelRequest:
         message.prefix,
         message.key,
         _options_of(message.options),
-        # An older handler doesn't know this field, and expects marked text if it sends tools.
-        marked=message.marked or bool(message.options.tools),
         model=message.model,
         caller=_caller_of(message.caller),
     )
+
+
+def event_messages(contents: Iterable[Content]) -> Iterator[wire.StreamEvent]:
+    """What a model has given, in its order, as messages to a handler. None are for no contents."""
+    for are_text, run in groupby(contents, lambda content: isinstance(content, str)):
+        if are_text:
+            yield wire.StreamEvent(tokens=wire.Tokens(text=map(text_of, run)))
+        else:
+            parts = [_part_message(content) for content in run if isinstance(content, Part)]
+            yield wire.StreamEvent(parts=wire.Parts(part=parts))
+
+
+def _part_message(part: Part) -> wire.Part:
+    return wire.Part(
+        kind=_KIND_NAMES[part.kind],
+        text=part.text,
+        choice=part.choice,
+        call=part.call,
+        id=part.id,
+        name=part.name,
+    )
+
+
+def part_of(message: wire.Part) -> Part:
+    """The part in a worker's message.
+
+    Raises:
+        NotAPart: it can't be a part of an answer.
+    """
+    kind = _KINDS.get(message.kind)
+    if kind is None:
+        raise NotAPart("a part is of an unknown kind")
+    part = Part(kind, message.text, message.choice, message.call, message.id, message.name)
+    part.check()
+    if kind is Kind.DATA:
+        try:
+            orjson.loads(part.text)
+        except orjson.JSONDecodeError as wrong:
+            raise NotAPart("data is not JSON") from wrong
+    return part
 
 
 def finish_message(finish: ModelFinish) -> wire.Finish:

@@ -1,4 +1,4 @@
-"""A worker's gRPC service, and the buffer of tokens for a slow handler."""
+"""A worker's gRPC service, and the buffer of an answer for a slow handler."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import grpc
 from fargate_handler.inference.errors import status_of
 from fargate_handler.inference.llm_v1 import inference_pb2 as wire
 from fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceServicer
-from fargate_handler.inference.messages import finish_message, request_of
+from fargate_handler.inference.messages import event_messages, finish_message, request_of
 from fargate_handler.token_sources.port import ModelFinish, TokenSource
+from stream_core.log.entries import Content, Part
 from stream_core.log.response_stream import ResponseFull
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import EvenflowError, InternalError, UpstreamFailed
@@ -44,7 +45,7 @@ class TokenBuffer:
         self._silent = True
         """Whether there is no sign of life to send."""
         self._told_at = -_TELL_EVERY_SECONDS
-        self._waiting: list[str] = []
+        self._waiting: list[Content] = []
         self._characters = 0
         self._ended = False
         self._changed = asyncio.Event()
@@ -63,12 +64,17 @@ class TokenBuffer:
         Raises:
             ResponseFull: the buffer has the longest answer that there may be.
         """
-        if self._characters >= self._most_characters:
-            raise ResponseFull
-        self._waiting.append(token)
-        self._characters += len(token)
-        self.taken += 1
-        self._changed.set()
+        self._take(token, len(token))
+
+    def push_part(self, part: Part) -> None:
+        """Take another part of the answer.
+
+        Raises:
+            NotAPart: a field of the part is not allowed.
+            ResponseFull: as of `push`.
+        """
+        part.check()
+        self._take(part, part.size)
 
     def alive(self) -> None:
         """Note a sign of life, which is sent at most once a second."""
@@ -81,10 +87,10 @@ class TokenBuffer:
         self._ended = True
         self._changed.set()
 
-    async def take(self) -> list[str] | None:
-        """Wait for tokens, and return them. An empty list is a sign of life, at most one a second.
+    async def take(self) -> list[Content] | None:
+        """Wait for contents, and return them. None of them: a sign of life, at most one a second.
 
-        Returns None when the model has ended and all tokens were returned.
+        Returns None when the model has ended and all contents were returned.
         """
         while not self._waiting and not self._ended and self._silent:
             self._changed.clear()
@@ -94,14 +100,28 @@ class TokenBuffer:
         self._silent = True
         self._told_at = self._monotonic()
         most = self._most_tokens
-        tokens, self._waiting = self._waiting[:most], self._waiting[most:]
-        self._characters -= sum(map(len, tokens))
-        return tokens
+        contents, self._waiting = self._waiting[:most], self._waiting[most:]
+        self._characters -= sum(map(_characters, contents))
+        return contents
+
+    def _take(self, content: Content, characters: int) -> None:
+        if self._characters >= self._most_characters:
+            raise ResponseFull
+        self._waiting.append(content)
+        self._characters += characters
+        self.taken += 1
+        self._changed.set()
+
+
+def _characters(content: Content) -> int:
+    return len(content) if isinstance(content, str) else content.size
 
 
 _logger = logging.getLogger(__name__)
 
 _IDLE_LOOK_SECONDS = 0.02
+
+_SIGN_OF_LIFE = wire.StreamEvent(tokens=wire.Tokens())
 
 _Context = grpc.aio.ServicerContext[wire.StreamRequest, wire.StreamEvent]
 _DescribeContext = grpc.aio.ServicerContext[wire.DescribeRequest, wire.DescribeResponse]
@@ -121,6 +141,11 @@ class InferenceService(InferenceServicer):
         """Stream one answer."""
         if len(self._buffers) >= self._limits.generations_per_node:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "this worker is full; ask another one")
+        if request.options.tools and not request.takes_parts:
+            await context.abort(
+                grpc.StatusCode.UNAVAILABLE,
+                "this handler is too old to read what a model calls; ask another worker",
+            )
         buffer = TokenBuffer(self._limits.worker_buffer_tokens, self._limits.response_bytes)
         self._buffers.add(buffer)
         try:
@@ -140,6 +165,7 @@ class InferenceService(InferenceServicer):
         return wire.DescribeResponse(
             continues=self._source.continues,
             tools=True,
+            parts=True,
             streams=len(self._buffers),
             tokens_taken=self._taken_of_ended + sum(buffer.taken for buffer in self._buffers),
             tokens_waiting=sum(map(len, self._buffers)),
@@ -161,8 +187,9 @@ class InferenceService(InferenceServicer):
         generating = asyncio.ensure_future(self._source.generate(request_of(request), buffer))
         generating.add_done_callback(lambda _: buffer.end())
         try:
-            while (tokens := await buffer.take()) is not None:
-                await context.write(wire.StreamEvent(tokens=wire.Tokens(text=tokens)))
+            while (contents := await buffer.take()) is not None:
+                for event in event_messages(contents) if contents else (_SIGN_OF_LIFE,):
+                    await context.write(event)
             return await generating
         except ResponseFull:
             return ModelFinish("length", None)

@@ -13,11 +13,12 @@ import grpc
 from fargate_handler.inference.errors import error_of, handler_options
 from fargate_handler.inference.llm_v1 import inference_pb2 as wire
 from fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
-from fargate_handler.inference.messages import finish_of, message_of
+from fargate_handler.inference.messages import finish_of, message_of, part_of
 from fargate_handler.inference.worker_pool import KnownWorker, WorkerPool, resolve
 from fargate_handler.token_sources.model_connection import while_paused
 from fargate_handler.token_sources.operator_log import OperatorLog
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from stream_core.log.entries import NotAPart, Part
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import ModelRefused, UpstreamFailed
 
@@ -161,10 +162,11 @@ class GrpcWorkers:
             else:
                 self._pool.rest(worker, time.monotonic())
         else:
-            self._pool.wake(worker, continues=said.continues, tools=said.tools)
+            # One that marks calls in the text is older than parts.
+            self._pool.wake(worker, continues=said.continues, tools=said.tools and said.parts)
 
     async def _lacks_tools(self, worker: _Worker) -> bool:
-        """Whether a worker would ignore tools, as one does that is older than they are."""
+        """Whether a worker ignores tools, or tells calls as this handler can't read them."""
         if worker.tools is None:
             await self._describe(worker)
         return worker.tools is False
@@ -180,14 +182,17 @@ class _Answer:
 
     def take(self, event: wire.StreamEvent) -> None:
         tokens = event.tokens.text
+        parts = event.parts.part
         if event.HasField("finish"):
             self._finish = event.finish
-        elif not tokens:
+        elif not tokens and not parts:
             self.sink.alive()
             return
         self.begun = True
         for token in tokens:
             self.sink.push(token)
+        for part in parts:
+            self.sink.push_part(_checked(part))
 
     def finish(self) -> ModelFinish:
         """Take the end of the stream. Returns how the model ended.
@@ -201,6 +206,16 @@ class _Answer:
                 code="upstream_failed",
             )
         return finish_of(self._finish)
+
+
+def _checked(part: wire.Part) -> Part:
+    try:
+        return part_of(part)
+    except NotAPart as wrong:
+        raise UpstreamFailed(
+            f"the worker's answer cannot be read ({wrong}); what came before was kept",
+            code="upstream_failed",
+        ) from wrong
 
 
 @asynccontextmanager

@@ -1,14 +1,19 @@
-"""One attempt at an answer: its deadlines, and how it replaces the attempt before."""
+"""One attempt at an answer: its deadlines, and what its sink makes of it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
+from fargate_handler.token_sources.port import ModelFinish, TokenSink
+from stream_core.log.entries import JOINING, Kind, Part
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import UpstreamTimeout
 
 
 class ReplacingSink:
-    """A `TokenSink`. Earlier text stands until the first token, which may never come."""
+    """A `TokenSink`. What was delivered stands until the first token, which may never come."""
 
     __slots__ = ("_begun", "_stream")
 
@@ -28,14 +33,61 @@ class ReplacingSink:
             ResponseFull: the response has reached its size limit.
             LogClosed: the response has ended.
         """
-        if token and not self._begun:
-            self._begun = True
-            self._stream.restart()
+        if token:
+            self._begin()
         self._stream.push(token)
+
+    def push_part(self, part: Part) -> None:
+        """Take a part. The first one replaces what was delivered before.
+
+        Raises:
+            NotAPart: a field of the part is not allowed.
+            ResponseFull, LogClosed: as of `push`.
+        """
+        if part.text or part.kind not in JOINING:
+            self._begin()
+        self._stream.push_part(part)
 
     def alive(self) -> None:
         """Note a sign of life without a token."""
         self._stream.alive()
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._stream.restart()
+
+
+class SpokenRefusals:
+    """A `TokenSink` for chats: a refusal is what the model says, and why it ended."""
+
+    __slots__ = ("_refused", "_sink", "push")
+
+    def __init__(self, sink: TokenSink) -> None:
+        self.push: Callable[[str], None] = sink.push
+        self._sink = sink
+        self._refused = False
+
+    @property
+    def paused(self) -> bool:
+        """Whether the source should not read its model."""
+        return self._sink.paused
+
+    def push_part(self, part: Part) -> None:
+        """Take a part. A refusal becomes text."""
+        if part.kind is Kind.REFUSAL:
+            self._refused = True
+            self.push(part.text)
+        else:
+            self._sink.push_part(part)
+
+    def alive(self) -> None:
+        """Note a sign of life."""
+        self._sink.alive()
+
+    def finish(self, finish: ModelFinish) -> ModelFinish:
+        """How the answer ended."""
+        return replace(finish, finish_reason="content_filter") if self._refused else finish
 
 
 class ModelWatch:

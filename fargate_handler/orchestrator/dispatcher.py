@@ -109,9 +109,7 @@ class Dispatcher:
             limits=limits,
             grace_seconds=grace_seconds,
             fallback_text=self._fallback_text if kind.falls_back else "",
-            continues=lambda asked: (
-                self._source.continues and can_go_on(kind, asked, stream.log.entries)
-            ),
+            continues=lambda asked: self._source.continues and can_go_on(asked, stream.log.entries),
             monotonic=self._monotonic,
             in_force=lambda: self._ledger.in_force,
             on_attempt=self._attempted_again,
@@ -149,7 +147,7 @@ class Dispatcher:
         workload.begin(stream, kind, line)
         try:
             with workload.beginning(stream, conversation):
-                self._ledger.go_on(stream, left.lease, len(entries))
+                self._ledger.go_on(stream, left.lease, len(entries), kind)
                 turns = conversation.begin_late(left.message.message_id, left.message.text)
                 terms = MessageTerms.from_text(left.message.terms)
                 self.begin(stream, kind, line, turns, terms, inherited=True)

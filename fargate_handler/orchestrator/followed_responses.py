@@ -17,8 +17,8 @@ from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
-from stream_core.ports.response_store import ResponseHead, StoreUnavailable
-from stream_core.protocol.errors import Overloaded
+from stream_core.ports.response_store import NewerForm, ResponseHead, StoreUnavailable
+from stream_core.protocol.errors import Overloaded, written_by_newer_version
 
 _logger = logging.getLogger(__name__)
 
@@ -71,14 +71,14 @@ class FollowedResponses:
         """Find a response of this session, and make a copy of it. Returns whether there is one.
 
         Raises:
-            Overloaded: the store can't be read.
+            Overloaded: the store can't be read, or a newer version writes the response.
         """
         looking = self._looking.get(response_id)
         if looking is None:
             # One look for all who ask at the same time: a storm of readers costs the store one.
             looking = self._looking[response_id] = self._background.run(self._look(response_id))
             looking.add_done_callback(lambda _: self._looking.pop(response_id))
-        with _store_reached():
+        with store_reached():
             return await asyncio.shield(looking) == channel
 
     async def epoch_on_record(self, response_id: str) -> int:
@@ -87,7 +87,7 @@ class FollowedResponses:
         Raises:
             Overloaded: the store can't be read.
         """
-        with _store_reached():
+        with store_reached():
             head = await self._store.head(response_id, self._wall_time())
         return head.epoch if head is not None else 0
 
@@ -134,6 +134,8 @@ class FollowedResponses:
         head = await self._store.head(response_id, self._wall_time())
         if head is None:
             return None
+        if not head.is_readable:
+            raise NewerForm(f"response {response_id} is kept in form {head.form}")
         held = self._responses.held(response_id)
         if held is not None:
             return held.channel  # this task has taken it over meanwhile
@@ -166,8 +168,8 @@ class FollowedResponses:
         stream = following.stream
         try:
             await following.run()
-        except Diverged:
-            _logger.debug("response %s: this copy is dropped", stream.response_id)
+        except (Diverged, NewerForm) as error:
+            _logger.debug("response %s: this copy is dropped (%s)", stream.response_id, error)
         finally:
             del self._followings[following]
             self._settle(stream)
@@ -184,9 +186,16 @@ class FollowedResponses:
 
 
 @contextmanager
-def _store_reached() -> Iterator[None]:
+def store_reached() -> Iterator[None]:
+    """Turn a store that can't be reached into an error for a client that asks for something.
+
+    Raises:
+        Overloaded: it can't.
+    """
     try:
         yield
+    except NewerForm as error:
+        raise written_by_newer_version() from error
     except StoreUnavailable as error:
         raise Overloaded(
             "the store of responses cannot be reached; nothing was changed, ask again",

@@ -9,18 +9,26 @@ from contextlib import aclosing
 
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.leases import OtherTasks
+from stream_core.log.entries import LogEntry, Restart
 from stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
-from stream_core.log.response_log import LogEntry, ResponseState, Restart
+from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.ports.response_store import (
     Ending,
+    NewerForm,
     ResponseHead,
     StoredEntries,
     StoreUnavailable,
     TaskLease,
 )
-from stream_core.protocol.messages import ResponseCompleted, ResponseDelta, ResponseFailed, Usage
+from stream_core.protocol.messages import (
+    ResponseCompleted,
+    ResponseDelta,
+    ResponseFailed,
+    ResponsePart,
+    Usage,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -84,6 +92,7 @@ class Following:
 
         Raises:
             Diverged: the copy has entries that are not in the response. It is unchanged.
+            NewerForm: a newer version writes the response, in a form that can't be read here.
         """
         while not self.stream.log.closed:
             try:
@@ -106,6 +115,8 @@ class Following:
                 ):
                     return
                 await self._follow_store(lease)
+            except NewerForm:
+                raise
             except StoreUnavailable:
                 await asyncio.sleep(self._pause())
 
@@ -170,6 +181,8 @@ class Following:
                 raise Diverged
             if isinstance(event, ResponseDelta):
                 entries.append(event.delta)
+            elif isinstance(event, ResponsePart):
+                entries.append(event.to_part())
             else:
                 entries.append(
                     Restart(

@@ -9,10 +9,10 @@ import random
 from collections.abc import Callable
 
 from fargate_handler.background import Background
-from fargate_handler.orchestrator.attempt import ModelWatch, ReplacingSink
+from fargate_handler.orchestrator.attempt import ModelWatch, ReplacingSink, SpokenRefusals
 from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSource
+from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
 from stream_core.delivery.delivery_clock import DeliveryClock
 from stream_core.log.response_stream import ResponseFull, ResponseStream
 from stream_core.policy.channel import MessageKind
@@ -51,7 +51,7 @@ class Generation:
         grace_seconds: without a reader for so long, the response is cancelled.
         fallback_text: the answer if all attempts failed and nothing was delivered. Empty: the
             error.
-        continues: whether the source can continue the text that stands, when it is asked this.
+        continues: whether the source can continue what was delivered, when it is asked this.
         in_force: whether this task may end the response. Until it may, the end waits.
         on_attempt: called at the beginning of each attempt after the first.
         on_end: called once, after the response has ended or was abandoned and the model is closed.
@@ -182,7 +182,7 @@ class Generation:
                 await asyncio.sleep(_LEASE_LOOK_SECONDS)
             if not isinstance(outcome, ModelFinish):
                 self.stream.settle()
-                if self._is_late and self.stream.log.text:
+                if self._is_late and self._delivered:
                     outcome = ModelFinish("length", None)
             if isinstance(outcome, ModelFinish):
                 self.stream.complete(outcome.finish_reason, outcome.usage)
@@ -204,7 +204,7 @@ class Generation:
         ):
             return False
         sender_repeats = not self.kind.repeatable  # with a key, repeating gives the same error
-        if isinstance(error, UpstreamAnswered) and sender_repeats and not self.stream.log.text:
+        if isinstance(error, UpstreamAnswered) and sender_repeats and not self._delivered:
             return False
         pause = (error.retry_after_ms or 0) / 1000
         # An attempt after the deadline would only cost money.
@@ -215,6 +215,11 @@ class Generation:
     @property
     def _is_late(self) -> bool:
         return self._watch.is_over(self._monotonic())
+
+    @property
+    def _delivered(self) -> bool:
+        """Whether anything stands of what the model gave: text, or reasoning alone."""
+        return bool(self.stream.log.read(0).contents)
 
     @property
     def _over(self) -> bool:
@@ -243,22 +248,11 @@ class Generation:
         self._watch.begin(now)
         self._tokens_before = stream.tokens
         self._overdue = None
-        key = f"{stream.response_id}:{stream.epoch}:{stream.attempt}"
-        asked = self._asked
-        request = ModelRequest(
-            stream.channel.agent,
-            asked.turns,
-            stream.attempt,
-            self._prefix,
-            key,
-            asked.options,
-            marked=self.kind.brings_conversation,
-            model=asked.model,
-            caller=caller_of(self.kind, stream.channel, stream.message_id, asked),
-        )
-        replaces = not self._prefix and bool(stream.log.text)
-        sink = ReplacingSink(stream) if replaces else stream
-        self._attempt = asyncio.get_running_loop().create_task(self._source.generate(request, sink))
+        replaces = not self._prefix and self._delivered
+        sink: TokenSink = ReplacingSink(stream) if replaces else stream
+        spoken = None if self.kind.brings_conversation else SpokenRefusals(sink)
+        generating = self._source.generate(self._request(), spoken or sink)
+        self._attempt = asyncio.get_running_loop().create_task(generating)
         self._look_slot = self._clock.put_after(self, self._next_look(now))
         try:
             finish = await self._attempt
@@ -274,10 +268,23 @@ class Generation:
                 "the model began again and said nothing; what was delivered before was kept",
                 code="upstream_failed",
             )
-        return finish
+        return finish if spoken is None else spoken.finish(finish)
+
+    def _request(self) -> ModelRequest:
+        stream, asked = self.stream, self._asked
+        return ModelRequest(
+            stream.channel.agent,
+            asked.turns,
+            stream.attempt,
+            self._prefix,
+            f"{stream.response_id}:{stream.epoch}:{stream.attempt}",
+            asked.options,
+            model=asked.model,
+            caller=caller_of(self.kind, stream.channel, stream.message_id, asked),
+        )
 
     def _give_up(self, error: EvenflowError) -> None:
-        if isinstance(error, ModelRefused) or not self._fallback_text or self.stream.log.text:
+        if isinstance(error, ModelRefused) or not self._fallback_text or self._delivered:
             self.stream.fail(error.to_object())
             return
         self.stream.error = error.to_object()

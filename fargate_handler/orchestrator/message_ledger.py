@@ -12,7 +12,7 @@ from fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.channel import Channel
+from stream_core.policy.channel import Channel, MessageKind
 from stream_core.ports.response_store import Lease, StoreUnavailable
 from stream_core.ports.session_store import (
     LargeTexts,
@@ -66,6 +66,15 @@ class KeptTexts:
         text = await self._apart.get(entry.text_name) if self._apart is not None else None
         return None if text is None else replace(entry, text=text)
 
+    async def delete(self, entry: LedgerEntry) -> None:
+        """Delete what is kept apart of an entry.
+
+        Raises:
+            StoreUnavailable: it can't be deleted now.
+        """
+        if entry.text_name is not None and self._apart is not None:
+            await self._apart.delete(entry.text_name)
+
 
 _RETRY_AFTER_MS = 2_000
 
@@ -102,6 +111,18 @@ class MessageLedger:
         with self._reachable():
             return await self._sessions.load(channel, self._wall_time())
 
+    async def text_of(self, channel: Channel, response_id: str) -> str | None:
+        """The text of the message that has this response. None when it is no longer kept.
+
+        Raises:
+            Overloaded: the store can't be read.
+        """
+        stored = await self.load(channel)
+        entry = next((each for each in stored.entries if each.response_id == response_id), None)
+        with self._reachable():
+            whole = await self._texts.whole(entry) if entry is not None else None
+        return whole.text or None if whole is not None else None
+
     @property
     def owner(self) -> str:
         """The name under which this task accepts messages."""
@@ -116,9 +137,9 @@ class MessageLedger:
         """Whether a response under this lease is not all in the store yet."""
         return self._recorder.writes(lease)
 
-    def go_on(self, stream: ResponseStream, lease: Lease, written: int) -> None:
+    def go_on(self, stream: ResponseStream, lease: Lease, written: int, kind: MessageKind) -> None:
         """Write the rest of a response. The store has its first `written` entries."""
-        self._recorder.record(stream, lease, written)
+        self._recorder.record(stream, lease, written, kind)
 
     async def accept(self, event: IngestEvent, stream: ResponseStream) -> None:
         """Put a message on record, and write its response as it grows.
@@ -143,7 +164,7 @@ class MessageLedger:
         with self._reachable():
             entry = await self._texts.put(entry)
             lease = await self._sessions.accept(event.channel, entry, self._wall_time())
-        self._recorder.record(stream, lease)
+        self._recorder.record(stream, lease, kind=event.kind)
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from contextlib import suppress
 from typing import NamedTuple
 
 from fargate_handler.node_context import NodeContext
@@ -11,6 +12,7 @@ from fargate_handler.orchestrator.dispatcher import Dispatcher
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
 from fargate_handler.orchestrator.held_requests import memory_of_text
 from fargate_handler.orchestrator.message_ledger import MessageLedger
+from fargate_handler.orchestrator.session_messages import SessionMessages, session_ended
 from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Succession
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from fargate_handler.orchestrator.workload import Workload
@@ -43,6 +45,7 @@ class Orchestrator:
         workload: what this task answers.
         ledger: where all tasks put accepted messages on record.
         elsewhere: the responses of other tasks.
+        messages: reads the messages of sessions, and ends sessions.
     """
 
     def __init__(
@@ -54,7 +57,9 @@ class Orchestrator:
         dispatcher: Dispatcher,
         succession: Succession,
         elsewhere: FollowedResponses,
+        messages: SessionMessages,
     ) -> None:
+        self.messages = messages
         self.responses = workload.responses
         self.held_requests = workload.held_requests
         self.memory = workload.memory
@@ -95,7 +100,7 @@ class Orchestrator:
             Conflict: it doesn't follow the session's last message, or another task has accepted it.
             RateLimited: messages come too fast, or a quota or the queue is full.
             Overloaded: this node is leaving or its memory is full, or the ledger can't be written.
-            Gone: it was answered, too long ago.
+            Gone: it was answered, too long ago, or the session was ended.
             NotFound: the session's agent no longer exists.
         """
         try:
@@ -151,6 +156,8 @@ class Orchestrator:
     async def _catch_up(self, conversation: Conversation, channel: Channel) -> None:
         """Read the ledger."""
         stored = await self._ledger.load(channel)
+        if stored.ended:
+            raise session_ended()
         conversation.catch_up(stored, self._ledger.owner)
         for entry in stored.entries:
             ours = entry.owner == self._ledger.owner and not entry.ended
@@ -180,6 +187,8 @@ class Orchestrator:
                 turns = conversation.accept(
                     event.message_id, stream.response_id, event.text, now, event.replaces
                 )
+                if not event.kind.brings_conversation:
+                    stream.history_dropped = conversation.left_out(turns)
                 self._dispatcher.begin(stream, event.kind, line, turns, event.terms)
         return Submission(stream, duplicate=False)
 
@@ -214,6 +223,29 @@ class Orchestrator:
             retry_after_ms=500,
         )
 
+    async def message_text(self, response_id: str, channel: Channel) -> str | None:
+        """The text of the message that has this response. None when it is no longer kept.
+
+        Raises:
+            Overloaded: the store can't be read.
+        """
+        return await self._ledger.text_of(channel, response_id)
+
+    async def newest(self, channel: Channel) -> ResponseStream | None:
+        """The response to the session's last message, whichever task generates it.
+
+        Returns:
+            None where there is no message, or its answer is no longer kept.
+
+        Raises:
+            Overloaded: the store can't be read, or the response is changing owners.
+        """
+        entries = (await self._ledger.load(channel)).entries
+        try:
+            return await self.find(entries[-1].response_id, channel) if entries else None
+        except (Gone, NotFound):
+            return None
+
     async def epoch_on_record(self, stream: ResponseStream) -> int:
         """The response's epoch in the store. 0 for an unknown response.
 
@@ -242,6 +274,23 @@ class Orchestrator:
         elif stream.via != "owner" and not stream.log.closed:
             return await self._elsewhere.cancel(stream)
         return stream.state
+
+    async def end_session(self, channel: Channel) -> None:
+        """End a session: what runs is cancelled, and all that is kept of it is deleted.
+
+        Raises:
+            Overloaded: the store can't be reached. Another call goes on with what is left.
+        """
+        async with self._conversations.turn(channel):
+            messages = await self.messages.end(channel)
+            self._conversations.forget(channel)
+        for message in messages:
+            if not message.ended:
+                with suppress(NotFound, Gone, Overloaded):
+                    await self.cancel(await self.find(message.response_id, channel))
+        await self.messages.delete_answers(messages)
+        for stream in tuple(self.responses.of(channel)):
+            self.responses.drop(stream)
 
     def lose(self, stream: ResponseStream) -> None:
         """Give a response up to another task. Its readers follow it there."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stream_core.log.conversation import REMEMBERED
-from stream_core.log.response_log import LogEntry
+from stream_core.log.entries import LogEntry, size_of
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import MessageKind
+from stream_core.ports.outcome import Outcome, contents_of
 from stream_core.ports.response_store import Chunk, Ending, Lease
 
 # A DynamoDB item may have 400 KB, and a byte of text can take six there.
@@ -18,6 +20,7 @@ class Recording:
 
     __slots__ = (
         "_began_at",
+        "_has_readers_later",
         "backlog_bytes",
         "due_at",
         "failures",
@@ -35,15 +38,23 @@ class Recording:
     )
 
     def __init__(
-        self, stream: ResponseStream, lease: Lease, written: int, now: float, *, look_at: float
+        self,
+        stream: ResponseStream,
+        lease: Lease,
+        written: int,
+        now: float,
+        *,
+        look_at: float,
+        kind: MessageKind,
     ) -> None:
         self.stream = stream
         self.lease = lease
+        self._has_readers_later = not kind.brings_conversation
         self.written = written
         """The next index that the store does not have."""
         self.sent = written
         """The next index that has not been sent."""
-        self.stored_bytes = self.sent_bytes = sum(map(_size, stream.log.entries[:written]))
+        self.stored_bytes = self.sent_bytes = sum(map(size_of, stream.log.entries[:written]))
         # When the first delta came, in seconds since the epoch. The same in every chunk.
         self._began_at: float | None = None
         self.writing = False
@@ -104,6 +115,18 @@ class Recording:
         answer = b"".join(stream.answer)
         return answer.decode() if len(answer) <= most_bytes else None
 
+    def outcome(self, answer: str | None) -> str:
+        """How it ended and what was said, for the session's readers. Empty where there are none.
+
+        Args:
+            answer: the text that the conversation remembers.
+        """
+        if not self._has_readers_later:
+            return ""
+        stream = self.stream
+        contents = contents_of(stream.log.entries)
+        return Outcome(stream.state, contents, stream.finish_reason, stream.error).to_text(answer)
+
     def take_back(self) -> None:
         """What was sent did not arrive."""
         self.sent = self.written
@@ -131,12 +154,8 @@ class Recording:
         """The first entries, up to the size of a chunk, and at least one."""
         self.sent_bytes = self.stored_bytes
         for count, entry in enumerate(entries):
-            size = _size(entry)
+            size = size_of(entry)
             if count and self.sent_bytes + size - self.stored_bytes > _CHUNK_BYTES:
                 return entries[:count]
             self.sent_bytes += size
         return entries
-
-
-def _size(entry: LogEntry) -> int:
-    return len(entry.encode()) if isinstance(entry, str) else 0

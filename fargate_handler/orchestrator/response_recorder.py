@@ -16,6 +16,7 @@ from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.recording import Recording
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.channel import CHAT, MessageKind
 from stream_core.ports.response_store import (
     Chunk,
     Lease,
@@ -93,10 +94,14 @@ class ResponseRecorder:
         """Begin to write."""
         self._clock.put_after(self, self._step)
 
-    def record(self, stream: ResponseStream, lease: Lease, written: int = 0) -> None:
+    def record(
+        self, stream: ResponseStream, lease: Lease, written: int = 0, kind: MessageKind = CHAT
+    ) -> None:
         """Write `stream` as it grows, to its end. The store has its first `written` entries."""
         now = self._monotonic()
-        recording = Recording(stream, lease, written, now, look_at=now + self._look_every)
+        recording = Recording(
+            stream, lease, written, now, look_at=now + self._look_every, kind=kind
+        )
         self._recordings[stream.response_id] = recording
         stream.on_urgent = partial(self._hurry, recording)
         self._hurry(recording)
@@ -279,7 +284,9 @@ class ResponseRecorder:
                 recording.lease, ending, ended_at + limits.response_ttl_seconds
             )
             answer = recording.answer(limits.history_bytes)
-            await self._sessions.answered(stream.channel, stream.message_id, answer)
+            await self._sessions.answered(
+                stream.channel, stream.message_id, answer, recording.outcome(answer)
+            )
         except LeaseLost:
             _logger.warning(
                 "response %s was taken over by another task before its end was written",

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from stream_core.log.folded_entries import FoldedEntries
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
 from stream_core.policy.memory_account import MemoryAccount
-from stream_core.policy.memory_bound import DELTA_BYTES, ended_response_bytes
+from stream_core.policy.memory_bound import (
+    DELTA_BYTES,
+    PART_OBJECT_BYTES,
+    ended_response_bytes,
+)
 from stream_core.protocol.errors import Gone, NotFound
 
 
@@ -94,7 +99,7 @@ class Responses:
 
         They haven't expired: who asks for one is given a copy of what is on record.
         """
-        size = ended_response_bytes(stream.log.text_bytes, stream.log.next_index)
+        size = _ended_bytes(stream)
         self._running.pop(stream.response_id, None)
         self._ended[stream.response_id] = stream, size
         self._memory.ended.bytes += size
@@ -153,4 +158,12 @@ class Responses:
 def _running_bytes(stream: ResponseStream) -> int:
     """What the log of a running response takes."""
     log = stream.log
-    return log.text_bytes + log.wide_bytes + log.next_index * DELTA_BYTES
+    entries = log.next_index * DELTA_BYTES + log.parts * PART_OBJECT_BYTES
+    return log.text_bytes + log.wide_bytes + entries
+
+
+def _ended_bytes(stream: ResponseStream) -> int:
+    """What an ended response takes."""
+    log = stream.log
+    runs = log.entries.runs if isinstance(log.entries, FoldedEntries) else 1
+    return ended_response_bytes(log.text_bytes, log.next_index, runs)

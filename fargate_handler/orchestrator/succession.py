@@ -18,6 +18,7 @@ from stream_core.log.response_log import ResponseState, Restart
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
 from stream_core.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersUnavailable
+from stream_core.ports.outcome import Outcome, contents_of
 from stream_core.ports.response_store import (
     Chunk,
     Ending,
@@ -268,7 +269,9 @@ class Succession:
             raise StoreUnavailable("the last entry of a response was not taken")
         ending = Ending(ResponseState.ERROR, chunk.last_index + 1, now, error=exhausted.to_object())
         # In this order: a response that has ended is not looked at again.
-        await self._sessions.answered(channel, head.message_id, None)
+        contents = contents_of(stored.entries)
+        outcome = Outcome(ending.state, contents, error=ending.error).to_text(None)
+        await self._sessions.answered(channel, head.message_id, None, outcome)
         try:
             await self._responses.finish(
                 head.lease, ending, now + self._limits.response_ttl_seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -11,8 +12,8 @@ import orjson
 from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.token_sources.port import Caller, ModelOptions
 from stream_core.log.conversation import ToolCall, Turn, text_of_parts
-from stream_core.log.marked_text import has_marks
-from stream_core.log.response_log import LogEntry, slice_of
+from stream_core.log.entries import LogEntry
+from stream_core.log.response_log import slice_of
 from stream_core.policy.agents import NO_TERMS, MessageTerms
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.session_token import SessionClaims
@@ -77,6 +78,10 @@ class WholeRequest:
     """The whole request to a model. The ledger has it as the message's text, for all tasks.
 
     The model's name at its server, the user and the metadata come from the message's terms.
+
+    Args:
+        echo: what the protocol tells again of the request, or needs to continue it. The model is
+            not given it.
     """
 
     turns: tuple[Turn, ...]
@@ -84,6 +89,7 @@ class WholeRequest:
     model: str = ""
     user: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    echo: Mapping[str, Any] = field(default_factory=dict)
 
     def to_text(self) -> str:
         """The request as a text. The same request always has the same text."""
@@ -91,8 +97,9 @@ class WholeRequest:
         options = dict(sorted(self.options.given().items()))
         if self.options.passed:
             options["passed"] = dict(sorted(self.options.passed.items()))
+        echo = {"echo": dict(sorted(self.echo.items()))} if self.echo else {}
         return orjson.dumps(
-            {"options": options, "turns": [_row(turn) for turn in self.turns]}
+            {"options": options, "turns": [_row(turn) for turn in self.turns], **echo}
         ).decode()
 
     @classmethod
@@ -101,7 +108,11 @@ class WholeRequest:
         known = orjson.loads(text)
         options = known["options"]
         lists = {name: tuple(options.get(name, ())) for name in ("stop", "tools")}
-        return cls(tuple(_turn(*row) for row in known["turns"]), ModelOptions(**options | lists))
+        return cls(
+            tuple(_turn(*row) for row in known["turns"]),
+            ModelOptions(**options | lists),
+            echo=known.get("echo", {}),
+        )
 
 
 def _row(turn: Turn) -> list[Any]:
@@ -131,15 +142,13 @@ def asked_by(kind: MessageKind, turns: Sequence[Turn]) -> WholeRequest:
     return WholeRequest(tuple(turns))
 
 
-def can_go_on(kind: MessageKind, asked: WholeRequest, begun: Sequence[LogEntry]) -> bool:
+def can_go_on(asked: WholeRequest, begun: Sequence[LogEntry]) -> bool:
     """Whether the model can continue the answer that has `begun`.
 
-    It can if that is only text, and the only choice: it would continue each choice with the text of
-    the first.
+    It can if that is only text, and the only choice: no model is told to go on within reasoning or
+    a call, and it would continue each choice with the text of the first.
     """
-    if not kind.brings_conversation:
-        return True
-    return asked.options.passed.get("n", 1) == 1 and not has_marks(slice_of(begun, 0).text)
+    return asked.options.passed.get("n", 1) == 1 and not slice_of(begun, 0).parts
 
 
 def repeatable_channel(tenant: str, digest: str, session: Channel | None = None) -> Channel:
@@ -152,9 +161,34 @@ def repeatable_channel(tenant: str, digest: str, session: Channel | None = None)
     return _channel(tenant, f"key_{digest}", session)
 
 
+def response_channel(tenant: str, digest: str, session: Channel | None = None) -> Channel:
+    """The channel of a request of OpenAI's Responses API, whose ids have the digest in them.
+
+    Args:
+        session: as in `repeatable_channel`.
+    """
+    return _channel(tenant, f"resp_{digest}", session)
+
+
 def single_channel(tenant: str, unique: str, session: Channel | None = None) -> Channel:
     """The channel of a request that can't be repeated. `session` is as in `repeatable_channel`."""
     return _channel(tenant, f"once_{unique}", session)
+
+
+def chat_channel(tenant: str, chat_id: str, session: Channel | None = None) -> Channel:
+    """The channel of a chat that its client named. `session` is as in `repeatable_channel`."""
+    return _channel(tenant, f"chat_{_digest(chat_id)}", session)
+
+
+def run_channel(
+    tenant: str, thread_id: str, run_id: str, session: Channel | None = None
+) -> Channel:
+    """The channel of one run in a client's thread. `session` is as in `repeatable_channel`."""
+    return _channel(tenant, f"run_{_digest(thread_id)}_{_digest(run_id)}", session)
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
 
 def _channel(tenant: str, name: str, session: Channel | None) -> Channel:

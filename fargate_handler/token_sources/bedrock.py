@@ -35,7 +35,7 @@ class BedrockModel:
         return False
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
-        reply = BedrockAnswer(sink, marked=request.marked)
+        reply = BedrockAnswer(sink)
         schema = AnswerTool(answer_tool(request.options))
         # The request is kept in no name: it may be large, and the answer long.
         answer = await self._client.call(

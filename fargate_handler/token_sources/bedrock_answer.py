@@ -1,13 +1,14 @@
-"""Reads the events of ConverseStream as text, marks and an end."""
+"""Reads the events of ConverseStream as text, parts and an end."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from fargate_handler.token_sources.answer_parts import AnswerParts
 from fargate_handler.token_sources.aws_client import Event
 from fargate_handler.token_sources.aws_failures import NOT_READABLE, unreadable_event
-from fargate_handler.token_sources.marked_answer import MarkedAnswer
 from fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
+from stream_core.log.entries import Kind
 from stream_core.protocol.errors import UpstreamFailed
 from stream_core.protocol.messages import Usage
 
@@ -73,15 +74,11 @@ _MALFORMED = ("malformed_model_output", "malformed_tool_use")
 
 
 class BedrockAnswer:
-    """Takes the events of ConverseStream, and pushes their text into `sink`.
+    """Takes the events of ConverseStream, and pushes all that is in them into `sink`."""
 
-    Args:
-        marked: whether to push marked text, with reasoning and calls. Otherwise only the text.
-    """
-
-    def __init__(self, sink: TokenSink, *, marked: bool = False) -> None:
+    def __init__(self, sink: TokenSink) -> None:
         self._sink = sink
-        self._marked = MarkedAnswer() if marked else None
+        self._parts = AnswerParts(sink)
         self._called: dict[int, bool] = {}
         """The content blocks that are calls, in order, and whether they have arguments."""
         self._reason: str | None = None
@@ -93,57 +90,62 @@ class BedrockAnswer:
         Raises:
             UpstreamFailed: it lacks a field.
         """
+        before = self._parts.pushed
         try:
-            text = self._read(event)
+            self._read(event)
         except NOT_READABLE as wrong:
             raise unreadable_event() from wrong
-        if text:
-            self._sink.push(text)
-        else:
+        if self._parts.pushed == before:
             self._sink.alive()
 
-    def _read(self, event: Event) -> str | None:
+    def _read(self, event: Event) -> None:
         if "contentBlockDelta" in event:
             block = event["contentBlockDelta"]
-            if self._marked is not None and "toolUse" in block["delta"]:
-                return self._call(
-                    self._marked, block["contentBlockIndex"], block["delta"]["toolUse"]["input"]
-                )
-            return self._text(block["delta"])
-        if self._marked is not None and "contentBlockStart" in event:
-            return self._begin(self._marked, event["contentBlockStart"])
-        if self._marked is not None and "contentBlockStop" in event:
-            place = event["contentBlockStop"]["contentBlockIndex"]
-            # A call without arguments has no deltas, but OpenAI's clients read its arguments as
-            # JSON.
-            return None if self._called.get(place, True) else self._call(self._marked, place, "{}")
-        if "messageStop" in event:
+            if "toolUse" in block["delta"]:
+                self._more(block["contentBlockIndex"], block["delta"]["toolUse"]["input"])
+            else:
+                self._delta(block["delta"])
+        elif "contentBlockStart" in event:
+            self._begin(event["contentBlockStart"])
+        elif "contentBlockStop" in event:
+            self._end(event["contentBlockStop"]["contentBlockIndex"])
+        elif "messageStop" in event:
             self._reason = event["messageStop"]["stopReason"]
         elif "metadata" in event:
             self._usage = _usage(event["metadata"]["usage"])
-        return None
 
-    def _text(self, delta: dict[str, Any]) -> str | None:
-        # Citations, signatures and redacted parts are deltas, too, but not text of the answer.
+    def _delta(self, delta: dict[str, Any]) -> None:
+        reasoning = delta.get("reasoningContent", {})
+        self._parts.delta(Kind.REASONING, reasoning.get("text") or "", name="reasoning_content")
+        if signature := reasoning.get("signature"):
+            self._parts.data("signature", signature)
         text = delta.get("text")
         if text is not None and not isinstance(text, str):
             raise TypeError("the delta is not text")
-        if self._marked is None:
-            return text
-        reasoning = delta.get("reasoningContent", {}).get("text") or ""
-        return self._marked.aside("reasoning_content", reasoning) + self._marked.text(text or "")
+        self._parts.text(text or "")
+        if citation := delta.get("citation"):
+            web = citation.get("location", {}).get("web", {})
+            url = web.get("url") or citation.get("source")
+            self._parts.source({"url": url, "title": citation.get("title")})
 
-    def _begin(self, marked: MarkedAnswer, block: dict[str, Any]) -> str | None:
+    def _begin(self, block: dict[str, Any]) -> None:
         use = block["start"].get("toolUse")
-        if use is None:
-            return None
-        self._called[block["contentBlockIndex"]] = False
-        return marked.fragment(len(self._called) - 1, use["toolUseId"], use["name"], "")
+        if use is not None:
+            self._called[block["contentBlockIndex"]] = False
+            self._parts.fragment(len(self._called) - 1, use["toolUseId"], use["name"], "")
 
-    def _call(self, marked: MarkedAnswer, place: int, arguments: str) -> str:
+    def _more(self, place: int, arguments: str) -> None:
         index = list(self._called).index(place)
         self._called[place] = self._called[place] or bool(arguments)
-        return marked.fragment(index, "", "", arguments)
+        self._parts.fragment(index, "", "", arguments)
+
+    def _end(self, place: int) -> None:
+        if place not in self._called:
+            return
+        # A call without arguments has no deltas, but its arguments are read as JSON.
+        if not self._called[place]:
+            self._more(place, "{}")
+        self._parts.end_call(0)
 
     def finish(self) -> ModelFinish:
         """Take the end of the stream. Returns how the model ended.
@@ -156,10 +158,11 @@ class BedrockAnswer:
                 "the model broke off in the middle of its answer; what came before was kept",
                 code="upstream_failed",
             )
+        self._parts.finish()
         if self._reason in _FILTERED:
             return ModelFinish("content_filter", self._usage)
         reason: ModelEnd = "length" if self._reason in _CUT_SHORT else "stop"
-        if self._reason == "tool_use" and self._marked is not None:
+        if self._reason == "tool_use":
             reason = "tool_calls"
         return ModelFinish(reason, self._usage)
 

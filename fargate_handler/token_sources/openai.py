@@ -106,12 +106,7 @@ class OpenAIModel:
                     if answer.status != 200:
                         raise await self._failure(answer)
                     self._check(answer, was_asked=was_asked)
-                    reply = OpenAIAnswer(
-                        sink,
-                        self._failures,
-                        marked=request.marked,
-                        choices=request.options.choices,
-                    )
+                    reply = OpenAIAnswer(sink, self._failures, choices=request.options.choices)
                     finish = await self._relay(answer, reply, sink)
                     await _rest(answer.content, _MOST_REST_BYTES, _REST_SECONDS)
                     return finish

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from fargate_handler.token_sources.marked_answer import MarkedAnswer, asides, text_of
+from fargate_handler.token_sources.answer_parts import AnswerParts, cited
 from fargate_handler.token_sources.openai_failures import Failures
 from fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
 from fargate_handler.token_sources.text_chunks import TextChunks
@@ -14,27 +14,27 @@ from stream_core.protocol.errors import UpstreamFailed
 from stream_core.protocol.messages import Usage
 
 DONE = b"[DONE]"
+_REASONS: dict[str, ModelEnd] = {
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+}
 
 
 class OpenAIAnswer:
-    """Takes `chat.completion.chunk` objects, and pushes their text into `sink`.
+    """Takes `chat.completion.chunk` objects, and pushes all that is in them into `sink`.
 
     Args:
         failures: the errors of the server.
-        marked: whether to push marked text, with everything in the chunks. Otherwise only the text,
-            or that of a refusal, of the first choice.
         choices: how many were asked for. Others are left out.
     """
 
-    def __init__(
-        self, sink: TokenSink, failures: Failures, *, marked: bool = False, choices: int = 1
-    ) -> None:
+    def __init__(self, sink: TokenSink, failures: Failures, *, choices: int = 1) -> None:
         self._sink = sink
         self._failures = failures
         self._choices = choices
-        self._marked = MarkedAnswer() if marked else None
+        self._parts = AnswerParts(sink)
         self._text_chunks = TextChunks()
-        self._refused = False
         self._reason: str | None = None
         self._usage: Usage | None = None
 
@@ -45,14 +45,11 @@ class OpenAIAnswer:
             UpstreamFailed: it is not a chunk, or says that the server failed.
             ModelRefused: it says that the server refuses the message.
         """
+        before = self._parts.pushed
         try:
             text = self._text_chunks.text(data)
-            if text:
-                # Nearly every chunk is like this.
-                if self._marked is not None:
-                    text = self._marked.text(text)
-            else:
-                text = self._parsed(data)
+            if not text:
+                self._parse(data)
         except (
             orjson.JSONDecodeError,
             AttributeError,
@@ -65,40 +62,32 @@ class OpenAIAnswer:
                 code="upstream_failed",
             ) from wrong
         if text:
+            # Nearly every chunk is like this.
+            if self._parts.calling:
+                self._parts.end_call(0)
             self._sink.push(text)
-        else:
+        elif self._parts.pushed == before:
             self._sink.alive()
 
-    def _parsed(self, data: bytes) -> str:
+    def _parse(self, data: bytes) -> None:
         chunk = orjson.loads(data)
-        text = self._read(chunk)
+        self._read(chunk)
         if chunk.get("error"):
             raise self._failures.in_stream(chunk["error"])
-        if text:
-            self._text_chunks.learn(data, chunk)
-        return text
+        self._text_chunks.learn(data, chunk)
 
-    def _read(self, chunk: dict[str, Any]) -> str:
+    def _read(self, chunk: dict[str, Any]) -> None:
         # Servers differ in what they leave out or set to null.
         self._usage = _usage(chunk.get("usage") or {}) or self._usage
-        said = []
         for place, choice in enumerate(chunk.get("choices") or []):
             index = _number(choice, place)
             if index >= self._choices:
                 continue
             if index == 0:
                 self._reason = choice.get("finish_reason") or self._reason
-            if self._marked is not None:
-                said.append(self._marked.choice(choice, index))
-            elif index == 0:
-                said.append(self._text(choice.get("delta") or {}))
-        return "".join(said)
-
-    def _text(self, delta: dict[str, Any]) -> str:
-        """The text for readers of text only. A refusal is text, and the reason of the end."""
-        refusal = asides(delta).get("refusal", "")
-        self._refused = self._refused or bool(refusal)
-        return text_of(delta, "content") + refusal
+            self._parts.choice(choice, index)
+        for source in cited(chunk):
+            self._parts.source(source)
 
     def finish(self) -> ModelFinish:
         """Take the end of the stream. Returns how the model ended.
@@ -112,11 +101,8 @@ class OpenAIAnswer:
                 "kept",
                 code="upstream_failed",
             )
-        known: dict[str, ModelEnd] = {"length": "length", "content_filter": "content_filter"}
-        if self._marked is not None:
-            known["tool_calls"] = "tool_calls"
-        reason = "content_filter" if self._refused else known.get(self._reason, "stop")
-        return ModelFinish(reason, self._usage)
+        self._parts.finish()
+        return ModelFinish(_REASONS.get(self._reason, "stop"), self._usage)
 
 
 def _number(choice: dict[str, Any], place: int) -> int:

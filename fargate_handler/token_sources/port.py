@@ -1,4 +1,4 @@
-"""The port of token sources: one call a response, which pushes tokens and can be cancelled."""
+"""The port of token sources: one call a response, which pushes an answer and can be cancelled."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Protocol
 
 from stream_core.log.conversation import Turn
+from stream_core.log.entries import Part
 from stream_core.protocol.messages import Usage
 
 ModelEnd = Literal["stop", "length", "tool_calls", "content_filter"]
@@ -82,11 +83,9 @@ class ModelRequest:
     Args:
         turns: the conversation. Its last turn is the message to answer.
         attempt: counts from 1.
-        prefix: the beginning of the answer, without marks, if the source `continues`. It pushes
-            only what comes after that.
+        prefix: the beginning of the answer, which is text alone, if the source `continues`. It
+            pushes only what comes after that.
         key: the name of this attempt. The same call made twice has the same.
-        marked: whether the answer is marked text, with everything that the model gives. Otherwise
-            it is only the text.
         model: the name at the model's server. Empty: the source's own.
     """
 
@@ -96,7 +95,6 @@ class ModelRequest:
     prefix: str = ""
     key: str = ""
     options: ModelOptions = ModelOptions()
-    marked: bool = False
     model: str = ""
     caller: Caller = Caller()
 
@@ -110,13 +108,20 @@ class ModelFinish:
 
 
 class TokenSink(Protocol):
-    """Takes the tokens of an answer. A `ResponseStream` is one."""
+    """Takes an answer as it comes. A `ResponseStream` is one."""
 
     def push(self, token: str) -> None:
         """Take a token at once. If it raises, no more tokens are wanted: don't catch that."""
 
+    def push_part(self, part: Part) -> None:
+        """Take another part of the answer. It raises as `push` does.
+
+        Raises:
+            NotAPart: a field of the part is not allowed.
+        """
+
     def alive(self) -> None:
-        """Note a sign of life without text: reasoning, or the server's heartbeat."""
+        """Note a sign of life without content: the server's heartbeat, for example."""
 
     @property
     def paused(self) -> bool:
@@ -131,7 +136,7 @@ class TokenSource(Protocol):
         """Whether it can continue an answer from the middle."""
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
-        """Push the answer's tokens into `sink` until the model ends. Returns how it ended.
+        """Push all of the answer into `sink` until the model ends. Returns how it ended.
 
         If the call is cancelled or fails, the model is stopped and its connection closed before it
         returns. What the model can't be told, and would change the answer, is refused before the

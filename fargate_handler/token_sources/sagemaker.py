@@ -58,9 +58,7 @@ class SageMakerModel:
             ContentType="application/json",
             Body=orjson.dumps({**parameters, **model, "messages": _messages(request.turns)}),
         )
-        reply = OpenAIAnswer(
-            sink, self._failures, marked=request.marked, choices=request.options.choices
-        )
+        reply = OpenAIAnswer(sink, self._failures, choices=request.options.choices)
         decoder = _decoder_of(answer)
         with hanging_up(answer["Body"]) as events:
             while (event := await self._client.next_event(events)) is not None:

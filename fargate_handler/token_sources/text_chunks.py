@@ -6,8 +6,9 @@ from typing import Any
 
 import orjson
 
-from fargate_handler.token_sources.marked_answer import asides
+from fargate_handler.token_sources.answer_parts import REASONING_FIELDS
 
+_BESIDE_TEXT = (*REASONING_FIELDS, "refusal", "tool_calls", "annotations")
 # A server whose chunks always differ in more than the text is not tried for ever.
 _MOST_TRIES = 8
 
@@ -66,7 +67,7 @@ def _only_text(chunk: dict[str, Any]) -> str:
     (choice,) = choices
     delta = choice.get("delta") or {}
     says_more = any(choice.get(name) for name in ("index", "finish_reason", "logprobs"))
-    if says_more or delta.get("tool_calls") or asides(delta):
+    if says_more or any(delta.get(name) for name in _BESIDE_TEXT):
         return ""
     return delta.get("content") or ""
 

@@ -12,13 +12,14 @@ from stream_aws import response_items as requests
 from stream_aws.attributes import Item
 from stream_aws.response_items import alive, is_chunk, is_head, read_chunk, read_head
 from stream_core.ports.response_store import Chunk, ResponseHead
-from stream_core.protocol.errors import Gone, NotFound, Overloaded
+from stream_core.protocol.errors import Gone, NotFound, Overloaded, written_by_newer_version
 
 
 class StoredResponses:
     """Reads responses from one table.
 
-    All methods raise Overloaded (`store_unavailable`) when DynamoDB fails or can't be reached.
+    All methods raise Overloaded when DynamoDB fails or can't be reached (`store_unavailable`), or
+    the response is in a form that this version can't read (`newer_form`).
 
     Args:
         client: a boto3 client of DynamoDB.
@@ -69,9 +70,10 @@ class StoredResponses:
             if "LastEvaluatedKey" not in answer:
                 break
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
-        head = next((item for item in items if is_head(item)), None)
+        item = next((item for item in items if is_head(item)), None)
+        head = _unexpired(response_id, item, now)
         chunks = [read_chunk(item) for item in items if is_chunk(item) and alive(item, now)]
-        return chunks, _unexpired(response_id, head, now)
+        return chunks, head
 
     def _counted(self, response_id: str) -> Item | None:
         try:
@@ -90,7 +92,10 @@ def _unexpired(response_id: str, item: Item | None, now: float) -> ResponseHead:
             "new message",
             code="response_expired",
         )
-    return read_head(item)
+    head = read_head(item)
+    if not head.is_readable:
+        raise written_by_newer_version()
+    return head
 
 
 @contextmanager

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from stream_core.api_documents.component_schemas import Model
 from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
+from stream_core.api_documents.responses_operations import responses_operations
 from stream_core.protocol import routes
+from stream_core.protocol.agui_bodies import RunEvent, RunName, RunRequest
 from stream_core.protocol.completion_bodies import (
     Completion,
     CompletionChunk,
@@ -13,6 +15,7 @@ from stream_core.protocol.completion_bodies import (
     ModelObject,
 )
 from stream_core.protocol.http_bodies import (
+    ConversationPage,
     Health,
     MessageAccepted,
     PollAnswer,
@@ -28,10 +31,12 @@ from stream_core.protocol.messages import (
     ResponseCompleted,
     ResponseDelta,
     ResponseFailed,
+    ResponsePart,
     ResponseRestarted,
     SessionRequest,
 )
 from stream_core.protocol.routes import Route
+from stream_core.protocol.ui_chat_bodies import ChatRequest, Stopped, StopRequest, UIChunk
 
 _HOST = {403: ("host_not_allowed",)}
 _ANY = {400: ("bad_request",), **_HOST, 500: ("internal_error",), 503: ("node_full",)}
@@ -52,7 +57,7 @@ _RESPONSE = {
 _READING = {400: ("invalid_field",), 429: ("response_readers",)}
 _ACCEPTING = {
     409: ("causal_violation",),
-    410: ("response_expired",),
+    410: ("response_expired", "session_ended"),
     429: ("rate_limited", "session_in_flight", "tenant_in_flight", "queue_full", "sessions_full"),
     503: (
         "draining",
@@ -82,6 +87,8 @@ _COMPLETING = {
     503: (*_ACCEPTING[503], "queue_timeout", "queue_displaced", "upstream_overloaded"),
     504: ("first_token_timeout", "model_timeout", "timeout"),
 }
+_STOPPING = {503: ("store_unavailable", "response_elsewhere", "owner_unreachable")}
+_ENDING = {status: _COMPLETING[status] for status in (422, 500, 502, 504)}
 _HANDSHAKE = {
     400: ("unsupported_subprotocol",),
     403: ("origin_not_allowed",),
@@ -127,6 +134,49 @@ _SESSION = Operation(
     body=SessionRequest,
     body_required=False,
     security=("", "tenantKey"),
+)
+_SESSION_ID = Parameter(
+    "session_id", "path", "The token's own session.", {"type": "string", "minLength": 1}
+)
+_ONE_SESSION = {
+    404: ("session_not_found", "path_not_found"),
+    503: ("store_unavailable",),
+}
+_MESSAGES = Operation(
+    routes.MESSAGES,
+    "listMessages",
+    "The conversation: the session's messages that stand, with their answers so far. The newest "
+    "page comes first, and the oldest message of a page.",
+    answers=(Answer(200, "A page.", ConversationPage),),
+    refusals=refusals(
+        _ANY,
+        _TOKEN,
+        _ONE_SESSION,
+        {400: ("invalid_field",), 404: ("message_not_found",), 410: ("session_ended",)},
+    ),
+    parameters=(
+        _SESSION_ID,
+        Parameter(
+            "before",
+            "query",
+            "Only messages before this one: `next_before` of the page before.",
+            {"type": "string"},
+        ),
+        Parameter(
+            "limit",
+            "query",
+            "The most messages. More than 100 are 100; a page of 1 MiB of text ends sooner.",
+            {"type": "integer", "minimum": 1, "default": 20},
+        ),
+    ),
+)
+_END_SESSION = Operation(
+    routes.END_SESSION,
+    "endSession",
+    "End the session: running answers are cancelled, and all that is kept of it is deleted.",
+    answers=(Answer(204, "It has ended, now or before.", content_type=""),),
+    refusals=refusals(_ANY, _POST, _TOKEN, _ONE_SESSION),
+    parameters=(_SESSION_ID,),
 )
 _MESSAGE = Operation(
     routes.POST_MESSAGE,
@@ -203,6 +253,7 @@ _EVENTS = Operation(
             headers=("Evenflow-Via", "Evenflow-Next-Index"),
             events=(
                 ResponseDelta,
+                ResponsePart,
                 ResponseRestarted,
                 ResponseCompleted,
                 ResponseFailed,
@@ -232,6 +283,18 @@ _EVENTS = Operation(
     security=("session", "eventsCookie"),
 )
 _KEYS = ("", "tenantKey", "session")
+_IDEMPOTENCY_KEY = Parameter(
+    "Idempotency-Key",
+    "header",
+    "The same request with the same key gives the same response, and nothing is generated twice.",
+    {"type": "string", "minLength": 1, "maxLength": 255},
+)
+_LAST_CHUNK_ID = Parameter(
+    "Last-Event-ID",
+    "header",
+    "The `id` of the last event that the client has, empty for none.",
+    {"type": "string", "pattern": f"^$|{CHUNK_ID_PATTERN}"},
+)
 _COMPLETIONS = Operation(
     routes.COMPLETIONS,
     "completeChat",
@@ -249,13 +312,7 @@ _COMPLETIONS = Operation(
     ),
     refusals=refusals(_ANY, _BODY, _KEY, _COMPLETING),
     parameters=(
-        Parameter(
-            "Idempotency-Key",
-            "header",
-            "The same request with the same key gives the same response, and nothing is "
-            "generated twice.",
-            {"type": "string", "minLength": 1, "maxLength": 255},
-        ),
+        _IDEMPOTENCY_KEY,
         Parameter(
             "Last-Event-ID",
             "header",
@@ -291,6 +348,87 @@ _MODEL = Operation(
     parameters=(
         Parameter("model", "path", "A name of the list.", {"type": "string", "minLength": 1}),
     ),
+    security=_KEYS,
+)
+
+_CHAT_ID = Parameter(
+    "chat_id", "path", "The chat's id, as its client named it.", {"type": "string", "minLength": 1}
+)
+_CHAT_HEADERS = ("Evenflow-Via", "x-vercel-ai-ui-message-stream")
+_CHAT = Operation(
+    routes.CHAT,
+    "sendToChat",
+    "Answer a conversation of AI SDK's `useChat`, as its UI message stream.",
+    answers=(
+        Answer(
+            200,
+            "The chunks of the answer.",
+            content_type="text/event-stream",
+            headers=_CHAT_HEADERS,
+            chunks=(UIChunk,),
+        ),
+    ),
+    refusals=refusals(_ANY, _BODY, _KEY, _COMPLETING, {404: ("agent_not_found",)}),
+    parameters=(_IDEMPOTENCY_KEY,),
+    body=ChatRequest,
+    security=_KEYS,
+)
+_CHAT_STREAM = Operation(
+    routes.CHAT_STREAM,
+    "resumeChat",
+    "The answer that runs in a chat, from its beginning. With `Last-Event-ID` what follows that "
+    "chunk, also of the last answer that has ended.",
+    answers=(
+        Answer(
+            200,
+            "The chunks of the answer.",
+            content_type="text/event-stream",
+            headers=_CHAT_HEADERS,
+            chunks=(UIChunk,),
+        ),
+        Answer(204, "Nothing runs.", content_type=""),
+    ),
+    refusals=refusals(_ANY, _KEY, _RESPONSE, _READING, _ENDING),
+    parameters=(_CHAT_ID, _LAST_CHUNK_ID),
+    security=_KEYS,
+)
+_CHAT_STOP = Operation(
+    routes.CHAT_STOP,
+    "stopChat",
+    "Stop the answer that runs in a chat, and its model, whoever reads it.",
+    answers=(Answer(200, "Nothing runs any more.", Stopped),),
+    refusals=refusals(_ANY, _BODY, _KEY, _STOPPING),
+    parameters=(_CHAT_ID,),
+    body=StopRequest,
+    body_required=False,
+    security=_KEYS,
+)
+_RUN = Operation(
+    routes.RUN,
+    "runAgent",
+    "Run an agent for AG-UI's `HttpAgent`. The same `threadId` and `runId` again give the same "
+    "run, and nothing is generated twice.",
+    answers=(
+        Answer(
+            200,
+            "The events of the run.",
+            content_type="text/event-stream",
+            headers=("Evenflow-Via",),
+            chunks=(RunEvent,),
+        ),
+    ),
+    refusals=refusals(_ANY, _BODY, _KEY, _COMPLETING, {404: ("agent_not_found",)}),
+    parameters=(_LAST_CHUNK_ID,),
+    body=RunRequest,
+    security=_KEYS,
+)
+_RUN_STOP = Operation(
+    routes.RUN_STOP,
+    "stopRun",
+    "Stop a run, and its model, whoever reads it.",
+    answers=(Answer(200, "It does not run any more.", Stopped),),
+    refusals=refusals(_ANY, _BODY, _KEY, _STOPPING),
+    body=RunName,
     security=_KEYS,
 )
 
@@ -380,6 +518,8 @@ _DOCUMENTS = tuple(
 
 OPERATIONS: tuple[Operation, ...] = (
     _SESSION,
+    _MESSAGES,
+    _END_SESSION,
     _MESSAGE,
     _POLL,
     _CANCEL,
@@ -388,6 +528,14 @@ OPERATIONS: tuple[Operation, ...] = (
     _COMPLETIONS,
     _MODELS,
     _MODEL,
+    *responses_operations(
+        refusals(_ANY, _BODY, _KEY, _COMPLETING), refusals(_ANY, _KEY), _HANDSHAKE, _KEYS
+    ),
+    _CHAT,
+    _CHAT_STREAM,
+    _CHAT_STOP,
+    _RUN,
+    _RUN_STOP,
     *_WEBSOCKETS,
     _HEALTH,
     _METRICS,

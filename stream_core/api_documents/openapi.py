@@ -45,6 +45,7 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "Upgrade": ("`websocket`.", _TEXT),
     "Sec-WebSocket-Version": ("`13`.", _TEXT),
+    "x-vercel-ai-ui-message-stream": ("`v1`.", _TEXT),
     "x-request-id": ("The `response_id` of the answer.", _TEXT),
 }
 _WITH_STATUS = {
@@ -158,8 +159,8 @@ def _answer(answer: Answer) -> dict[str, Any]:
     if answer.content_type:
         written["content"] = {answer.content_type: {"schema": _content(answer)}}
     if answer.chunks:
-        events = [_data(model) for model in answer.chunks]
-        written["content"] |= {"text/event-stream": {"schema": {"anyOf": [*events, _LAST_CHUNK]}}}
+        events = [_data(model) for model in answer.chunks] + [_LAST_CHUNK] * answer.done
+        written["content"] |= {"text/event-stream": {"schema": {"anyOf": events}}}
     return written
 
 

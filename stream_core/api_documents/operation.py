@@ -30,8 +30,8 @@ class Answer:
     Args:
         headers: names in `openapi.HEADERS`.
         events: the events of a stream, each with its type.
-        chunks: the events of a stream that a client may ask for. They have no type, and end with
-            `[DONE]`.
+        chunks: the events of a stream that a client may ask for. Their types are not listed.
+        done: whether `[DONE]` comes behind the chunks.
     """
 
     status: int
@@ -41,6 +41,7 @@ class Answer:
     headers: tuple[str, ...] = ()
     events: tuple[Model, ...] = ()
     chunks: tuple[Model, ...] = ()
+    done: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,14 @@ from stream_core.api_documents.component_schemas import Model
 from stream_core.protocol import routes
 from stream_core.protocol.dialect import COMPACT, REALTIME, V1
 from stream_core.protocol.ending_frames import CloseCode
-from stream_core.protocol.messages import ClientMessage, CompactDelta, ResponseDelta, ServerMessage
+from stream_core.protocol.messages import (
+    ClientMessage,
+    CompactDelta,
+    CompactPart,
+    ResponseDelta,
+    ResponsePart,
+    ServerMessage,
+)
 from stream_core.protocol.realtime import RealtimeClientMessage, RealtimeServerMessage
 
 
@@ -85,6 +92,7 @@ CLOSE_CODES = {
 
 _QUERY = {"replace": "1: close the session's other connections with 4009."}
 _SENT = members(ServerMessage)
+_COMPACT: dict[Model, Model] = {ResponseDelta: CompactDelta, ResponsePart: CompactPart}
 _CHAT = WebSocketEndpoint(
     name="chat",
     path=routes.WEBSOCKET.path,
@@ -98,7 +106,7 @@ _CHAT = WebSocketEndpoint(
         Subprotocol(
             COMPACT,
             "sendCompact",
-            tuple(CompactDelta if model is ResponseDelta else model for model in _SENT),
+            tuple(_COMPACT.get(model, model) for model in _SENT),
         ),
     ),
     query=_QUERY,

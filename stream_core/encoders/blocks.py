@@ -19,6 +19,8 @@ class Block:
         call, id, name, custom: of a call: its number, its id, its tool, and whether the tool takes
             any text instead of JSON. `name` of a reasoning is the field of the model's server.
         said: its text so far, or the arguments of the call, in pieces.
+        values: what came with it so far that is no block: its sources, its signature, the log
+            probabilities of its tokens.
     """
 
     number: int
@@ -28,6 +30,7 @@ class Block:
     name: str = ""
     custom: bool = False
     said: list[str] = field(default_factory=list)
+    values: list[Part] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -75,12 +78,13 @@ class Blocks:
     `call_end` is. What is still open ends with the answer. Contents of later choices are left out.
     """
 
-    __slots__ = ("_calls", "_count", "_plain")
+    __slots__ = ("_ahead", "_calls", "_count", "_plain")
 
     def __init__(self, contents: Iterable[Content] = ()) -> None:
         self._count = 0
         self._plain: Block | None = None
         self._calls: dict[int, Block] = {}
+        self._ahead: list[Part] = []
         for content in contents:
             self.take(content)
 
@@ -92,9 +96,10 @@ class Blocks:
 
     @property
     def text(self) -> Block | None:
-        """The open block that takes text of the answer. None if there is none."""
+        """The open block to which text of the answer only adds. None if there is none."""
         plain = self._plain
-        return plain if plain is not None and plain.kind is Kind.TEXT else None
+        only_adds = plain is not None and plain.kind is Kind.TEXT and not self._ahead
+        return plain if only_adds else None
 
     def take(self, content: Content) -> list[BlockEvent]:
         """What the next content does."""
@@ -105,7 +110,7 @@ class Blocks:
         if content.kind in _PLAIN:
             return self._said(content.kind, content.text, content.name)
         if content.kind in (Kind.RESULT, Kind.DATA):
-            return [Value(content, self._plain)]
+            return [self._value(content)]
         return self._called(content)
 
     def end(self) -> list[BlockEvent]:
@@ -118,10 +123,26 @@ class Blocks:
     def _said(self, kind: Kind, text: str, name: str) -> list[BlockEvent]:
         block = self._plain
         if block is not None and block.kind is kind and block.name == name:
+            self._give_values(block)
             return [_more(block, text)]
         ended = self._end_plain()
         self._plain = block = self._new(kind, name)
+        self._give_values(block)
         return [*ended, Begin(block), _more(block, text)]
+
+    def _value(self, part: Part) -> Value:
+        """A value of the open block, or of what comes next, as log probabilities always are."""
+        block = self._plain
+        if block is None or part.name == "logprobs":
+            self._ahead.append(part)
+        else:
+            block.values.append(part)
+        return Value(part, block)
+
+    def _give_values(self, block: Block) -> None:
+        if self._ahead:
+            block.values += self._ahead
+            self._ahead.clear()
 
     def _called(self, part: Part) -> list[BlockEvent]:
         block = self._calls.get(part.call)

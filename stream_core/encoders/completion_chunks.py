@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from stream_core.encoders.appended import AppendedContents
-from stream_core.encoders.completion_objects import AnswerReader, CompletionObjects, error_event
+from stream_core.encoders.completion_deltas import CompletionDeltas
+from stream_core.encoders.completion_objects import CompletionObjects, error_event
 from stream_core.encoders.port import event_id
-from stream_core.log.entries import Part
-from stream_core.log.marked_text import MARK
 from stream_core.log.response_log import Cursor, ResponseState, ResumePoint, slice_of
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.dialect import DeltaEncoder
@@ -73,17 +72,16 @@ class ChunkEncoder:
 
     Args:
         point: where to begin. It must not replace what the reader has.
-        most: the most characters of text in one chunk, and about the most that `take` returns.
+        most: the most characters in one chunk, and about the most that `take` returns.
     """
 
     __slots__ = (
-        "_in_text",
+        "_contents",
+        "_deltas",
         "_most",
         "_objects",
-        "_reader",
         "_shared",
         "_stream",
-        "_text",
         "ended",
         "opening",
     )
@@ -97,53 +95,51 @@ class ChunkEncoder:
         self._stream = stream
         self._shared = self._shared_on(stream)
         self._most = most
-        self._text = AppendedContents(log, point.next_index, most)
-        # What the client has may end within a call or a mark.
-        self._reader = AnswerReader()
-        self._reader.read(slice_of(log.entries[: point.next_index], 0).text)
-        self._in_text = self._reader.in_text
+        self._contents = AppendedContents(log, point.next_index, most)
+        # What the client has may end within a call.
+        self._deltas = CompletionDeltas(slice_of(log.entries[: point.next_index], 0).standing)
         self.opening = objects.role(self._id())
 
     @property
     def cursor(self) -> Cursor:
         """The reader's place in the log."""
-        return self._text.cursor
+        return self._contents.cursor
 
     @property
     def epoch(self) -> int:
         """The epoch of the last entry that the reader has. Readers aren't told restarts."""
-        return self._stream.log.epoch_at(self._text.cursor.after)
+        return self._stream.log.epoch_at(self._contents.cursor.after)
 
     def take(self) -> bytes:
         """What is new, as chunks. Empty when there is nothing.
 
         Raises:
-            EvenflowError: the response ended without an answer, or its text was replaced.
+            EvenflowError: the response ended without an answer, or was replaced.
         """
-        text, log = self._text, self._stream.log
-        piece = text.take()
-        if piece is None or isinstance(piece, Part):
-            return self._end()
-        after = text.cursor.next_index - 1
-        last = after + 1 == len(log.entries)
-        if last and self._in_text and MARK not in piece and not log.restarts:
+        contents, log, deltas = self._contents, self._stream.log, self._deltas
+        content = contents.take()
+        after = contents.cursor.next_index - 1
+        if (
+            isinstance(content, str)
+            and after + 1 == len(log.entries)
+            and not (deltas.waiting or log.restarts)
+        ):
             # Nearly every call is like this.
-            deltas = self._shared if piece is log.entries[after] else self._objects
-            return deltas.delta(piece, after, after)
-        parts, size = list[bytes](), 0
-        while isinstance(piece, str):
-            if new := self._reader.read(piece):
-                parts.append(self._objects.parts(self._id(), new))
-                size += len(parts[-1])
-            piece = text.take() if size < self._most else None
-        self._in_text = self._reader.in_text
-        return b"".join(parts) or self._end()
+            encoder = self._shared if content is log.entries[after] else self._objects
+            return encoder.delta(content, after, after)
+        chunks, size = list[bytes](), 0
+        while content is not None:
+            if (choice := deltas.take(content)) is not None:
+                chunks.append(self._objects.chunk(self._id(), [choice]))
+                size += len(chunks[-1])
+            content = contents.take() if size < self._most else None
+        return b"".join(chunks) or self._end()
 
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
-        """Read another copy of the response. Compares its text with what the reader has."""
+        """Read another copy of the response. Compares it with what the reader has."""
         self._stream = stream
         self._shared = self._shared_on(stream)
-        self._text = self._text.going_on(stream.log, point)
+        self._contents = self._contents.going_on(stream.log, point)
 
     def failure(self, error: EvenflowError) -> bytes:
         """An event that OpenAI's clients raise as an error, and the end of the stream."""
@@ -155,12 +151,14 @@ class ChunkEncoder:
         return stream.encoder(objects.text_key, lambda: objects)
 
     def _end(self) -> bytes:
-        if self.ended or not self._text.cursor.at_end:
+        if self.ended or not self._contents.cursor.at_end:
             return b""
         check_completed(self._stream)
-        self._text.check_whole()
+        self._contents.check_whole()
         self.ended = True
-        return self._objects.finish(self._id(), self._stream, self._reader.open_choices)
+        rest = [self._objects.chunk(self._id(), [choice]) for choice in self._deltas.rest()]
+        finish = self._objects.finish(self._id(), self._stream, self._deltas.open_choices)
+        return b"".join([*rest, finish])
 
     def _id(self) -> bytes:
-        return event_id(self._text.cursor.after, self.epoch).encode()
+        return event_id(self._contents.cursor.after, self.epoch).encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orjson import dumps
 
+from stream_core.log.entries import Part
 from stream_core.log.response_log import Cursor
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.dialect import V1Encoder
@@ -15,7 +16,7 @@ MOST_ENTRIES = 1_024
 
 
 def entry_range(stream: ResponseStream, epoch: int, first: int, last: int, most: int) -> bytes:
-    """The entries `first` to `last` as JSON: frames of `evenflow.v1`, deltas joined.
+    """The entries `first` to `last` as JSON: frames of `evenflow.v1`, joined.
 
     One owner writes an index once, so the entries under an epoch never change: those of the owners
     up to it. A later owner may have others under the same indexes.
@@ -49,6 +50,8 @@ def entry_range(stream: ResponseStream, epoch: int, first: int, last: int, most:
     while (taken := cursor.take(last + 1)) is not None:
         if isinstance(taken, str):
             frames.append(deltas.delta(taken, cursor.first, cursor.last))
+        elif isinstance(taken, Part):
+            frames.append(deltas.event(taken, cursor.first, cursor.last))
         else:
             frames.append(restart_frame(stream, taken, cursor.last).to_json())
     return b'{"response_id":%b,"frames":[%b]}' % (dumps(stream.response_id), b",".join(frames))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from stream_core.encoders.port import event_id
-from stream_core.log.response_log import EVERYTHING, Cursor, Restart, ResumePoint
+from stream_core.log.entries import Part, Restart
+from stream_core.log.response_log import EVERYTHING, Cursor, ResumePoint
 from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.dialect import DeltaEncoder, V1Encoder
+from stream_core.protocol.dialect import EntryEncoder, V1Encoder
 from stream_core.protocol.ending_frames import restart_frame, terminal_frame
 from stream_core.protocol.errors import EvenflowError, TooSlow
 from stream_core.protocol.messages import ErrorFrame
 
 _DELTA = "chat.response.delta"
+_EVENT = "chat.response.event"
+# What a `EntryEncoder` writes.
+_WRITTEN = (_DELTA, _EVENT)
 
 
 class FrameEncoder:
@@ -18,7 +22,7 @@ class FrameEncoder:
 
     Args:
         point: where to begin.
-        most: the most characters of text in one joined delta. 0: each entry is a frame.
+        most: the most characters of text in one joined frame. 0: each entry is a frame.
     """
 
     __slots__ = (
@@ -42,8 +46,8 @@ class FrameEncoder:
         self.last = EVERYTHING
         """The index of the last frame. `EVERYTHING` for one that has no place in the log."""
         self._most = most
-        self.deltas: DeltaEncoder = V1Encoder(stream.channel.session, stream.response_id)
-        """Writes the deltas. Several readers may have the same one."""
+        self.deltas: EntryEncoder = V1Encoder(stream.channel.session, stream.response_id)
+        """Writes the deltas and parts. Several readers may have the same one."""
         self.go_on(stream, point)
 
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
@@ -78,6 +82,9 @@ class FrameEncoder:
             return self.deltas.delta(taken, cursor.first, cursor.last)
         if taken is None:
             return self._end()
+        if isinstance(taken, Part):
+            self.kind, self.last = _EVENT, cursor.last
+            return self.deltas.event(taken, cursor.first, cursor.last)
         self.epoch = max(self.epoch, taken.epoch)
         frame = restart_frame(self._stream, taken, cursor.last)
         self.kind, self.last = frame.type, cursor.last
@@ -115,7 +122,7 @@ class FrameEncoder:
 
 
 class DeltaEvents:
-    """Server-sent events with the deltas of `evenflow.v1`.
+    """Server-sent events with the deltas and parts of `evenflow.v1`.
 
     Args:
         epoch: of the readers.
@@ -135,6 +142,14 @@ class DeltaEvents:
             self._deltas.delta(text, first, last),
         )
 
+    def event(self, part: Part, first: int, last: int) -> bytes:
+        """The event for `part`."""
+        return b"event: chat.response.event\nid: %d%b\ndata: %b\n\n" % (
+            last,
+            self._rest_of_id,
+            self._deltas.event(part, first, last),
+        )
+
 
 class EventEncoder:
     """Encodes a response as server-sent events, each with one frame.
@@ -143,7 +158,7 @@ class EventEncoder:
 
     Args:
         most: the most characters in a frame, and about the most that `take` returns.
-        joined: whether deltas that come together are one event. Otherwise each entry is one.
+        joined: whether entries that join are one event. Otherwise each entry is one.
     """
 
     __slots__ = ("_epoch", "_frames", "_most", "_stream", "opening")
@@ -182,7 +197,7 @@ class EventEncoder:
             return event
         parts, size = list[bytes](), 0
         while size < self._most and (frame := frames.take()):
-            event = frame if frames.kind is _DELTA else self._event(frame)
+            event = frame if frames.kind in _WRITTEN else self._event(frame)
             parts.append(event)
             size += len(event)
         # One event stays the same bytes for all who are given it.
@@ -200,7 +215,7 @@ class EventEncoder:
         return b"event: error\n%bdata: %b\n\n" % (self._frames.place, frame) if frame else b""
 
     def _share(self) -> None:
-        """Have the deltas written for all readers that know the same epoch."""
+        """Have deltas and parts written for all readers that know the same epoch."""
         stream, epoch = self._stream, self._frames.epoch
         self._epoch = epoch
         self._frames.deltas = stream.encoder(
@@ -208,7 +223,7 @@ class EventEncoder:
         )
 
     def _event(self, frame: bytes) -> bytes:
-        """The event for any frame but a delta."""
+        """The event for any frame but a delta and a part."""
         if self._frames.epoch != self._epoch:
             self._share()  # this one told the reader that another owner goes on
         return b"event: %b\nid: %b\ndata: %b\n\n" % (

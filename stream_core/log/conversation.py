@@ -12,7 +12,7 @@ from stream_core.policy.limits import Limits
 from stream_core.policy.memory_account import MemoryPart
 from stream_core.policy.memory_bound import CONVERSATION_BYTES, EXCHANGE_BYTES, MESSAGE_BYTES
 from stream_core.policy.token_bucket import TokenBucket
-from stream_core.ports.session_store import StoredConversation
+from stream_core.ports.session_store import StoredConversation, standing
 from stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited
 
 
@@ -87,7 +87,9 @@ class Conversation:
         "_history_bytes",
         "_limits",
         "_memory",
+        "_replaced",
         "_responses",
+        "_standing",
         "in_flight",
         "last_message_id",
         "stale",
@@ -103,6 +105,8 @@ class Conversation:
         self._history_bytes = limits.history_bytes if keeps_history else 0
         self._bucket = TokenBucket(limits.messages_per_second, limits.messages_per_second * 2, now)
         self._responses: OrderedDict[str, str] = OrderedDict()
+        self._replaced: set[str] = set()
+        self._standing = 0  # messages that no later one replaces, forgotten ones too
         self._exchanges: OrderedDict[str, _Exchange] = OrderedDict()
         self._exchanges_bytes = 0
         self.last_message_id: str | None = None
@@ -143,7 +147,7 @@ class Conversation:
 
         Raises:
             Conflict: the message does not follow the session's last one.
-            InvalidRequest: it replaces a message that is not the session's last one.
+            InvalidRequest: it replaces a message that is not in the conversation.
         """
         if previous_message_id != self.last_message_id:
             expected = "null" if self.last_message_id is None else repr(self.last_message_id)
@@ -155,11 +159,11 @@ class Conversation:
                 param="previous_message_id",
                 expected=self.last_message_id,
             )
-        if replaces not in (None, previous_message_id):
+        if replaces is not None and (replaces not in self._responses or replaces in self._replaced):
             raise InvalidRequest(
-                f"message {message_id!r} is to replace {replaces!r}, but only the session's last "
-                "message can be replaced; nothing was accepted, send it again with `replaces` as "
-                "`previous_message_id`, or without",
+                f"message {message_id!r} is to replace {replaces!r}, which is not in this "
+                "conversation, or no longer; nothing was accepted, send it again with the id of a "
+                "message that is, or without `replaces`",
                 code="invalid_request",
                 param="replaces",
             )
@@ -182,10 +186,16 @@ class Conversation:
         """Take over the store's state. Tasks other than `owner` may have accepted messages."""
         known, self._exchanges = self._exchanges, OrderedDict()
         self._exchanges_bytes = 0
-        replaced = {entry.replaces for entry in stored.entries}
+        stand = standing(stored.entries)
+        self._standing = len(stand)
+        standing_ids = {entry.message_id for entry in stand}
         for entry in stored.entries:
             self._know(entry.message_id, entry.response_id)
-            if entry.message_id in replaced or entry.text_name is not None:
+            if entry.message_id not in standing_ids:
+                self._replaced.add(entry.message_id)
+        self._replaced &= self._responses.keys()
+        for entry in stand:
+            if entry.text_name is not None:
                 # A large text is a request that brings its conversation: it is no history.
                 continue
             # The store may not have this task's newest answers yet.
@@ -209,14 +219,15 @@ class Conversation:
     def accept(
         self, message_id: str, response_id: str, text: str, now: float, replaces: str | None = None
     ) -> tuple[Turn, ...]:
-        """Add a message, in place of the message `replaces` if that is given.
+        """Add a message, in place of the message `replaces` and all after it if that is given.
 
         Returns:
             The turns that the model is given: the history, then this message.
         """
-        self._know(message_id, response_id)
         if replaces is not None:
-            self._forget(replaces)
+            self._replace_from(replaces)
+        self._know(message_id, response_id)
+        self._standing += 1
         self.last_message_id = message_id
         self.used_at = now
         self._remember(message_id, _Exchange(text.encode()))
@@ -225,6 +236,10 @@ class Conversation:
         turns = tuple(self._turns()) or (Turn("user", text),)
         self.in_flight += 1
         return turns
+
+    def left_out(self, turns: Iterable[Turn]) -> int:
+        """How many messages of the conversation are not in `turns`, which the model is given."""
+        return self._standing - sum(turn.role == "user" for turn in turns)
 
     def response_ended(self, message_id: str, answer: tuple[bytes, ...], now: float) -> None:
         """Note that the response to a message has ended.
@@ -264,17 +279,26 @@ class Conversation:
     def _know(self, message_id: str, response_id: str) -> None:
         self._responses[message_id] = response_id
         if len(self._responses) > self._limits.messages_remembered_per_session:
-            self._responses.popitem(last=False)
+            forgotten, _ = self._responses.popitem(last=False)
+            self._replaced.discard(forgotten)
 
     def _remember(self, message_id: str, exchange: _Exchange) -> None:
         self._exchanges[message_id] = exchange
         self._exchanges_bytes += exchange.size
         self._trim()
 
-    def _forget(self, message_id: str) -> None:
-        exchange = self._exchanges.pop(message_id, None)
-        if exchange is not None:
-            self._exchanges_bytes -= exchange.size
+    def _replace_from(self, replaced_id: str) -> None:
+        known = iter(self._responses)
+        for message_id in known:
+            if message_id == replaced_id:
+                break
+        for message_id in (replaced_id, *known):
+            if message_id in self._replaced:
+                continue
+            self._replaced.add(message_id)
+            self._standing -= 1
+            if (exchange := self._exchanges.pop(message_id, None)) is not None:
+                self._exchanges_bytes -= exchange.size
 
     def _trim(self) -> None:
         while self._exchanges and self._exchanges_bytes > self._history_bytes:

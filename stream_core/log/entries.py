@@ -26,6 +26,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import orjson
+
 
 class Kind(StrEnum):
     """What a part is. The value is what clients, stores and workers are given."""
@@ -39,6 +41,8 @@ class Kind(StrEnum):
     RESULT = "result"
     DATA = "data"
 
+    __hash__ = str.__hash__  # the one of enumerations is not in C, and kinds are looked up often
+
 
 JOINING = frozenset({Kind.TEXT, Kind.REASONING, Kind.REFUSAL, Kind.ARGUMENTS})
 """The kinds whose text is a delta. Neighbours with the same place join."""
@@ -49,6 +53,8 @@ LONGEST_NAME = 1_024
 """Characters of a part's `id` or `name`."""
 LONGEST_VALUE = 65_536
 """Characters of a part's `text` where it is not a delta: results, and data as JSON."""
+CUSTOM = "custom"
+"""The text of a call of a custom tool, whose arguments are no JSON."""
 PART_BYTES = 16
 """What a part counts in a log's size beside its text, id and name."""
 
@@ -100,6 +106,8 @@ class Part:
             raise NotAPart("the name or the id of a part is too long")
         if self.kind not in JOINING and len(self.text) > LONGEST_VALUE:
             raise NotAPart(f"the {self.kind} of an answer is too long")
+        if self.kind is Kind.DATA and not _is_json(self.text):
+            raise NotAPart("the value of data is not JSON")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,14 @@ Content = str | Part
 """What a model gives."""
 LogEntry = str | Part | Restart
 """What one index of a log stands for: text, another part, or the marker of a restart."""
+
+
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def size_of(entry: LogEntry) -> int:

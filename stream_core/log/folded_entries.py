@@ -50,6 +50,11 @@ class FoldedEntries(Sequence[LogEntry]):
         self._others = others or None
         self._runs, self._run_ends = _runs_of(entries)
 
+    @property
+    def runs(self) -> int:
+        """How many runs of entries there are that differ only in their text."""
+        return len(self._runs)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
 

@@ -12,10 +12,11 @@ from stream_core.protocol.messages import (
     ResponseCompleted,
     ResponseDelta,
     ResponseFailed,
+    ResponsePart,
     ResponseRestarted,
 )
 
-PeerEvent = ResponseDelta | ResponseRestarted | ResponseCompleted | ResponseFailed
+PeerEvent = ResponseDelta | ResponsePart | ResponseRestarted | ResponseCompleted | ResponseFailed
 
 
 class PeerUnreachable(Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from stream_core.delivery.audience import AT_ONCE, Audience
 from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock, slots_of
@@ -19,7 +19,7 @@ from stream_core.log.response_log import (
 )
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
-from stream_core.protocol.dialect import DeltaEncoder, SharedEncoder
+from stream_core.protocol.dialect import Encoder, SharedEncoder
 from stream_core.protocol.errors import RateLimited
 from stream_core.protocol.messages import Usage, Via
 
@@ -32,7 +32,7 @@ _END_EVENTS = {
 }
 # Characters. Longer pieces are cut: a delta must fit into a frame and an item of any store.
 _LONGEST_DELTA = 4_096
-_NONE_SHARED: Mapping[Hashable, SharedEncoder] = {}
+_NONE_SHARED: Mapping[Hashable, SharedEncoder[Any]] = {}
 _NO_TOKENS = Batcher(1)  # of all responses that have ended
 _NO_PARTS: tuple[Part, ...] = ()
 
@@ -80,6 +80,7 @@ class ResponseStream:
         "error",
         "finish_reason",
         "first_delta_at",
+        "history_dropped",
         "log",
         "message_id",
         "on_pause",
@@ -136,7 +137,8 @@ class ResponseStream:
         self.usage: Usage | None = None
         self.finish_reason: str | None = None
         self.error: dict[str, Any] | None = None
-        self.polls = 0
+        # How often it was polled; how many messages of its conversation the model is not told.
+        self.polls = self.history_dropped = 0
         self.acknowledged = -1
         """The last index that a client has acknowledged."""
         self.on_unread: Callable[[], None] | None = None
@@ -151,7 +153,7 @@ class ResponseStream:
         self.unread_since: float | None = self.created_at
         # What waits for the end of its interval: text, or parts of one place.
         self._batcher, self._held = Batcher(limits.batch_tokens), _NO_PARTS
-        self._encoders: Mapping[Hashable, SharedEncoder] = _NONE_SHARED
+        self._encoders: Mapping[Hashable, SharedEncoder[Any]] = _NONE_SHARED
         self._clock = clock
         self._most_bytes = self._full_at = limits.response_bytes
         self._limits = limits
@@ -465,7 +467,7 @@ class ResponseStream:
                 retry_after_ms=1000,
             )
 
-    def encoder(self, key: Hashable, make: Callable[[], DeltaEncoder]) -> DeltaEncoder:
+    def encoder(self, key: Hashable, make: Callable[[], Encoder]) -> Encoder:
         """The encoder for one more reader. Readers with the same key share one.
 
         Args:
@@ -476,7 +478,7 @@ class ResponseStream:
             return make()  # most responses have one reader: it needs no sharing
         if key not in self._encoders:
             self._encoders = {**self._encoders, key: SharedEncoder(make())}
-        return self._encoders[key]
+        return cast("Encoder", self._encoders[key])  # it writes the same
 
     def attach(self, reader: Reader) -> None:
         """Add a reader, and deliver at once what it has not been given."""

@@ -222,6 +222,13 @@ HTTP_REFUSED = Metric(
     "many mean an attack, or a name that EVENFLOW_ALLOWED_HOSTS lacks",
     label="code",
 )
+HTTP_REQUESTS = Metric(
+    "http.requests",
+    _C,
+    "requests",
+    "requests of clients for a path that is served, without WebSockets, by the `protocol`",
+    label="protocol",
+)
 GENERATIONS_RUNNING = Metric("generations.running", _G, "responses", "responses being generated")
 GENERATIONS_PARKED = Metric(
     "generations.parked",

@@ -29,14 +29,17 @@ _PORT_OF = {"http": "80", "https": "443"}
 _HIGHEST_PORT = 65_535
 
 _JSON = "application/json"
-_METHODS = "GET, POST"
+_METHODS = "GET, POST, DELETE"
 # Our own by name. `*` is for what stock clients add (OpenAI's: x-stainless-…). It never stands for
 # Authorization.
 _REQUEST_HEADERS = (
     "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Evenflow-Timeout-Ms, *"
 )
-# The headers that our clients and OpenAI's read.
-_ANSWER_HEADERS = "Evenflow-Next-Index, Evenflow-Via, Retry-After, X-Request-Id, X-Should-Retry"
+# The headers that our clients, OpenAI's and those of Durable Streams read.
+_ANSWER_HEADERS = (
+    "Evenflow-Next-Index, Evenflow-Via, Retry-After, X-Request-Id, X-Should-Retry, ETag, "
+    "Stream-Next-Offset, Stream-Cursor, Stream-Up-To-Date, Stream-Closed"
+)
 _PREFLIGHT_SECONDS = 7_200  # Chromium's maximum; no browser keeps it for longer
 
 

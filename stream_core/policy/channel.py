@@ -33,6 +33,8 @@ class MessageKind(BaseModel):
             better at an even interval.
         grace_seconds: how long the model goes on without a reader. None: the node's limit.
         limited_as: the session whose limits it is under. None: its own.
+        recalled: later requests name its response, and continue its conversation. So its text is
+            kept as long as the response.
     """
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -43,6 +45,7 @@ class MessageKind(BaseModel):
     read_by_program: bool = False
     grace_seconds: float | None = None
     limited_as: Channel | None = None
+    recalled: bool = False
 
     def sent_with(self, session: Channel | None) -> Self:
         """The same kind, under the limits of the session whose token came with the message."""
@@ -68,3 +71,14 @@ for the model's answer."""
 # Its reader may move from one copy of the answer to the next, which a busy event loop delays.
 COMPLETION = KEYED_COMPLETION.model_copy(update={"repeatable": False, "grace_seconds": 1.0})
 """A request of OpenAI's API without a key: nobody can come back for its answer."""
+
+RESPONSE = KEYED_COMPLETION.model_copy(update={"recalled": True})
+"""A request of OpenAI's Responses API: clients come back for its response by its id."""
+
+# Longer than any answer takes.
+BACKGROUND = RESPONSE.model_copy(update={"grace_seconds": 86_400.0})
+"""A request of OpenAI's Responses API with `background`: its answer needs no reader."""
+
+INTERFACE = MessageKind(brings_conversation=True)
+"""A request of a chat's interface: AI SDK's or AG-UI's. A person reads the answer, and the model
+goes on for the node's grace period where nobody does."""

@@ -174,6 +174,13 @@ class Limits(BaseModel):
     history_bytes: int = _limit(
         32_768, 0, 16_777_216, "the oldest turns are not sent to the model any more"
     )
+    session_ttl_seconds: int = _limit(
+        86_400,
+        86_400,
+        31_536_000,
+        "a message of a chat is forgotten with its answer, and a session after its last one "
+        "(requests that bring their conversation, and texts above 192 KiB: after a day)",
+    )
     messages_waiting_per_session: int = _limit(
         64,
         1,

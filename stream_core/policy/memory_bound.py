@@ -34,6 +34,10 @@ LONGEST_DELTA = 4_096
 """Characters of a delta. A frame has at least one delta, whatever `frame_characters` is."""
 DELTA_BYTES = 72
 """A delta in a log, without its text."""
+PART_OBJECT_BYTES = 80
+"""What a part takes in a log beyond a delta and what it counts in the log's size."""
+RUN_BYTES = 128
+"""A run of parts of an ended response that differ only in their text."""
 CONVERSATION_BYTES = KIBIBYTE
 """A conversation that knows no message."""
 MESSAGE_BYTES = 384
@@ -52,10 +56,11 @@ TEXT_FACTOR = 4
 """The most bytes of a byte of text in a log: four in a delta with an emoji, otherwise one."""
 
 
-def ended_response_bytes(text_bytes: int, deltas: int) -> int:
-    """What an ended response takes, whose folded log has so many bytes of text and deltas."""
+def ended_response_bytes(text_bytes: int, deltas: int, runs: int = 1) -> int:
+    """What an ended response takes, whose folded log has so many bytes of text, deltas and runs."""
     pieces = -(-deltas // PIECE_DELTAS)
-    return ENDED_RESPONSE_BYTES + text_bytes + deltas + pieces * PIECE_BYTES
+    folded = deltas + pieces * PIECE_BYTES + (runs - 1) * RUN_BYTES
+    return ENDED_RESPONSE_BYTES + text_bytes + folded
 
 
 def memory_bound(

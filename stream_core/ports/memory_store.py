@@ -30,6 +30,7 @@ from stream_core.ports.session_store import (
     NotAccepted,
     StoredConversation,
     in_causal_order,
+    kept_seconds,
 )
 
 Key = TypeVar("Key")
@@ -80,6 +81,9 @@ class MemoryResponseStore:
         for chunk in chunks:
             if (known := self._chunks.get(chunk.response_id)) is not None:
                 known.append(chunk)
+                head = self._heads[chunk.response_id]
+                if chunk.form > head.form and chunk.epoch == head.epoch:
+                    self._heads[chunk.response_id] = replace(head, form=chunk.form)
         return ()
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
@@ -141,7 +145,7 @@ class MemoryResponseStore:
 
     async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
         head = await self.head(response_id, now)
-        if head is None or head.ending is not None:
+        if head is None or head.ending is not None or not head.is_readable:
             return None
         if head.owner == owner:
             return gapless(head, self._chunks[response_id], 0)
@@ -173,6 +177,20 @@ class MemoryResponseStore:
         read = (chunk for chunk in self._chunks[response_id] if chunk.last_index >= from_index - 1)
         return gapless(head, read, from_index)
 
+    async def delete(self, response_ids: Sequence[str]) -> None:
+        for response_id in response_ids:
+            self._delete(response_id)
+
+    def _delete(self, response_id: str) -> None:
+        self._heads.pop(response_id, None)
+        self._chunks.pop(response_id, None)
+        self._handed_over.pop(response_id, None)
+
+    def expires_at(self, response_id: str) -> float:
+        """Until when a response is kept, in seconds since the epoch. 0 for an unknown one."""
+        head = self._heads.get(response_id)
+        return head.expires_at if head is not None else 0.0
+
     def _fold(self, head: ResponseHead, ending: Ending) -> None:
         """Keep the entries as one chunk for each owner, unless some are still to come."""
         whole = gapless(head, self._chunks[head.response_id], 0)
@@ -195,8 +213,7 @@ class MemoryResponseStore:
         for response_id in self._expiries.take(now):
             head = self._heads.get(response_id)
             if head is not None and head.expires_at <= now:
-                del self._heads[response_id], self._chunks[response_id]
-                self._handed_over.pop(response_id, None)
+                self._delete(response_id)
 
 
 @dataclass
@@ -204,6 +221,7 @@ class _StoredSession:
     expires_at: float
     last_message_id: str | None = None
     entries: dict[str, LedgerEntry] = field(default_factory=dict)
+    ended: bool = False
 
 
 class MemorySessionStore:
@@ -212,20 +230,27 @@ class MemorySessionStore:
     Args:
         responses: gets the empty response of each accepted message.
         texts: has the large texts of messages.
+        lifetime: how long messages of chats are kept, in seconds.
     """
 
     def __init__(
-        self, responses: MemoryResponseStore, texts: MemoryLargeTexts | None = None
+        self,
+        responses: MemoryResponseStore,
+        texts: MemoryLargeTexts | None = None,
+        lifetime: float = LIFETIME_SECONDS,
     ) -> None:
         self._responses = responses
         self._texts = texts
+        self._lifetime = lifetime
         self._sessions: dict[Channel, _StoredSession] = {}
         self._expiries: _Expiries[tuple[Channel, str]] = _Expiries()
+        # Texts that are kept as long as their responses.
+        self._recalled: _Expiries[tuple[Channel, str]] = _Expiries()
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
         session = self._session(channel, now)
         entries = in_causal_order(session.last_message_id, tuple(session.entries.values()))
-        return StoredConversation(session.last_message_id, entries)
+        return StoredConversation(session.last_message_id, entries, session.ended)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         self._drop_expired(now)
@@ -234,12 +259,13 @@ class MemorySessionStore:
         lease = Lease(entry.response_id, entry.owner, 1)
         if known is not None and known.response_id == entry.response_id:
             return lease
-        if known is not None or session.last_message_id != entry.previous_message_id:
+        follows = session.last_message_id == entry.previous_message_id and not session.ended
+        if known is not None or not follows:
             raise NotAccepted(
                 f"message {entry.message_id} is known already, or doesn't follow the session's "
                 "last one"
             )
-        expires_at = now + LIFETIME_SECONDS
+        expires_at = now + kept_seconds(entry, self._lifetime)
         session.entries[entry.message_id] = entry
         session.last_message_id = entry.message_id
         session.expires_at = expires_at
@@ -247,17 +273,36 @@ class MemorySessionStore:
         self._expiries.add(expires_at, (channel, entry.message_id))
         self._responses.create(
             ResponseHead(
-                entry.response_id, str(channel), entry.message_id, entry.owner, 1, now, expires_at
+                entry.response_id,
+                str(channel),
+                entry.message_id,
+                entry.owner,
+                1,
+                now,
+                now + LIFETIME_SECONDS,
             )
         )
         return lease
 
-    async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
+    async def answered(
+        self, channel: Channel, message_id: str, answer: str | None, outcome: str = ""
+    ) -> None:
         session = self._sessions.get(channel)
         if session is not None and (entry := session.entries.get(message_id)) is not None:
-            if MessageKind.from_text(entry.kind).brings_conversation:
+            kind = MessageKind.from_text(entry.kind)
+            if kind.recalled:
+                expires_at = self._responses.expires_at(entry.response_id)
+                self._recalled.add(expires_at, (channel, message_id))
+            elif kind.brings_conversation:
                 entry = self._without_text(entry)
-            session.entries[message_id] = replace(entry, answer=answer, ended=True)
+            session.entries[message_id] = replace(entry, answer=answer, ended=True, outcome=outcome)
+
+    async def end(self, channel: Channel, now: float) -> Sequence[LedgerEntry]:
+        had = self._sessions.get(channel, _StoredSession(now)).entries.values()
+        expires_at = now + LIFETIME_SECONDS
+        self._sessions[channel] = _StoredSession(expires_at, ended=True)
+        self._expiries.add(expires_at, (channel, ""))
+        return tuple(had)
 
     def _without_text(self, entry: LedgerEntry) -> LedgerEntry:
         if self._texts is not None and entry.text_name is not None:
@@ -269,10 +314,14 @@ class MemorySessionStore:
         return session if session is not None and session.expires_at > now else _StoredSession(now)
 
     def _drop_expired(self, now: float) -> None:
+        for channel, message_id in self._recalled.take(now):
+            session = self._sessions.get(channel)
+            if session is not None and (entry := session.entries.get(message_id)) is not None:
+                session.entries[message_id] = self._without_text(entry)
         for channel, message_id in self._expiries.take(now):
             if (session := self._sessions.get(channel)) is not None:
                 session.entries.pop(message_id, None)
-                if not session.entries:
+                if not session.entries and session.expires_at <= now:
                     del self._sessions[channel]
 
 
@@ -298,6 +347,9 @@ class MemoryLargeTexts:
     async def get(self, name: str) -> str | None:
         expires_at, text = self._texts.get(name, (0.0, None))
         return text if expires_at > self._wall_time() else None
+
+    async def delete(self, name: str) -> None:
+        self.drop(name)
 
     def drop(self, name: str) -> None:
         """Remove a text that nobody needs any more."""

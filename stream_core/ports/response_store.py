@@ -9,6 +9,8 @@ What every implementation must guarantee (tests/integration/stores checks it):
   judges by a clock whether a lease has run out: who declares it lost does.
 - Readers get a gapless prefix of the log. An entry that has not arrived is a delay, never a gap.
 - What has expired is not returned, whether or not it has been deleted.
+- Entries are kept in a **form**, which a later version of this program may change. A response whose
+  form is newer than `NEWEST_FORM` is neither read nor taken over here: a task that knows it does.
 
 What the writer must guarantee: an entry written under an epoch is never written otherwise under it.
 """
@@ -19,11 +21,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from stream_core.log.response_log import LogEntry, ResponseState
+from stream_core.log.entries import LogEntry, Part
+from stream_core.log.response_log import ResponseState
 
 LIFETIME_SECONDS = 86_400.0
-"""How long a store keeps a session after its last message, and a response that never ends. That is
-longer than any answer takes."""
+"""How long a store keeps a response that never ends, and a session at least. That is longer than
+any answer takes, and any token is valid."""
+
+TEXT_FORM = 1
+"""The form of text and restarts."""
+TYPED_FORM = 2
+"""The form with parts."""
+NEWEST_FORM = TYPED_FORM
+"""The newest form that this version reads."""
 
 
 class LeaseLost(Exception):
@@ -32,6 +42,13 @@ class LeaseLost(Exception):
 
 class StoreUnavailable(Exception):
     """The store failed, also when it was asked again. The state is unknown: ask later."""
+
+
+class NewerForm(StoreUnavailable):
+    """A newer version of this program writes the response, and this one can't read it.
+
+    Nothing is lost: another task goes on with it, and this one can once it is of that version.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +91,12 @@ class Chunk:
         """The index of the last entry."""
         return self.first_index + len(self.entries) - 1
 
+    @property
+    def form(self) -> int:
+        """The oldest form that can hold its entries."""
+        typed = any(isinstance(entry, Part) for entry in self.entries)
+        return TYPED_FORM if typed else TEXT_FORM
+
 
 @dataclass(frozen=True, slots=True)
 class ResponseHead:
@@ -84,6 +107,7 @@ class ResponseHead:
             write has none.
         polls: how often `note_read` was called. It tells an owner that somebody reads elsewhere.
         hand_overs: how many owners left in order.
+        form: the newest form of its entries.
     """
 
     response_id: str
@@ -97,6 +121,7 @@ class ResponseHead:
     polls: int = 0
     hand_overs: int = 0
     ending: Ending | None = None
+    form: int = TEXT_FORM
 
     @property
     def lease(self) -> Lease:
@@ -107,6 +132,11 @@ class ResponseHead:
     def losses(self) -> int:
         """How many owners were lost."""
         return max(0, self.epoch - 1 - self.hand_overs)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether this version reads the form of its entries."""
+        return self.form <= NEWEST_FORM
 
     def first_index_after(self, epoch: int) -> int | None:
         """The first index of the owners after `epoch`. None when none of them has written."""
@@ -227,7 +257,8 @@ class ResponseStore(Protocol):
 
         Returns:
             All entries on record, with a head that has the new lease. None when the response has
-            ended, or its owner's lease isn't lost. The owner itself is given the same again.
+            ended, its owner's lease isn't lost, or its form is too new. The owner itself is given
+            the same again.
 
         The earlier owner's entries count up to the gapless prefix at that moment. `starts` of the
         head says where the new epoch begins. Repeat the call if it was interrupted.
@@ -240,7 +271,17 @@ class ResponseStore(Protocol):
         """Like `head`, and count a poll."""
 
     async def entries(self, response_id: str, from_index: int, now: float) -> StoredEntries:
-        """The gapless run of the response's entries from `from_index` on."""
+        """The gapless run of the response's entries from `from_index` on.
+
+        Raises:
+            NewerForm: the response is in a form that this version can't read.
+        """
+
+    async def delete(self, response_ids: Sequence[str]) -> None:
+        """Delete responses with their entries. Unknown ones are ignored.
+
+        One that has not ended is lost to its owner. What that still writes expires.
+        """
 
 
 def gapless(head: ResponseHead, chunks: Iterable[Chunk], from_index: int) -> StoredEntries:
@@ -248,7 +289,15 @@ def gapless(head: ResponseHead, chunks: Iterable[Chunk], from_index: int) -> Sto
 
     `head` must have been read after `chunks`. Then a chunk of the head's epoch was written before
     anybody took over, and whoever did has seen it too.
+
+    Raises:
+        NewerForm: the response is in a form that this version can't read.
     """
+    if not head.is_readable:
+        raise NewerForm(
+            f"response {head.response_id} is kept in form {head.form}, and this version reads "
+            f"forms up to {NEWEST_FORM}; nothing was changed"
+        )
     if head.epoch not in head.starts:
         return StoredEntries(from_index, (), None, head)
     counting: dict[int, LogEntry] = {}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from stream_core.policy.channel import Channel
+from stream_core.policy.channel import Channel, MessageKind
 from stream_core.ports.response_store import LIFETIME_SECONDS, Lease
 
 LARGE_TEXT_SECONDS = LIFETIME_SECONDS + 3_600.0
@@ -22,6 +22,9 @@ class LargeTexts(Protocol):
     async def get(self, name: str) -> str | None:
         """The text of this name. None when it is no longer kept."""
 
+    async def delete(self, name: str) -> None:
+        """Delete a text. A name without one changes nothing."""
+
 
 class NotAccepted(Exception):
     """The message is known already, or isn't the next one. Nothing was changed: load again."""
@@ -32,10 +35,13 @@ class LedgerEntry:
     """An accepted message.
 
     Args:
-        answer: the text of its response. None before the end, or without one to remember.
-        replaces: the message before it that it replaces, with its answer, in the history.
+        answer: the text of its response as the model is told it later. None before the end, or
+            without one to remember.
+        replaces: the message before it that it replaces, with all that came after that one.
         terms, kind: the texts of its `MessageTerms` and `MessageKind`. Empty for a plain message.
         text_name: the name of its text in `LargeTexts`. `text` is empty then.
+        outcome: the text of the `Outcome` of its response. Empty before the end, and for a message
+            that brings its conversation.
     """
 
     message_id: str
@@ -49,18 +55,26 @@ class LedgerEntry:
     terms: str = ""
     kind: str = ""
     text_name: str | None = None
+    outcome: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredConversation:
-    """A session's messages in causal order, oldest first. The oldest may have been forgotten."""
+    """A session's messages in causal order, oldest first. The oldest may have been forgotten.
+
+    `ended`: whether the session was ended. Then it has no messages, and never has one again.
+    """
 
     last_message_id: str | None
     entries: Sequence[LedgerEntry]
+    ended: bool = False
 
 
 class SessionStore(Protocol):
     """The sessions of all tasks. `now` is in seconds since the epoch.
+
+    A message of a chat is kept for the lifetime of sessions, which is a setting; one that brings
+    its conversation for `LIFETIME_SECONDS`.
 
     Every method may raise StoreUnavailable.
     """
@@ -77,15 +91,33 @@ class SessionStore(Protocol):
             The lease of the response's first owner.
 
         Raises:
-            NotAccepted: the message is known already, or isn't the next one. Nothing was changed.
+            NotAccepted: the message is known already, or isn't the next one, or the session was
+                ended. Nothing was changed.
         """
 
-    async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
+    async def answered(
+        self, channel: Channel, message_id: str, answer: str | None, outcome: str = ""
+    ) -> None:
         """Note that a message's response has ended. An unknown message is ignored.
 
         The text of a message that brings its conversation may be deleted: nobody answers it again,
         and it is in no history.
         """
+
+    async def end(self, channel: Channel, now: float) -> Sequence[LedgerEntry]:
+        """End a session: delete its messages, and accept none any more for `LIFETIME_SECONDS`.
+
+        No token of the session is valid longer than that. A second call changes nothing.
+
+        Returns:
+            The messages that it had, in no order.
+        """
+
+
+def kept_seconds(entry: LedgerEntry, lifetime: float) -> float:
+    """How long a message is kept, where those of chats are for `lifetime` seconds."""
+    brings_conversation = MessageKind.from_text(entry.kind).brings_conversation
+    return LIFETIME_SECONDS if brings_conversation else lifetime
 
 
 def in_causal_order(
@@ -99,3 +131,15 @@ def in_causal_order(
         chain.append(entry)
         message_id = entry.previous_message_id
     return chain[::-1]
+
+
+def standing(entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:
+    """The conversation: of `entries`, in causal order, those that no later one replaces."""
+    stand: list[LedgerEntry] = []
+    for entry in entries:
+        if entry.replaces is not None:
+            known = [message.message_id for message in stand]
+            # One that is no longer kept was before all that are.
+            del stand[known.index(entry.replaces) if entry.replaces in known else 0 :]
+        stand.append(entry)
+    return stand

@@ -7,11 +7,16 @@ from typing import Any
 
 import orjson
 
-from stream_core.log.response_log import LogEntry, ResponseState, Restart
+from stream_core.log.entries import Kind, LogEntry, Part, Restart
+from stream_core.log.response_log import ResponseState
 from stream_core.ports.response_store import Ending
 
-PlainEntry = str | list[int]
-"""A log entry that JSON can hold: a delta's text, or the numbers of a restart marker."""
+PlainEntry = str | list[Any]
+"""A log entry that JSON can hold: text of the answer, a part, or a restart marker.
+
+A part is its kind and then the other fields in their order, up to the last one that is not the
+default: `["call","",0,1,"call_1","search"]`. A marker is numbers: `[-1,2]`.
+"""
 
 
 def plain_entries(entries: Sequence[LogEntry]) -> list[PlainEntry]:
@@ -21,7 +26,7 @@ def plain_entries(entries: Sequence[LogEntry]) -> list[PlainEntry]:
 
 def read_entries(plain: Sequence[PlainEntry]) -> list[LogEntry]:
     """Turn the values of `plain_entries` back into log entries."""
-    return [entry if isinstance(entry, str) else Restart(*entry) for entry in plain]
+    return [entry if isinstance(entry, str) else _read(entry) for entry in plain]
 
 
 def ending_text(ending: Ending) -> str:
@@ -36,6 +41,24 @@ def read_ending(text: str) -> Ending:
     return Ending(**ending)
 
 
-def _plain(marker: Restart) -> list[int]:
-    epoch = [marker.epoch] if marker.epoch else []
-    return [marker.from_index, marker.attempt, *epoch]
+def _plain(entry: Part | Restart) -> list[Any]:
+    if isinstance(entry, Restart):
+        epoch = [entry.epoch] if entry.epoch else []
+        return [entry.from_index, entry.attempt, *epoch]
+    plain: list[Any] = [
+        entry.kind.value,
+        entry.text,
+        entry.choice,
+        entry.call,
+        entry.id,
+        entry.name,
+    ]
+    while not plain[-1]:
+        plain.pop()
+    return plain
+
+
+def _read(plain: list[Any]) -> Part | Restart:
+    if isinstance(plain[0], str):
+        return Part(Kind(plain[0]), *plain[1:])
+    return Restart(*plain)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, Tag, TypeAdapter, WithJsonSchema
 
-from stream_core.log.marked_text import MOST_CALLS, MOST_CHOICES
+from stream_core.log.entries import MOST_CALLS, MOST_CHOICES
 from stream_core.policy.agents import LONGEST_USER, Metadata
+from stream_core.protocol.text_or_list import LIST, TEXT, TEXT_OR_LIST
 
 ROLES = {
     "system": "system",
@@ -28,21 +29,8 @@ _INT64 = 2**63
 # The model's server judges these values. The bounds are those of the formats that carry them there.
 _Tokens = Annotated[int, Field(ge=-_INT64, lt=_INT64)]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
-_TEXT, _LIST = "<text>", "<list>"
-
-
-def _kind(given: object) -> str | None:
-    # Without this tag pydantic says of a wrong list that it is not a string.
-    return _TEXT if isinstance(given, str) else _LIST if isinstance(given, list) else None
-
-
-_TEXT_OR_LIST = Discriminator(
-    _kind,
-    custom_error_type="text_or_list",
-    custom_error_message="Input should be a string or a list",
-)
 _Stop = Annotated[str, Field(min_length=1)]
-_Stops = Annotated[Annotated[_Stop, Tag(_TEXT)] | Annotated[list[_Stop], Tag(_LIST)], _TEXT_OR_LIST]
+_Stops = Annotated[Annotated[_Stop, Tag(TEXT)] | Annotated[list[_Stop], Tag(LIST)], TEXT_OR_LIST]
 _FunctionName = Annotated[str, Field(min_length=1, max_length=256)]
 
 
@@ -59,7 +47,7 @@ class ContentPart(_Given):
 
 
 _Content = Annotated[
-    Annotated[str, Tag(_TEXT)] | Annotated[list[ContentPart], Tag(_LIST)], _TEXT_OR_LIST
+    Annotated[str, Tag(TEXT)] | Annotated[list[ContentPart], Tag(LIST)], TEXT_OR_LIST
 ]
 
 
@@ -220,14 +208,31 @@ class MessageToolCall(BaseModel):
     custom: MessageCustom | None = None
 
 
+class UrlCitation(BaseModel):
+    """A source. The indexes are 0 where the model doesn't say which characters it is for."""
+
+    url: str
+    title: str
+    start_index: int
+    end_index: int
+
+
+class Annotation(BaseModel):
+    """What a text refers to."""
+
+    type: Literal["url_citation"]
+    url_citation: UrlCitation
+
+
 class _Asides(BaseModel):
     # Reasoning has the name that the model's server uses.
     reasoning_content: str | None = None
     reasoning: str | None = None
+    annotations: list[Annotation] | None = None
 
 
 class CompletionMessage(_Asides):
-    """The answer, and the reasoning before it. `content` is null for only calls or a refusal."""
+    """The answer, its reasoning and sources. `content` is null for only calls or a refusal."""
 
     role: Literal["assistant"]
     content: str | None
@@ -283,7 +288,7 @@ class ChunkToolCall(BaseModel):
 
 
 class ChunkDelta(_Asides):
-    """What is new of one choice: text, reasoning, a refusal or calls. Empty in the last one.
+    """What is new of one choice: text, reasoning, a refusal, calls or sources. Empty in the last.
 
     `role` is there where a choice begins. In the first chunk `content` is null if the request has
     tools.

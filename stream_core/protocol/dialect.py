@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, Protocol
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from orjson import dumps
 
+from stream_core.log.entries import Part
 from stream_core.protocol.messages import CLIENT_MESSAGE, ClientMessage, ServerMessage, parse
+from stream_core.protocol.part_objects import part_json
 
 V1 = "evenflow.v1"
 COMPACT = "evenflow.v1.compact"
@@ -26,22 +28,26 @@ class DeltaEncoder(Protocol):
         """The frame for `text`, which has the indexes `first` to `last`."""
 
 
+class EntryEncoder(DeltaEncoder, Protocol):
+    """Writes the parts, too."""
+
+    def event(self, part: Part, first: int, last: int) -> bytes:
+        """The frame for `part`, which has the indexes `first` to `last`."""
+
+
 class V1Encoder:
     """`{"type":"chat.response.delta","session_id":…,"response_id":…,"delta":"…","index":n,"from":first}`.
 
-    All but the text and the numbers is encoded once a response.
+    All but the text and the numbers is encoded once a response. Parts are
+    `{"type":"chat.response.event","session_id":…,"response_id":…,"index":n,"from":first,"kind":…}`.
     """
 
-    __slots__ = ("_prefix",)
+    __slots__ = ("_event_prefix", "_prefix")
 
     def __init__(self, session_id: str, response_id: str) -> None:
-        self._prefix = (
-            b'{"type":"chat.response.delta","session_id":%b,"response_id":%b,"delta":'
-            % (
-                dumps(session_id),
-                dumps(response_id),
-            )
-        )
+        ids = b'"session_id":%b,"response_id":%b' % (dumps(session_id), dumps(response_id))
+        self._prefix = b'{"type":"chat.response.delta",%b,"delta":' % ids
+        self._event_prefix = b'{"type":"chat.response.event",%b,"index":' % ids
 
     def delta(self, text: str, first: int, last: int) -> bytes:
         """The frame for `text`."""
@@ -49,9 +55,16 @@ class V1Encoder:
             return b'%b%b,"index":%d}' % (self._prefix, dumps(text), last)
         return b'%b%b,"index":%d,"from":%d}' % (self._prefix, dumps(text), last, first)
 
+    def event(self, part: Part, first: int, last: int) -> bytes:
+        """The frame for `part`."""
+        return _event(self._event_prefix, part, first, last)
+
 
 class CompactEncoder:
-    """`[stream, index, "text"]`, joined `[stream, index, "text", from]`. `stream` is a number."""
+    """`[stream, index, "text"]`, joined `[stream, index, "text", from]`. `stream` is a number.
+
+    Of a part the third is its object.
+    """
 
     __slots__ = ("_stream",)
 
@@ -64,17 +77,25 @@ class CompactEncoder:
             return b"[%d,%d,%b]" % (self._stream, last, dumps(text))
         return b"[%d,%d,%b,%d]" % (self._stream, last, dumps(text), first)
 
+    def event(self, part: Part, first: int, last: int) -> bytes:
+        """The frame for `part`."""
+        if first == last:
+            return b"[%d,%d,%b]" % (self._stream, last, part_json(part))
+        return b"[%d,%d,%b,%d]" % (self._stream, last, part_json(part), first)
+
 
 class TokenEncoder:
     """`{"type":"token","response_id":…,"index":n,"text":"…","from":first}` of `/realtime`.
 
-    `from` is there only when several are joined.
+    `from` is there only when several are joined. Parts are
+    `{"type":"event","response_id":…,"index":n,"from":first,"kind":…}`.
     """
 
-    __slots__ = ("_prefix",)
+    __slots__ = ("_event_prefix", "_prefix")
 
     def __init__(self, response_id: str) -> None:
         self._prefix = b'{"type":"token","response_id":%b,"index":' % dumps(response_id)
+        self._event_prefix = b'{"type":"event","response_id":%b,"index":' % dumps(response_id)
 
     def delta(self, text: str, first: int, last: int) -> bytes:
         """The frame for `text`."""
@@ -82,13 +103,20 @@ class TokenEncoder:
             return b'%b%d,"text":%b}' % (self._prefix, last, dumps(text))
         return b'%b%d,"text":%b,"from":%d}' % (self._prefix, last, dumps(text), first)
 
+    def event(self, part: Part, first: int, last: int) -> bytes:
+        """The frame for `part`."""
+        return _event(self._event_prefix, part, first, last)
 
-class SharedEncoder:
+
+Encoder = TypeVar("Encoder", bound=DeltaEncoder)
+
+
+class SharedEncoder(Generic[Encoder]):
     """An encoder of many readers of one response. What they are given alike is encoded once."""
 
     __slots__ = ("_encoder", "_first", "_frame", "_last")
 
-    def __init__(self, encoder: DeltaEncoder) -> None:
+    def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
         self._first = self._last = -1
         self._frame = b""
@@ -99,6 +127,21 @@ class SharedEncoder:
             self._frame = self._encoder.delta(text, first, last)
             self._first, self._last = first, last
         return self._frame
+
+    def event(self: SharedEncoder[EntryEncoder], part: Part, first: int, last: int) -> bytes:
+        """The frame for `part`. The part of two indexes never changes."""
+        if last != self._last or first != self._first:
+            self._frame = self._encoder.event(part, first, last)
+            self._first, self._last = first, last
+        return self._frame
+
+
+def _event(prefix: bytes, part: Part, first: int, last: int) -> bytes:
+    """The frame for a part, whose fields are those of its object."""
+    said = part_json(part)[1:]  # without the brace
+    if first == last:
+        return b"%b%d,%b" % (prefix, last, said)
+    return b'%b%d,"from":%d,%b' % (prefix, last, first, said)
 
 
 class Dialect:
@@ -120,11 +163,11 @@ class Dialect:
         return parse(CLIENT_MESSAGE, data)
 
     def write(self, message: ServerMessage) -> bytes:
-        """Write any frame but a delta."""
+        """Write any frame but a delta and an event."""
         return message.to_json()
 
-    def encoder(self, session_id: str, response_id: str, _number: int) -> DeltaEncoder:
-        """An encoder for the deltas of one response. `_number` is its number on the connection."""
+    def encoder(self, session_id: str, response_id: str, _number: int) -> EntryEncoder:
+        """An encoder for the entries of one response. `_number` is its number on the connection."""
         return V1Encoder(session_id, response_id)
 
 
@@ -134,6 +177,6 @@ class CompactDialect(Dialect):
     name = COMPACT
     numbers_responses = True
 
-    def encoder(self, _session_id: str, _response_id: str, number: int) -> DeltaEncoder:
-        """An encoder of deltas that name the response by its number."""
+    def encoder(self, _session_id: str, _response_id: str, number: int) -> EntryEncoder:
+        """An encoder of entries that name the response by its number."""
         return CompactEncoder(number)

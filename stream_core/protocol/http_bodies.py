@@ -8,7 +8,14 @@ from pydantic import BaseModel
 
 from stream_core.log.response_log import ResponseState
 from stream_core.protocol.http_contract import ErrorFields
-from stream_core.protocol.messages import FinishReason, ResponseDelta, ResponseRestarted, Usage
+from stream_core.protocol.messages import (
+    FinishReason,
+    ResponseDelta,
+    ResponsePart,
+    ResponseRestarted,
+    Usage,
+)
+from stream_core.protocol.part_objects import PartObject
 
 
 class SessionOpened(BaseModel):
@@ -38,11 +45,55 @@ class MessageAccepted(BaseModel):
     ticket: str = ""
 
 
+class SaidPart(PartObject):
+    """A part of an answer. So many characters (Unicode code points) of its text come before it."""
+
+    at: int
+
+
+class MessageAnswer(BaseModel):
+    """What was said in answer to a message: its text, and the parts beside that.
+
+    While it grows, it can be resumed after `last_index` with `epoch`.
+    """
+
+    text: str
+    parts: list[SaidPart]
+    last_index: int | None = None
+    epoch: int | None = None
+
+
+class ConversationMessage(BaseModel):
+    """A message of the conversation with its answer. `text` is null if it is no longer kept.
+
+    `replaces` is as in `chat.message`. `error` comes with the status `error`.
+    """
+
+    message_id: str
+    previous_message_id: str | None
+    response_id: str
+    text: str | None
+    status: ResponseState
+    answer: MessageAnswer
+    finish_reason: FinishReason | None = None
+    error: ErrorFields | None = None
+    replaces: str | None = None
+
+
+class ConversationPage(BaseModel):
+    """Messages that stand, oldest first. `next_before` asks for older ones: null if there are
+    none.
+    """
+
+    messages: list[ConversationMessage]
+    next_before: str | None
+
+
 class ResponseEntries(BaseModel):
-    """A range of a response: frames with all of its entries, deltas joined."""
+    """A range of a response: frames with all of its entries, joined."""
 
     response_id: str
-    frames: list[ResponseDelta | ResponseRestarted]
+    frames: list[ResponseDelta | ResponsePart | ResponseRestarted]
 
 
 class ResponseStatus(BaseModel):
@@ -53,7 +104,7 @@ class ResponseStatus(BaseModel):
 
 
 class TextReplaced(BaseModel):
-    """Attempt number `attempt` replaced the text after `from_index` (-1: all of it)."""
+    """Attempt number `attempt` replaced everything after `from_index` (-1: all of it)."""
 
     from_index: int
     attempt: int
@@ -72,9 +123,16 @@ class PollMetadata(BaseModel):
     error: ErrorFields | None = None
 
 
+class PolledPart(PartObject):
+    """A part at `index`. So many characters (Unicode code points) of `new_text` come before it."""
+
+    index: int
+    at: int
+
+
 class PollAnswer(BaseModel):
     """`new_text` is the text from `from_index` to `chunk_index`, `full_text` all of it at the
-    end.
+    end. `events` are the parts between, where there are any.
     """
 
     response_id: str
@@ -83,6 +141,7 @@ class PollAnswer(BaseModel):
     status: ResponseState
     metadata: PollMetadata
     full_text: str | None = None
+    events: list[PolledPart] | None = None
 
 
 class Health(BaseModel):

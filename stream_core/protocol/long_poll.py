@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from stream_core.log.entries import Part
 from stream_core.log.response_log import LogSlice, ResponseState
 from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.http_bodies import PollAnswer, PollMetadata, TextReplaced
 from stream_core.protocol.messages import Usage
+from stream_core.protocol.part_objects import part_object
 
 DEFAULT_TIMEOUT_MS = 10_000
 
@@ -132,4 +134,18 @@ class Polled:
             metadata=metadata,
             full_text=self.full_text,
         )
-        return body.model_dump(exclude_defaults=True)
+        said = body.model_dump(exclude_defaults=True)
+        if events := _events(self.part):
+            said["events"] = events
+        return said
+
+
+def _events(part: LogSlice) -> list[dict[str, Any]]:
+    """The parts of a slice, each with the place that it has in the text."""
+    events, at = list[dict[str, Any]](), 0
+    for index, content in part.contents:
+        if isinstance(content, Part):
+            events.append({"index": index, "at": at, **part_object(content)})
+        else:
+            at += len(content)
+    return events

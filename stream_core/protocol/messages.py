@@ -1,7 +1,7 @@
 """The messages of the protocol in both directions, as typed models.
 
-Deltas are not written from a model: `stream_core.protocol.dialect` writes their bytes, and a test
-compares the two.
+Deltas and parts are not written from a model: `stream_core.protocol.dialect` writes their bytes,
+and a test compares the two.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from stream_core.policy.agents import (
 from stream_core.policy.channel import NAME_PATTERN
 from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.http_contract import ErrorFields
+from stream_core.protocol.part_objects import PartObject
 
 LONGEST_IDENTIFIER = 128
 Identifier = Annotated[str, Field(min_length=1, max_length=LONGEST_IDENTIFIER)]
@@ -59,8 +60,8 @@ class MessagePayload(FromClient):
 class ChatMessage(FromClient):
     """A user's message. `previous_message_id` is the session's last one, null for the first.
 
-    `replaces` is the same id, where this message is another try at that one. The model is then
-    given neither that message nor its answer.
+    `replaces` is the id of a message of the conversation, where this one is another try at it. The
+    model is then given neither that message nor what came after it.
     """
 
     message_id: Identifier
@@ -227,6 +228,10 @@ class CompactDelta(RootModel[tuple[int, int, str] | tuple[int, int, str, int]]):
     """
 
 
+class CompactPart(RootModel[tuple[int, int, PartObject] | tuple[int, int, PartObject, int]]):
+    """A part in the subprotocol `evenflow.v1.compact`: like a delta, with the part's object."""
+
+
 class SessionReady(FromServer):
     """The first frame of every connection."""
 
@@ -239,11 +244,28 @@ class SessionReady(FromServer):
     responses: list[ResponseSummary]
 
 
+class SessionMessage(FromServer):
+    """A message of this session was accepted that this connection did not send.
+
+    Its answer can be resumed after index -1. `replaces` is as in `chat.message`.
+    """
+
+    type: Literal["session.message"]
+    session_id: str
+    message_id: str
+    previous_message_id: str | None
+    response_id: str
+    text: str
+    replaces: str | None = None
+
+
 class ResponseStart(FromServer):
     """Deltas of this response follow, from `next_index` on.
 
     `stream` is its number in the compact subprotocol. `epoch` counts its owners. `via` says where
     this task has it from: from itself (`owner`), from the owner (`peer`), or from the `store`.
+    `history_dropped` is there if the model is not told the whole conversation: so many of its
+    oldest messages are left out. Only the task that accepted the message says so.
     """
 
     type: Literal["chat.response.start"]
@@ -256,6 +278,7 @@ class ResponseStart(FromServer):
     stream: int | None = None
     epoch: int = 1
     via: Via = "owner"
+    history_dropped: int = 0
 
 
 class ResponseDelta(FromServer):
@@ -269,8 +292,21 @@ class ResponseDelta(FromServer):
     from_: Annotated[int | None, Field(alias="from")] = None
 
 
+class ResponsePart(PartObject, FromServer):
+    """A part: reasoning, a tool call, a source, whatever the model gave beside text.
+
+    It may join several: then `from` is the first index.
+    """
+
+    type: Literal["chat.response.event"]
+    session_id: str
+    response_id: str
+    index: int
+    from_: Annotated[int | None, Field(alias="from")] = None
+
+
 class ResponseRestarted(FromServer):
-    """What follows replaces the text after `from_index`. The marker itself has `index`.
+    """What follows replaces everything after `from_index`. The marker itself has `index`.
 
     An `index` of -1 is no place in the log: everything follows from index 0 on. `epoch` is as in
     `chat.response.start`.
@@ -364,8 +400,10 @@ class ErrorFrame(FromServer):
 
 ServerMessage = Annotated[
     SessionReady
+    | SessionMessage
     | ResponseStart
     | ResponseDelta
+    | ResponsePart
     | ResponseRestarted
     | ResponseCompleted
     | ResponseFailed

@@ -8,7 +8,7 @@ from pydantic import Field, TypeAdapter
 
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.agents import GivenParams, Metadata, TimeoutMs
-from stream_core.protocol.dialect import REALTIME, DeltaEncoder, Dialect, TokenEncoder
+from stream_core.protocol.dialect import REALTIME, Dialect, EntryEncoder, TokenEncoder
 from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.http_contract import ErrorFields
 from stream_core.protocol.messages import (
@@ -35,6 +35,7 @@ from stream_core.protocol.messages import (
     ResponseResume,
     ResponseStart,
     ServerMessage,
+    SessionMessage,
     SessionReady,
     SystemBusy,
     Throttle,
@@ -42,6 +43,7 @@ from stream_core.protocol.messages import (
     Via,
     parse,
 )
+from stream_core.protocol.part_objects import PartObject
 
 
 class Start(FromClient):
@@ -106,6 +108,7 @@ class Started(FromServer):
     duplicate: bool
     epoch: int = 1
     via: Via = "owner"
+    history_dropped: int = 0
 
 
 class Token(FromServer):
@@ -118,8 +121,17 @@ class Token(FromServer):
     from_: Annotated[int | None, Field(alias="from")] = None
 
 
+class Event(PartObject, FromServer):
+    """A part of the response beside its text. `from` is as in `token`."""
+
+    type: Literal["event"]
+    response_id: str
+    index: int
+    from_: Annotated[int | None, Field(alias="from")] = None
+
+
 class Restarted(FromServer):
-    """What follows replaces the text after `from_index`."""
+    """What follows replaces everything after `from_index`."""
 
     type: Literal["restarted"]
     response_id: str
@@ -155,7 +167,17 @@ class Refused(FromServer):
 
 
 RealtimeServerMessage = Annotated[
-    SessionReady | Started | Token | Restarted | Final | LagNotice | Reconnect | Pong | Refused,
+    SessionReady
+    | SessionMessage
+    | Started
+    | Token
+    | Event
+    | Restarted
+    | Final
+    | LagNotice
+    | Reconnect
+    | Pong
+    | Refused,
     Field(discriminator="type"),
 ]
 REALTIME_SERVER_MESSAGE: TypeAdapter[RealtimeServerMessage] = TypeAdapter(RealtimeServerMessage)
@@ -172,11 +194,11 @@ class RealtimeDialect(Dialect):
         return _understood(parse(REALTIME_CLIENT_MESSAGE, data))
 
     def write(self, message: ServerMessage) -> bytes:
-        """Write any frame but a token."""
+        """Write any frame but a token and an event."""
         return _said(message).to_json()
 
-    def encoder(self, _session_id: str, response_id: str, _number: int) -> DeltaEncoder:
-        """An encoder for the tokens of a response."""
+    def encoder(self, _session_id: str, response_id: str, _number: int) -> EntryEncoder:
+        """An encoder for the entries of a response."""
         return TokenEncoder(response_id)
 
 
@@ -232,6 +254,7 @@ def _said(message: ServerMessage) -> FromServer:
             duplicate=message.duplicate,
             epoch=message.epoch,
             via=message.via,
+            history_dropped=message.history_dropped,
         )
     if isinstance(message, ResponseRestarted):
         return Restarted(

@@ -37,12 +37,14 @@ class Route:
         path: `{name}` stands for one segment, `{name+}` for the rest of the path.
         edge_pattern: what CloudFront and the load balancer match, with `*` for any characters.
             Given where several routes share one.
+        protocol: whose API it is. Requests are counted by it.
     """
 
-    method: Literal["GET", "POST"]
+    method: Literal["GET", "POST", "DELETE"]
     path: str
     origin: Origin = Origin.HANDLER
     edge_pattern: str = ""
+    protocol: str = "evenflow"
 
     @property
     def public_path(self) -> str:
@@ -75,6 +77,9 @@ def _expression(path: str) -> re.Pattern[str]:
 
 
 OPEN_SESSION = Route("POST", "/session", Origin.SESSION_INIT)
+_ONE_SESSION = "/session/*"
+MESSAGES = Route("GET", "/session/{session_id}/messages", edge_pattern=_ONE_SESSION)
+END_SESSION = Route("DELETE", "/session/{session_id}", edge_pattern=_ONE_SESSION)
 POST_MESSAGE = Route("POST", "/chat/message")
 EVENTS = Route("GET", "/chat/message/{response_id}/events")
 CANCEL = Route("POST", "/chat/message/{response_id}/cancel")
@@ -82,9 +87,38 @@ ENTRIES = Route("GET", "/chat/message/{response_id}/entries/{epoch}/{first}-{las
 POLL = Route("GET", "/chat/message/{response_id}", Origin.POLL_RESPONSE)
 
 _OPENAI = "/v1/*"
-COMPLETIONS = Route("POST", "/v1/chat/completions", edge_pattern=_OPENAI)
-LIST_MODELS = Route("GET", "/v1/models", edge_pattern=_OPENAI)
-GET_MODEL = Route("GET", "/v1/models/{model+}", edge_pattern=_OPENAI)
+_CHAT = "openai_chat"
+COMPLETIONS = Route("POST", "/v1/chat/completions", edge_pattern=_OPENAI, protocol=_CHAT)
+LIST_MODELS = Route("GET", "/v1/models", edge_pattern=_OPENAI, protocol=_CHAT)
+GET_MODEL = Route("GET", "/v1/models/{model+}", edge_pattern=_OPENAI, protocol=_CHAT)
+_RESPONSES = "openai_responses"
+CREATE_RESPONSE = Route("POST", "/v1/responses", edge_pattern=_OPENAI, protocol=_RESPONSES)
+RESPONSES_WEBSOCKET = Route("GET", "/v1/responses", edge_pattern=_OPENAI, protocol=_RESPONSES)
+GET_RESPONSE = Route(
+    "GET", "/v1/responses/{response_id}", edge_pattern=_OPENAI, protocol=_RESPONSES
+)
+DELETE_RESPONSE = Route(
+    "DELETE", "/v1/responses/{response_id}", edge_pattern=_OPENAI, protocol=_RESPONSES
+)
+CANCEL_RESPONSE = Route(
+    "POST", "/v1/responses/{response_id}/cancel", edge_pattern=_OPENAI, protocol=_RESPONSES
+)
+INPUT_ITEMS = Route(
+    "GET", "/v1/responses/{response_id}/input_items", edge_pattern=_OPENAI, protocol=_RESPONSES
+)
+
+ANTHROPIC_MESSAGES = Route("POST", "/v1/messages", edge_pattern=_OPENAI, protocol="anthropic")
+
+STREAM = Route("GET", "/streams/{response_id}", protocol="durable_streams")
+
+_AI_SDK = "/api/chat*"
+CHAT = Route("POST", "/api/chat", edge_pattern=_AI_SDK, protocol="ai_sdk")
+CHAT_STREAM = Route("GET", "/api/chat/{chat_id}/stream", edge_pattern=_AI_SDK, protocol="ai_sdk")
+CHAT_STOP = Route("POST", "/api/chat/{chat_id}/stop", edge_pattern=_AI_SDK, protocol="ai_sdk")
+
+_AG_UI = "/agui*"
+RUN = Route("POST", "/agui", edge_pattern=_AG_UI, protocol="ag_ui")
+RUN_STOP = Route("POST", "/agui/stop", edge_pattern=_AG_UI, protocol="ag_ui")
 
 OPENAPI = Route("GET", "/openapi.json", edge_pattern="/*api.json")
 ASYNCAPI = Route("GET", "/asyncapi.json", edge_pattern="/*api.json")
@@ -103,9 +137,15 @@ METRICS = Route("GET", "/metrics", Origin.MACHINE)
 DRAIN = Route("POST", "/drain", Origin.MACHINE)
 
 ROUTES = (
-    *(OPEN_SESSION, POST_MESSAGE, EVENTS, ENTRIES, CANCEL, POLL),
+    *(OPEN_SESSION, MESSAGES, END_SESSION),
+    *(POST_MESSAGE, EVENTS, ENTRIES, CANCEL, POLL),
     *(WEBSOCKET, REALTIME, OPENAI_REALTIME),
     *(COMPLETIONS, LIST_MODELS, GET_MODEL),
+    *(CREATE_RESPONSE, RESPONSES_WEBSOCKET, GET_RESPONSE, DELETE_RESPONSE),
+    *(CANCEL_RESPONSE, INPUT_ITEMS),
+    *(ANTHROPIC_MESSAGES, STREAM),
+    *(CHAT, CHAT_STREAM, CHAT_STOP),
+    *(RUN, RUN_STOP),
     *(OPENAPI, ASYNCAPI),
     *(INDEX, ASSET, CLIENT_MODULE, ELEMENT_MODULE),
     *(HEALTH, METRICS, DRAIN),

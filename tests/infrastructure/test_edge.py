@@ -68,6 +68,8 @@ def _behavior(synthesis: Synthesis, path: str) -> tuple[str, dict[str, Any]]:
         ("/v1/chat/completions", "balancer"),
         ("/v1/realtime", "balancer"),
         ("/realtime", "balancer"),
+        ("/session/ses_1/messages", "balancer"),
+        ("/session/ses_1", "balancer"),
         ("/openapi.json", "balancer"),
         ("/asyncapi.json", "balancer"),
         ("/ws", "balancer"),

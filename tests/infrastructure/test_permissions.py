@@ -106,6 +106,7 @@ def test_the_handler_may_do_this(synthesis: Synthesis) -> None:
         "ecs:GetTaskProtection",
         "ecs:UpdateTaskProtection",
         "s3:GetObject",
+        "s3:DeleteObject",
         "s3:PutObject",
         "sqs:SendMessage",
     }
@@ -128,12 +129,15 @@ def test_the_handler_may_do_this(synthesis: Synthesis) -> None:
     name = f"evenflow-{synthesis.settings.name}"
     assert f":service/{name}/{name}-handler" in actions["ecs:DescribeServices"]
     assert "DeadLetters" in actions["sqs:SendMessage"]
-    for action in ("s3:GetObject", "s3:PutObject"):
+    for action in ("s3:GetObject", "s3:PutObject", "s3:DeleteObject"):
         assert f'"{prefix}-requests-arn"' in actions[action]
         assert f'"/{PREFIX}*"' in actions[action]
+    assert "Responses" in actions["dynamodb:DeleteItem"]
+    assert "Ledger" not in actions["dynamodb:DeleteItem"]
     for action in ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem"):
-        assert "Responses" in actions[action]
-        assert not any(other in actions[action] for other in ("Ledger", "Sessions"))
+        assert "Sessions" not in actions[action]
+    for table in ("Responses", "Ledger"):
+        assert table in actions["dynamodb:BatchWriteItem"]
 
 
 def test_only_the_handler_asks_the_index_and_only_that_one(synthesis: Synthesis) -> None:

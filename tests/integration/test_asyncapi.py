@@ -60,12 +60,16 @@ async def _an_answer_resumed_acknowledged_and_paused(
         talk.say("ping")
         await talk.hear("pong")
     # The session's first frame tells of what there is; what follows is joined.
-    async with conversation(server, session, frames, protocol) as talk:
+    async with (
+        conversation(server, session, frames, protocol) as talk,
+        conversation(server, session, frames, protocol) as another_tab,
+    ):
         for known in ({}, {"epoch": 1}, {"epoch": None}):
             talk.say("response.resume", response_id=response_id, after=-1, **known)
             await talk.hear(*TERMINAL)
         await ask(talk, "m2", "m1", demo(tokens=0))
         assert (await talk.hear(*TERMINAL))["last_index"] == -1
+        assert (await another_tab.hear("session.message"))["message_id"] == "m2"
 
 
 async def _restarts_failures_and_cancelling(

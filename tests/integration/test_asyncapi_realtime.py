@@ -57,10 +57,15 @@ async def _an_answer_paced_paused_and_resumed(
         talk.say("ping")
         await talk.hear("pong")
     # What follows is joined.
-    async with conversation(server, session, frames, REALTIME) as talk:
+    async with (
+        conversation(server, session, frames, REALTIME) as talk,
+        conversation(server, session, frames, REALTIME) as another_tab,
+    ):
         for known in ({}, {"epoch": 1}, {"epoch": None, "credit": 100}):
             talk.say("resume", response_id=response_id, after=-1, **known)
             await talk.hear("final")
+        await start(talk, "m2", demo(tokens=0), previous="m1")
+        assert (await another_tab.hear("session.message"))["message_id"] == "m2"
 
 
 async def _restarts_failures_and_cancelling(

@@ -8,6 +8,7 @@ from enum import Enum, auto
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from stream_core.log.entries import joined
 from stream_core.log.response_log import ResponseState
 from stream_core.ports.response_store import Chunk
 from tests.response_model.implementations import Implementation, InMemory
@@ -260,4 +261,4 @@ class ResponseMachine(RuleBasedStateMachine):
             ):
                 client.connect(copy, 12)
                 client.read(10_000)
-                assert client.held.text == copy.log.text
+                assert client.held.contents == [*joined(copy.log.read(0).standing)]

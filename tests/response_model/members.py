@@ -158,7 +158,8 @@ class Client:
             # One that doesn't can be taken in by a task that was lost and hasn't noticed, until it
             # resumes elsewhere.
             assert self._entries == self._copy.log.entries[: len(self._entries)]
-            assert self.held.text == standing_text(self._copy.log, self.held.next_index).text
+            there = standing_text(self._copy.log, self.held.next_index)
+            assert self.held.contents == there.contents
 
     def _hear_of(self, epoch: int) -> None:
         self._epoch = max(self._epoch, epoch)

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import pytest
 
+from stream_core.log.entries import Content, Kind, Part
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.channel import Channel
 from stream_core.ports.response_store import (
@@ -125,7 +126,7 @@ class System:
         """One more entry of an owner that has not ended it, which says whose and which it is."""
         assert copy.lease is not None
         if not copy.log.closed:
-            copy.log.append(f"{copy.lease.epoch}.{copy.log.next_index} ")
+            copy.log.extend([_said(copy.lease.epoch, copy.log.next_index)])
 
     def append(self, chunks: Sequence[Chunk]) -> None:
         """Writes arrive."""
@@ -277,3 +278,13 @@ class System:
 def one_of(things: Sequence[T], which: int) -> T:
     """Counted from the first, and again from there."""
     return things[which % len(things)]
+
+
+def _said(epoch: int, index: int) -> Content:
+    """Some text, some reasoning, a value, and so on. Neighbours join, or they don't."""
+    text = f"{epoch}.{index} "
+    if index % 7 < 3:
+        return text
+    if index % 7 < 6:
+        return Part(Kind.REASONING, text, name="reasoning_content")
+    return Part(Kind.DATA, f'"{text}"', name="source")

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stream_core.log.response_log import Cursor, ResponseLog, Restart
+from stream_core.log.entries import Content, LogEntry, Restart, joined
+from stream_core.log.response_log import Cursor, ResponseLog
 from stream_core.log.response_stream import ResponseStream
 from tests.unit.hand_turned_clock import HandTurnedClock
 
@@ -15,22 +16,27 @@ from tests.unit.hand_turned_clock import HandTurnedClock
 class AssembledText:
     """What a client holds of a response: pieces by the indexes that they cover."""
 
-    spans: list[tuple[int, int, str]] = field(default_factory=list)
+    spans: list[tuple[int, int, Content]] = field(default_factory=list)
     indexes: list[int] = field(default_factory=list)
     """Every index that it was given, in the order in which it was."""
 
     @property
     def text(self) -> str:
-        """What the user sees."""
-        return "".join(text for _, _, text in self.spans)
+        """What the user sees of the answer's text."""
+        return "".join(said for _, _, said in self.spans if isinstance(said, str))
+
+    @property
+    def contents(self) -> list[Content]:
+        """All that the user sees, joined."""
+        return list(joined(said for _, _, said in self.spans))
 
     @property
     def next_index(self) -> int:
         """Where it would resume."""
         return self.indexes[-1] + 1 if self.indexes else 0
 
-    def take(self, taken: str | Restart, first: int, last: int) -> None:
-        """A delta is appended; a restart keeps what stands up to its `from_index`."""
+    def take(self, taken: LogEntry, first: int, last: int) -> None:
+        """A delta or a part is appended; a restart keeps what stands up to its `from_index`."""
         self.indexes.extend(range(first, last + 1))
         if isinstance(taken, Restart):
             self.spans = [span for span in self.spans if span[1] <= taken.from_index]
@@ -56,7 +62,7 @@ class Delivery:
     """One call of `deliver` that brought something."""
 
     slot: int
-    taken: tuple[str | Restart, ...]
+    taken: tuple[LogEntry, ...]
     jitter: float | None
 
 
@@ -84,7 +90,7 @@ class RecordingReader:
         assert now == self._clock.now
         if self.paused:
             return
-        taken_now: list[str | Restart] = []
+        taken_now: list[LogEntry] = []
         while (taken := self._cursor.take()) is not None:
             self.held.take(taken, self._cursor.first, self._cursor.last)
             taken_now.append(taken)

@@ -9,26 +9,24 @@ from fargate_handler.gateway.deadline import Deadline, TimedOut
 from fargate_handler.gateway.event_stream import EventStream
 from fargate_handler.gateway.http_answers import error_answer
 from fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
-from fargate_handler.gateway.openai.models_endpoint import check_model
-from fargate_handler.gateway.openai.submission import (
+from fargate_handler.gateway.requests.known_models import check_model
+from fargate_handler.gateway.requests.resuming import last_event, resume_appending
+from fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
     checked_key,
     leave_response,
     read_request,
     sender_of,
     submit_request,
+    timeout_ms,
 )
-from fargate_handler.gateway.openai.whole_completion import WholeCompletion
-from fargate_handler.gateway.resumption import Progress, resume
+from fargate_handler.gateway.whole_answer import WholeAnswer
 from stream_core.encoders.completion_chunks import ChunkEncoder
 from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.encoders.port import LAST_EVENT_ID, EventId
-from stream_core.log.response_log import EVERYTHING
 from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import EvenflowError, Gone, InvalidRequest, is_worth_repeating
-from stream_core.protocol.http_contract import whole_number
+from stream_core.protocol.errors import EvenflowError, is_worth_repeating
 
-TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
 _REQUEST_ID = "x-request-id"
 # OpenAI's clients repeat failed requests. That is useless after the client's own timeout, and for
 # lasting errors.
@@ -46,11 +44,11 @@ class ChatCompletionsEndpoint:
         context = self._context
         sender = sender_of(request, context)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
-        last = _last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
+        last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
             call = read_call(await read_request(request, sender, context, reading))
             check_model(call.model, context)
-            deadline = Deadline(_timeout_ms(call, request), context.monotonic)
+            deadline = Deadline(timeout_ms(request, call.timeout_ms), context.monotonic)
             # Whoever opened a session has named its user. A request may name anybody.
             terms = call.terms.model_copy(update={"user": sender.user or call.terms.user})
             stream = await submit_request(context, sender, key, call.asked, terms)
@@ -86,47 +84,10 @@ class ChatCompletionsEndpoint:
         )
         headers = {_REQUEST_ID: stream.response_id}
         if call.stream:
-            progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
-            stream, point = await resume(context, stream.response_id, stream.channel, progress)
-            if point.restarted is not None:
-                raise _replaced()
+            stream, point = await resume_appending(context, stream, last)
             encoder = ChunkEncoder(objects, stream, point, context.limits.frame_characters)
             return await EventStream(context, request, encoder, headers, deadline=deadline).write(
                 stream
             )
-        return await WholeCompletion(context, request, objects, deadline, headers).write(stream)
-
-
-def _last_event(header: str | None, *, has_key: bool) -> EventId:
-    """Where the client's stream broke off. Without the header, it has nothing.
-
-    Raises:
-        InvalidRequest: it is not the id of a chunk, or there is no key that names the response.
-    """
-    if not header:
-        return EventId(EVERYTHING, 1)
-    last = EventId.parse(header, ends=False)
-    if not has_key:
-        raise InvalidRequest(
-            f"{LAST_EVENT_ID} needs the Idempotency-Key of the response that broke off; nothing "
-            "was generated",
-            code="invalid_field",
-            param=LAST_EVENT_ID,
-        )
-    return last
-
-
-def _replaced() -> Gone:
-    return Gone(
-        "what you have of this response is not on record, since its task was lost; drop it, and "
-        f"ask with the same Idempotency-Key and without {LAST_EVENT_ID}",
-        code="response_restarted",
-        param=LAST_EVENT_ID,
-    )
-
-
-def _timeout_ms(call: CompletionCall, request: web.Request) -> int | None:
-    header = request.headers.get(TIMEOUT_HEADER)
-    if call.timeout_ms is not None or header is None:
-        return call.timeout_ms
-    return whole_number(TIMEOUT_HEADER, header, 0, lowest=1)
+        answer = WholeAnswer(context, request, objects.whole, deadline, headers)
+        return await answer.write(stream)

@@ -7,10 +7,10 @@ from typing import Any
 
 from fargate_handler.gateway.openai.request_messages import (
     check_calls_answered,
-    check_json,
     tool_options,
     turn_of,
 )
+from fargate_handler.gateway.requests.json_values import check_json
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import ModelOptions
 from stream_core.policy.agents import MessageTerms

@@ -8,8 +8,8 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import json_answer
-from fargate_handler.gateway.openai.submission import sender_of
-from stream_core.protocol.errors import NotFound
+from fargate_handler.gateway.requests.known_models import check_model
+from fargate_handler.gateway.requests.submission import sender_of
 
 _OWNER = "evenflow"
 
@@ -37,17 +37,3 @@ class ModelsEndpoint:
 
     def _object(self, name: str) -> dict[str, Any]:
         return {"id": name, "object": "model", "created": self._created, "owned_by": _OWNER}
-
-
-def check_model(name: str, context: GatewayContext) -> None:
-    """Check a name of the model.
-
-    Raises:
-        NotFound: it is not one of its names.
-    """
-    if name not in context.models:
-        raise NotFound(
-            f"there is no model {name[:100]!r}; GET /v1/models lists the names",
-            code="model_not_found",
-            param="model",
-        )

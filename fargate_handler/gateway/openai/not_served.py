@@ -1,4 +1,4 @@
-"""The calls of OpenAI's and Anthropic's APIs that aren't served, and what to use instead."""
+"""The calls of OpenAI's API that aren't served, and what to use instead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import orjson
 from aiohttp import web
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
-from fargate_handler.gateway.http_answers import error_answer, json_answer
+from fargate_handler.gateway.http_answers import error_answer
 from stream_core.protocol.errors import NotFound
 from stream_core.protocol.openai_realtime import (
     CLOSE_CODE,
@@ -18,16 +18,6 @@ from stream_core.protocol.openai_realtime import (
 )
 
 _ADVICE = {
-    "responses": (
-        "the Responses API is not served here; use POST /v1/chat/completions: "
-        "`client.chat.completions.create(…)` with "
-        'OpenAI\'s SDKs, `set_default_openai_api("chat_completions")` with the Agents SDK, '
-        "`openai.chat(…)` with the AI SDK"
-    ),
-    "messages": (
-        "Anthropic's API is not served here; use POST /v1/chat/completions with a client of "
-        "OpenAI's API, whose base URL ends with /v1"
-    ),
     "completions": (
         "the legacy completions are not served here; use POST /v1/chat/completions, "
         "with the prompt as a message: "
@@ -47,9 +37,6 @@ async def not_served(request: web.Request) -> web.Response:
     """Answer with a 404 that says what to use. It needs no key."""
     call = request.match_info["call"]
     error = NotFound(f"{_ADVICE[call]}. Nothing was generated", code="path_not_found")
-    if call == "messages":
-        # Anthropic's errors are like ours, in an object with a type.
-        return json_answer({"type": "error", **error.to_body()}, error.status)
     return error_answer(error)
 
 

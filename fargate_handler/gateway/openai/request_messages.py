@@ -1,19 +1,14 @@
-"""Reads a request's messages as turns, with their calls, and its tools.
-
-What goes to the model unchanged must be JSON that can be written: Python reads more than that.
-"""
+"""Reads a request's messages as turns, with their calls, and its tools."""
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-import orjson
-
+from fargate_handler.gateway.requests.json_values import check_json
 from stream_core.log.conversation import ToolCall, Turn, text_of_parts
 from stream_core.protocol.completion_bodies import (
     ROLES,
-    CompletionRequest,
     ContentPart,
     OfferedTool,
     RequestMessage,
@@ -89,7 +84,20 @@ def _part(part: ContentPart, where: str) -> dict[str, Any]:
     return given
 
 
-def tool_options(request: CompletionRequest) -> dict[str, Any]:
+class OffersTools(Protocol):
+    """A request that may have tools."""
+
+    @property
+    def tools(self) -> Sequence[OfferedTool] | None: ...
+
+    @property
+    def tool_choice(self) -> Any: ...
+
+    @property
+    def parallel_tool_calls(self) -> bool | None: ...
+
+
+def tool_options(request: OffersTools) -> dict[str, Any]:
     """The tools of a request, as arguments of `ModelOptions`. Empty if there are none.
 
     Raises:
@@ -215,35 +223,3 @@ def _check_choice(choice: object, names: set[str]) -> None:
 
 def _wrong(what: str, param: str) -> InvalidRequest:
     return InvalidRequest(f"{what}; nothing was generated", code="invalid_field", param=param)
-
-
-def check_json(value: object, where: str) -> None:
-    """Check that a value can be written as JSON.
-
-    Args:
-        where: its path in the request.
-
-    Raises:
-        InvalidRequest: it has a number that JSON can't have, or is nested too deep.
-    """
-    try:
-        orjson.dumps(value)
-    except TypeError:
-        writable = False
-    else:
-        writable = _is_finite(value)
-    if not writable:
-        raise InvalidRequest(
-            f"{where[:100]} has a number that JSON can't have, or is nested too deep; nothing was "
-            "generated",
-            code="invalid_field",
-            param=where[:100],
-        )
-
-
-def _is_finite(value: object) -> bool:
-    # It would be written as null.
-    if isinstance(value, float):
-        return math.isfinite(value)
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return all(map(_is_finite, inner))

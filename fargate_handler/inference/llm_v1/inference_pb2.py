@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n0fargate_handler/inference/llm_v1/inference.proto\x12\x06llm.v1\"\xca\x01\n\rStreamRequest\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x1b\n\x05turns\x18\x02 \x03(\x0b\x32\x0c.llm.v1.Turn\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\r\x12\x0e\n\x06prefix\x18\x04 \x01(\t\x12\x0b\n\x03key\x18\x05 \x01(\t\x12 \n\x07options\x18\x06 \x01(\x0b\x32\x0f.llm.v1.Options\x12\x0e\n\x06marked\x18\x1e \x01(\x08\x12\r\n\x05model\x18( \x01(\t\x12\x1e\n\x06\x63\x61ller\x18) \x01(\x0b\x32\x0e.llm.v1.Caller\"\xac\x01\n\x06\x43\x61ller\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x12\n\nmessage_id\x18\x04 \x01(\t\x12.\n\x08metadata\x18\x05 \x03(\x0b\x32\x1c.llm.v1.Caller.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xe4\x02\n\x07Options\x12\x17\n\nmax_tokens\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\"\n\x15max_completion_tokens\x18\x02 \x01(\x04H\x01\x88\x01\x01\x12\x18\n\x0btemperature\x18\x03 \x01(\x01H\x02\x88\x01\x01\x12\x12\n\x05top_p\x18\x04 \x01(\x01H\x03\x88\x01\x01\x12\x0c\n\x04stop\x18\x05 \x03(\t\x12\x11\n\x04seed\x18\x06 \x01(\x03H\x04\x88\x01\x01\x12\r\n\x05tools\x18\x07 \x03(\t\x12\x18\n\x0btool_choice\x18\x08 \x01(\tH\x05\x88\x01\x01\x12 \n\x13parallel_tool_calls\x18\t \x01(\x08H\x06\x88\x01\x01\x12\x0e\n\x06passed\x18\x14 \x01(\tB\r\n\x0b_max_tokensB\x18\n\x16_max_completion_tokensB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x07\n\x05_seedB\x0e\n\x0c_tool_choiceB\x16\n\x14_parallel_tool_calls\"|\n\x04Turn\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\x12$\n\ntool_calls\x18\x03 \x03(\x0b\x32\x10.llm.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x04 \x01(\t\x12\r\n\x05parts\x18\x14 \x01(\t\x12\r\n\x05\x65xtra\x18\x15 \x01(\t\"7\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\targuments\x18\x03 \x01(\t\"Z\n\x0bStreamEvent\x12 \n\x06tokens\x18\x01 \x01(\x0b\x32\x0e.llm.v1.TokensH\x00\x12 \n\x06\x66inish\x18\x02 \x01(\x0b\x32\x0e.llm.v1.FinishH\x00\x42\x07\n\x05\x65vent\"\x16\n\x06Tokens\x12\x0c\n\x04text\x18\x01 \x03(\t\"6\n\x06\x46inish\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x1c\n\x05usage\x18\x02 \x01(\x0b\x32\r.llm.v1.Usage\"\x9b\x01\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\x04\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\x04\x12\x1a\n\rcached_tokens\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x1d\n\x10reasoning_tokens\x18\x04 \x01(\x04H\x01\x88\x01\x01\x42\x10\n\x0e_cached_tokensB\x13\n\x11_reasoning_tokens\"\x11\n\x0f\x44\x65scribeRequest\"s\n\x10\x44\x65scribeResponse\x12\x11\n\tcontinues\x18\x01 \x01(\x08\x12\x0f\n\x07streams\x18\x02 \x01(\x04\x12\x14\n\x0ctokens_taken\x18\x03 \x01(\x04\x12\x16\n\x0etokens_waiting\x18\x04 \x01(\x04\x12\r\n\x05tools\x18\x05 \x01(\x08\x32\x82\x01\n\tInference\x12\x36\n\x06Stream\x12\x15.llm.v1.StreamRequest\x1a\x13.llm.v1.StreamEvent0\x01\x12=\n\x08\x44\x65scribe\x12\x17.llm.v1.DescribeRequest\x1a\x18.llm.v1.DescribeResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n0fargate_handler/inference/llm_v1/inference.proto\x12\x06llm.v1\"\xdd\x01\n\rStreamRequest\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x1b\n\x05turns\x18\x02 \x03(\x0b\x32\x0c.llm.v1.Turn\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\r\x12\x0e\n\x06prefix\x18\x04 \x01(\t\x12\x0b\n\x03key\x18\x05 \x01(\t\x12 \n\x07options\x18\x06 \x01(\x0b\x32\x0f.llm.v1.Options\x12\r\n\x05model\x18( \x01(\t\x12\x1e\n\x06\x63\x61ller\x18) \x01(\x0b\x32\x0e.llm.v1.Caller\x12\x13\n\x0btakes_parts\x18* \x01(\x08J\x04\x08\x1e\x10\x1fR\x06marked\"\xac\x01\n\x06\x43\x61ller\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x12\n\nmessage_id\x18\x04 \x01(\t\x12.\n\x08metadata\x18\x05 \x03(\x0b\x32\x1c.llm.v1.Caller.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xe4\x02\n\x07Options\x12\x17\n\nmax_tokens\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\"\n\x15max_completion_tokens\x18\x02 \x01(\x04H\x01\x88\x01\x01\x12\x18\n\x0btemperature\x18\x03 \x01(\x01H\x02\x88\x01\x01\x12\x12\n\x05top_p\x18\x04 \x01(\x01H\x03\x88\x01\x01\x12\x0c\n\x04stop\x18\x05 \x03(\t\x12\x11\n\x04seed\x18\x06 \x01(\x03H\x04\x88\x01\x01\x12\r\n\x05tools\x18\x07 \x03(\t\x12\x18\n\x0btool_choice\x18\x08 \x01(\tH\x05\x88\x01\x01\x12 \n\x13parallel_tool_calls\x18\t \x01(\x08H\x06\x88\x01\x01\x12\x0e\n\x06passed\x18\x14 \x01(\tB\r\n\x0b_max_tokensB\x18\n\x16_max_completion_tokensB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x07\n\x05_seedB\x0e\n\x0c_tool_choiceB\x16\n\x14_parallel_tool_calls\"|\n\x04Turn\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\x12$\n\ntool_calls\x18\x03 \x03(\x0b\x32\x10.llm.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x04 \x01(\t\x12\r\n\x05parts\x18\x14 \x01(\t\x12\r\n\x05\x65xtra\x18\x15 \x01(\t\"7\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\targuments\x18\x03 \x01(\t\"z\n\x0bStreamEvent\x12 \n\x06tokens\x18\x01 \x01(\x0b\x32\x0e.llm.v1.TokensH\x00\x12 \n\x06\x66inish\x18\x02 \x01(\x0b\x32\x0e.llm.v1.FinishH\x00\x12\x1e\n\x05parts\x18\x03 \x01(\x0b\x32\r.llm.v1.PartsH\x00\x42\x07\n\x05\x65vent\"\x16\n\x06Tokens\x12\x0c\n\x04text\x18\x01 \x03(\t\"#\n\x05Parts\x12\x1a\n\x04part\x18\x01 \x03(\x0b\x32\x0c.llm.v1.Part\"\x97\x02\n\x04Part\x12\x1f\n\x04kind\x18\x01 \x01(\x0e\x32\x11.llm.v1.Part.Kind\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0e\n\x06\x63hoice\x18\x03 \x01(\r\x12\x0c\n\x04\x63\x61ll\x18\x04 \x01(\r\x12\n\n\x02id\x18\x05 \x01(\t\x12\x0c\n\x04name\x18\x06 \x01(\t\"\xa7\x01\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\r\n\tKIND_TEXT\x10\x01\x12\x12\n\x0eKIND_REASONING\x10\x02\x12\x10\n\x0cKIND_REFUSAL\x10\x03\x12\r\n\tKIND_CALL\x10\x04\x12\x12\n\x0eKIND_ARGUMENTS\x10\x05\x12\x11\n\rKIND_CALL_END\x10\x06\x12\x0f\n\x0bKIND_RESULT\x10\x07\x12\r\n\tKIND_DATA\x10\x08\"6\n\x06\x46inish\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x1c\n\x05usage\x18\x02 \x01(\x0b\x32\r.llm.v1.Usage\"\x9b\x01\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\x04\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\x04\x12\x1a\n\rcached_tokens\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x1d\n\x10reasoning_tokens\x18\x04 \x01(\x04H\x01\x88\x01\x01\x42\x10\n\x0e_cached_tokensB\x13\n\x11_reasoning_tokens\"\x11\n\x0f\x44\x65scribeRequest\"\x82\x01\n\x10\x44\x65scribeResponse\x12\x11\n\tcontinues\x18\x01 \x01(\x08\x12\x0f\n\x07streams\x18\x02 \x01(\x04\x12\x14\n\x0ctokens_taken\x18\x03 \x01(\x04\x12\x16\n\x0etokens_waiting\x18\x04 \x01(\x04\x12\r\n\x05tools\x18\x05 \x01(\x08\x12\r\n\x05parts\x18\x06 \x01(\x08\x32\x82\x01\n\tInference\x12\x36\n\x06Stream\x12\x15.llm.v1.StreamRequest\x1a\x13.llm.v1.StreamEvent0\x01\x12=\n\x08\x44\x65scribe\x12\x17.llm.v1.DescribeRequest\x1a\x18.llm.v1.DescribeResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,29 +34,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CALLER_METADATAENTRY']._loaded_options = None
   _globals['_CALLER_METADATAENTRY']._serialized_options = b'8\001'
   _globals['_STREAMREQUEST']._serialized_start=61
-  _globals['_STREAMREQUEST']._serialized_end=263
-  _globals['_CALLER']._serialized_start=266
-  _globals['_CALLER']._serialized_end=438
-  _globals['_CALLER_METADATAENTRY']._serialized_start=391
-  _globals['_CALLER_METADATAENTRY']._serialized_end=438
-  _globals['_OPTIONS']._serialized_start=441
-  _globals['_OPTIONS']._serialized_end=797
-  _globals['_TURN']._serialized_start=799
-  _globals['_TURN']._serialized_end=923
-  _globals['_TOOLCALL']._serialized_start=925
-  _globals['_TOOLCALL']._serialized_end=980
-  _globals['_STREAMEVENT']._serialized_start=982
-  _globals['_STREAMEVENT']._serialized_end=1072
-  _globals['_TOKENS']._serialized_start=1074
-  _globals['_TOKENS']._serialized_end=1096
-  _globals['_FINISH']._serialized_start=1098
-  _globals['_FINISH']._serialized_end=1152
-  _globals['_USAGE']._serialized_start=1155
-  _globals['_USAGE']._serialized_end=1310
-  _globals['_DESCRIBEREQUEST']._serialized_start=1312
-  _globals['_DESCRIBEREQUEST']._serialized_end=1329
-  _globals['_DESCRIBERESPONSE']._serialized_start=1331
-  _globals['_DESCRIBERESPONSE']._serialized_end=1446
-  _globals['_INFERENCE']._serialized_start=1449
-  _globals['_INFERENCE']._serialized_end=1579
+  _globals['_STREAMREQUEST']._serialized_end=282
+  _globals['_CALLER']._serialized_start=285
+  _globals['_CALLER']._serialized_end=457
+  _globals['_CALLER_METADATAENTRY']._serialized_start=410
+  _globals['_CALLER_METADATAENTRY']._serialized_end=457
+  _globals['_OPTIONS']._serialized_start=460
+  _globals['_OPTIONS']._serialized_end=816
+  _globals['_TURN']._serialized_start=818
+  _globals['_TURN']._serialized_end=942
+  _globals['_TOOLCALL']._serialized_start=944
+  _globals['_TOOLCALL']._serialized_end=999
+  _globals['_STREAMEVENT']._serialized_start=1001
+  _globals['_STREAMEVENT']._serialized_end=1123
+  _globals['_TOKENS']._serialized_start=1125
+  _globals['_TOKENS']._serialized_end=1147
+  _globals['_PARTS']._serialized_start=1149
+  _globals['_PARTS']._serialized_end=1184
+  _globals['_PART']._serialized_start=1187
+  _globals['_PART']._serialized_end=1466
+  _globals['_PART_KIND']._serialized_start=1299
+  _globals['_PART_KIND']._serialized_end=1466
+  _globals['_FINISH']._serialized_start=1468
+  _globals['_FINISH']._serialized_end=1522
+  _globals['_USAGE']._serialized_start=1525
+  _globals['_USAGE']._serialized_end=1680
+  _globals['_DESCRIBEREQUEST']._serialized_start=1682
+  _globals['_DESCRIBEREQUEST']._serialized_end=1699
+  _globals['_DESCRIBERESPONSE']._serialized_start=1702
+  _globals['_DESCRIBERESPONSE']._serialized_end=1832
+  _globals['_INFERENCE']._serialized_start=1835
+  _globals['_INFERENCE']._serialized_end=1965
 # @@protoc_insertion_point(module_scope)

@@ -1,4 +1,5 @@
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -7,26 +8,26 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class StreamRequest(_message.Message):
-    __slots__ = ("agent", "turns", "attempt", "prefix", "key", "options", "marked", "model", "caller")
+    __slots__ = ("agent", "turns", "attempt", "prefix", "key", "options", "model", "caller", "takes_parts")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     TURNS_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     PREFIX_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
-    MARKED_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     CALLER_FIELD_NUMBER: _ClassVar[int]
+    TAKES_PARTS_FIELD_NUMBER: _ClassVar[int]
     agent: str
     turns: _containers.RepeatedCompositeFieldContainer[Turn]
     attempt: int
     prefix: str
     key: str
     options: Options
-    marked: bool
     model: str
     caller: Caller
-    def __init__(self, agent: _Optional[str] = ..., turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., attempt: _Optional[int] = ..., prefix: _Optional[str] = ..., key: _Optional[str] = ..., options: _Optional[_Union[Options, _Mapping]] = ..., marked: _Optional[bool] = ..., model: _Optional[str] = ..., caller: _Optional[_Union[Caller, _Mapping]] = ...) -> None: ...
+    takes_parts: bool
+    def __init__(self, agent: _Optional[str] = ..., turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., attempt: _Optional[int] = ..., prefix: _Optional[str] = ..., key: _Optional[str] = ..., options: _Optional[_Union[Options, _Mapping]] = ..., model: _Optional[str] = ..., caller: _Optional[_Union[Caller, _Mapping]] = ..., takes_parts: _Optional[bool] = ...) -> None: ...
 
 class Caller(_message.Message):
     __slots__ = ("session", "user", "tenant", "message_id", "metadata")
@@ -100,18 +101,62 @@ class ToolCall(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., arguments: _Optional[str] = ...) -> None: ...
 
 class StreamEvent(_message.Message):
-    __slots__ = ("tokens", "finish")
+    __slots__ = ("tokens", "finish", "parts")
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     FINISH_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
     tokens: Tokens
     finish: Finish
-    def __init__(self, tokens: _Optional[_Union[Tokens, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ...) -> None: ...
+    parts: Parts
+    def __init__(self, tokens: _Optional[_Union[Tokens, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ..., parts: _Optional[_Union[Parts, _Mapping]] = ...) -> None: ...
 
 class Tokens(_message.Message):
     __slots__ = ("text",)
     TEXT_FIELD_NUMBER: _ClassVar[int]
     text: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, text: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Parts(_message.Message):
+    __slots__ = ("part",)
+    PART_FIELD_NUMBER: _ClassVar[int]
+    part: _containers.RepeatedCompositeFieldContainer[Part]
+    def __init__(self, part: _Optional[_Iterable[_Union[Part, _Mapping]]] = ...) -> None: ...
+
+class Part(_message.Message):
+    __slots__ = ("kind", "text", "choice", "call", "id", "name")
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        KIND_UNSPECIFIED: _ClassVar[Part.Kind]
+        KIND_TEXT: _ClassVar[Part.Kind]
+        KIND_REASONING: _ClassVar[Part.Kind]
+        KIND_REFUSAL: _ClassVar[Part.Kind]
+        KIND_CALL: _ClassVar[Part.Kind]
+        KIND_ARGUMENTS: _ClassVar[Part.Kind]
+        KIND_CALL_END: _ClassVar[Part.Kind]
+        KIND_RESULT: _ClassVar[Part.Kind]
+        KIND_DATA: _ClassVar[Part.Kind]
+    KIND_UNSPECIFIED: Part.Kind
+    KIND_TEXT: Part.Kind
+    KIND_REASONING: Part.Kind
+    KIND_REFUSAL: Part.Kind
+    KIND_CALL: Part.Kind
+    KIND_ARGUMENTS: Part.Kind
+    KIND_CALL_END: Part.Kind
+    KIND_RESULT: Part.Kind
+    KIND_DATA: Part.Kind
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    CHOICE_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    kind: Part.Kind
+    text: str
+    choice: int
+    call: int
+    id: str
+    name: str
+    def __init__(self, kind: _Optional[_Union[Part.Kind, str]] = ..., text: _Optional[str] = ..., choice: _Optional[int] = ..., call: _Optional[int] = ..., id: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
 class Finish(_message.Message):
     __slots__ = ("reason", "usage")
@@ -138,15 +183,17 @@ class DescribeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeResponse(_message.Message):
-    __slots__ = ("continues", "streams", "tokens_taken", "tokens_waiting", "tools")
+    __slots__ = ("continues", "streams", "tokens_taken", "tokens_waiting", "tools", "parts")
     CONTINUES_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
     TOKENS_TAKEN_FIELD_NUMBER: _ClassVar[int]
     TOKENS_WAITING_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
     continues: bool
     streams: int
     tokens_taken: int
     tokens_waiting: int
     tools: bool
-    def __init__(self, continues: _Optional[bool] = ..., streams: _Optional[int] = ..., tokens_taken: _Optional[int] = ..., tokens_waiting: _Optional[int] = ..., tools: _Optional[bool] = ...) -> None: ...
+    parts: bool
+    def __init__(self, continues: _Optional[bool] = ..., streams: _Optional[int] = ..., tokens_taken: _Optional[int] = ..., tokens_waiting: _Optional[int] = ..., tools: _Optional[bool] = ..., parts: _Optional[bool] = ...) -> None: ...

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-import orjson
-
-from fargate_handler.token_sources.demo.script import Script, demo_tokens, split_tokens
+from fargate_handler.token_sources.demo.beside import call, call_arguments
+from fargate_handler.token_sources.demo.script import Script
 from fargate_handler.token_sources.port import ModelOptions
-from stream_core.log.marked_text import MarkedTextWriter
+from stream_core.log.entries import Kind
 from stream_core.protocol.errors import ModelRefused
-
-_ARGUMENT_TOKENS = 12
 
 
 def called_tools(count: int, options: ModelOptions) -> list[str]:
@@ -44,24 +41,20 @@ def calling(script: Script, names: Sequence[str], turn: int) -> Script:
     Args:
         turn: the length of the conversation. The calls' ids depend on it and on the place.
     """
-    return (
-        replace(script, tokens=script.tokens + list(_calls(names, turn)), reason="tool_calls")
-        if names
-        else script
-    )
+    if not names:
+        return script
+    made = sum(part.kind is Kind.CALL for part in script.before)
+    calls = [
+        part
+        for place, name in enumerate(names)
+        for part in call(made + place, f"call_{turn}_{place}", name, demo_arguments(place))
+    ]
+    return replace(script, follows=[*script.follows, *calls], reason="tool_calls")
 
 
 def demo_arguments(index: int) -> str:
     """The arguments of the call `index`, as JSON."""
-    return orjson.dumps({"text": "".join(demo_tokens(index + 1, _ARGUMENT_TOKENS))}).decode()
-
-
-def _calls(names: Sequence[str], turn: int) -> Iterator[str]:
-    writer = MarkedTextWriter()
-    for index, name in enumerate(names):
-        yield writer.call(index, "", f"call_{turn}_{index}", name)
-        for token in split_tokens(demo_arguments(index)):
-            yield writer.call(index, token)
+    return call_arguments(index + 1)
 
 
 def _refused(what: str) -> ModelRefused:

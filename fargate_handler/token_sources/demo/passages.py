@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 _WORD = re.compile(r"[a-z0-9]+")
 # A block: code with its blank lines, a comment, a line of HTML, or lines without a blank one.
@@ -47,6 +48,13 @@ class Passage:
     more: tuple[str, ...] = ()
 
 
+class Answer(NamedTuple):
+    """What the docs say. `source` names the page and the heading. Empty: they say nothing."""
+
+    text: str
+    source: str = ""
+
+
 class Passages:
     """The searchable paragraphs of a folder of Markdown pages."""
 
@@ -69,15 +77,16 @@ class Passages:
             ]
         )
 
-    def answer(self, question: str) -> str:
+    def answer(self, question: str) -> Answer:
         """The best passage in Markdown, with its source, or a sentence that there is none."""
         asked = frozenset(_terms(question))
         scores = [self._score(asked, number) for number in range(len(self._passages))]
         best = max(scores, default=0.0)
         if best == 0.0:
-            return NO_PASSAGE
+            return Answer(NO_PASSAGE)
         passage = self._passages[scores.index(best)]
-        return "\n\n".join([*_fitting(passage), f"*docs/{passage.page}.md, “{passage.heading}”*"])
+        source = f"docs/{passage.page}.md, “{passage.heading}”"
+        return Answer("\n\n".join([*_fitting(passage), f"*{source}*"]), source)
 
     def _score(self, asked: frozenset[str], number: int) -> float:
         terms, heading = self._terms[number], self._headings[number]

@@ -12,7 +12,7 @@ from typing import TypedDict
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fargate_handler.token_sources.port import ModelEnd
-from stream_core.log.marked_text import MOST_CALLS
+from stream_core.log.entries import MOST_CALLS, Content, Part
 from stream_core.protocol.errors import ModelRefused, UpstreamFailed
 
 _TOKEN = re.compile(r"\s*\w{1,7}|\s*[^\w\s]|\s+")
@@ -42,17 +42,26 @@ class Directives(BaseModel):
     fail_attempts: int = Field(1, ge=0)
     hang_after: int | None = Field(None, ge=0)
     refuse: bool = False
-    calls: int = Field(0, ge=0, le=MOST_CALLS)
+    reasoning: int = Field(0, ge=0, le=100_000)
+    searches: int = Field(0, ge=0, le=MOST_CALLS // 2)
+    sources: int = Field(0, ge=0, le=100)
+    calls: int = Field(0, ge=0, le=MOST_CALLS // 2)
+
+
+_NO_DIRECTIVES = Directives()
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Tokens and their timing for one attempt.
+    """What the model says in one attempt, and its timing.
 
     Args:
-        stops_after: after so many tokens (None: all) the model ends. It fails with `failure`,
+        tokens: the text.
+        before: what comes before the text: reasoning, and calls of the model's own tool.
+        follows: what comes after it: sources, and calls of the request's tools.
+        stops_after: after so much of all that (None: all) the model ends. It fails with `failure`,
             hangs, or has finished for this `reason`.
-        calls: how many tools to call after that.
+        asked: the directives of the message.
     """
 
     tokens: list[str]
@@ -62,7 +71,14 @@ class Script:
     failure: UpstreamFailed | None = None
     hangs: bool = False
     reason: ModelEnd = "stop"
-    calls: int = 0
+    before: Sequence[Part] = ()
+    follows: Sequence[Part] = ()
+    asked: Directives = _NO_DIRECTIVES
+
+    @property
+    def contents(self) -> list[Content]:
+        """All that it says, in its order."""
+        return [*self.before, *self.tokens, *self.follows]
 
     def bounded(self, longest: int | None, stops: Sequence[str]) -> Script:
         """The script cut to `longest` tokens (None: all), or before the first of `stops`."""
@@ -71,15 +87,15 @@ class Script:
         found = [place for stop in stops if (place := text.find(stop)) >= 0]
         if not found and len(tokens) == len(self.tokens):
             return self
-        bounded = replace(self, tokens=tokens, reason="length")
+        bounded = replace(self, tokens=tokens, follows=(), reason="length")
         if found:
             bounded = replace(self, tokens=_first_characters(tokens, min(found)))
-        if self.stops_after is not None and self.stops_after < len(bounded.tokens):
+        if self.stops_after is not None and self.stops_after < len(bounded.contents):
             return bounded
         return replace(bounded, stops_after=None, failure=None, hangs=False)
 
     def behind(self, prefix: str) -> Script:
-        """The rest of the script after `prefix`.
+        """The rest of the script after `prefix`, which is text alone.
 
         Raises:
             UpstreamFailed: the script does not begin with it.
@@ -95,10 +111,11 @@ class Script:
             skipped += 1
         # A delta may end inside a token.
         rest = [text[len(prefix) : length]] if length > len(prefix) else []
-        stops_after = (
-            None if self.stops_after is None else max(0, self.stops_after - skipped + len(rest))
+        said = len(self.before) + skipped - len(rest)
+        stops_after = None if self.stops_after is None else max(0, self.stops_after - said)
+        return replace(
+            self, before=(), tokens=rest + self.tokens[skipped:], stops_after=stops_after
         )
-        return replace(self, tokens=rest + self.tokens[skipped:], stops_after=stops_after)
 
 
 class _Ending(TypedDict, total=False):
@@ -148,7 +165,7 @@ def directed_script(text: str, attempt: int) -> Script:
         demo_tokens(asked.seed, asked.tokens),
         asked.first_token_ms,
         _real_gaps(random) if asked.bursty else _steady_gaps(random, asked.gap_ms, asked.jitter_ms),
-        calls=asked.calls,
+        asked=asked,
         **_ending(asked, attempt),
     )
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from random import Random
 from zlib import crc32
 
+from fargate_handler.token_sources.demo.beside import source, with_parts
 from fargate_handler.token_sources.demo.calls import called_tools, calling
 from fargate_handler.token_sources.demo.passages import Passages
 from fargate_handler.token_sources.demo.script import (
@@ -41,13 +43,8 @@ class DemoModel:
         return True
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
-        question = request.turns[-1].text
-        if is_directive(question):
-            script = directed_script(question, request.attempt)
-        else:
-            seed = self._seed ^ crc32(question.encode())
-            script = answer_script(self._passages.answer(question), Random(seed))
-        called = called_tools(script.calls, request.options)
+        script = self._script(request)
+        called = called_tools(script.asked.calls, request.options)
         bounded = script.bounded(request.options.longest, request.options.stop)
         # An answer that was cut has no calls.
         script = calling(script, called, len(request.turns)) if bounded is script else bounded
@@ -60,8 +57,16 @@ class DemoModel:
             playback.stop()
         prompt = sum(len(turn.text.split()) for turn in request.turns)
         return ModelFinish(
-            script.reason, Usage(prompt_tokens=prompt, completion_tokens=len(script.tokens))
+            script.reason, Usage(prompt_tokens=prompt, completion_tokens=len(script.contents))
         )
+
+    def _script(self, request: ModelRequest) -> Script:
+        question = request.turns[-1].text
+        if is_directive(question):
+            return with_parts(directed_script(question, request.attempt))
+        answer = self._passages.answer(question)
+        script = answer_script(answer.text, Random(self._seed ^ crc32(question.encode())))
+        return replace(script, follows=[source(answer.source)]) if answer.source else script
 
     async def close(self) -> None:
         """Does nothing: there is nothing to close."""
@@ -73,12 +78,12 @@ class _Playback:
     __slots__ = (
         "_at",
         "_clock",
+        "_contents",
         "_gaps",
         "_left",
         "_script",
         "_sink",
         "_stopped",
-        "_tokens",
         "ended",
     )
 
@@ -86,9 +91,9 @@ class _Playback:
         self, script: Script, sink: TokenSink, clock: DeliveryClock, ended: asyncio.Future[None]
     ) -> None:
         self._script = script
-        tokens = script.tokens[: script.stops_after]
-        self._tokens = iter(tokens)
-        self._left = len(tokens)
+        contents = script.contents[: script.stops_after]
+        self._contents = iter(contents)
+        self._left = len(contents)
         self._stopped = False
         self._gaps = script.gaps_ms
         self._sink = sink
@@ -103,7 +108,7 @@ class _Playback:
         self._stopped = True
 
     def on_due(self, slot: int) -> None:
-        """Push the tokens that are due."""
+        """Push the contents that are due."""
         sink = self._sink
         if self._stopped:
             return
@@ -113,7 +118,11 @@ class _Playback:
             while self._at < slot + 1:
                 left = self._left
                 if left:
-                    sink.push(next(self._tokens))
+                    content = next(self._contents)
+                    if isinstance(content, str):
+                        sink.push(content)
+                    else:
+                        sink.push_part(content)
                     self._left = left = left - 1
                 # After the last token there is nothing to wait for.
                 if not left:

@@ -74,11 +74,12 @@ class RequestsArn(NamedTuple):
 
 
 def allow_on_requests(role: iam.Role, bucket: RequestsArn) -> None:
-    """Allow writing and reading below the prefix, not listing or deleting: S3 deletes by itself."""
+    """Allow writing, reading and deleting below the prefix, not listing."""
     below = f"/{REQUEST_PREFIX}*"
     role.add_to_policy(
         iam.PolicyStatement(
-            actions=["s3:GetObject", "s3:PutObject"], resources=[bucket.arn + below]
+            actions=["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
+            resources=[bucket.arn + below],
         )
     )
     acknowledge(

@@ -57,6 +57,7 @@ def handler_task_role(
             for table in (tables.sessions, tables.ledger, tables.responses)
         ),
         allow_on_table(tables.responses, *_RESPONSES_TOO),
+        allow_on_table(tables.ledger, "dynamodb:BatchWriteItem"),  # of a session that is ended
         allow_query_of_unfinished(tables),
         iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[dead_letters.queue_arn]),
         iam.PolicyStatement(

@@ -12,8 +12,7 @@ import pytest
 
 from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
 from stream_core.log.conversation import ToolCall, Turn
-from stream_core.log.marked_text import AnswerPart, CallPart
-from stream_core.log.marked_text_reader import MarkedTextReader
+from stream_core.log.entries import Content, Kind, Part
 from stream_core.protocol.errors import EvenflowError, ModelRefused
 from tests.integration.aws_models.events import (
     MESSAGE_START,
@@ -48,31 +47,40 @@ _TURNS = (
     Turn("tool", "2.5", tool_call_id="call_1"),
     Turn("user", "and now?"),
 )
-_SAID = AnswerPart(
-    "I add. ", (CallPart(0, '{"a": "流"}', "call_1", "add"), CallPart(1, "{}", "call_2", "now"))
-)
+
+
+def _call(number: int, arguments: str, call_id: str, name: str) -> list[Content]:
+    return [
+        Part(Kind.CALL, call=number, id=call_id, name=name),
+        Part(Kind.ARGUMENTS, arguments, call=number),
+        Part(Kind.CALL_END, call=number),
+    ]
+
+
+_SAID = [
+    "I add. ",
+    *_call(0, '{"a": "流"}', "call_1", "add"),
+    *_call(1, "{}", "call_2", "now"),
+]
 
 
 def _asking(**options: Any) -> ModelRequest:
-    return ModelRequest(
-        "demo", _TURNS, 1, options=ModelOptions(**{"tools": (_ADD,)} | options), marked=True
-    )
+    return ModelRequest("demo", _TURNS, 1, options=ModelOptions(**{"tools": (_ADD,)} | options))
 
 
 async def _answered(
     service: Service, opened: Opened, request: ModelRequest
-) -> tuple[AnswerPart, ModelFinish]:
+) -> tuple[list[Content], ModelFinish]:
     sink = RecordingSink()
     finish = await opened(service).generate(request, sink)
-    (part,) = MarkedTextReader().read(sink.text)
-    return part, finish
+    return sink.answer, finish
 
 
 async def test_bedrock_is_given_tools_in_its_own_way(model: ModelServer, opened: Opened) -> None:
     model.will(sends(*BEDROCK.answer(["yes"])))
     named = {"type": "function", "function": {"name": "add"}}
     assert await _answered(BEDROCK, opened, _asking(tool_choice=named)) == (
-        AnswerPart("yes"),
+        ["yes"],
         FINISH,
     )
     asked = model.requests[0]
@@ -128,7 +136,7 @@ async def test_what_a_model_on_bedrock_calls(model: ModelServer, opened: Opened)
 async def test_sagemaker_is_given_tools_in_openais_way(model: ModelServer, opened: Opened) -> None:
     model.will(sends(*SAGEMAKER_VLLM.answer(["yes"]), headers=SAGEMAKER_VLLM.headers))
     request = _asking(tool_choice="required", parallel_tool_calls=False)
-    assert await _answered(SAGEMAKER_VLLM, opened, request) == (AnswerPart("yes"), FINISH)
+    assert await _answered(SAGEMAKER_VLLM, opened, request) == (["yes"], FINISH)
     asked = model.requests[0]
     assert (asked["tools"], asked["tool_choice"], asked["parallel_tool_calls"]) == (
         [_ADD],

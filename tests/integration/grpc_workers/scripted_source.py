@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from stream_core.log.entries import Content
 from stream_core.protocol.messages import Usage
 
 FINISH = ModelFinish("stop", Usage(prompt_tokens=11, completion_tokens=42))
@@ -51,12 +52,15 @@ class ScriptedSource:
                 await asyncio.sleep(0.005)
 
 
-def says(*tokens: str, finish: ModelFinish = FINISH) -> Behaviour:
+def says(*contents: Content, finish: ModelFinish = FINISH) -> Behaviour:
     """Give these at once, and finish."""
 
     async def behave(_: ModelRequest, sink: TokenSink) -> ModelFinish:
-        for token in tokens:
-            sink.push(token)
+        for content in contents:
+            if isinstance(content, str):
+                sink.push(content)
+            else:
+                sink.push_part(content)
         return finish
 
     return behave

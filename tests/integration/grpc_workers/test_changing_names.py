@@ -81,7 +81,7 @@ async def test_a_worker_that_is_named_no_more_while_it_says_what_it_can_still_an
     async def describe(*_: object) -> wire.DescribeResponse:
         asked.set()
         await may_say.wait()
-        return wire.DescribeResponse(tools=True)
+        return wire.DescribeResponse(tools=True, parts=True)
 
     monkeypatch.setattr(InferenceService, "Describe", describe)
     monkeypatch.setattr(grpc_worker, "_DESCRIBE_SECONDS", 20.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import aiohttp
 import grpc
@@ -11,12 +12,14 @@ import pytest
 from fargate_handler.inference.llm_v1 import inference_pb2 as wire
 from fargate_handler.inference.llm_v1.inference_pb2_grpc import (
     InferenceServicer,
+    InferenceStub,
     add_InferenceServicer_to_server,
 )
 from fargate_handler.token_sources.demo.script import demo_tokens
 from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
 from stream_core.log.conversation import ToolCall, Turn
-from stream_core.protocol.errors import ModelRefused
+from stream_core.log.entries import Content, Kind, Part
+from stream_core.protocol.errors import ModelRefused, UpstreamFailed
 from tests.integration.chat_client import demo
 from tests.integration.conftest import Serve
 from tests.integration.grpc_workers.conftest import Opened, Serving, Workers
@@ -32,26 +35,40 @@ _TURNS = (
     Turn("tool", "", tool_call_id="c2"),
 )
 _ASKED = ModelRequest(
-    "demo", _TURNS, 1, options=ModelOptions(tools=tuple(TOOLS), tool_choice="auto"), marked=True
+    "demo", _TURNS, 1, options=ModelOptions(tools=tuple(TOOLS), tool_choice="auto")
+)
+
+
+_CALL: tuple[Content, ...] = (
+    Part(Kind.CALL, id="c", name="f"),
+    Part(Kind.ARGUMENTS, "{}"),
+    Part(Kind.CALL_END),
 )
 
 
 class OldWorker(InferenceServicer):
-    """One that has never heard of tools: it would answer as if there were none."""
+    """One that is older than tools, or marks calls in the text.
+
+    Args:
+        tools: whether it says that it knows tools.
+    """
+
+    def __init__(self, *, tools: bool) -> None:
+        self._tools = tools
 
     async def Describe(  # noqa: N802
         self, request: wire.DescribeRequest, context: object
     ) -> wire.DescribeResponse:
-        return wire.DescribeResponse(continues=True)
+        return wire.DescribeResponse(continues=True, tools=self._tools)
 
     async def Stream(self, request: wire.StreamRequest, context: object) -> None:  # noqa: N802
         raise AssertionError("it isn't asked")
 
 
-@pytest.fixture
-async def old_worker() -> AsyncIterator[str]:
+@pytest.fixture(params=[False, True])
+async def old_worker(request: pytest.FixtureRequest) -> AsyncIterator[str]:
     server = grpc.aio.server()
-    add_InferenceServicer_to_server(OldWorker(), server)
+    add_InferenceServicer_to_server(OldWorker(tools=request.param), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     yield f"127.0.0.1:{port}"
@@ -60,13 +77,39 @@ async def old_worker() -> AsyncIterator[str]:
 
 async def test_a_worker_s_model_is_given_the_tools(serving: Serving, opened: Opened) -> None:
     finish = ModelFinish("tool_calls", FINISH.usage)
-    model, sink = (
-        ScriptedSource(says('\x1e{"call":0,', '"id":"c","name":"f"}\n', "{}", finish=finish)),
-        RecordingSink(),
-    )
+    model, sink = ScriptedSource(says("So: ", *_CALL, "Then", finish=finish)), RecordingSink()
     assert await opened([(await serving(model)).address]).generate(_ASKED, sink) == finish
     assert model.requests == [_ASKED]
-    assert sink.text == '\x1e{"call":0,"id":"c","name":"f"}\n{}'
+    assert sink.contents == ["So: ", *_CALL, "Then"]
+
+
+async def test_a_handler_that_cannot_read_calls_is_given_none(serving: Serving) -> None:
+    model = ScriptedSource(says(*_CALL))
+    async with grpc.aio.insecure_channel((await serving(model)).address) as channel:
+        asked = wire.StreamRequest(options=wire.Options(tools=["{}"]))
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await InferenceStub(channel).Stream(asked).read()
+    assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert not model.requests
+
+
+async def test_what_is_no_part_of_an_answer_is_told(opened: Opened) -> None:
+    class Worker(InferenceServicer):
+        async def Stream(  # noqa: N802
+            self, request: wire.StreamRequest, context: object
+        ) -> AsyncIterator[wire.StreamEvent]:
+            result = wire.Part(kind=wire.Part.KIND_RESULT, text="of no call")
+            yield wire.StreamEvent(tokens=wire.Tokens(text=["So"]))
+            yield wire.StreamEvent(parts=wire.Parts(part=[result]))
+
+    sink, server = RecordingSink(), grpc.aio.server()
+    add_InferenceServicer_to_server(Worker(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    with pytest.raises(UpstreamFailed, match="cannot be read"):
+        await opened([f"127.0.0.1:{port}"]).generate(replace(_ASKED, options=ModelOptions()), sink)
+    assert sink.contents == ["So"]
+    await server.stop(0)
 
 
 async def test_a_worker_that_knows_no_tools_is_not_asked(

@@ -12,7 +12,6 @@ from tests.integration.chat_client import call
 from tests.integration.conftest import Serve
 from tests.integration.local_server import LocalServer
 from tests.integration.openai.conftest import openai_client
-from tests.integration.openai.javascript_client import JavaScriptClient
 
 
 @pytest.fixture
@@ -23,15 +22,10 @@ async def server(serve: Serve) -> LocalServer:
 @pytest.mark.parametrize(
     ("method", "path", "named"),
     [
-        ("POST", "/v1/responses", 'set_default_openai_api("chat_completions")'),
-        ("POST", "/v1/responses", "openai.chat("),
-        ("GET", "/v1/responses/resp_1", "/v1/chat/completions"),
-        ("POST", "/v1/responses/resp_1/cancel", "/v1/chat/completions"),
         ("POST", "/v1/messages", "/v1/chat/completions"),
         ("POST", "/v1/messages/count_tokens", "/v1/chat/completions"),
         ("POST", "/v1/completions", "messages=["),
         ("POST", "/v1/embeddings", "/v1/chat/completions"),
-        ("DELETE", "/v1/responses/resp_1", "/v1/chat/completions"),
     ],
 )
 async def test_whoever_asks_is_told_what_to_use(
@@ -64,12 +58,7 @@ async def test_other_paths_are_as_they_were(
     assert (answer.status, answer.error["message"]) == (404, f"there is no {path}")
 
 
-async def test_openai_s_clients_show_it(javascript: JavaScriptClient, server: LocalServer) -> None:
+async def test_openai_s_clients_show_it(server: LocalServer) -> None:
     async with openai_client(f"{server.http_url}/v1") as client:
-        with pytest.raises(openai.NotFoundError, match=r"client\.chat\.completions\.create"):
-            await client.responses.create(model="demo", input="hello")
         with pytest.raises(openai.NotFoundError, match="embeddings are not served"):
             await client.embeddings.create(model="demo", input="hello")
-    error = (await javascript.ask(server, "respond", {"model": "demo", "input": "hello"}))["error"]
-    assert (error["class"], error["status"]) == ("NotFoundError", 404)
-    assert "openai.chat(" in error["message"]

@@ -54,7 +54,7 @@ _TEXT = ("A train ", "enters ", "a tunnel: ", "Zug 🚆, ", "поезд.")
 class Answer:
     """An answer. `json` stands in the place of the rest where a form was asked for, and `calls`
     only where tools were offered; `before` and `within` are the seconds of silence before it and in
-    its middle.
+    its middle. One that `breaks` has no end: its connection is lost.
     """
 
     text: tuple[str, ...] = _TEXT
@@ -65,6 +65,7 @@ class Answer:
     finish_reason: str = "stop"
     before: float = 0
     within: float = 0
+    breaks: bool = False
     usage: dict[str, Any] = field(default_factory=lambda: _USAGE)
 
     def to(self, body: dict[str, Any]) -> Answer:
@@ -140,6 +141,10 @@ SCRIPT: dict[str, tuple[Answer | Refused, ...]] = {
     ),
     "long-silence-first": (Answer(before=LONG_SILENCE_SECONDS),),
     "long-silence-within": (Answer(within=LONG_SILENCE_SECONDS),),
+    "begun-again": (
+        Answer(text=("The first ", "words"), breaks=True),
+        Answer(text=("Other ", "words.")),
+    ),
     "busy-once": (_BUSY, Answer()),
     "busy": (_BUSY,),
     "overloaded": (Refused(503, "overloaded", "Overloaded", "server_error", {"Retry-After": "1"}),),

@@ -73,9 +73,17 @@ class ScriptedUpstream:
         for number, chunk in enumerate(chunks(answer, body)):
             if number == 2:
                 await asyncio.sleep(answer.within)
+            if answer.breaks and chunk["choices"][0]["finish_reason"]:
+                _break(request)
+                return response
             await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
         await response.write(b"data: [DONE]\n\n")
         return response
+
+
+def _break(request: web.Request) -> None:
+    assert request.transport is not None
+    request.transport.abort()
 
 
 def _as_read(body: Body) -> Body:

@@ -19,9 +19,10 @@ from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.tables import TableNames
 from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
 from stream_core.ports.response_store import ResponseStore
+from stream_core.ports.session_store import SessionStore
 from stream_sqlite.stores import SQLiteStores
 from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
-from tests.integration.stores.stores import NOW, Stores, new_name
+from tests.integration.stores.stores import LONG_LIFETIME, NOW, Stores, new_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,19 @@ def stores(request: pytest.FixtureRequest) -> Iterator[Stores]:
     yield chosen
     if isinstance(chosen, DynamoDBStores):
         assert not chosen.retries
+
+
+@pytest.fixture(params=["memory", "sqlite", "dynamodb"])
+def long_kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionStore]:
+    """The sessions of each implementation, with messages of chats kept for `LONG_LIFETIME`."""
+    if request.param == "memory":
+        yield MemorySessionStore(MemoryResponseStore(), lifetime=LONG_LIFETIME)
+    elif request.param == "sqlite":
+        with closing(SQLiteStores(tmp_path / "kept.db", lambda: NOW, LONG_LIFETIME)) as opened:
+            yield opened.sessions
+    else:
+        stores: DynamoDBStores = request.getfixturevalue("dynamodb_stores")
+        yield DynamoDBSessionStore(stores.client, stores.tables, lambda: None, LONG_LIFETIME)
 
 
 @pytest.fixture

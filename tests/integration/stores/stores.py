@@ -17,6 +17,9 @@ NOW = 1_800_000_000.0
 LIFETIME = 86_400.0
 """How long an unfinished response, and a session after its last message, are kept."""
 
+LONG_LIFETIME = 30 * LIFETIME
+"""How long the messages of chats are kept, where a setting says so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stores:

@@ -60,6 +60,8 @@ CALLS: dict[str, Call] = {
     "accept": lambda stores, _: stores.sessions.accept(new_channel(), new_message(None), NOW),
     "load": lambda stores, _: stores.sessions.load(new_channel(), NOW),
     "answered": lambda stores, _: stores.sessions.answered(new_channel(), "message", "answer"),
+    "end": lambda stores, _: stores.sessions.end(new_channel(), NOW),
+    "delete": lambda stores, lease: stores.responses.delete([lease.response_id]),
     "head": lambda stores, lease: stores.responses.head(lease.response_id, NOW),
     "note_read": lambda stores, lease: stores.responses.note_read(lease.response_id, NOW),
     "entries": lambda stores, lease: stores.responses.entries(lease.response_id, 0, NOW),
@@ -148,6 +150,20 @@ async def test_under_throttling_append_returns_what_was_not_written(
     assert len(left) == stores.dynamodb.struck[Fault.THROTTLED] > 0
     await append_until_taken(stores, left)
     assert await stores.read(lease.response_id) == [f"{index} " for index in range(40)]
+
+
+@pytest.mark.usefixtures("short_pauses")
+async def test_what_is_to_be_deleted_and_was_not_processed_is_deleted_in_the_end(
+    dynamodb_stores: DynamoDBStores,
+) -> None:
+    stores = dynamodb_stores
+    lease = await stores.begin("a")
+    for index in range(40):
+        await stores.write(lease, index, ["x"])
+    stores.dynamodb.inject(Fault.UNPROCESSED, "BatchWriteItem", times=3)
+    await stores.responses.delete([lease.response_id])
+    assert await written(stores, lease) == set()
+    assert stores.dynamodb.struck[Fault.UNPROCESSED] == 3
 
 
 async def test_unprocessed_items_are_returned_and_only_they(

@@ -383,3 +383,20 @@ async def test_what_is_written_to_an_unknown_response_stays_unread(stores: Store
     await stores.write(lease, 0, ["a"])
     assert await stores.read(lease.response_id) == []
     assert await stores.responses.head(lease.response_id, NOW) is None
+
+
+async def test_deleted_responses_are_gone_with_their_entries(stores: Stores) -> None:
+    running, ended, kept = [await stores.begin(f"task-{name}") for name in "abc"]
+    for lease in (running, ended, kept):
+        for index in range(30):
+            await stores.write(lease, index, [str(index)])
+    await stores.responses.finish(ended, completed(30), NOW + 300)
+    for _ in range(2):
+        await stores.responses.delete([running.response_id, ended.response_id, "unknown"])
+    for lease in (running, ended):
+        assert await stores.responses.head(lease.response_id, NOW) is None
+        assert await stores.read(lease.response_id) == []
+    assert await stores.responses.unfinished("task-a") == []
+    assert len(await stores.read(kept.response_id)) == 30
+    with pytest.raises(LeaseLost):
+        await stores.responses.finish(running, completed(30), NOW + 300)

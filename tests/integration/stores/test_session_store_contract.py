@@ -7,12 +7,20 @@ from dataclasses import replace
 
 import pytest
 
+from stream_core.log.response_log import ResponseState
 from stream_core.policy.agents import MessageTerms
-from stream_core.policy.channel import CHAT, COMPLETION, Channel, MessageKind
+from stream_core.policy.channel import CHAT, COMPLETION, KEYED_COMPLETION, Channel, MessageKind
+from stream_core.ports.outcome import Outcome
 from stream_core.ports.response_store import Lease
-from stream_core.ports.session_store import LedgerEntry, NotAccepted, StoredConversation
+from stream_core.ports.session_store import (
+    LedgerEntry,
+    NotAccepted,
+    SessionStore,
+    StoredConversation,
+)
 from tests.integration.stores.stores import (
     LIFETIME,
+    LONG_LIFETIME,
     NOW,
     Stores,
     completed,
@@ -271,3 +279,77 @@ async def test_a_long_session(stores: Stores) -> None:
         messages.append(new_message(messages[-1] if messages else None, "x" * 60_000))
         await stores.sessions.accept(channel, messages[-1], NOW)
     assert await loaded(stores, channel) == (messages[-1].message_id, messages)
+
+
+async def test_how_an_answer_ended_is_kept_with_it(stores: Stores) -> None:
+    channel, messages = await conversation(stores, 2)
+    outcome = Outcome(ResponseState.CANCELLED, ["Hel"]).to_text(None)
+    await stores.sessions.answered(channel, messages[0].message_id, None, outcome)
+    _, entries = await loaded(stores, channel)
+    assert entries == [replace(messages[0], ended=True, outcome=outcome), messages[1]]
+
+
+async def test_an_ended_session_has_nothing_and_takes_nothing(stores: Stores) -> None:
+    channel, messages = await conversation(stores, 30)
+    elsewhere, others = await conversation(stores, 1)
+    ended = await stores.sessions.end(channel, NOW)
+    assert sorted(entry.message_id for entry in ended) == sorted(
+        entry.message_id for entry in messages
+    )
+    for refused in (messages[0], new_message(None), new_message(messages[-1])):
+        with pytest.raises(NotAccepted):
+            await stores.sessions.accept(channel, refused, NOW + 1)
+    await stores.sessions.answered(channel, messages[0].message_id, "late")
+    assert list(await stores.sessions.end(channel, NOW + 1)) == []
+    stored = await stores.sessions.load(channel, NOW + 1)
+    assert (stored.last_message_id, list(stored.entries), stored.ended) == (None, [], True)
+    assert not (await stores.sessions.load(elsewhere, NOW)).ended
+    assert await loaded(stores, elsewhere) == (others[0].message_id, others)
+
+
+async def test_a_session_that_never_was_can_be_ended(stores: Stores) -> None:
+    channel = new_channel()
+    assert list(await stores.sessions.end(channel, NOW)) == []
+    assert (await stores.sessions.load(channel, NOW)).ended
+
+
+async def test_when_no_token_of_an_ended_session_is_valid_any_more_its_name_is_free(
+    stores: Stores,
+) -> None:
+    channel, _ = await conversation(stores, 1)
+    await stores.sessions.end(channel, NOW)
+    later, first = NOW + LIFETIME + 2, new_message(None)
+    await stores.sessions.accept(channel, first, later)
+    stored = await stores.sessions.load(channel, later)
+    assert (list(stored.entries), stored.ended) == ([first], False)
+
+
+async def test_of_a_message_and_the_end_of_its_session_that_race_nothing_is_left(
+    stores: Stores,
+) -> None:
+    channel, messages = await conversation(stores, 1)
+    following = new_message(messages[0])
+    accepted, ended = await asyncio.gather(
+        stores.sessions.accept(channel, following, NOW),
+        stores.sessions.end(channel, NOW),
+        return_exceptions=True,
+    )
+    assert isinstance(accepted, Lease | NotAccepted)
+    assert not isinstance(ended, BaseException)
+    assert (following in ended) == isinstance(accepted, Lease)
+    stored = await stores.sessions.load(channel, NOW)
+    assert (list(stored.entries), stored.ended) == ([], True)
+
+
+async def test_messages_of_chats_are_kept_for_a_setting_and_whole_requests_for_a_day(
+    long_kept: SessionStore,
+) -> None:
+    chat, request = new_channel(), new_channel()
+    message = new_message(None)
+    await long_kept.accept(chat, message, NOW)
+    whole = replace(new_message(None), kind=KEYED_COMPLETION.to_text())
+    await long_kept.accept(request, whole, NOW)
+    later = NOW + LIFETIME + 2
+    assert list((await long_kept.load(chat, later)).entries) == [message]
+    assert list((await long_kept.load(request, later)).entries) == []
+    assert list((await long_kept.load(chat, NOW + LONG_LIFETIME + 2)).entries) == []

@@ -43,6 +43,7 @@ def test_what_the_page_bundles_is_listed_as_deployed() -> None:
     deployed = licences_page("").split("## To build")[0]
     assert "dompurify" in deployed
     assert "markdown-it" in deployed
+    assert "highlight.js" in deployed, "of which only a module is imported"
     assert "esbuild" not in deployed
 
 

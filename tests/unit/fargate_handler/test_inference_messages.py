@@ -1,31 +1,61 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fargate_handler.inference.llm_v1 import inference_pb2 as wire
-from fargate_handler.inference.messages import finish_message, finish_of, message_of, request_of
+from fargate_handler.inference.messages import (
+    event_messages,
+    finish_message,
+    finish_of,
+    message_of,
+    part_of,
+    request_of,
+)
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest
+from stream_core.log.entries import Content, NotAPart
 from stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.orchestrator.test_whole_request import REQUESTS, TEXT
+from tests.unit.stream_core.contents import CONTENTS
 
 
-@given(REQUESTS, TEXT, TEXT, st.integers(1, 100), st.booleans())
+@given(REQUESTS, TEXT, TEXT, st.integers(1, 100))
 def test_a_worker_is_asked_what_the_handler_was(
-    asked: WholeRequest, prefix: str, key: str, attempt: int, marked: bool
+    asked: WholeRequest, prefix: str, key: str, attempt: int
 ) -> None:
-    marked = marked or bool(asked.options.tools)
-    request = ModelRequest("demo", asked.turns, attempt, prefix, key, asked.options, marked=marked)
+    request = ModelRequest("demo", asked.turns, attempt, prefix, key, asked.options)
     sent = wire.StreamRequest.FromString(message_of(request).SerializeToString())
     assert request_of(sent) == request
 
 
-def test_a_handler_from_before_there_were_marks_beside_calls_wants_calls_marked() -> None:
-    options = wire.Options(tools=['{"type": "function"}'])
-    assert request_of(wire.StreamRequest(options=options)).marked
-    assert not request_of(wire.StreamRequest()).marked
+@given(CONTENTS)
+def test_what_a_model_gives_arrives_in_its_order(contents: list[Content]) -> None:
+    arrived = list[Content]()
+    for event in event_messages(contents):
+        sent = wire.StreamEvent.FromString(event.SerializeToString())
+        arrived += [*sent.tokens.text, *map(part_of, sent.parts.part)]
+    assert arrived == contents
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {},
+        {"kind": 99},
+        {"kind": "KIND_RESULT", "text": "3"},
+        {"kind": "KIND_CALL", "id": "c"},
+        {"kind": "KIND_TEXT", "text": "x", "choice": 128},
+        {"kind": "KIND_DATA", "text": "{", "name": "source"},
+        {"kind": "KIND_DATA", "text": "{}"},
+    ],
+)
+def test_what_is_no_part_is_told(part: dict[str, Any]) -> None:
+    with pytest.raises(NotAPart):
+        part_of(wire.Part(**part))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ from fargate_handler.chosen_adapters import open_adapters
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_core.ports.memory_store import MemoryResponseStore
+from stream_core.ports.response_store import LIFETIME_SECONDS
 from stream_sqlite.response_store import SQLiteResponseStore
+from tests.integration.stores.stores import NOW, new_channel, new_message
 
 KEY = "0123456789abcdef0123456789abcdef"
 
@@ -53,3 +55,15 @@ async def test_sessions_outlive_the_process_with_the_file(tmp_path: Path) -> Non
     assert await keys() == await keys()
     assert await keys(store="memory") != await keys(store="memory")
     assert await keys(token_keys=f"k1:{KEY}") == {"k1": KEY.encode()}
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+async def test_messages_are_kept_as_long_as_the_settings_say(store: str) -> None:
+    settings = HandlerSettings.model_validate(
+        {"store": store, "session_ttl_seconds": 2 * LIFETIME_SECONDS}
+    )
+    with own_stores(settings) as stores:
+        message = new_message(None)
+        await stores.sessions.accept(channel := new_channel(), message, NOW)
+        stored = await stores.sessions.load(channel, NOW + 1.5 * LIFETIME_SECONDS)
+    assert list(stored.entries) == [message]

@@ -1,4 +1,4 @@
-"""Polls at any time, whatever the owners do meanwhile: the text is exactly the log's."""
+"""Polls at any time, whatever the owners do meanwhile: what the reader has is the log's."""
 
 from __future__ import annotations
 
@@ -6,31 +6,38 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functions.poll_response.long_poll import PollResult
-from stream_core.log.response_log import (
-    Cursor,
-    LogEntry,
-    ResponseLog,
-    Restart,
-    resume_point,
-    slice_of,
-)
+from stream_core.log.entries import Content, Kind, LogEntry, Part, Restart, joined
+from stream_core.log.response_log import Cursor, ResponseLog, resume_point, slice_of
 from stream_core.ports.response_store import Chunk, gapless
+from stream_core.protocol.part_objects import read_part
 from tests.unit.functions.response_buffer import LOOK, START, Buffer, at_once
+from tests.unit.stream_core.contents import CONTENT
 
 
 @dataclass
 class Reader:
     """What a client holds."""
 
-    text: str = ""
+    said: list[Content] = field(default_factory=list)
     next_index: int = 0
     epoch: int = 1
+
+    @property
+    def text(self) -> str:
+        """The text of the answer."""
+        return "".join(content for content in self.said if isinstance(content, str))
+
+    @property
+    def contents(self) -> list[Content]:
+        """The text and the parts, joined."""
+        return [*joined(self.said)]
 
     def take_poll(self, result: PollResult) -> None:
         """The answer to a poll for what comes next."""
@@ -39,8 +46,8 @@ class Reader:
         assert body["chunk_index"] == metadata["next_index"] - 1
         if metadata["restarted"] is not None:
             assert metadata["restarted"]["from_index"] == -1
-            self.text = ""
-        self.text += body["new_text"]
+            self.said = []
+        self.said += told(body)
         # The index goes back only where a later owner's text replaces everything.
         assert metadata["epoch"] > self.epoch or metadata["next_index"] >= self.next_index
         assert metadata["epoch"] >= self.epoch
@@ -50,24 +57,45 @@ class Reader:
         """A frame, over a socket."""
         assert first == self.next_index
         self.next_index = last + 1
-        if isinstance(entry, str):
-            self.text += entry
+        if not isinstance(entry, Restart):
+            self.said.append(entry)
             return
         assert entry.from_index in (-1, first - 1)
         if entry.from_index == -1:
-            self.text = ""
+            self.said = []
         self.epoch = max(self.epoch, entry.epoch)
+
+
+def told(body: dict[str, Any]) -> Iterator[Content]:
+    """What a poll gave: its events, and the text before, between and behind them."""
+    text, at, index = body["new_text"], 0, -1
+    for event in body.get("events", ()):
+        assert at <= event["at"] <= len(text)
+        assert index < event["index"] <= body["chunk_index"]
+        if at < event["at"]:
+            yield text[at : event["at"]]
+        at, index = event["at"], event["index"]
+        yield read_part(event)
+    if at < len(text):
+        yield text[at:]
+
+
+def standing(entries: Sequence[LogEntry]) -> list[Content]:
+    """What stands of a log, joined."""
+    return [*joined(slice_of(entries, 0).standing)]
 
 
 # -- one owner -------------------------------------------------------------------------------------
 
 ENTRIES = st.lists(
-    st.one_of(st.text(st.characters(codec="utf-8"), min_size=1, max_size=5), st.just("restart")),
+    st.one_of(
+        st.text(st.characters(codec="utf-8"), min_size=1, max_size=5), CONTENT, st.just("restart")
+    ),
     max_size=25,
 )
 
 
-def as_log(entries: Sequence[str]) -> list[LogEntry]:
+def as_log(entries: Sequence[Content]) -> list[LogEntry]:
     attempts = accumulate((entry == "restart" for entry in entries), initial=1)
     return [
         Restart(-1, attempt) if entry == "restart" and index else entry
@@ -91,7 +119,7 @@ def as_log(entries: Sequence[str]) -> list[LogEntry]:
 )
 @settings(max_examples=2 * settings().max_examples)
 def test_polling_at_any_time_gives_exactly_the_logs_text(
-    entries: list[str],
+    entries: list[Content],
     cuts: list[tuple[int, float]],
     timing: list[tuple[float, float]],
     doubled: int,
@@ -116,12 +144,13 @@ def test_polling_at_any_time_gives_exactly_the_logs_text(
         polls += 1
         reader.take_poll(result)
         # At each moment the reader holds what the log says up to there.
-        assert reader.text == slice_of(log[: reader.next_index], 0).text
+        assert reader.contents == standing(log[: reader.next_index])
         assert result.late_ms >= 0
         if result.polled.status.terminal:
             break
     assert result is not None
-    assert reader.text == result.polled.full_text == slice_of(log, 0).text
+    assert reader.text == result.polled.full_text
+    assert reader.contents == standing(log)
     assert result.polls == polls
 
 
@@ -153,7 +182,9 @@ class Owners:
         """The model goes on."""
         if self.log is not None:
             for _ in range(count):
-                self.log.append(f"{self._buffer.lease.epoch}.{self.log.next_index} ")
+                index = self.log.next_index
+                said = f"{self._buffer.lease.epoch}.{index} "
+                self.log.extend([said if index % 4 < 2 else Part(Kind.REASONING, said)])
 
     def restart(self) -> None:
         """An attempt failed, the same owner makes another."""
@@ -218,7 +249,7 @@ def read_over_socket(
     if point is None:
         return
     if point.restarted is not None:
-        reader.text, reader.next_index, reader.epoch = "", 0, point.restarted.epoch
+        reader.said, reader.next_index, reader.epoch = [], 0, point.restarted.epoch
     cursor = Cursor(log, point.next_index, most)
     for _ in range(frames):
         if (taken := cursor.take()) is not None:
@@ -294,7 +325,7 @@ class Play:
         if self.tells_epoch:
             # At each moment it holds what the newest owner that it was told of has up to there.
             log = self.owners.logs[reader.epoch]
-            assert reader.text == slice_of(log.entries[: reader.next_index], 0).text
+            assert reader.contents == standing(log.entries[: reader.next_index])
 
     def _poll(self, timeout: float) -> None:
         buffer, reader = self.buffer, self.reader
@@ -334,4 +365,5 @@ def test_owners_that_are_lost_with_what_is_not_on_record(
             break
     log = play.owners.log
     assert log is not None
-    assert play.reader.text == play.full_text == slice_of(log.entries, 0).text
+    assert play.reader.text == play.full_text
+    assert play.reader.contents == standing(log.entries)

@@ -106,7 +106,7 @@ def test_a_preflight_is_told_what_the_contract_uses() -> None:
     for allowed in (ONE, EVERY):
         told = allowed.preflight_headers("OPTIONS", APP, "POST")
         assert told is not None
-        assert told["Access-Control-Allow-Methods"] == "GET, POST"
+        assert told["Access-Control-Allow-Methods"] == "GET, POST, DELETE"
         names = told["Access-Control-Allow-Headers"].split(", ")
         # `*` stands for all but Authorization (Fetch standard, CORS non-wildcard request-header
         # name).

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stream_core.log.conversation import Conversation, Turn
 from stream_core.policy.limits import Limits
 from stream_core.policy.memory_account import MemoryPart
-from stream_core.ports.session_store import LedgerEntry, StoredConversation
+from stream_core.ports.session_store import LedgerEntry, StoredConversation, standing
 from stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited
 
 
@@ -202,14 +202,37 @@ def test_what_was_replaced_takes_no_room_in_the_history() -> None:
     ]
 
 
-@pytest.mark.parametrize(("previous", "replaces"), [("m2", "m1"), ("m2", "m9")])
-def test_only_the_last_message_can_be_replaced(previous: str, replaces: str) -> None:
+def test_a_message_replaces_the_conversation_from_another_one_on() -> None:
     conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
-    exchange(conversation, "m1", "one?", "one.")
-    exchange(conversation, "m2", "two?", "two.")
+    for number in (1, 2, 3):
+        exchange(conversation, f"m{number}", f"{number}?", f"{number}.")
+    conversation.check("m4", "m3", "m2")
+    turns = conversation.accept("m4", "rsp_m4", "two!", 0.0, replaces="m2")
+    assert [turn.text for turn in turns] == ["1?", "1.", "two!"]
+    assert conversation.left_out(turns) == 0
+    assert conversation.known_response("m3") == "rsp_m3"
+
+
+@pytest.mark.parametrize("replaces", ["m2", "m3", "m9"])
+def test_what_is_not_in_the_conversation_can_not_be_replaced(replaces: str) -> None:
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
+    for message_id in ("m1", "m2", "m3"):
+        exchange(conversation, message_id, "?", ".")
+    conversation.accept("m4", "rsp_m4", "two!", 0.0, replaces="m2")
     with pytest.raises(InvalidRequest) as refusal:
-        conversation.check("m3", previous, replaces)
+        conversation.check("m5", "m4", replaces)
     assert (refusal.value.code, refusal.value.param) == ("invalid_request", "replaces")
+
+
+def test_it_says_how_many_messages_the_model_is_not_told() -> None:
+    conversation = Conversation(Limits(history_bytes=10), 0.0, MemoryPart(2**40))
+    for number in (1, 2, 3):
+        exchange(conversation, f"m{number}", "one?", "one.")
+    turns = say(conversation, "m4", "four?")
+    assert [turn.text for turn in turns] == ["four?"]
+    assert conversation.left_out(turns) == 3
+    turns = conversation.accept("m5", "rsp_m5", "two!", 0.0, replaces="m2")
+    assert conversation.left_out(turns) == 1
 
 
 # -- what other tasks accepted ---------------------------------------------------------------------
@@ -261,6 +284,28 @@ def test_what_was_replaced_elsewhere_is_not_seen_here() -> None:
     conversation.catch_up(StoredConversation("m2", [entry("m1", None, "old."), again]), "this task")
     assert [turn.text for turn in say(conversation, "m3", "m3?")] == ["m2?", "new.", "m3?"]
     assert conversation.known_response("m1") == "rsp_m1"
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=12), st.integers(20, 60))
+def test_a_task_that_reads_the_ledger_knows_the_same_conversation(
+    replaced: list[int], most: int
+) -> None:
+    limits = Limits(history_bytes=most, messages_per_second=1000)
+    conversation = Conversation(limits, 0.0, MemoryPart(2**40))
+    ledger: list[LedgerEntry] = []
+    for number, named in enumerate(replaced):
+        message_id, previous = f"m{number}", conversation.last_message_id
+        stand = [each.message_id for each in standing(ledger)]
+        replaces = stand[named] if named < len(stand) else None
+        conversation.check(message_id, previous, replaces)
+        conversation.accept(message_id, f"rsp_{message_id}", f"{message_id}?", 0.0, replaces)
+        conversation.response_ended(message_id, (b"answer",), 0.0)
+        ledger.append(replace(entry(message_id, previous, "answer"), replaces=replaces))
+    elsewhere = Conversation(limits, 0.0, MemoryPart(2**40))
+    elsewhere.catch_up(StoredConversation(ledger[-1].message_id, ledger), "this task")
+    here, there = (say(each, "next", "next?") for each in (conversation, elsewhere))
+    assert here == there
+    assert conversation.left_out(here) == elsewhere.left_out(there)
 
 
 TEXTS = st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), min_size=1, max_size=20)

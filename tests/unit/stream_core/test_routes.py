@@ -24,7 +24,8 @@ _AT_THE_EDGE = (Origin.HANDLER, Origin.SESSION_INIT, Origin.POLL_RESPONSE)
 
 @pytest.mark.parametrize("route", ROUTES, ids=str)
 def test_the_first_pattern_that_matches_a_path_leads_to_its_origin(route: Route) -> None:
-    names = {"response_id": "r1", "model": "org/m", "name": "page.js"}
+    names = {"response_id": "r1", "session_id": "ses_1", "chat_id": "c1"}
+    names |= {"model": "org/m", "name": "page.js"}
     path = route.with_names(**names, epoch="1", first="0", last="9")
     leads_to = next(
         (

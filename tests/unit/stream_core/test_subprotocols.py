@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from stream_core.log.entries import Part
 from stream_core.protocol.dialect import (
     COMPACT,
     REALTIME,
@@ -14,8 +15,10 @@ from stream_core.protocol.dialect import (
     TokenEncoder,
     V1Encoder,
 )
-from stream_core.protocol.messages import ResponseDelta
-from stream_core.protocol.realtime import Token
+from stream_core.protocol.messages import CompactPart, ResponseDelta, ResponsePart
+from stream_core.protocol.part_objects import part_object
+from stream_core.protocol.realtime import Event, Token
+from tests.unit.stream_core.contents import CONTENT
 
 ANY_TEXT = st.text()
 INDEXES = st.tuples(st.integers(0, 10**6), st.integers(0, 100)).map(
@@ -70,6 +73,31 @@ def test_a_token_is_the_json_of_its_model(
         fields["from"] = first
     assert list(json.loads(frame).items()) == list(fields.items())
     assert json.loads(frame) == json.loads(Token.model_validate(fields).to_json())
+
+
+@given(CONTENT.filter(lambda content: isinstance(content, Part)), INDEXES)
+def test_a_part_is_the_json_of_its_model_in_every_dialect(
+    part: Part, indexes: tuple[int, int]
+) -> None:
+    first, last = indexes
+    joined = {"from": first} if first != last else {}
+    said = part_object(part)
+    frame = json.loads(V1Encoder("ses_1", "rsp_1").event(part, first, last))
+    assert frame == {
+        "type": "chat.response.event",
+        "session_id": "ses_1",
+        "response_id": "rsp_1",
+        "index": last,
+        **joined,
+        **said,
+    }
+    assert ResponsePart.model_validate(frame).to_part() == part
+    frame = json.loads(TokenEncoder("rsp_1").event(part, first, last))
+    assert frame == {"type": "event", "response_id": "rsp_1", "index": last, **joined, **said}
+    assert Event.model_validate(frame).to_part() == part
+    short = json.loads(CompactEncoder(7).event(part, first, last))
+    assert short == [7, last, said, *joined.values()]
+    assert CompactPart.model_validate(short).root[2].to_part() == part
 
 
 @given(ANY_TEXT)

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from stream_core.log.entries import Kind, Part
 from stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
 from stream_core.ports.response_store import LIFETIME_SECONDS, LeaseLost, StoreUnavailable
 from stream_sqlite import file
-from stream_sqlite.file import FileUnusable
+from stream_sqlite.file import FileUnusable, ProcessLock
 from stream_sqlite.stores import SQLiteStores
 from tests.integration.stores.stores import NOW, Stores, chunk, completed, new_channel, new_message
 
@@ -81,6 +82,56 @@ def test_a_file_of_another_version_is_refused_and_left_as_it_is(path: Path) -> N
     with pytest.raises(FileUnusable, match=r"its tables have version 99.* move the file away"):
         SQLiteStores(path, lambda: NOW)
     assert path.read_bytes() == before
+
+
+def make_file_of_version_1(path: Path) -> None:
+    SQLiteStores(path, lambda: NOW).close()
+    change(path, "ALTER TABLE responses DROP COLUMN form")
+    change(path, "ALTER TABLE sessions DROP COLUMN ended")
+    change(path, "ALTER TABLE messages DROP COLUMN outcome")
+    change(path, "PRAGMA user_version=1")
+
+
+async def test_a_file_of_the_version_before_is_upgraded_with_what_is_in_it(path: Path) -> None:
+    with closing(SQLiteStores(path, lambda: NOW)) as opened:
+        before = Stores(opened.responses, opened.sessions)
+        lease = await before.begin("a")
+        await before.write(lease, 0, ["a"])
+        key = opened.signing_key
+    make_file_of_version_1(path)
+    for _ in range(2):
+        with closing(SQLiteStores(path, lambda: NOW)) as opened:
+            stores = Stores(opened.responses, opened.sessions)
+            assert opened.signing_key == key
+            assert (await stores.read(lease.response_id))[:1] == ["a"]
+            await stores.write(lease, 1, [Part(Kind.REASONING, "b")])
+    with closing(SQLiteStores(path, lambda: NOW)) as opened:
+        entries = await Stores(opened.responses, opened.sessions).read(lease.response_id)
+    assert entries == ["a", Part(Kind.REASONING, "b")]
+
+
+def test_a_file_that_the_version_before_uses_is_left_to_it(path: Path) -> None:
+    make_file_of_version_1(path)
+    lock = ProcessLock(path)
+    with pytest.raises(FileUnusable, match="a program of that version is using it: stop that"):
+        SQLiteStores(path, lambda: NOW)
+    lock.release()
+    SQLiteStores(path, lambda: NOW).close()
+
+
+def test_an_upgraded_file_has_the_tables_of_a_new_one(path: Path, tmp_path: Path) -> None:
+    make_file_of_version_1(path)
+    columns = []
+    for each in (path, tmp_path / "new.db"):
+        SQLiteStores(each, lambda: NOW).close()
+        with closing(sqlite3.connect(each)) as connection:
+            columns.append(
+                [
+                    connection.execute(f"PRAGMA table_info({table})").fetchall()
+                    for table in ("responses", "sessions", "messages")
+                ]
+            )
+    assert columns[0] == columns[1]
 
 
 def test_another_programs_database_is_refused(tmp_path: Path) -> None:
@@ -195,6 +246,9 @@ async def test_large_texts_are_kept_under_their_names(opened: SQLiteStores) -> N
     assert await opened.large_texts.get("one") == "日本語\0" * 100_000
     assert await opened.large_texts.get("two") == ""
     assert await opened.large_texts.get("three") is None
+    for _ in range(2):
+        await opened.large_texts.delete("two")
+    assert await opened.large_texts.get("two") is None
 
 
 async def test_a_dead_letter_is_kept_once(path: Path, opened: SQLiteStores) -> None:

@@ -1,10 +1,14 @@
 import type { AnswerEvent } from "./api.ts";
+import { type Content, textContent } from "./content.ts";
 import { AnswerError, ProtocolError, RefusedError } from "./errors.ts";
 import type { ClientFrame, FrameOf } from "./frames.ts";
 import type { Inquiry } from "./inquiry.ts";
 import * as LIMITS from "./limits.ts";
 import type { Arrival } from "./read-frame.ts";
 import type { Wish } from "./transport.ts";
+
+/** Which indexes something stands for. */
+type Place = Pick<FrameOf<"chat.response.delta">, "from" | "index">;
 
 /** The way back to the server, as far as the connection has one. */
 export interface Sender {
@@ -27,19 +31,19 @@ export class AnswerReading {
   constructor(inquiry: Inquiry, sender: Sender) {
     this.#inquiry = inquiry;
     this.#sender = sender;
-    this.#delivered = this.#acknowledged = inquiry.text.lastIndex;
+    this.#delivered = this.#acknowledged = inquiry.log.lastIndex;
   }
 
   get ended(): boolean {
     return this.#ended;
   }
 
-  /** Asks for the answer: sends the question, or resumes where the text that is held ends. Safe to repeat. */
+  /** Asks for the answer: sends the question, or resumes where what is held ends. Safe to repeat. */
   request(): void {
-    const { responseId, wording, text } = this.#inquiry;
+    const { responseId, wording, log } = this.#inquiry;
     if (responseId) {
       this.#resuming = true;
-      const { lastIndex: after, epoch } = text;
+      const { lastIndex: after, epoch } = log;
       this.#sender.send({ type: "response.resume", response_id: responseId, after, epoch });
       return;
     }
@@ -94,15 +98,19 @@ export class AnswerReading {
     if (arrival.type === "garbled") return this.#recover();
     if (arrival.type === "chat.response.start") return yield* this.#start(arrival);
     if (!this.#concerns(arrival)) return;
-    const { text } = this.#inquiry;
+    const { log } = this.#inquiry;
     switch (arrival.type) {
       case "chat.response.delta":
-        return yield* this.#delta(arrival);
+        return yield* this.#grow(arrival, textContent(arrival.delta));
+      case "chat.response.event": {
+        const { from, index, response_id: _, type: __, ...content } = arrival;
+        return yield* this.#grow(arrival, content);
+      }
       case "chat.response.restarted":
         return yield* this.#restarted(arrival);
       case "chat.response.completed":
       case "chat.response.error": {
-        if (arrival.last_index > text.lastIndex) return this.#recover();
+        if (arrival.last_index > log.lastIndex) return this.#recover();
         this.#ended = true;
         if (arrival.type === "chat.response.error") throw new AnswerError(arrival.error);
         const { finish_reason: finishReason, last_index: lastIndex, usage, degraded } = arrival;
@@ -124,40 +132,39 @@ export class AnswerReading {
   }
 
   *#start(frame: FrameOf<"chat.response.start">): Generator<AnswerEvent, void, void> {
-    const { text, messageId, responseId } = this.#inquiry;
+    const { log, messageId, responseId } = this.#inquiry;
     if (frame.message_id !== messageId) return;
     this.#resuming = false;
-    // Else the server is about to say what becomes of the text that it does not go on from.
-    if (frame.next_index > text.lastIndex) text.confirm(frame.epoch);
+    // Else the server is about to say what becomes of what it does not go on from.
+    if (frame.next_index > log.lastIndex) log.confirm(frame.epoch);
     this.#inquiry.responseId = frame.response_id;
     // Whoever asks is given everything, until they say otherwise.
     if (this.#inquiry.paused) this.tell("pause");
     if (responseId) return yield { type: "resumed" };
     if (this.#inquiry.stopped.aborted) this.tell("cancel");
-    yield { type: "accepted", responseId: frame.response_id, messageId };
+    const { response_id, history_dropped: historyDropped } = frame;
+    yield { type: "accepted", responseId: response_id, messageId, ...(historyDropped > 0 && { historyDropped }) };
   }
 
-  *#delta({ from, index, delta }: FrameOf<"chat.response.delta">): Generator<AnswerEvent, void, void> {
-    const { text } = this.#inquiry;
-    const next = text.lastIndex + 1;
-    const outcome = text.append(from ?? index, index, delta);
+  *#grow({ from, index }: Place, content: Content): Generator<AnswerEvent, void, void> {
+    const outcome = this.#inquiry.log.append(from ?? index, index, content);
     if (outcome.kind === "gap") return this.#recover();
     if (outcome.kind !== "appended") return;
     this.#recoveries = 0;
     this.#resuming = false;
     this.#delivered = index;
-    yield { type: "delta", text: outcome.text, from: next, index };
+    if (outcome.growth) yield outcome.growth;
   }
 
   *#restarted(frame: FrameOf<"chat.response.restarted">): Generator<AnswerEvent, void, void> {
-    const { text } = this.#inquiry;
-    const { length } = text.text;
-    const outcome = text.restart(frame);
+    const { log } = this.#inquiry;
+    const { parts } = log;
+    const outcome = log.restart(frame);
     if (outcome.kind === "restarted") {
-      this.#delivered = text.lastIndex;
-      this.#acknowledged = Math.min(this.#acknowledged, text.lastIndex);
-      // Where a new owner goes on from the text that is held, there is nothing to see.
-      if (text.text.length < length) yield { type: "restarted", keep: text.text.length };
+      this.#delivered = log.lastIndex;
+      this.#acknowledged = Math.min(this.#acknowledged, log.lastIndex);
+      // Where a new owner goes on from what is held, there is nothing to see.
+      if (log.parts !== parts) yield { type: "restarted", keep: log.text.length, parts: log.parts };
     }
     if (outcome.kind === "gap" || (outcome.kind === "restarted" && !outcome.complete)) this.#recover();
   }

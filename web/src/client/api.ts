@@ -1,4 +1,4 @@
-import type { EvenflowError } from "./errors.ts";
+import type { ErrorBody, EvenflowError } from "./errors.ts";
 
 /** The ways by which an answer can travel, best first. */
 export type TransportName = "websocket" | "sse" | "long-poll";
@@ -48,6 +48,11 @@ export interface ClientEvents {
   readonly connection: ConnectionState;
   readonly transport: TransportName;
   readonly throttle: Throttle;
+  /**
+   * Somebody else has asked something in this conversation: {@link Client.follow} reads along. It is told while a WebSocket is open to the
+   * same task; what was missed is in {@link Client.messages}.
+   */
+  readonly message: OtherMessage;
 }
 
 /** How an answer is to be made, by OpenAI's names; what is left out is the agent's, or the model's own. */
@@ -59,6 +64,37 @@ export interface AnswerParams {
   readonly seed?: number;
 }
 
+/** A message of the conversation, with its answer as far as it has come. */
+export interface Message {
+  readonly messageId: string;
+  readonly responseId: string;
+  /** Empty where it is no longer kept. */
+  readonly question: string;
+  /** `queued` and `streaming`: its answer is on its way, and can be had by {@link Client.follow}. */
+  readonly status: "queued" | "streaming" | "completed" | "error" | "cancelled" | (string & {});
+  readonly text: string;
+  readonly parts: readonly AnswerPart[];
+  readonly finishReason: FinishReason | null;
+  /** What ended the answer before its time. */
+  readonly error: ErrorBody | null;
+}
+
+/** Messages of the conversation, oldest first. */
+export interface MessagePage {
+  readonly messages: readonly Message[];
+  /** What to ask for older ones with; `null` where there are none. */
+  readonly before: string | null;
+}
+
+/** A message that was sent elsewhere: by another tab, or another device. */
+export interface OtherMessage {
+  readonly messageId: string;
+  readonly responseId: string;
+  readonly question: string;
+  /** The `messageId` of the message which it replaces, and all after that, where it does. */
+  readonly replaces: string | null;
+}
+
 /** What goes with a question. */
 export interface AskOptions {
   readonly signal?: AbortSignal | undefined;
@@ -67,7 +103,7 @@ export interface AskOptions {
   readonly timeoutMs?: number | undefined;
   /** Goes on to the model's server: at most 16 names of 64 characters, with values of 512. */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
-  /** The `messageId` of the last answer, if this is another try at it; the model sees only this one then. */
+  /** The `messageId` of a message that this one replaces, with all after it: the model sees only this one then. */
   readonly replaces?: string | undefined;
 }
 
@@ -83,6 +119,20 @@ export interface Client {
    * from its beginning, and only once it is used: iterated, listened to, awaited by `done` or stopped.
    */
   readonly resumable: Answer | null;
+  /** Whether the session is one of before: something may have been asked in it already. */
+  readonly isResumed: boolean;
+  /** The newest messages of the conversation, 20 unless there is a `limit`; or the newest `before` one of them. Rejects with an `EvenflowError`. */
+  messages(options?: {
+    readonly before?: string | undefined;
+    readonly limit?: number | undefined;
+  }): Promise<MessagePage>;
+  /** The answer to a message that this client did not send, from its beginning. Like {@link resumable} it is read once it is used. */
+  follow(message: Pick<Message, "messageId" | "responseId" | "question">): Answer;
+  /**
+   * Ends the session: its answers are stopped, and everything that the server keeps of it is deleted. What is asked next begins a new one.
+   * Rejects with an `EvenflowError`.
+   */
+  end(): Promise<void>;
   /** How the answer travels, or the last one did; `null` before the first connection. */
   readonly transport: TransportName | null;
   readonly connection: ConnectionState;
@@ -109,9 +159,36 @@ export interface Usage {
   readonly completion_tokens: number;
 }
 
+/** One thing of an answer, as far as it has come. */
+export type AnswerPart =
+  | { readonly type: "text"; readonly text: string }
+  /** What the model has thought before it went on. */
+  | { readonly type: "reasoning"; readonly text: string }
+  | { readonly type: "refusal"; readonly text: string }
+  | ToolCall
+  /** Where something in the answer is from. `url` is as the model's server gave it: check it before you link it. */
+  | { readonly type: "source"; readonly url: string; readonly title: string }
+  /** Anything else, by its name. */
+  | { readonly type: "data"; readonly name: string; readonly value: unknown };
+
+/** A tool that the model has called. */
+export interface ToolCall {
+  readonly type: "tool";
+  /** The number of the call in the answer. */
+  readonly call: number;
+  readonly id: string;
+  readonly name: string;
+  /** JSON for most tools; it is whole once `isComplete`. */
+  readonly arguments: string;
+  readonly isComplete: boolean;
+  /** What the tool gave, once it has. */
+  readonly result?: string;
+}
+
 /** How an answer ended. */
 export interface AnswerResult {
   readonly text: string;
+  readonly parts: readonly AnswerPart[];
   /** `cancelled` for an answer that was stopped. */
   readonly finishReason: FinishReason;
   readonly lastIndex: number;
@@ -124,10 +201,24 @@ export interface AnswerResult {
 export type AnswerEvent =
   /** The text has grown by `text`, which is that of the indexes `from` to `index`. */
   | { readonly type: "delta"; readonly text: string; readonly from: number; readonly index: number }
-  /** Only the first `keep` characters (UTF-16 units) of the text still stand; what replaces the rest follows. */
-  | { readonly type: "restarted"; readonly keep: number }
+  /** The part at `position` of {@link Answer.parts} is new, or has grown to this. Only of text a `delta` tells instead. */
+  | {
+      readonly type: "part";
+      readonly part: AnswerPart;
+      readonly position: number;
+      readonly from: number;
+      readonly index: number;
+    }
+  /** Only the first `keep` characters (UTF-16 units) of the text and these `parts` still stand; what replaces the rest follows. */
+  | { readonly type: "restarted"; readonly keep: number; readonly parts: readonly AnswerPart[] }
   /** The server has the question. */
-  | { readonly type: "accepted"; readonly responseId: string; readonly messageId: string }
+  | {
+      readonly type: "accepted";
+      readonly responseId: string;
+      readonly messageId: string;
+      /** So many of the conversation's oldest messages the model is not told: it has no room for them. As far as that is known. */
+      readonly historyDropped?: number;
+    }
   /** How the answer travels from now on. `fallback`: because nothing better could be had. */
   | { readonly type: "transport"; readonly transport: TransportName; readonly fallback: boolean }
   /** This reader is behind; the next pieces come joined. */
@@ -140,7 +231,7 @@ export type AnswerEvent =
   | { readonly type: "resumed" }
   /** A poll was answered, and what it has brought is told. */
   | { readonly type: "polled" }
-  | ({ readonly type: "completed" } & Omit<AnswerResult, "text">);
+  | ({ readonly type: "completed" } & Omit<AnswerResult, "text" | "parts">);
 
 /** What {@link Answer.on} tells: every event by its type, and `state` and `error` besides. */
 export type AnswerListeners = {
@@ -159,6 +250,8 @@ export interface Answer extends AsyncIterable<AnswerEvent> {
   readonly responseId: string | null;
   /** All of the text that was delivered so far. */
   readonly text: string;
+  /** The same with all that is no text, in order. */
+  readonly parts: readonly AnswerPart[];
   readonly state: AnswerState;
   /** The end of the answer; rejects with the `EvenflowError` that ended it. */
   readonly done: Promise<AnswerResult>;

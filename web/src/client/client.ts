@@ -6,6 +6,8 @@ import type {
   ClientEvents,
   ConnectionState,
   ConnectOptions,
+  Message,
+  MessagePage,
   TransportName,
 } from "./api.ts";
 import { unlessAborted } from "./delay.ts";
@@ -13,10 +15,12 @@ import { Delivery } from "./delivery.ts";
 import { Emitter } from "./emitter.ts";
 import { newId, tabStorage } from "./environment.ts";
 import { BusyError, ClosedError } from "./errors.ts";
+import type { FrameOf } from "./frames.ts";
 import { Inquiry } from "./inquiry.ts";
 import { LiveAnswer } from "./live-answer.ts";
 import { LongPollTransport } from "./long-poll-transport.ts";
 import { type Asked, Memory } from "./memory.ts";
+import { endSession, readMessages } from "./messages.ts";
 import { Session } from "./session.ts";
 import { SseTransport } from "./sse-transport.ts";
 import { TransportChoice } from "./transport-choice.ts";
@@ -39,12 +43,17 @@ export class EvenflowClient implements Client {
   transport: TransportName | null = null;
   connection: ConnectionState = "connecting";
   resumable: Answer | null = null;
+  readonly isResumed: boolean;
 
   constructor(options: ConnectOptions) {
     const { url, tenant, agent, transports, storage = tabStorage() } = options;
     this.#memory = new Memory(storage, `evenflow.1 ${[url, tenant, agent]}`);
     this.#session = new Session(options, this.#memory);
-    this.#websocket = new WebSocketTransport(this.#session, () => this.#onLost());
+    this.isResumed = this.#memory.kept.credentials !== undefined;
+    this.#websocket = new WebSocketTransport(this.#session, {
+      onLost: () => this.#onLost(),
+      onMessage: (message) => this.#onMessage(message),
+    });
     const all = [this.#websocket, new SseTransport(this.#session), new LongPollTransport(this.#session)].filter(
       ({ name }) => transports?.includes(name) ?? true,
     );
@@ -85,6 +94,23 @@ export class EvenflowClient implements Client {
     // Where the answer has ended by itself there is nothing to stop.
     if (signal) unlessAborted(signal, answer.done).catch(() => answer.stop());
     return answer;
+  }
+
+  async messages(options: { readonly before?: string; readonly limit?: number } = {}): Promise<MessagePage> {
+    const page = await readMessages(this.#session, options);
+    const last = page.messages.at(-1);
+    if (last && !options.before && !this.#current) this.#memory.keep({ lastMessageId: last.messageId });
+    return page;
+  }
+
+  follow({ messageId, responseId, question }: Pick<Message, "messageId" | "responseId" | "question">): Answer {
+    return this.#answerTo({ messageId, responseId, previousMessageId: null, payload: { text: question } });
+  }
+
+  async end(): Promise<void> {
+    await endSession(this.#session);
+    this.#websocket.leave("the session has ended");
+    this.#memory.keep({ credentials: undefined, lastMessageId: null, asked: undefined });
   }
 
   close(): void {
@@ -147,6 +173,16 @@ export class EvenflowClient implements Client {
 
   #onLost(): void {
     if (!this.#current) this.#enter("waiting");
+  }
+
+  #onMessage({
+    message_id: messageId,
+    response_id: responseId,
+    text: question,
+    replaces,
+  }: FrameOf<"session.message">): void {
+    if (!this.#current) this.#memory.keep({ lastMessageId: messageId });
+    this.#emitter.emit("message", { messageId, responseId, question, replaces });
   }
 
   #enter(connection: ConnectionState): void {

@@ -11,6 +11,9 @@ import { HeldBackError } from "./sse-transport.ts";
 import type { Transport, Wish } from "./transport.ts";
 import type { Choice, TransportChoice } from "./transport-choice.ts";
 
+/** The events with which there is more of an answer. */
+const GROWTHS: readonly string[] = ["delta", "part"];
+
 /** Brings one answer to its end, over as many connections as that takes. */
 export class Delivery {
   readonly #inquiry: Inquiry;
@@ -36,7 +39,7 @@ export class Delivery {
       if (!this.#inquiry.stopped.aborted) throw error;
       // Stopped while there was no connection to say so over.
       if (!this.#inquiry.isLeft) cancel(this.#session, this.#inquiry).catch(() => {});
-      const { lastIndex } = this.#inquiry.text;
+      const { lastIndex } = this.#inquiry.log;
       yield { type: "completed", finishReason: "cancelled", lastIndex, usage: null, degraded: false };
     }
   }
@@ -87,12 +90,12 @@ export class Delivery {
 
   /** Delivers the answer to its end, or until there is a better transport, which is then returned. */
   async *#deliver(transport: Transport): AsyncGenerator<AnswerEvent, Choice | undefined, void> {
-    const turn = transport.name === "long-poll" ? "polled" : "delta";
+    const turns = transport.name === "long-poll" ? ["polled"] : GROWTHS;
     for await (const event of transport.deliver(this.#inquiry)) {
-      if (event.type === "delta") this.#failures = this.#refusals = 0;
+      if (GROWTHS.includes(event.type)) this.#failures = this.#refusals = 0;
       yield event;
       // What ends after a stop is on its way already: to change would be to miss it.
-      if (event.type !== turn || this.#inquiry.stopped.aborted) continue;
+      if (!turns.includes(event.type) || this.#inquiry.stopped.aborted) continue;
       const better = this.#choice.climb(transport.name);
       if (better) return better;
     }

@@ -1,4 +1,5 @@
 import type { FinishReason, Usage } from "./api.ts";
+import { CONTENT } from "./content.ts";
 import { errorBody } from "./error-body.ts";
 import type { Payload } from "./memory.ts";
 import { type Check, type Checked, flag, index, number, object, optional, shape, string } from "./shape.ts";
@@ -27,17 +28,28 @@ export const FRAMES = {
   // No type is known by what every object has.
   __proto__: null,
   "session.ready": shape({}),
+  /** Another connection of the session has sent a message. */
+  "session.message": shape({
+    message_id: string,
+    response_id: string,
+    text: optional(string, ""),
+    replaces: optional(string, null),
+  }),
   "chat.response.start": shape({
     response_id: string,
     message_id: string,
     /** The first index that will follow. */
     next_index: index,
     epoch,
+    /** So many of the conversation's oldest messages the model is not told. */
+    history_dropped: optional(number, 0),
     /** Stands for the response in compact deltas. */
     stream: optional(number, null),
   }),
   /** One delta, or several joined: `delta` is the text of the indexes `from` (else only `index`) to `index`. */
   "chat.response.delta": shape({ response_id: string, delta: string, index, from: optional(index, null) }),
+  /** What is no text, or several such joined, as a delta is. */
+  "chat.response.event": shape({ response_id: string, index, from: optional(index, null), ...CONTENT }),
   /**
    * The text after `from_index` (-1: all of it) is replaced by what follows. `index` is this frame's own; where that is
    * -1, everything follows again, from index 0 on. What an owner before `epoch` has sent under this index or a later one

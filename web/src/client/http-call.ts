@@ -4,7 +4,7 @@ import { type Check, shape } from "./shape.ts";
 
 export interface HttpCall {
   /** `GET` by default. */
-  readonly method?: "POST";
+  readonly method?: "POST" | "DELETE";
   readonly url: string;
   /** The session token or tenant key, sent as `Authorization: Bearer`. */
   readonly bearer: string | undefined;

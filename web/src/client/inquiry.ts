@@ -1,7 +1,7 @@
 import type { Message } from "./frames.ts";
 import * as LIMITS from "./limits.ts";
 import type { Asked, Payload } from "./memory.ts";
-import { ResponseText } from "./response-text.ts";
+import { ResponseLog } from "./response-log.ts";
 
 /** One question and what has come of it so far: all that a transport needs to carry on where another left off. */
 export class Inquiry {
@@ -12,7 +12,7 @@ export class Inquiry {
   replaces: string | undefined;
   /** Known once the server has accepted the question. */
   responseId: string | undefined;
-  readonly text = new ResponseText();
+  readonly log = new ResponseLog();
   /** The reader wants nothing for now. */
   paused = false;
   isLeft = false;

@@ -1,7 +1,8 @@
-import type { Answer, AnswerEvent, AnswerListeners, AnswerResult, AnswerState } from "./api.ts";
+import type { Answer, AnswerEvent, AnswerListeners, AnswerPart, AnswerResult, AnswerState } from "./api.ts";
 import { Emitter } from "./emitter.ts";
 import type { EvenflowError } from "./errors.ts";
 import type { Asked } from "./memory.ts";
+import { after } from "./parts.ts";
 
 /** Where an answer comes from. */
 export interface Source {
@@ -28,6 +29,7 @@ export class LiveAnswer implements Answer {
   #settle: { resolve(result: AnswerResult): void; reject(error: unknown): void } | undefined;
   responseId: string | null;
   text = "";
+  parts: readonly AnswerPart[] = [];
 
   constructor({ messageId, payload, responseId }: Asked, source: Source) {
     this.messageId = messageId;
@@ -141,13 +143,12 @@ export class LiveAnswer implements Answer {
   #take(event: AnswerEvent): void {
     if (event.type === "accepted") this.responseId = event.responseId;
     if (event.type === "restarted") this.text = this.text.slice(0, event.keep);
-    if (event.type === "delta") {
-      this.text += event.text;
-      this.#enter("streaming");
-    }
+    if (event.type === "delta") this.text += event.text;
+    if (event.type === "delta" || event.type === "part") this.#enter("streaming");
+    this.parts = after(this.parts, event);
     if (event.type !== "completed") return;
     const { type: _, ...end } = event;
-    this.#settle?.resolve({ ...end, text: this.text });
+    this.#settle?.resolve({ ...end, text: this.text, parts: this.parts });
     this.#settle = undefined;
     this.#enter(event.finishReason === "cancelled" ? "stopped" : "completed");
   }

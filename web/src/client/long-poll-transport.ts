@@ -1,10 +1,12 @@
 import type { AnswerEvent } from "./api.ts";
+import { type Content, inOrder, textContent } from "./content.ts";
 import { delay } from "./delay.ts";
 import { AnswerError } from "./errors.ts";
 import { HttpTransport } from "./http-transport.ts";
 import type { Inquiry } from "./inquiry.ts";
 import * as LIMITS from "./limits.ts";
 import { isFinal, type Poll, poll } from "./poll.ts";
+import type { ResponseLog } from "./response-log.ts";
 
 /** Plain HTTP, which passes everywhere. The server lets a poll linger, so that an answer costs few of them. */
 export class LongPollTransport extends HttpTransport {
@@ -13,7 +15,7 @@ export class LongPollTransport extends HttpTransport {
   protected async *follow(inquiry: Inquiry): AsyncGenerator<AnswerEvent, void, void> {
     for (;;) {
       const askedAt = Date.now();
-      const from = inquiry.text.lastIndex + 1;
+      const from = inquiry.log.lastIndex + 1;
       const found = await poll(this.session, inquiry, LIMITS.pollTimeoutMs);
       const taken = yield* take(inquiry, found);
       yield { type: "polled" };
@@ -24,21 +26,29 @@ export class LongPollTransport extends HttpTransport {
   }
 }
 
-/** Adds to the text what a poll has brought; false when more than that must be polled again. */
-function* take({ text }: Inquiry, { new_text: news, metadata }: Poll): Generator<AnswerEvent, boolean, void> {
-  const keepUpTo = metadata.restarted?.from_index ?? text.lastIndex;
-  if (keepUpTo < text.lastIndex) {
-    const exact = text.keep(keepUpTo);
-    yield { type: "restarted", keep: text.text.length };
-    // An earlier poll had joined text from both sides of the cut: that much is polled again.
+/** Adds to the log what a poll has brought; false when more than that must be polled again. */
+function* take({ log }: Inquiry, { new_text: news, events, metadata }: Poll): Generator<AnswerEvent, boolean, void> {
+  const keepUpTo = metadata.restarted?.from_index ?? log.lastIndex;
+  if (keepUpTo < log.lastIndex) {
+    const exact = log.keep(keepUpTo);
+    yield { type: "restarted", keep: log.text.length, parts: log.parts };
+    // An earlier poll had joined what is on both sides of the cut: that much is polled again.
     if (!exact) return false;
   }
-  const from = text.lastIndex + 1;
-  const index = metadata.next_index - 1;
-  const outcome = text.append(from, index, news);
-  text.confirm(metadata.epoch);
-  if (outcome.kind === "appended" && outcome.text !== "") yield { type: "delta", text: outcome.text, from, index };
+  for (const { text, part } of inOrder(news, events)) {
+    yield* append(log, (part?.index ?? metadata.next_index) - 1, textContent(text));
+    if (part) yield* append(log, part.index, part);
+  }
+  log.confirm(metadata.epoch);
   return true;
+}
+
+/** Adds what goes up to `index`. */
+function* append(log: ResponseLog, index: number, content: Content): Generator<AnswerEvent, void, void> {
+  const outcome = log.append(log.lastIndex + 1, index, content);
+  if (outcome.kind !== "appended" || !outcome.growth) return;
+  const { growth } = outcome;
+  if (growth.type !== "delta" || growth.text !== "") yield growth;
 }
 
 function* finish({ status, metadata }: Poll): Generator<AnswerEvent, void, void> {

@@ -20,7 +20,7 @@ export interface Payload {
 
 /** What outlives a reload. */
 export interface Kept {
-  readonly credentials?: Credentials;
+  readonly credentials?: Credentials | undefined;
   readonly lastMessageId?: string | null;
   /** What worked last. */
   readonly transport?: TransportName;

@@ -1,14 +1,17 @@
+import { PLACED } from "./content.ts";
 import { errorBody } from "./error-body.ts";
 import { epoch, finishReason, usage } from "./frames.ts";
 import { pathOf } from "./http-question.ts";
 import type { Inquiry } from "./inquiry.ts";
 import * as LIMITS from "./limits.ts";
 import type { Session } from "./session.ts";
-import { type Checked, flag, index, optional, shape, string } from "./shape.ts";
+import { type Checked, flag, index, list, optional, shape, string } from "./shape.ts";
 
 /** What one poll is answered with. */
 const answer = shape({
   new_text: string,
+  /** What is no text. */
+  events: optional(list(shape({ index, ...PLACED })), []),
   /** `queued`, `streaming`, and then for good `completed`, `error` or `cancelled`. */
   status: string,
   metadata: shape({
@@ -25,13 +28,13 @@ const answer = shape({
 
 export type Poll = Checked<typeof answer>;
 
-/** Asks for what follows the text that is held; the server may take `patienceMs`. Throws as {@link Session.call}. */
+/** Asks for what follows what is held; the server may take `patienceMs`. Throws as {@link Session.call}. */
 export async function poll(
   session: Session,
-  { responseId = "", text, abandoned }: Inquiry,
+  { responseId = "", log, abandoned }: Inquiry,
   patienceMs: number,
 ): Promise<Poll> {
-  const query = `?from_index=${text.lastIndex + 1}&epoch=${text.epoch}&timeout_ms=${patienceMs}`;
+  const query = `?from_index=${log.lastIndex + 1}&epoch=${log.epoch}&timeout_ms=${patienceMs}`;
   const call = { timeLimit: patienceMs + LIMITS.callTimeoutMs, signal: abandoned };
   return await session.call(pathOf(responseId) + query, call, answer);
 }

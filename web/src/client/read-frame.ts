@@ -13,7 +13,7 @@ const typed = shape({ type: string });
 export function readFrame(data: unknown, streams?: Streams): Arrival | null {
   try {
     const value: unknown = JSON.parse(string(data, "frame"));
-    const frame = Array.isArray(value) ? delta(value, streams) : value;
+    const frame = Array.isArray(value) ? entry(value, streams) : value;
     const { type } = typed(frame, "frame");
     const check = FRAMES[type as FrameType] as Check<object> | undefined;
     if (!check) return null;
@@ -25,7 +25,10 @@ export function readFrame(data: unknown, streams?: Streams): Arrival | null {
   }
 }
 
-/** A delta as `evenflow.v1.compact` has it. */
-function delta([stream, index, delta, from]: readonly unknown[], streams?: Streams): object {
-  return { type: "chat.response.delta", response_id: streams?.get(stream), delta, index, from };
+/** A delta, or what is no text, as `evenflow.v1.compact` has it. */
+function entry([stream, index, content, from]: readonly unknown[], streams?: Streams): object {
+  const where = { response_id: streams?.get(stream), index, from };
+  return typeof content === "string"
+    ? { type: "chat.response.delta", delta: content, ...where }
+    : { ...(content as object), type: "chat.response.event", ...where };
 }

@@ -21,12 +21,22 @@ export const flag = optional(
   check<boolean>((value) => typeof value === "boolean"),
   false,
 );
+/** Whatever it is. */
+export const anything: Check<unknown> = (value) => value;
 /** An object, whatever its fields. */
 export const object: Check<Readonly<Record<string, unknown>>> = check((value) => value instanceof Object);
 
 /** What need not be there: `otherwise` stands for it where it is absent or `null`. */
 export function optional<T, D>(present: Check<T>, otherwise: D): Check<T | D> {
   return (value, name) => (value === undefined || value === null ? otherwise : present(value, name));
+}
+
+/** A list of these. */
+export function list<T>(item: Check<T>): Check<readonly T[]> {
+  return (value, name) => {
+    if (!Array.isArray(value)) throw new ProtocolError(`${name} makes no sense`);
+    return value.map((found) => item(found, name));
+  };
 }
 
 /** An object with these fields; what else it has is left out. */

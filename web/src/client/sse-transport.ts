@@ -24,7 +24,7 @@ export class SseTransport extends HttpTransport {
     const end = new AbortController();
     const letters: Letters = new Mailbox();
     const reading = new AnswerReading(inquiry, { isOpen: false, send: askAgain });
-    const begun = inquiry.text.lastIndex;
+    const begun = inquiry.log.lastIndex;
     void this.#read(inquiry, letters, AbortSignal.any([inquiry.abandoned, end.signal]));
     try {
       while (!reading.ended) {
@@ -36,8 +36,8 @@ export class SseTransport extends HttpTransport {
     }
   }
 
-  async #read({ responseId = "", text }: Inquiry, letters: Letters, signal: AbortSignal): Promise<void> {
-    const path = `${pathOf(responseId)}/events?after=${text.lastIndex}&epoch=${text.epoch}`;
+  async #read({ responseId = "", log }: Inquiry, letters: Letters, signal: AbortSignal): Promise<void> {
+    const path = `${pathOf(responseId)}/events?after=${log.lastIndex}&epoch=${log.epoch}`;
     const events = new EventStream();
     try {
       const { body } = await this.session.open(path, { signal });
@@ -61,10 +61,10 @@ export class SseTransport extends HttpTransport {
       const arrival = await letters.take(LIMITS.quietMs * 2 ** polls);
       if (arrival !== undefined) return arrival;
       const found = await poll(this.session, inquiry, 0);
-      if (found.metadata.next_index <= inquiry.text.lastIndex + 1 && !isFinal(found)) continue;
+      if (found.metadata.next_index <= inquiry.log.lastIndex + 1 && !isFinal(found)) continue;
       const late = await letters.take(LIMITS.heldBackMs);
       if (late !== undefined) return late;
-      if (inquiry.text.lastIndex > begun) break;
+      if (inquiry.log.lastIndex > begun) break;
       throw new HeldBackError("held back");
     }
     throw new ConnectionError("the connection is lost");

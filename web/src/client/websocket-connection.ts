@@ -1,5 +1,5 @@
 import { ConnectionError, ProtocolError, RefusedError, ReplacedError } from "./errors.ts";
-import type { ClientFrame } from "./frames.ts";
+import type { ClientFrame, FrameOf } from "./frames.ts";
 import * as LIMITS from "./limits.ts";
 import { type Arrival, readFrame, type Streams } from "./read-frame.ts";
 
@@ -15,6 +15,14 @@ export interface Listener {
   onLeave(): void;
 }
 
+/** Who is told of a connection whether or not anything is read from it. */
+export interface Watcher {
+  /** One that was open is gone. */
+  onLost(): void;
+  /** Another connection of the session has sent a message. */
+  onMessage(message: FrameOf<"session.message">): void;
+}
+
 /** Close codes that mean a mistake of this client's: the same again would end the same. */
 const OWN_FAULT: readonly number[] = [1003, 1007, 1008];
 const REPLACED = 4009;
@@ -28,28 +36,30 @@ export class WebSocketConnection {
   readonly #streams: Streams = new Map();
   #listener: Listener | undefined;
   #loss: Error | undefined;
-  #onLost: (() => void) | undefined;
+  readonly #watcher: Watcher;
+  #isReady = false;
   /** When the server, which is leaving, wants this client to move on: each client has a slot of its own. */
   #leaveAt: number | undefined;
   #leaveTimer: ReturnType<typeof setTimeout> | undefined;
 
-  private constructor(socket: WebSocket) {
+  private constructor(socket: WebSocket, watcher: Watcher) {
     this.#socket = socket;
+    this.#watcher = watcher;
     socket.addEventListener("message", (event) => this.#receive(event.data));
     socket.addEventListener("close", (event) => this.#lose(this.#lossFor(event.code)));
   }
 
   /** Opens a connection; resolves when the server has said `session.ready`. Rejects with an `EvenflowError`. */
-  static open(url: string, protocols: string[], onLost: () => void): Promise<WebSocketConnection> {
+  static open(url: string, protocols: string[], watcher: Watcher): Promise<WebSocketConnection> {
     return new Promise((resolve, reject) => {
-      const connection = new WebSocketConnection(openSocket(url, protocols));
+      const connection = new WebSocketConnection(openSocket(url, protocols), watcher);
       const timer = setTimeout(() => connection.close("the connection is not open"), LIMITS.openAttemptMs);
       connection.listen({
         onArrival(arrival) {
           if (arrival.type !== "session.ready") return;
           clearTimeout(timer);
           connection.unlisten();
-          connection.#onLost = onLost;
+          connection.#isReady = true;
           resolve(connection);
         },
         onLost(error) {
@@ -99,6 +109,7 @@ export class WebSocketConnection {
     const arrival = readFrame(data, this.#streams);
     if (arrival === null) return;
     if (arrival.type === "reconnect") this.#leaveAfter(arrival.after_ms);
+    if (arrival.type === "session.message") this.#watcher.onMessage(arrival);
     this.#listener?.onArrival(arrival);
   }
 
@@ -127,7 +138,7 @@ export class WebSocketConnection {
     this.#loss = error;
     clearTimeout(this.#leaveTimer);
     this.#listener?.onLost(error);
-    this.#onLost?.();
+    if (this.#isReady) this.#watcher.onLost();
   }
 }
 

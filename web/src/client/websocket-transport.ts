@@ -4,14 +4,14 @@ import type { Inquiry } from "./inquiry.ts";
 import * as LIMITS from "./limits.ts";
 import type { Credentials, Session } from "./session.ts";
 import type { Transport, Wish } from "./transport.ts";
-import { WebSocketConnection } from "./websocket-connection.ts";
+import { type Watcher, WebSocketConnection } from "./websocket-connection.ts";
 import { WebSocketDelivery } from "./websocket-delivery.ts";
 
 /** Answers over a WebSocket, which stays open from one question to the next. */
 export class WebSocketTransport implements Transport {
   readonly name = "websocket";
   readonly #session: Session;
-  readonly #onLost: () => void;
+  readonly #watcher: Watcher;
   #connection: WebSocketConnection | undefined;
   #opening: Promise<WebSocketConnection> | undefined;
   #delivery: WebSocketDelivery | undefined;
@@ -19,10 +19,9 @@ export class WebSocketTransport implements Transport {
   #token: string | undefined;
   #isClosed = false;
 
-  /** `onLost` is called whenever a connection is gone. */
-  constructor(session: Session, onLost: () => void) {
+  constructor(session: Session, watcher: Watcher) {
     this.#session = session;
-    this.#onLost = onLost;
+    this.#watcher = watcher;
   }
 
   get isOpen(): boolean {
@@ -64,17 +63,22 @@ export class WebSocketTransport implements Transport {
     this.#delivery?.tell(wish);
   }
 
-  /** Gives the connection up. */
+  /** Gives the connection up for good. */
   close(): void {
     this.#isClosed = true;
-    this.#connection?.close("the client was closed");
+    this.leave("the client was closed");
+  }
+
+  /** Gives the connection up; the next question opens another one. */
+  leave(reason: string): void {
+    this.#connection?.close(reason);
   }
 
   // A browser does not say why a handshake failed. It may be that the token is not accepted any more; then the first poll
   // finds out. A new one for every refusal would be a second storm where many are refused for coming back together.
   async #open({ token, websocketUrl }: Credentials): Promise<WebSocketConnection> {
     const protocols = ["evenflow.v1.compact", "evenflow.v1", `bearer.${token}`];
-    this.#connection = await WebSocketConnection.open(websocketUrl, protocols, this.#onLost);
+    this.#connection = await WebSocketConnection.open(websocketUrl, protocols, this.#watcher);
     this.#token = token;
     if (this.#isClosed) this.close();
     return this.#connection;

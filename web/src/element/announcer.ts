@@ -22,6 +22,12 @@ export class Announcer {
     this.#saySentences(this.#splitter.push(text));
   }
 
+  /** Says what is left of the text so far, which something else follows, and then `sentence`. */
+  interrupt(sentence: string): void {
+    this.#saySentences(this.#splitter.flush());
+    this.say(sentence);
+  }
+
   /** Says what is left of the answer, and then `ending`. */
   finish(ending: string): void {
     this.#saySentences(this.#splitter.flush());

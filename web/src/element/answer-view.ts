@@ -1,67 +1,74 @@
-import { browserScreen } from "../smoother/screen.ts";
-import { SmoothText } from "../smoother/smooth-text.ts";
+import type { ChatPart } from "./chat-client.ts";
 import { copyBy } from "./copying.ts";
+import type { Extras } from "./extras/extras.ts";
 import { button, made } from "./made.ts";
 import { COPY_CODE } from "./markdown/code-block.ts";
-import { StreamingMarkdown } from "./markdown/streaming-markdown.ts";
 import type { Offers } from "./offers.ts";
+import { PartsView } from "./parts/parts-view.ts";
 
-/** One answer in the conversation: its Markdown, drawn evenly, and below it how it ended and what can be done with it. */
+/** One answer in the conversation: its parts, and below them how it ended and what can be done with it. */
 export class AnswerView {
   readonly element: HTMLElement;
   /** All of the text that has come, of which the screen may still show a little less. */
   text = "";
-  // Whole sentences are spoken by the Announcer instead.
-  readonly #body = made("div", {
-    class: "markdown",
-    testId: "answer",
-    attributes: { "aria-live": "off", "aria-busy": "true", "data-steps": "0" },
-  });
+  readonly #parts: PartsView;
   readonly #note = made("p", { class: "note" });
   readonly #copy = button({ class: "quiet", text: "Copy", testId: "copy" }, () => void copyBy(this.#copy, this.text));
   readonly #goOn: HTMLButtonElement;
   readonly #retry: HTMLButtonElement;
+  readonly #edit: HTMLButtonElement;
   readonly #foot: HTMLElement;
-  readonly #markdown = new StreamingMarkdown(this.#body);
-  readonly #smooth: SmoothText;
-  #steps = 0;
   #ended: Promise<void> | undefined;
 
   /** `onDrawn` is called whenever the answer has grown on the screen; `offers` may be taken when it has ended. */
-  constructor(onDrawn: () => void, offers: Offers) {
-    this.#goOn = button({ class: "quiet", text: "Go on", testId: "go-on", hidden: true }, () => offers.goOn());
+  constructor(extras: Extras, onDrawn: () => void, offers: Offers) {
+    this.#goOn = button({ class: "quiet", text: "Continue", testId: "go-on", hidden: true }, () => offers.goOn());
     this.#retry = button({ class: "quiet", text: "Retry", testId: "retry", hidden: true }, () => offers.again());
-    const parts = [this.#note, this.#copy, this.#goOn, this.#retry];
-    this.#foot = made("footer", { class: "answer-foot", hidden: true }, ...parts);
-    this.element = made("article", { class: "answer", attributes: { "aria-label": "Answer" } }, this.#body, this.#foot);
-    this.#body.addEventListener("click", copyCode);
-    this.#smooth = new SmoothText(browserScreen, (text) => {
-      this.#markdown.append(text);
-      this.#steps += 1;
-      this.#body.dataset.steps = String(this.#steps);
-      onDrawn();
-    });
+    this.#edit = button({ class: "quiet", text: "Edit question", testId: "edit", hidden: true }, () => offers.edit());
+    this.#parts = new PartsView(extras, onDrawn);
+    const { element, sources } = this.#parts;
+    const inFoot = [this.#note, this.#copy, this.#goOn, this.#retry, this.#edit];
+    this.#foot = made("footer", { class: "answer-foot", hidden: true }, ...inFoot);
+    const attributes = { "aria-label": "Answer" };
+    this.element = made("article", { class: "answer", attributes }, element, sources.element, this.#foot);
+    element.addEventListener("click", copyCode);
+  }
+
+  /** Whether nothing has come. */
+  get isEmpty(): boolean {
+    return this.#parts.isEmpty;
   }
 
   identify(responseId: string): void {
-    this.#body.dataset.responseId = responseId;
+    this.#parts.element.dataset.responseId = responseId;
   }
 
   append(text: string): void {
     this.text += text;
-    this.#smooth.push(text);
+    this.#parts.append(text);
   }
 
-  /** Only the first `keep` characters stand. */
-  restart(keep: number): void {
+  /** Shows a part other than text that is new, or has grown. */
+  show(position: number, part: ChatPart): void {
+    this.#parts.show(position, part);
+  }
+
+  /** Only the first `keep` characters stand, and these parts. */
+  restart(keep: number, parts?: readonly ChatPart[]): void {
     this.text = this.text.slice(0, keep);
-    this.#smooth.restart();
-    this.#markdown.replace(this.text);
+    this.#parts.replace(parts ?? [{ type: "text", text: this.text }]);
+  }
+
+  /** Shows an answer that was there before, at once. */
+  restore(text: string, parts: readonly ChatPart[]): void {
+    this.text = text;
+    this.#parts.replace(parts);
+    void this.end();
   }
 
   /** The answer has ended; resolves once all of it is drawn. */
   end(): Promise<void> {
-    this.#ended ??= this.#drawToEnd();
+    this.#ended ??= this.#parts.end();
     return this.#ended;
   }
 
@@ -69,19 +76,13 @@ export class AnswerView {
   note(note: string, { retry = false, goOn = false }: { readonly retry?: boolean; readonly goOn?: boolean }): void {
     this.#note.textContent = note;
     this.#foot.hidden = false;
-    this.#retry.hidden = !retry;
+    this.#retry.hidden = this.#edit.hidden = !retry;
     this.#goOn.hidden = !goOn;
   }
 
   /** Another answer follows: only the last one can be asked for again. */
   endOffers(): void {
-    this.#retry.hidden = this.#goOn.hidden = true;
-  }
-
-  async #drawToEnd(): Promise<void> {
-    await this.#smooth.end();
-    this.#markdown.end();
-    this.#body.setAttribute("aria-busy", "false");
+    this.#retry.hidden = this.#edit.hidden = this.#goOn.hidden = true;
   }
 }
 

@@ -1,13 +1,44 @@
 /** What the element needs of a client; `connect()` of `@evenflow/client` gives one. */
 export interface ChatClient {
-  /** `replaces`: the `messageId` of the last answer, if this is another try at it. */
+  /** `replaces`: the `messageId` of a message that this one replaces, with all after it. */
   ask(question: string, options?: { readonly replaces?: string | undefined }): ChatAnswer;
   /** The answer that a reload of the page has interrupted. */
   readonly resumable: ChatAnswer | null;
   readonly transport: ChatTransport | null;
   readonly connection: ChatConnection;
+  /** Whether something may have been asked before this page was loaded: then that is read by `messages`. */
+  readonly isResumed?: boolean;
+  /** The newest messages of the conversation, or those before one of them. */
+  messages?(options?: { readonly before?: string | undefined }): Promise<ChatPage>;
+  /** The answer to a message that this client did not send. */
+  follow?(message: ChatQuestion): ChatAnswer;
   on(event: "connection", listener: (state: ChatConnection) => void): () => void;
   on(event: "transport", listener: (transport: ChatTransport) => void): () => void;
+  /** Somebody else has asked something in this conversation. */
+  on(event: "message", listener: (message: ChatQuestion & { readonly replaces: string | null }) => void): () => void;
+}
+
+/** A message of the conversation. */
+export interface ChatQuestion {
+  readonly messageId: string;
+  readonly responseId: string;
+  readonly question: string;
+}
+
+/** The same with its answer, as far as that has come. */
+export interface ChatMessage extends ChatQuestion {
+  /** `queued` and `streaming`: the answer is on its way. */
+  readonly status: string;
+  readonly text: string;
+  readonly parts: readonly ChatPart[];
+  readonly finishReason: string | null;
+  readonly error: { readonly code: string; readonly type: string; readonly message: string } | null;
+}
+
+/** Messages, oldest first; `before` asks for older ones, if there are any. */
+export interface ChatPage {
+  readonly messages: readonly ChatMessage[];
+  readonly before: string | null;
 }
 
 /** One answer: an iteration ends with `completed`, or throws what ended the answer. */
@@ -22,13 +53,33 @@ export interface ChatAnswer extends AsyncIterable<ChatEvent> {
 export type ChatTransport = "websocket" | "sse" | "long-poll";
 export type ChatConnection = "connecting" | "open" | "waiting" | "closed";
 
+/** One thing of an answer; what is not known is not shown. */
+export type ChatPart =
+  | { readonly type: "text" | "reasoning" | "refusal"; readonly text: string }
+  | ChatTool
+  | { readonly type: "source"; readonly url: string; readonly title: string }
+  | { readonly type: "data" };
+
+/** A tool that the model has called. */
+export interface ChatTool {
+  readonly type: "tool";
+  readonly name: string;
+  /** As far as they have come; whole once `isComplete`. */
+  readonly arguments: string;
+  readonly isComplete: boolean;
+  readonly result?: string;
+}
+
 /** What happens to an answer, in order. */
 export type ChatEvent =
   /** The text has grown by `text`, which is that of the indexes `from` to `index`. */
   | { readonly type: "delta"; readonly text: string; readonly from: number; readonly index: number }
-  /** Only the first `keep` characters of the text still stand; what replaces the rest follows. */
-  | { readonly type: "restarted"; readonly keep: number }
-  | { readonly type: "accepted"; readonly responseId: string }
+  /** The part at `position` is new, or has grown to this. */
+  | { readonly type: "part"; readonly position: number; readonly part: ChatPart }
+  /** Only the first `keep` characters of the text and these `parts` still stand; what replaces the rest follows. */
+  | { readonly type: "restarted"; readonly keep: number; readonly parts?: readonly ChatPart[] }
+  /** `historyDropped`: so many of the conversation's oldest messages the model is not told. */
+  | { readonly type: "accepted"; readonly responseId: string; readonly historyDropped?: number }
   /** How the answer travels from now on. `fallback`: because nothing better could be had. */
   | { readonly type: "transport"; readonly transport: ChatTransport; readonly fallback: boolean }
   | { readonly type: "lag" }

@@ -6,6 +6,8 @@ export interface ComposerActions {
   /** Returns whether it was asked: what was not stays in the box. */
   ask(question: string): boolean;
   stop(): void;
+  /** The question that was being edited is left as it was, or has been asked. */
+  endEdit(): void;
 }
 
 /** The text box with its Ask and Stop buttons. */
@@ -18,12 +20,15 @@ export class Composer {
   });
   readonly #ask = made("button", { class: "primary", text: "Ask", testId: "ask", attributes: { type: "submit" } });
   readonly #stop: HTMLButtonElement;
+  readonly #editing: HTMLElement;
 
   constructor(actions: ComposerActions) {
     this.#actions = actions;
     this.#stop = button({ class: "primary stop", text: "Stop", testId: "stop", hidden: true }, () => actions.stop());
     const label = made("label", { class: "visually-hidden", text: "Your question", attributes: { for: "question" } });
-    this.element = made("form", { class: "composer" }, label, this.#question, this.#ask, this.#stop);
+    const leave = button({ class: "quiet", text: "Keep it", testId: "end-edit" }, () => this.endEdit());
+    this.#editing = made("p", { class: "editing", hidden: true, text: "You are changing your last question. " }, leave);
+    this.element = made("form", { class: "composer" }, this.#editing, label, this.#question, this.#ask, this.#stop);
     this.element.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#submit();
@@ -37,6 +42,13 @@ export class Composer {
 
   focus(): void {
     this.#question.focus({ preventScroll: true });
+  }
+
+  /** Puts a question into the box that was asked before, to be changed. */
+  edit(question: string): void {
+    this.#question.value = question;
+    this.#editing.hidden = false;
+    this.focus();
   }
 
   /** Shows Stop in the place of Ask while an answer is on its way. A focus in this element moves along: what had it may go. */
@@ -65,7 +77,20 @@ export class Composer {
     if (this.#actions.ask(question)) this.#question.value = "";
   }
 
+  /** Leaves the question that is being edited as it was. */
+  endEdit(): void {
+    if (this.#editing.hidden) return;
+    this.#editing.hidden = true;
+    this.#question.value = "";
+    this.#actions.endEdit();
+    this.focus();
+  }
+
   #onKey(event: KeyboardEvent): void {
+    if (event.key === "Escape" && !this.#editing.hidden && !isOfComposition(event)) {
+      event.preventDefault();
+      this.endEdit();
+    }
     if (event.key !== "Enter" || event.shiftKey || isOfComposition(event)) return;
     event.preventDefault();
     this.#submit();

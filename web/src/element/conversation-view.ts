@@ -1,10 +1,13 @@
 import { AnswerView } from "./answer-view.ts";
+import { type Extras, NO_EXTRAS } from "./extras/extras.ts";
 import { button, made } from "./made.ts";
 import type { Offers } from "./offers.ts";
 import type { Explanation } from "./plain-language.ts";
 
 /** How near to the end the reader must be, in pixels, for the conversation to follow the answer as it grows. */
 const FOLLOW_WITHIN = 60;
+/** How long browsers may take to tell screen readers what was added, in milliseconds. */
+const QUIET_MS = 1_000;
 
 /** The list of questions and answers, and what else is worth a line in it. */
 export class ConversationView {
@@ -20,6 +23,10 @@ export class ConversationView {
   #error: HTMLElement | undefined;
   #errorOffers: HTMLElement | undefined;
   #follows = true;
+  /** What is added goes before this; behind everything where there is none. */
+  #place: ChildNode | null = null;
+  /** For the answers that are added from now on. */
+  extras: Extras = NO_EXTRAS;
 
   /** `scroller` is what scrolls, and has the `log` in it. */
   constructor(scroller: HTMLElement, log: HTMLElement) {
@@ -37,21 +44,25 @@ export class ConversationView {
     return this.#last?.text ?? "";
   }
 
+  get isEmpty(): boolean {
+    return this.#log.childElementCount === 0;
+  }
+
   addQuestion(question: string): HTMLElement {
     const attributes = { "aria-label": "Your question" };
     const element = made("article", { class: "question", text: question, attributes });
-    this.#log.append(element);
-    this.scrollToEnd();
+    this.#add(element);
     return element;
   }
 
   addAnswer(offers: Offers): AnswerView {
+    const answer = new AnswerView(this.extras, () => this.follow(), offers);
+    this.#add(answer.element);
+    if (this.#place !== null) return answer;
     this.#last?.endOffers();
     this.#errorOffers?.remove();
-    this.#last = new AnswerView(() => this.follow(), offers);
-    this.#log.append(this.#last.element);
-    this.scrollToEnd();
-    return this.#last;
+    this.#last = answer;
+    return answer;
   }
 
   /** Adds a line above `element`, unless it was said before in this conversation. */
@@ -64,7 +75,7 @@ export class ConversationView {
   /** Shows an error, with those of the offers that may help. */
   addError({ what, remedy, askAgain, goOn = false }: Explanation, offers?: Offers): void {
     this.#errorOffers = made("div", { class: "offers", hidden: !(askAgain || goOn) });
-    if (goOn) this.#errorOffers.append(button({ class: "quiet", text: "Go on" }, () => offers?.goOn()));
+    if (goOn) this.#errorOffers.append(button({ class: "quiet", text: "Continue" }, () => offers?.goOn()));
     if (askAgain) this.#errorOffers.append(button({ class: "quiet", text: "Try again" }, () => offers?.again()));
     this.#error = made(
       "section",
@@ -73,8 +84,29 @@ export class ConversationView {
       made("p", { text: remedy }),
       this.#errorOffers,
     );
-    this.#log.append(this.#error);
-    this.scrollToEnd();
+    this.#add(this.#error);
+  }
+
+  /** Takes everything away. */
+  clear(): void {
+    this.#log.replaceChildren();
+    this.#last = this.#error = this.#errorOffers = undefined;
+  }
+
+  /** Has `add` add what screen readers are not to read out: it was said before. */
+  addQuietly(add: () => void): void {
+    this.#log.setAttribute("aria-live", "off");
+    add();
+    setTimeout(() => this.#log.removeAttribute("aria-live"), QUIET_MS);
+  }
+
+  /** Has `add` add what was said before all that is there; what the reader looks at stays where it is. */
+  addEarlier(add: () => void): void {
+    const fromEnd = this.#scroller.scrollHeight - this.#scroller.scrollTop;
+    this.#place = this.#log.firstChild;
+    this.addQuietly(add);
+    this.#place = null;
+    this.#scroller.scrollTop = this.#scroller.scrollHeight - fromEnd;
   }
 
   /** Takes the last error away: what failed is tried again. */
@@ -90,6 +122,11 @@ export class ConversationView {
   scrollToEnd(): void {
     this.#setFollows(true);
     this.follow();
+  }
+
+  #add(element: HTMLElement): void {
+    this.#log.insertBefore(element, this.#place);
+    if (this.#place === null) this.scrollToEnd();
   }
 
   #setFollows(follows: boolean): void {

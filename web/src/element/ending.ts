@@ -19,11 +19,11 @@ const ENDINGS: Readonly<Record<string, { state?: State; label?: string; said: st
   content_filter: { label: "Stopped", said: "The answer was stopped by the content filter" },
 };
 
-/** Says how an answer has ended that took `took`, in words. */
-export function endingOf(event: Extract<ChatEvent, { type: "completed" }>, took: string): Ending {
+/** Says how an answer has ended, in words; `took` is how long it took, as far as that is known. */
+export function endingOf(event: Extract<ChatEvent, { type: "completed" }>, took?: string): Ending {
   const { finishReason, usage, degraded } = event;
   const ending = Object.hasOwn(ENDINGS, finishReason) ? ENDINGS[finishReason] : undefined;
-  const parts = ending === undefined ? [took] : [ending.said, took];
+  const parts = [ending?.said, took].filter((part) => part !== undefined);
   if (usage !== null) parts.push(`${usage.completion_tokens} tokens`);
   if (degraded) parts.push("a ready-made answer, not the model's");
   return {

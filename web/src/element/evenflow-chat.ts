@@ -5,6 +5,7 @@ import { isOfComposition } from "./composition.ts";
 import { ConversationView } from "./conversation-view.ts";
 import { ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
 import { Exchange, UNREACHABLE } from "./exchange.ts";
+import { History } from "./history.ts";
 import { made } from "./made.ts";
 import type { Offers } from "./offers.ts";
 import { advise, type Reach, reachOf, ServerWatch } from "./server-watch.ts";
@@ -41,20 +42,27 @@ const GO_ON = "Please continue your answer where it stopped.";
 /**
  * `<evenflow-chat>`: a conversation with an Evenflow server. Give it a `client`, and it asks, streams, stops and retries.
  * Slots: `welcome` (until the first question), `suggestions` (below the conversation), `details` (above the text box).
- * Attributes: `placeholder`; `url`, where the client's server is, so that the element can tell why it isn't reached. Its look follows the CSS custom properties `--evenflow-…` of styles/theme.css.
+ * Attributes: `placeholder`; `maths` and `code-colours`, which each load a library once an answer needs it; `url`, where the client's server is, so that the element can tell why it isn't reached. Its look follows the CSS custom properties `--evenflow-…` of styles/theme.css.
  */
 export class EvenflowChat extends HTMLElement {
-  static readonly observedAttributes = ["placeholder"];
+  static readonly observedAttributes = ["placeholder", "maths", "code-colours"];
 
   readonly #views: Views;
   readonly #composer = new Composer({
-    ask: (question) => this.#client !== undefined && this.ask(question),
+    ask: (question) => this.#client !== undefined && this.#askOrEdit(question),
     stop: () => this.stop(),
+    endEdit: () => {
+      this.#edited = undefined;
+    },
   });
   readonly #welcome = made("slot", { attributes: { name: "welcome" } });
   readonly #watch = new ServerWatch((reach) => this.#showReach(reach));
   #client: ChatClient | undefined;
   #current: Current | undefined;
+  #history: History | undefined;
+  readonly #earlier = made("div", { class: "earlier-place" });
+  /** The exchange of which the reader changes the question. */
+  #edited: Exchange | undefined;
   #wasReached = false;
   #isForbidden = false;
   #isAdvised = false;
@@ -66,7 +74,14 @@ export class EvenflowChat extends HTMLElement {
     const scroller = made(
       "div",
       { class: "scroller", attributes: { tabindex: "0", role: "region", "aria-label": "Conversation so far" } },
-      made("div", { class: "column" }, this.#welcome, log, made("slot", { attributes: { name: "suggestions" } })),
+      made(
+        "div",
+        { class: "column" },
+        this.#welcome,
+        this.#earlier,
+        log,
+        made("slot", { attributes: { name: "suggestions" } }),
+      ),
     );
     const announcements = made("div", { class: "visually-hidden", attributes: { "aria-live": "polite" } });
     const status = new StatusView();
@@ -99,8 +114,12 @@ export class EvenflowChat extends HTMLElement {
     this.#watch.stop();
   }
 
-  attributeChangedCallback(_name: string, _before: string | null, value: string | null): void {
-    this.#composer.placeholder = value ?? PLACEHOLDER;
+  attributeChangedCallback(name: string, _before: string | null, value: string | null): void {
+    if (name === "placeholder") this.#composer.placeholder = value ?? PLACEHOLDER;
+    this.#views.conversation.extras = {
+      maths: this.hasAttribute("maths"),
+      codeColours: this.hasAttribute("code-colours"),
+    };
   }
 
   /**
@@ -119,7 +138,9 @@ export class EvenflowChat extends HTMLElement {
     this.#wasReached = this.#isForbidden = false;
     this.#leave(client.resumable);
     this.#showConnection(client.connection);
+    this.#history = this.#newHistory(client);
     if (client.resumable !== null) void this.#show(client.resumable);
+    void this.#history.restore().then(() => this.#hideWelcome());
   }
 
   /** Whether an answer is on its way. */
@@ -190,9 +211,50 @@ export class EvenflowChat extends HTMLElement {
     if (this.#current === current) this.#forbid();
   }
 
-  #askAgain(before: Exchange): boolean {
+  #newHistory(client: ChatClient): History {
+    const history = new History(client, this.#views.conversation, {
+      offersOf: (exchange) => this.#offersOf(exchange),
+      show: (answer) => void this.#show(answer),
+      isBusy: () => this.isBusy,
+    });
+    this.#earlier.replaceChildren(history.earlier);
+    const lookAgain = () => {
+      if (!document.hidden && this.isConnected && client.connection === "waiting") void history.catchUp();
+    };
+    document.addEventListener("visibilitychange", lookAgain);
+    this.#unsubscribe.push(
+      () => document.removeEventListener("visibilitychange", lookAgain),
+      client.on("message", (message) => history.onMessage(message)),
+    );
+    return history;
+  }
+
+  #hideWelcome(): void {
+    this.#welcome.hidden ||= !this.#views.conversation.isEmpty;
+  }
+
+  #offersOf(exchange: () => Exchange): Offers {
+    return {
+      again: () => this.#askAgain(exchange()),
+      edit: () => this.#edit(exchange()),
+      goOn: () => this.ask(GO_ON),
+    };
+  }
+
+  #edit(exchange: Exchange): boolean {
+    if (this.isBusy) return false;
+    this.#edited = exchange;
+    this.#composer.edit(exchange.question);
+    return true;
+  }
+
+  #askOrEdit(question: string): boolean {
+    return this.#edited === undefined ? this.ask(question) : this.#askAgain(this.#edited, question);
+  }
+
+  #askAgain(before: Exchange, question = before.question): boolean {
     if (this.#client === undefined || this.isBusy) return false;
-    const { question, messageId } = before;
+    const { messageId } = before;
     before.pass();
     void this.#show(this.#client.ask(question, { replaces: messageId }), before);
     return true;
@@ -203,10 +265,12 @@ export class EvenflowChat extends HTMLElement {
     const { question } = answer;
     this.#watch.stop();
     this.#isForbidden = false;
+    this.#composer.endEdit();
     this.#composer.setBusy(true); // first: what has the focus may go
     this.#welcome.hidden = true;
-    const offers: Offers = { again: () => this.#askAgain(exchange), goOn: () => this.ask(GO_ON) };
-    const exchange = new Exchange(this.#views, answer, offers, before);
+    this.#history?.note(answer.messageId);
+    const offers = this.#offersOf(() => exchange);
+    const exchange: Exchange = new Exchange(this.#views, answer, offers, before);
     const current = { answer, exchange };
     this.#current = current;
     this.#tell("evenflow-ask", { question });
@@ -239,6 +303,7 @@ export class EvenflowChat extends HTMLElement {
     this.#composer.setBusy(false);
     this.#tell("evenflow-end", null);
     this.#views.conversation.follow();
+    void this.#history?.onIdle();
   }
 
   #tell(name: keyof EvenflowChatEvents, detail: unknown): void {

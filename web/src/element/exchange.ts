@@ -1,5 +1,5 @@
 import type { AnswerView } from "./answer-view.ts";
-import type { ChatAnswer, ChatEvent } from "./chat-client.ts";
+import type { ChatAnswer, ChatEvent, ChatMessage, ChatPart } from "./chat-client.ts";
 import { endingOf } from "./ending.ts";
 import { ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
 import type { Offers } from "./offers.ts";
@@ -10,6 +10,7 @@ type Completed = Extract<ChatEvent, { type: "completed" }>;
 
 const FALLBACK =
   "No WebSocket could be opened, so this answer comes by another way: the same text, in fewer and larger pieces.";
+const DROPPED = "This conversation has grown too long for the model: it is not told the oldest messages any more.";
 const LOST = "Connection lost, reconnecting…";
 const OFFLINE = "You are offline. It goes on when the network is back.";
 export const UNREACHABLE = "The server can't be reached. Trying again…";
@@ -28,6 +29,8 @@ export class Exchange {
   /** How often in a row the server was not reached. */
   #misses = 0;
   #isFallback = false;
+  /** What the model does while no text comes; empty where that isn't told. */
+  #doing = "";
   readonly #askedAt = performance.now();
 
   /** `offers`: what the reader may choose at the end. `before`: the last exchange, if this is another try at it. */
@@ -37,6 +40,7 @@ export class Exchange {
     this.#offers = offers;
     this.#before = before;
     this.#question = before ? before.#question : views.conversation.addQuestion(source.question);
+    this.#question.textContent = source.question;
     this.#answer = views.conversation.addAnswer(offers);
     if (source.responseId !== null) this.#answer.identify(source.responseId);
     views.status.show("connecting");
@@ -60,7 +64,22 @@ export class Exchange {
   async show(event: ChatEvent): Promise<void> {
     if (event.type === "completed") await this.#complete(event);
     else if (event.type === "delta") this.#showText(event.text);
+    else if (event.type === "part") this.#showPart(event.position, event.part);
     else this.#showProgress(event);
+  }
+
+  /** Shows an answer of before, at once. */
+  restore({ text, parts, status, finishReason, error }: ChatMessage, isLast: boolean): void {
+    this.#answer.restore(text, parts);
+    if (error !== null) {
+      const explanation = explain({ kind: "answer", body: error }, !this.#answer.isEmpty);
+      const { what, askAgain, goOn = false } = explanation;
+      this.#answer.note(`Incomplete · ${what}`, { retry: isLast && askAgain, goOn: isLast && goOn });
+      return;
+    }
+    const reason = finishReason ?? (status === "cancelled" ? status : "stop");
+    const { note, canGoOn } = endingOf({ type: "completed", finishReason: reason, usage: null, degraded: false });
+    this.#answer.note(note, { retry: isLast, goOn: isLast && canGoOn && text !== "" });
   }
 
   /** Ends an exchange that `error` has ended. What has arrived stays, and the error is told below it. */
@@ -68,7 +87,7 @@ export class Exchange {
     await this.#answer.end();
     if (this.#isLeft) return;
     const { conversation, announcer, status } = this.#views;
-    const hasText = this.#answer.text !== "";
+    const hasText = !this.#answer.isEmpty;
     const explanation = explain(error, hasText);
     announcer.finish(explanation.what);
     if (hasText) this.#answer.note("Incomplete", {});
@@ -121,9 +140,9 @@ export class Exchange {
     if (this.#before) this.#before.#removeAnswer();
   }
 
-  #showProgress(event: Exclude<ChatEvent, { type: "completed" | "delta" }>): void {
+  #showProgress(event: Exclude<ChatEvent, { type: "completed" | "delta" | "part" }>): void {
     const { status, announcer } = this.#views;
-    const underWay = this.#answer.text === "" ? "waiting" : "streaming";
+    const underWay = this.#answer.isEmpty ? "waiting" : "streaming";
     switch (event.type) {
       case "transport":
         this.#isFallback = event.fallback;
@@ -132,10 +151,11 @@ export class Exchange {
       case "accepted":
         this.#answer.identify(event.responseId);
         this.#reached();
+        if ((event.historyDropped ?? 0) > 0) this.#views.conversation.noticeOnce(DROPPED, this.#answer.element);
         status.show(underWay);
         break;
       case "restarted":
-        this.#answer.restart(event.keep);
+        this.#answer.restart(event.keep, event.parts);
         announcer.restart("The answer begins again.");
         break;
       case "lag":
@@ -174,8 +194,21 @@ export class Exchange {
     this.#reached();
     this.#takeOver();
     this.#answer.append(text);
+    this.#doing = "";
     this.#views.announcer.addText(text);
     this.#views.status.show("streaming");
+  }
+
+  #showPart(position: number, part: ChatPart): void {
+    this.#reached();
+    this.#takeOver();
+    this.#answer.show(position, part);
+    const doing = doingOf(part);
+    if (doing === this.#doing) return;
+    this.#doing = doing;
+    if (doing === "") return;
+    this.#views.announcer.interrupt(`${doing}.`);
+    this.#views.status.show("streaming", `${doing}…`);
   }
 
   /** There is something to show: the answer of the try before this one may go. */
@@ -195,6 +228,13 @@ export class Exchange {
     this.#views.conversation.follow();
     this.#views.status.show(state, label);
   }
+}
+
+/** What the model does with this part, if that is worth a word. */
+function doingOf(part: ChatPart): string {
+  if (part.type === "reasoning") return "Thinking";
+  if (part.type !== "tool") return "";
+  return part.result === undefined ? `Using ${part.name}` : `Result of ${part.name}`;
 }
 
 function seconds(ms: number): string {

@@ -2,6 +2,8 @@
 export interface Offers {
   /** Asks the same again; the new answer takes the place of the old one. */
   again(): boolean;
+  /** Lets the reader change the question; its answer, too, takes the place of the old one. */
+  edit(): boolean;
   /** Has the model go on where it has stopped. */
   goOn(): boolean;
 }

@@ -3,7 +3,7 @@ import { BY_CODE, type Explanation } from "./error-codes.ts";
 export type { Explanation } from "./error-codes.ts";
 
 /** As much of the client's errors as is looked at: they are told apart by `kind`. */
-interface ClientError extends Error {
+interface ClientError {
   readonly kind: string;
   readonly body?: { readonly code: string; readonly type: string; readonly message: string };
 }
@@ -83,7 +83,7 @@ export function explain(error: unknown, hasText = false): Explanation {
 }
 
 function isClientError(error: unknown): error is ClientError {
-  return error instanceof Error && "kind" in error && typeof error.kind === "string";
+  return error instanceof Object && "kind" in error && typeof error.kind === "string";
 }
 
 /** An answer that began has ended with this error. */

@@ -2,6 +2,7 @@ import controls from "./styles/controls.css?inline";
 import conversation from "./styles/conversation.css?inline";
 import frame from "./styles/frame.css?inline";
 import markdown from "./styles/markdown.css?inline";
+import parts from "./styles/parts.css?inline";
 import theme from "./styles/theme.css?inline";
 
 let shared: CSSStyleSheet | undefined;
@@ -10,7 +11,7 @@ let shared: CSSStyleSheet | undefined;
 export function styleSheet(): CSSStyleSheet {
   if (shared === undefined) {
     shared = new CSSStyleSheet();
-    shared.replaceSync([theme, frame, conversation, markdown, controls].join("\n"));
+    shared.replaceSync([theme, frame, conversation, parts, markdown, controls].join("\n"));
   }
   return shared;
 }

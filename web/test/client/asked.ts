@@ -1,5 +1,5 @@
 import { vi } from "vitest";
-import type { Answer, AnswerEvent, Client } from "../../src/client/api.ts";
+import type { Answer, AnswerEvent, AnswerPart, Client } from "../../src/client/api.ts";
 
 /** An answer that is being delivered, with everything that has happened to it so far. */
 export class Asked {
@@ -30,6 +30,20 @@ export class Asked {
       if (event.type === "restarted") text = text.slice(0, event.keep);
     }
     return text;
+  }
+
+  /** The answer's parts, as such a page has them. */
+  get parts(): AnswerPart[] {
+    let parts: AnswerPart[] = [];
+    for (const event of this.events) {
+      if (event.type === "part") parts[event.position] = event.part;
+      if (event.type === "restarted") parts = [...event.parts];
+      if (event.type !== "delta" || event.text === "") continue;
+      const last = parts.at(-1);
+      if (last?.type === "text") parts[parts.length - 1] = { ...last, text: last.text + event.text };
+      else parts.push({ type: "text", text: event.text });
+    }
+    return parts;
   }
 
   of<T extends AnswerEvent["type"]>(type: T): Extract<AnswerEvent, { type: T }>[] {

@@ -74,7 +74,12 @@ export class FakeSocket {
   }
 
   delta(index: number, delta: string, from?: number): void {
-    this.frame(from === undefined ? [0, index, delta] : [0, index, delta, from]);
+    this.entry(index, delta, from);
+  }
+
+  /** Sends text, or what is none. */
+  entry(index: number, content: string | object, from?: number): void {
+    this.frame(from === undefined ? [0, index, content] : [0, index, content, from]);
   }
 
   /** Replaces the text after `fromIndex`; from the owner `epoch`. */

@@ -21,6 +21,7 @@ describe("an answer in the hands of the application", () => {
     network.socket.completed(0);
     await expect(answer.done).resolves.toEqual({
       text: "Because.",
+      parts: [{ type: "text", text: "Because." }],
       finishReason: "stop",
       lastIndex: 0,
       usage: { prompt_tokens: 4, completion_tokens: 7 },

@@ -71,6 +71,39 @@ describe("an answer by long-polling", () => {
     expect(network.callsTo(MESSAGE).map((call) => call.body.previous_message_id)).toEqual([null, "id-1"]);
   });
 
+  it("puts what is no text where it belongs", async () => {
+    const events = [
+      { index: 1, at: 0, kind: "reasoning", text: "Hm." },
+      { index: 4, at: 3, kind: "call", call: 0, id: "call_1", name: "weather" },
+      { index: 5, at: 3, kind: "result", id: "call_1", text: "cold" },
+    ];
+    network.on(RESPONSE, () =>
+      json(200, {
+        response_id: "rsp_1",
+        new_text: "🌊, is cold.",
+        events,
+        status: "completed",
+        metadata: { next_index: 8, finish_reason: "stop", usage: null, degraded: false },
+      }),
+    );
+    const asked = new Asked(pollingClient());
+    await pass(300);
+    const { parts } = await asked.answer.done;
+    expect(parts).toMatchObject([
+      { type: "reasoning", text: "Hm." },
+      { type: "text", text: "🌊, " },
+      { type: "tool", name: "weather", result: "cold" },
+      { type: "text", text: "is cold." },
+    ]);
+    expect(asked.events.flatMap((event) => ("from" in event ? [[event.from, event.index]] : []))).toEqual([
+      [1, 1],
+      [2, 3],
+      [4, 4],
+      [5, 5],
+      [6, 7],
+    ]);
+  });
+
   it("begins again from the index that is kept", async () => {
     network.onEach(RESPONSE, [
       poll(0, "keep ", 1, "streaming"),
@@ -80,7 +113,7 @@ describe("an answer by long-polling", () => {
     ]);
     const asked = new Asked(pollingClient());
     await pass(300);
-    expect(asked.of("restarted")).toEqual([{ type: "restarted", keep: 5 }]);
+    expect(asked.of("restarted")).toMatchObject([{ type: "restarted", keep: 5 }]);
     expect(asked.text).toBe("keep this");
     expect(network.callsTo(RESPONSE)).toHaveLength(4);
   });
@@ -112,7 +145,7 @@ describe("an answer by long-polling", () => {
       "from_index=4&epoch=2&timeout_ms=20000",
       "from_index=3&epoch=3&timeout_ms=20000",
     ]);
-    expect(asked.of("restarted")).toEqual([{ type: "restarted", keep: 0 }]);
+    expect(asked.of("restarted")).toMatchObject([{ type: "restarted", keep: 0 }]);
     expect(asked.of("delta").map((event) => [event.from, event.index])).toEqual([
       [0, 1],
       [2, 3],

@@ -40,6 +40,20 @@ describe("readFrame", () => {
     expect(read([0, "4", "x"])).toEqual({ type: "garbled" });
   });
 
+  it("reads what is no text, in both forms alike", () => {
+    const content = { kind: "call", call: 1, id: "call_1", name: "weather" };
+    const read = { ...content, text: "", value: undefined, choice: 0, response_id: "r", index: 4, from: null };
+    expect(decode({ type: "chat.response.event", response_id: "r", index: 4, ...content })).toEqual({
+      type: "chat.response.event",
+      ...read,
+    });
+    const streams = new Map([[0, "r"]]);
+    expect(readFrame(JSON.stringify([0, 4, content]), streams)).toEqual({ type: "chat.response.event", ...read });
+    const joined = [0, 4, { kind: "reasoning", text: "abc" }, 2];
+    expect(readFrame(JSON.stringify(joined), streams)).toMatchObject({ kind: "reasoning", text: "abc", from: 2 });
+    expect(readFrame("[0,4,{}]", streams)).toEqual({ type: "garbled" });
+  });
+
   it.each([
     ["session.ready", { session_id: "s", limits: { message_bytes: 9 } }, {}],
     ["chat.response.start", { ...START, next_index: 4, epoch: 3 }, { next_index: 4, epoch: 3 }],

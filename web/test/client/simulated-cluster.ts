@@ -91,12 +91,38 @@ export class SimulatedCluster {
     }
     for (let count = this.#random.between(0, 3); count > 0; count -= 1) {
       this.#tokens += 1;
-      this.#append(`${this.#epoch}.${this.#tokens} `);
+      this.#append(this.#next(`${this.#epoch}.${this.#tokens} `));
     }
     if (this.#random.happens(0.2)) this.#recorded = this.#random.between(this.#recorded, this.log.nextIndex);
     if (this.log.nextIndex < this.#length) return;
     this.#recorded = this.log.nextIndex;
     this.log.closed = true;
+  }
+
+  /** What the model gives: mostly text, and calls that are not in the way of each other. */
+  #next(token: string): Entry {
+    const call = this.#random.between(0, 1);
+    const id = `${this.#tokens}`;
+    switch (this.#random.between(0, 15)) {
+      case 0:
+      case 1:
+      case 2:
+        return { kind: "reasoning", text: token };
+      case 3:
+        return { kind: "call", call, id: `call_${call}`, name: "look_up" };
+      case 4:
+      case 5:
+      case 6:
+        return { kind: "arguments", call, text: token };
+      case 7:
+        return { kind: "call_end", call };
+      case 8:
+        return { kind: "result", id: `call_${call}`, text: token };
+      case 9:
+        return { kind: "data", name: "source", value: { url: `https://example.com/${id}` } };
+      default:
+        return token;
+    }
   }
 
   #append(entry: Entry): void {
@@ -149,13 +175,14 @@ export class SimulatedCluster {
     const from = Number(query.get("from_index"));
     const copy = this.#random.happens(0.5) || this.log.closed ? this.log : this.record;
     const point = copy.resumePoint(from - 1, Number(query.get("epoch")));
-    const { text, replacedAfter } =
-      point === undefined ? { text: "", replacedAfter: undefined } : copy.read(point.nextIndex);
+    const { text, events, replacedAfter } =
+      point === undefined ? { text: "", events: [], replacedAfter: undefined } : copy.read(point.nextIndex);
     const keepUpTo = point?.replacedBy === undefined ? replacedAfter : -1;
     const next = point === undefined ? from : copy.nextIndex;
     return json(200, {
       response_id: "rsp_1",
       new_text: text,
+      ...(events.length > 0 ? { events } : {}),
       chunk_index: next - 1,
       status: this.log.closed ? "completed" : "streaming",
       metadata: {

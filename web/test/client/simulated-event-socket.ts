@@ -20,8 +20,12 @@ export class SimulatedEventSocket extends FakeSocket {
 
   override start(): void {}
 
-  override delta(index: number, delta: string, from?: number): void {
-    this.frame({ type: "chat.response.delta", response_id: "rsp_1", delta, index, from });
+  override entry(index: number, content: string | object, from?: number): void {
+    const frame =
+      typeof content === "string"
+        ? { type: "chat.response.delta", delta: content }
+        : { ...content, type: "chat.response.event" };
+    this.frame({ ...frame, response_id: "rsp_1", index, from });
   }
 
   override ready(): void {}

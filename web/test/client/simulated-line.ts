@@ -1,9 +1,9 @@
 import type { FakeSocket, Frame } from "./fake-socket.ts";
 import type { SeededRandom } from "./seeded-random.ts";
 import type { SimulatedCluster } from "./simulated-cluster.ts";
-import { SimulatedLog } from "./simulated-log.ts";
+import { isMarker, joined, SimulatedLog } from "./simulated-log.ts";
 
-/** Most deltas that are joined into one frame. */
+/** Most entries that are joined into one frame. */
 const MOST_JOINED = 6;
 
 /** The server's end of one WebSocket: a task with a copy of the log, and the cursor of the client's reader over it. */
@@ -106,21 +106,22 @@ export class SimulatedLine {
     const from = reader.next;
     const first = this.#copy.entries[from];
     reader.next += 1;
-    if (typeof first === "object") {
+    if (first === undefined) throw new Error("nothing is there to deliver");
+    if (isMarker(first)) {
       reader.epoch = Math.max(reader.epoch, first.epoch);
       const { epoch } = reader;
       this.#later(() => this.#socket.restarted(from, first.fromIndex, epoch));
       return;
     }
-    let text = first ?? "";
+    let content = first;
     for (let most = this.#random.between(1, MOST_JOINED); most > 1; most -= 1) {
-      const entry = this.#copy.entries[reader.next];
-      if (typeof entry !== "string") break;
-      text += entry;
+      const both = joined(content, this.#copy.entries[reader.next]);
+      if (both === undefined) break;
+      content = both;
       reader.next += 1;
     }
     const last = reader.next - 1;
-    this.#later(() => this.#socket.delta(last, text, last === from ? undefined : from));
+    this.#later(() => this.#socket.entry(last, content, last === from ? undefined : from));
   }
 
   #end(): void {

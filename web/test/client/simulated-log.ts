@@ -4,7 +4,30 @@ export interface Marker {
   readonly epoch: number;
 }
 
-export type Entry = string | Marker;
+/** What is no text; its fields are the wire's. */
+export interface Event {
+  readonly kind: "reasoning" | "call" | "arguments" | "call_end" | "result" | "data";
+  readonly text?: string;
+  readonly value?: unknown;
+  readonly call?: number;
+  readonly id?: string;
+  readonly name?: string;
+}
+
+export type Entry = string | Event | Marker;
+
+export function isMarker(entry: Entry): entry is Marker {
+  return typeof entry === "object" && "fromIndex" in entry;
+}
+
+/** Both as one, if they are neighbours that come joined. */
+export function joined(one: Entry | undefined, other: Entry | undefined): string | Event | undefined {
+  if (typeof one === "string" && typeof other === "string") return one + other;
+  if (typeof one !== "object" || typeof other !== "object" || isMarker(one) || isMarker(other)) return undefined;
+  if (!["reasoning", "arguments"].includes(one.kind) || one.kind !== other.kind || one.call !== other.call)
+    return undefined;
+  return { ...one, text: `${one.text}${other.text}` };
+}
 
 export interface ResumePoint {
   readonly nextIndex: number;
@@ -27,38 +50,55 @@ export class SimulatedLog {
 
   /** The owner that the log is by, as far as it goes. */
   get epoch(): number {
-    return Math.max(1, ...this.entries.map((entry) => (typeof entry === "string" ? 0 : entry.epoch)));
+    return Math.max(1, ...this.entries.map((entry) => (isMarker(entry) ? entry.epoch : 0)));
   }
 
   /** Where a reader goes on that holds everything up to `after` of the log of `epoch`; undefined where this copy is behind. */
   resumePoint(after: number, epoch: number): ResumePoint | undefined {
-    const later = this.entries.findIndex((entry) => typeof entry !== "string" && entry.epoch > epoch);
+    const later = this.entries.findIndex((entry) => isMarker(entry) && entry.epoch > epoch);
     if (later >= 0 && later <= after) return { nextIndex: 0, replacedBy: this.epoch };
     return after < this.nextIndex ? { nextIndex: after + 1, replacedBy: undefined } : undefined;
   }
 
-  /** The text from `first` on that stands, and after which index it replaces what was before, if it does. */
-  read(first: number): { readonly text: string; readonly replacedAfter: number | undefined } {
-    let standing: { readonly index: number; readonly text: string }[] = [];
+  /** What stands from `first` on, as polls have it, and after which index it replaces what was before, if it does. */
+  read(first: number): {
+    readonly text: string;
+    readonly events: readonly object[];
+    readonly replacedAfter: number | undefined;
+  } {
     let replacedAfter: number | undefined;
-    for (const [offset, entry] of this.entries.slice(first).entries()) {
-      if (typeof entry === "string") {
-        standing.push({ index: first + offset, text: entry });
-        continue;
-      }
-      standing = standing.filter(({ index }) => index <= entry.fromIndex);
-      if (entry.fromIndex < (replacedAfter ?? first - 1)) replacedAfter = entry.fromIndex;
+    for (const entry of this.entries.slice(first)) {
+      if (isMarker(entry) && entry.fromIndex < (replacedAfter ?? first - 1)) replacedAfter = entry.fromIndex;
     }
-    return { text: standing.map(({ text }) => text).join(""), replacedAfter };
+    let text = "";
+    const events: object[] = [];
+    for (const index of this.standing.filter((standing) => standing >= first)) {
+      const entry = this.entries[index];
+      if (typeof entry === "string") text += entry;
+      else events.push({ index, at: text.length, ...entry });
+    }
+    return { text, events, replacedAfter };
   }
 
-  /** The indexes of the deltas that stand. */
+  /** The indexes of what stands. */
   get standing(): number[] {
     let standing: number[] = [];
     for (const [index, entry] of this.entries.entries()) {
-      if (typeof entry === "string") standing.push(index);
-      else standing = standing.filter((kept) => kept <= entry.fromIndex);
+      if (isMarker(entry)) standing = standing.filter((kept) => kept <= entry.fromIndex);
+      else standing.push(index);
     }
     return standing;
+  }
+
+  /** What stands, joined. */
+  get contents(): (string | Event)[] {
+    const contents: (string | Event)[] = [];
+    for (const index of this.standing) {
+      const entry = this.entries[index] as string | Event;
+      const both = joined(contents.at(-1), entry);
+      if (both === undefined) contents.push(entry);
+      else contents[contents.length - 1] = both;
+    }
+    return contents;
   }
 }

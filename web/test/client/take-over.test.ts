@@ -5,6 +5,7 @@ import { Asked, pass } from "./asked.ts";
 import { FakeNetwork } from "./fake-network.ts";
 import { SeededRandom } from "./seeded-random.ts";
 import { SimulatedCluster, type Troubles } from "./simulated-cluster.ts";
+import type { Event, SimulatedLog } from "./simulated-log.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -40,7 +41,7 @@ function expectEachPieceOnce(asked: Asked): void {
   let last = -1;
   for (const event of asked.events) {
     if (event.type === "restarted") {
-      expect(event.keep).toBeLessThan(shown.length);
+      expect(event.keep).toBeLessThanOrEqual(shown.length);
       shown = shown.slice(0, event.keep);
       last = -1;
     }
@@ -51,6 +52,34 @@ function expectEachPieceOnce(asked: Asked): void {
     const tokens = shown.split(" ");
     expect(new Set(tokens).size).toBe(tokens.length);
   }
+}
+
+/** What the log says in the end, put together in the plainest way. */
+function partsOf(log: SimulatedLog): unknown[] {
+  const parts: { type: string; text?: string; [field: string]: unknown }[] = [];
+  for (const content of log.contents) {
+    const {
+      kind,
+      text = "",
+      call = 0,
+      id = "",
+      name = "",
+      value,
+    } = typeof content === "string" ? { kind: "text", text: content } : (content as Partial<Event>);
+    const tool = parts.findLast(
+      (part) => part.type === "tool" && (kind === "result" ? part.id === id : part.call === call),
+    );
+    const last = parts.at(-1);
+    if (kind === "text" || kind === "reasoning") {
+      if (last?.type === kind) last.text += text;
+      else parts.push({ type: kind, text });
+    } else if (kind === "call") parts.push({ type: "tool", call, id, name, arguments: "", isComplete: false });
+    else if (kind === "data") parts.push({ type: "source", title: "", ...(value as object) });
+    else if (tool === undefined) continue;
+    else if (kind === "arguments") tool.arguments += text;
+    else Object.assign(tool, { isComplete: true }, kind === "result" ? { result: text } : {});
+  }
+  return parts;
 }
 
 /** Everything that can happen to an answer. */
@@ -67,6 +96,8 @@ describe.each(LADDERS)("an answer of a cluster whose tasks come and go, by %s %s
     const { asked, cluster } = await answered(seed, TROUBLES, transports);
     expect([asked.ended, asked.error]).toEqual([true, undefined]);
     expect(asked.text).toBe(cluster.log.read(0).text);
+    expect(asked.answer.parts).toEqual(partsOf(cluster.log));
+    expect(asked.parts).toEqual(asked.answer.parts);
     expectEachPieceOnce(asked);
   });
 });
@@ -76,7 +107,7 @@ describe("an answer of a cluster that is deployed anew", () => {
     const { asked, cluster } = await answered(seed, { ...CALM, handOver: 0.03 }, ["websocket", "sse", "long-poll"]);
     expect(asked.text).toBe(cluster.log.read(0).text);
     expectEachPieceOnce(asked);
-    const quiet = ["transport", "accepted", "delta", "resumed", "completed"];
+    const quiet = ["transport", "accepted", "delta", "part", "resumed", "completed"];
     expect(asked.events.filter((event) => !quiet.includes(event.type))).toEqual([]);
     expect(asked.of("transport")).toHaveLength(1);
   });

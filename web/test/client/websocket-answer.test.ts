@@ -139,7 +139,7 @@ describe("an answer over a WebSocket", () => {
     network.socket.delta(3, "this");
     network.socket.completed(3);
     await pass();
-    expect(asked.of("restarted")).toEqual([{ type: "restarted", keep: 5 }]);
+    expect(asked.of("restarted")).toMatchObject([{ type: "restarted", keep: 5 }]);
     expect(asked.text).toBe("keep this");
   });
 

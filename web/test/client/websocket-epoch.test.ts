@@ -66,7 +66,7 @@ describe("an answer whose owner changes", () => {
     network.socket.restarted(-1, -1, 2);
     network.socket.delta(4, "kept", 0);
     await finish(asked, 4);
-    expect(asked.of("restarted")).toEqual([{ type: "restarted", keep: 0 }]);
+    expect(asked.of("restarted")).toMatchObject([{ type: "restarted", keep: 0 }]);
     expect(asked.text).toBe("kept");
   });
 
@@ -88,7 +88,7 @@ describe("an answer whose owner changes", () => {
     network.socket.restarted(2, 1, 2);
     network.socket.delta(3, "c");
     await finish(asked, 3);
-    expect(asked.of("restarted")).toEqual([{ type: "restarted", keep: 2 }]);
+    expect(asked.of("restarted")).toMatchObject([{ type: "restarted", keep: 2 }]);
     expect(asked.text).toBe("abc");
   });
 

@@ -43,8 +43,24 @@ export class ChatScene {
 
   /** What is in the conversation, line by line. */
   get conversation(): (string | null)[] {
-    const parts = this.#root.querySelectorAll(".question, .markdown, .note, .error strong");
+    const parts = this.#root.querySelectorAll(".question, .parts, .note, .error strong");
     return [...parts].map(({ textContent }) => textContent?.trim() ?? null);
+  }
+
+  /** The kinds of what the last answer shows, in order. */
+  get order(): string[] {
+    return [...this.find("answer", HTMLElement).children].map(({ className }) => className);
+  }
+
+  /** What was said to screen readers. */
+  get spoken(): (string | null)[] {
+    return [...this.#root.querySelectorAll("[aria-live=polite] p")].map(({ textContent }) => textContent);
+  }
+
+  /** What `element` shows, by its smallest pieces. */
+  lines(element: HTMLElement): string[] {
+    const leaves = [...element.querySelectorAll("*")].filter((it) => it.childElementCount === 0);
+    return leaves.filter((it) => it.closest("[hidden]") === null).map(({ textContent }) => textContent ?? "");
   }
 
   find<E extends HTMLElement>(testId: string, type: new () => E): E {
@@ -59,8 +75,12 @@ export class ChatScene {
   }
 
   button(text: string, within = ""): HTMLButtonElement | undefined {
+    return this.buttons(text, within)[0];
+  }
+
+  buttons(text: string, within = ""): HTMLButtonElement[] {
     const buttons = this.#root.querySelectorAll<HTMLButtonElement>(`${within} button`);
-    return [...buttons].find(({ textContent, hidden }) => textContent === text && !hidden);
+    return [...buttons].filter(({ textContent, hidden }) => textContent === text && !hidden);
   }
 
   type(question: string, key: KeyboardEventInit = { key: "Enter" }): void {

@@ -54,11 +54,11 @@ describe("an error behind text", () => {
 
   it("leaves the text, and is told below it, with two offers", () => {
     expect(scene.conversation).toEqual(["Well?", "So far", "Incomplete", expect.stringContaining("model failed")]);
-    expect([scene.button("Go on"), scene.button("Try again")]).not.toContain(undefined);
+    expect([scene.button("Continue"), scene.button("Try again")]).not.toContain(undefined);
   });
 
   it("has the model go on, if the reader wishes so", () => {
-    scene.button("Go on", ".error")?.click();
+    scene.button("Continue", ".error")?.click();
     expect(client.last.question).toBe("Please continue your answer where it stopped.");
     expect(client.last.replaces).toBeUndefined();
     expect(scene.conversation.slice(0, 3)).toEqual(["Well?", "So far", "Incomplete"]);

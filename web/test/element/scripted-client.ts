@@ -1,4 +1,12 @@
-import type { ChatAnswer, ChatClient, ChatConnection, ChatEvent } from "../../src/element/chat-client.ts";
+import type {
+  ChatAnswer,
+  ChatClient,
+  ChatConnection,
+  ChatEvent,
+  ChatMessage,
+  ChatPage,
+  ChatQuestion,
+} from "../../src/element/chat-client.ts";
 
 /** An answer of which a test says what happens to it, and when. */
 export class ScriptedAnswer implements ChatAnswer {
@@ -56,6 +64,12 @@ export class ScriptedClient implements ChatClient {
   readonly resumable: ScriptedAnswer | null;
   readonly transport = null;
   connection: ChatConnection = "open";
+  /** Somebody else asks something. */
+  tellMessage: (message: ChatQuestion & { readonly replaces: string | null }) => void = () => {};
+  isResumed = false;
+  /** The messages that the server has, and what was asked of them. */
+  said: ChatMessage[] = [];
+  readonly followed: ScriptedAnswer[] = [];
   #listener: ((state: ChatConnection) => void) | undefined;
 
   constructor(resumable: ScriptedAnswer | null = null) {
@@ -68,9 +82,23 @@ export class ScriptedClient implements ChatClient {
     return answer;
   }
 
-  on(event: "connection" | "transport", listener: (detail: never) => void): () => void {
+  on(event: "connection" | "transport" | "message", listener: (detail: never) => void): () => void {
     if (event === "connection") this.#listener = listener as (state: ChatConnection) => void;
+    if (event === "message") this.tellMessage = listener as typeof this.tellMessage;
     return () => {};
+  }
+
+  /** Two messages a page. */
+  async messages({ before }: { readonly before?: string | undefined } = {}): Promise<ChatPage> {
+    const end = before === undefined ? this.said.length : this.said.findIndex(({ messageId }) => messageId === before);
+    const start = Math.max(0, end - 2);
+    return { messages: this.said.slice(start, end), before: start > 0 ? (this.said[start]?.messageId ?? null) : null };
+  }
+
+  follow({ question, messageId }: ChatQuestion): ScriptedAnswer {
+    const answer = new ScriptedAnswer(question, messageId);
+    this.followed.push(answer);
+    return answer;
   }
 
   enter(connection: ChatConnection): void {

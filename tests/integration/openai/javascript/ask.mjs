@@ -8,9 +8,6 @@ const actions = {
   async whole(client, body, options) {
     return await client.chat.completions.create(body, options);
   },
-  async respond(client, body, options) {
-    return await client.responses.create(body, options);
-  },
   async stream(client, body, options) {
     const told = { text: "", finish_reason: null, usage: null };
     for await (const chunk of await client.chat.completions.create({ ...body, stream: true }, options)) {

@@ -52,6 +52,20 @@ async def test_a_page_or_a_proxy_on_this_machine_speaks_for_somebody_else(
     assert _is_nowhere(await _calls().call("GET", "/metrics", dict([header])))
 
 
+async def test_requests_of_clients_are_counted_by_their_protocol() -> None:
+    calls = _calls()
+    for path in ("/v1/models", "/v1/models/nothing", "/openapi.json", "/health", "/nothing"):
+        await calls.call("GET", path)
+    answer = await calls.call("GET", "/metrics")
+    assert isinstance(answer, web.Response)
+    assert isinstance(answer.body, bytes)
+    counted = [line for line in answer.body.splitlines() if b"http_requests_total{" in line]
+    assert counted == [
+        b'evenflow_http_requests_total{protocol="evenflow"} 1.0',
+        b'evenflow_http_requests_total{protocol="openai_chat"} 2.0',
+    ]
+
+
 class TestAtAPortOfItsOwn:
     async def test_scrapers_elsewhere_read_them(self) -> None:
         calls = _calls(metrics_port=9090)

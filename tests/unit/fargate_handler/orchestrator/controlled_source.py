@@ -8,6 +8,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from stream_core.log.entries import Content
 
 
 @dataclass
@@ -19,17 +20,20 @@ class SourceCall:
     end: asyncio.Future[ModelFinish]
     opened: int = 0
     closed: int = 0
-    pushed: list[str] = field(default_factory=list)
+    pushed: list[Content] = field(default_factory=list)
 
-    def push(self, *tokens: str) -> None:
-        """Tokens come; what the sink refuses ends the call, as in a real source."""
-        for token in tokens:
+    def push(self, *contents: Content) -> None:
+        """Contents come; what the sink refuses ends the call, as in a real source."""
+        for content in contents:
             try:
-                self.sink.push(token)
+                if isinstance(content, str):
+                    self.sink.push(content)
+                else:
+                    self.sink.push_part(content)
             except Exception as refused:
                 self.fail(refused)
                 return
-            self.pushed.append(token)
+            self.pushed.append(content)
 
     def finish(self) -> None:
         """The model ends by itself."""

@@ -24,6 +24,11 @@ class KeptApart:
         self.read.append(name)
         return self.texts.get(name)
 
+    async def delete(self, name: str) -> None:
+        """See the port."""
+        self._check()
+        self.texts.pop(name, None)
+
     def _check(self) -> None:
         if not self.reachable:
             raise StoreUnavailable("the texts are out of reach")

@@ -9,12 +9,14 @@ from collections.abc import AsyncGenerator
 
 from fargate_handler.gateway.resumption import WakingReader, reading
 from fargate_handler.orchestrator.orchestrator import Orchestrator
+from stream_core.log.entries import Part, Restart
 from stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
-from stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, Restart, resume_point
+from stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.ending_frames import restart_frame, terminal_frame
 from stream_core.protocol.errors import EvenflowError
-from stream_core.protocol.messages import ResponseDelta
+from stream_core.protocol.messages import ResponseDelta, ResponsePart
+from stream_core.protocol.part_objects import part_object
 
 _SILENCE_SECONDS = 2.5
 
@@ -102,6 +104,16 @@ def _taken(stream: ResponseStream, cursor: Cursor) -> list[PeerEvent]:
     while (taken := cursor.take()) is not None:
         if isinstance(taken, Restart):
             events.append(restart_frame(stream, taken, cursor.last))
+        elif isinstance(taken, Part):
+            events.append(
+                ResponsePart(
+                    type="chat.response.event",
+                    session_id=stream.channel.session,
+                    response_id=stream.response_id,
+                    index=cursor.last,
+                    **part_object(taken),
+                )
+            )
         else:
             events.append(
                 ResponseDelta(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
+from stream_core.log.entries import Part
 from stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
 from stream_core.log.response_log import ResponseState
 from stream_core.protocol.messages import (
     ResponseCompleted,
     ResponseDelta,
     ResponseFailed,
+    ResponsePart,
     ResponseRestarted,
 )
+from stream_core.protocol.part_objects import part_object
 
 _OF_RESPONSE = {"session_id": "s", "response_id": "r"}
 
@@ -64,6 +67,12 @@ class ScriptedPeer:
 
 def delta(index: int, text: str) -> ResponseDelta:
     return ResponseDelta(type="chat.response.delta", **_OF_RESPONSE, delta=text, index=index)
+
+
+def event(index: int, part: Part) -> ResponsePart:
+    return ResponsePart(
+        type="chat.response.event", **_OF_RESPONSE, index=index, **part_object(part)
+    )
 
 
 def restarted(

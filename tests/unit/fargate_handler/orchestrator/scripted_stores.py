@@ -165,6 +165,11 @@ class ScriptedResponseStore:
         async with self.network.call("entries"):
             return await self._behind.entries(response_id, from_index, now)
 
+    async def delete(self, response_ids: Sequence[str]) -> None:
+        """See the port."""
+        async with self.network.call("delete"):
+            await self._behind.delete(response_ids)
+
 
 class ScriptedSessionStore:
     """The same for sessions."""
@@ -183,10 +188,17 @@ class ScriptedSessionStore:
         async with self.network.call("accept"):
             return await self._behind.accept(channel, entry, now)
 
-    async def answered(self, channel: Channel, message_id: str, answer: str | None) -> None:
+    async def answered(
+        self, channel: Channel, message_id: str, answer: str | None, outcome: str = ""
+    ) -> None:
         """See the port."""
         async with self.network.call("answered"):
-            await self._behind.answered(channel, message_id, answer)
+            await self._behind.answered(channel, message_id, answer, outcome)
+
+    async def end(self, channel: Channel, now: float) -> Sequence[LedgerEntry]:
+        """See the port."""
+        async with self.network.call("end"):
+            return await self._behind.end(channel, now)
 
 
 def _another(error: Exception) -> Exception:

@@ -58,7 +58,6 @@ async def test_the_model_is_asked_what_the_request_says(channel: Channel) -> Non
         "",
         key,
         _REQUEST.options,
-        marked=True,
         caller=Caller(tenant=channel.tenant, message_id=call.request.caller.message_id),
     )
     call.finish()

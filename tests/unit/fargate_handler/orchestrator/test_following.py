@@ -10,18 +10,27 @@ from fargate_handler.metrics import Metrics
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.following import Diverged, Following
 from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
+from stream_core.log.entries import Kind, LogEntry, Part, Restart
 from stream_core.log.peer_log import PeerGone, PeerResponse
-from stream_core.log.response_log import LogEntry, ResponseState, Restart
+from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
 from stream_core.ports.memory_store import MemoryResponseStore
-from stream_core.ports.response_store import Chunk, Ending, ResponseHead, TaskLease
+from stream_core.ports.response_store import (
+    TEXT_FORM,
+    Chunk,
+    Ending,
+    NewerForm,
+    ResponseHead,
+    TaskLease,
+)
 from stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.orchestrator.scripted_peer import (
     ScriptedPeer,
     completed,
     delta,
+    event,
     failed,
     restarted,
 )
@@ -169,6 +178,18 @@ async def test_the_owner_is_followed_and_the_store_is_not_read() -> None:
     assert node.store.network.calls["entries"] == 0
     await stopped(run)
     assert node.peer.open == 0
+
+
+async def test_parts_are_followed_like_text() -> None:
+    node = Node()
+    run = await node.follow()
+    reasoning = Part(Kind.REASONING, "hm", name="reasoning_content")
+    source = Part(Kind.DATA, '{"url":"https://example.org/"}', name="source")
+    node.peer.say(event(0, reasoning), delta(1, "a"))
+    node.peer.say(event(2, source), event(3, Part(Kind.CALL_END)))
+    await settle()
+    assert node.entries == [reasoning, "a", source, Part(Kind.CALL_END)]
+    await stopped(run)
 
 
 async def test_an_owner_that_has_nothing_yet_fills_the_copy_with_that() -> None:
@@ -419,6 +440,24 @@ async def test_what_has_expired_is_no_copy_of_anything_any_more() -> None:
     run = await node.follow()
     del node.memory._heads["r"]
     await node.diverges(run)
+
+
+async def test_a_record_in_a_form_that_is_not_known_here_gives_the_copy_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = Node()
+    run = await node.follow()
+    node.peer.say(delta(0, "a"))
+    await settle()
+    monkeypatch.setattr("stream_core.ports.response_store.NEWEST_FORM", TEXT_FORM)
+    await node.write("a", Part(Kind.REASONING, "hm"))
+    node.peer.reachable = False
+    node.peer.break_off()
+    await node.clock.pass_time(BEAT)
+    assert run.done()
+    assert isinstance(run.exception(), NewerForm)
+    assert node.entries == ["a"]
+    assert node.asked_to_take_over == []
 
 
 async def test_while_the_store_is_down_the_copy_stays_as_it_is() -> None:

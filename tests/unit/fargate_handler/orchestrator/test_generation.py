@@ -14,7 +14,8 @@ from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
 from stream_core.log.conversation import Turn
-from stream_core.log.response_log import LogEntry, ResponseState
+from stream_core.log.entries import Content, Kind, LogEntry, Part, Restart
+from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import CHAT, COMPLETION, Channel, MessageKind
 from stream_core.policy.limits import Limits
@@ -34,6 +35,7 @@ from tests.unit.settle import settle
 
 BROKEN = UpstreamFailed("it broke", code="upstream_failed")
 TURNS = (Turn("user", "hi"),)
+_THOUGHT = Part(Kind.REASONING, "Hm", name="reasoning")
 CALLER = Caller(session="ses_1", tenant="public", message_id="m1")
 
 
@@ -144,8 +146,31 @@ async def test_a_response_that_is_full_ends_with_length_and_the_model_is_stopped
     await settle()
     assert bench.ended == [ResponseState.COMPLETED]
     assert bench.stream.finish_reason == "length"
-    assert bench.stream.log.text == "".join(call.pushed)
+    assert bench.stream.log.text == "".join(map(str, call.pushed))
     assert (call.closed, bench.retries) == (1, 0)
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+async def test_in_a_chat_a_refusal_is_what_the_model_says_and_why_it_ended() -> None:
+    bench = Bench()
+    call = await bench.start()
+    call.push(_THOUGHT, Part(Kind.REFUSAL, "I can"), Part(Kind.REFUSAL, "not."))
+    call.finish()
+    await settle()
+    assert bench.stream.log.read(0).standing == (_THOUGHT, "I cannot.")
+    assert bench.stream.finish_reason == "content_filter"
+
+
+async def test_a_program_is_told_a_refusal_as_one() -> None:
+    bench = Bench(kind=COMPLETION)
+    call = await bench.start()
+    call.push(Part(Kind.REFUSAL, "I cannot."))
+    call.finish()
+    await settle()
+    assert bench.stream.log.read(0).standing == (Part(Kind.REFUSAL, "I cannot."),)
+    assert bench.stream.finish_reason == "stop"
 
 
 # -- retry and fallback ----------------------------------------------------------------------------
@@ -235,6 +260,33 @@ async def test_the_text_stands_when_the_next_attempt_dies_before_any() -> None:
     assert bench.ended == [ResponseState.ERROR]
     assert bench.stream.log.entries == ["half an ", "answer"]
     assert bench.reader.held.text == "half an answer"
+
+
+@pytest.mark.parametrize("further", ["half", Part(Kind.CALL, id="c", name="f")])
+async def test_reasoning_alone_is_replaced_by_what_the_next_attempt_gives(
+    further: Content,
+) -> None:
+    bench = Bench(fallback_text="Please ask again.")
+    call = await bench.start()
+    call.push(_THOUGHT)
+    call.fail(BROKEN)
+    await settle()
+    bench.source.calls[1].push(_THOUGHT.with_text(""))
+    assert bench.stream.log.entries == [_THOUGHT], "nothing has come"
+    bench.source.calls[1].push(further)
+    bench.source.calls[1].finish()
+    await settle()
+    assert bench.stream.log.entries == [_THOUGHT, Restart(-1, 2), further]
+
+
+async def test_reasoning_that_a_reader_has_is_never_followed_by_the_fallback() -> None:
+    bench = Bench(fallback_text="Please ask again.", limits=Limits(model_retries=0))
+    call = await bench.start()
+    call.push(_THOUGHT)
+    call.fail(BROKEN)
+    await settle()
+    assert (bench.ended, bench.stream.degraded) == ([ResponseState.ERROR], False)
+    assert bench.stream.log.read(0).standing == (_THOUGHT,)
 
 
 async def test_an_attempt_that_begins_again_and_says_nothing_has_failed() -> None:
@@ -470,6 +522,15 @@ async def test_at_the_last_deadline_text_of_an_earlier_attempt_stays_too() -> No
     await bench.pass_time(50.5)
     assert bench.ended == [ResponseState.COMPLETED]
     assert (bench.stream.finish_reason, bench.reader.held.text) == ("length", "half an answer")
+
+
+async def test_at_the_last_deadline_reasoning_stays_cut_short() -> None:
+    bench = Bench(limits=Limits(model_deadline_seconds=60))
+    call = await bench.start()
+    call.push(_THOUGHT)
+    await bench.pass_time(62.0)
+    assert bench.ended == [ResponseState.COMPLETED]
+    assert bench.stream.finish_reason == "length"
 
 
 async def test_without_any_text_the_last_deadline_is_an_error_and_not_tried_again() -> None:

@@ -10,6 +10,7 @@ import pytest
 from stream_core.log.response_log import ResponseState
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.ports.dead_letters import LoggedDeadLetters
+from stream_core.ports.outcome import Outcome
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.fargate_handler.orchestrator.test_succession import SWEEP, lost, text_on_record
@@ -42,6 +43,8 @@ async def test_after_three_lost_tasks_the_message_is_put_aside_and_its_readers_h
     assert ending.error["code"] == "attempts_exhausted"
     (entry,) = await b.shared.ledger()
     assert (entry.answer, entry.ended) == (None, True)
+    outcome = Outcome.from_text(entry.outcome, None)
+    assert (outcome.state, outcome.contents, outcome.error) == ("error", ("ab",), ending.error)
     assert (b.count(catalogue.DEAD_LETTERS), b.count(catalogue.TAKE_OVERS)) == (1, 0)
     assert await text_on_record(b, response_id) == "ab", "what was delivered stays"
     await b.send("m2", "m1")

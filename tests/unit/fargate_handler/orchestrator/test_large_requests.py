@@ -14,7 +14,7 @@ from stream_core.log.response_log import ResponseState
 from stream_core.policy.channel import KEYED_COMPLETION
 from stream_core.protocol.errors import Overloaded, TooLarge
 from tests.unit.fargate_handler.orchestrator.kept_apart import KeptApart
-from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task
 from tests.unit.settle import settle
 
 _CHANNEL = repeatable_channel("t", "key")
@@ -56,6 +56,9 @@ async def test_what_is_small_enough_stands_in_it() -> None:
     await task.send("m1", text=text, channel=_CHANNEL, kind=KEYED_COMPLETION)
     (entry,) = await shared.ledger(_CHANNEL)
     assert (entry.text, entry.text_name, texts.texts) == (text, None, {})
+    await task.answer("ok")
+    (entry,) = await shared.ledger(_CHANNEL)
+    assert (entry.ended, entry.outcome) == (True, ""), "its session has no readers"
     await task.leave()
 
 
@@ -132,4 +135,20 @@ async def test_without_a_place_it_is_refused_by_its_size() -> None:
     with pytest.raises(TooLarge, match="EVENFLOW_REQUESTS_BUCKET"):
         await task.send("m1", text=_LARGE.to_text(), channel=_CHANNEL, kind=KEYED_COMPLETION)
     assert await shared.ledger(_CHANNEL) == []
+    await task.leave()
+
+
+async def test_of_a_message_of_a_chat_it_is_told_again_and_goes_with_its_session() -> None:
+    _, task = await _node(texts := KeptApart())
+    await task.send("m1", text=(said := "x" * (LARGEST_ITEM_TEXT + 1)))
+    await task.answer("ok")
+    (message,) = (await task.orchestrator.messages.page(CHANNEL, None, 10)).messages
+    assert message.text == said
+    kept = dict(texts.texts)
+    texts.texts.clear()
+    (message,) = (await task.orchestrator.messages.page(CHANNEL, None, 10)).messages
+    assert message.text is None
+    texts.texts.update(kept)
+    await task.orchestrator.end_session(CHANNEL)
+    assert texts.texts == {}
     await task.leave()

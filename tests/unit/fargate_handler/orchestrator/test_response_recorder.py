@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_core.log.entries import Kind, Part, size_of
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
@@ -226,6 +227,24 @@ async def test_a_big_log_is_cut_into_chunks_and_each_is_as_full_as_it_may_be(nod
     longest = max(len(str(entry)) for entry in stream.log.entries)
     assert all(size <= 16_384 for size in sizes)
     assert all(size > 16_384 - longest for size in sizes[1:-1])
+    assert await node.stored() == stream.log.entries
+
+
+async def test_parts_are_cut_into_chunks_by_all_that_they_say(node: Node) -> None:
+    node.responses.network.hold("append")
+    stream = await node.begin()
+    stream.push("first")
+    await settle()
+    for number in range(100):
+        stream.push_part(Part(Kind.CALL, call=number, id=f"{number:04d}" * 100, name="n" * 400))
+    stream.complete("stop", None)
+    node.responses.network.release()
+    await settle()
+    await node.time(0.1)
+    sizes = [sum(map(size_of, chunk.entries)) for (chunk,) in node.responses.requests]
+    assert all(size <= 16_384 for size in sizes)
+    assert all(size > 16_384 - 1_000 for size in sizes[1:-1])
+    assert sum(sizes) == stream.log.text_bytes
     assert await node.stored() == stream.log.entries
 
 

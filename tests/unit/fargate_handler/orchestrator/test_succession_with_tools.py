@@ -1,4 +1,4 @@
-"""Answers to requests with tools, taken over from a lost task."""
+"""Answers that are more than text, taken over from a lost task."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
 from fargate_handler.token_sources.port import ModelOptions
 from stream_core.log.conversation import Turn
+from stream_core.log.entries import Content, Kind, Part
 from stream_core.policy.channel import KEYED_COMPLETION
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
@@ -14,19 +15,19 @@ from tests.unit.settle import settle
 
 _TOOLS = ({"type": "function", "function": {"name": "f"}},)
 _CHANNEL = repeatable_channel("t", "key")
-_CALLED = '\x1e{"call":0,"id":"c","name":"f"}\n'
+_CALLED = Part(Kind.CALL, id="c", name="f")
 
 
 @pytest.mark.parametrize(
     ("tools", "said", "prefix"),
     [
         (_TOOLS, ["So ", "far"], "So far"),
-        (_TOOLS, ["So ", _CALLED, '{"a"'], ""),
-        ((), ['\x1e{"to":"reasoning_content"}\n', "So"], ""),
+        (_TOOLS, ["So ", _CALLED, Part(Kind.ARGUMENTS, '{"a"')], ""),
+        ((), [Part(Kind.REASONING, "Hm"), "So"], ""),
     ],
 )
 async def test_a_model_that_continues_goes_on_with_what_it_said_and_begins_all_else_again(
-    tools: tuple[dict[str, object], ...], said: list[str], prefix: str
+    tools: tuple[dict[str, object], ...], said: list[Content], prefix: str
 ) -> None:
     shared = Shared()
     a = await Task.join(shared, "a")
@@ -41,5 +42,5 @@ async def test_a_model_that_continues_goes_on_with_what_it_said_and_begins_all_e
     b = await Task.join(shared, "b", None, ControlledSource(continues=True))
     await b.clock.pass_time(4.0, step=0.05)
     request = b.source.calls[0].request
-    assert (request.options.tools, request.prefix, request.marked) == (tools, prefix, True)
+    assert (request.options.tools, request.prefix) == (tools, prefix)
     await b.leave()

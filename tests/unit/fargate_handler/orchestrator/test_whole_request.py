@@ -15,7 +15,7 @@ from fargate_handler.orchestrator.whole_request import (
 )
 from fargate_handler.token_sources.port import Caller, ModelOptions
 from stream_core.log.conversation import ToolCall, Turn, text_of_parts
-from stream_core.log.response_log import LogEntry, Restart
+from stream_core.log.entries import Kind, LogEntry, Part, Restart
 from stream_core.policy.channel import CHAT, COMPLETION, KEYED_COMPLETION, NAME_PATTERN, Channel
 from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.messages import SESSION_REQUEST, parse
@@ -115,19 +115,15 @@ def test_a_tool_stays_in_the_order_in_which_it_was_described() -> None:
     [
         (["So: "], True),
         ([], True),
-        (["So: ", '\x1e{"call":0,"id":"c","na'], False),
-        (['\x1e{"to":"reasoning_content"}\nHm'], False),
-        (['\x1e{"call":0,"id":"c","name":"f"}\n', Restart(-1, 2), "So"], True),
+        (["So: ", Part(Kind.CALL, id="c", name="f")], False),
+        ([Part(Kind.REASONING, "Hm"), "So"], False),
+        ([Part(Kind.REASONING, "Hm"), Restart(-1, 2), "So"], True),
     ],
 )
 def test_an_answer_goes_on_from_what_it_says_and_nothing_else(
     begun: list[LogEntry], expected: bool
 ) -> None:
-    assert can_go_on(COMPLETION, WholeRequest(()), begun) is expected
-
-
-def test_an_answer_in_a_session_goes_on_whatever_it_says() -> None:
-    assert can_go_on(CHAT, WholeRequest(()), ["\x1e"])
+    assert can_go_on(WholeRequest(()), begun) is expected
 
 
 def test_a_request_is_what_the_model_is_asked() -> None:
@@ -177,8 +173,8 @@ def test_the_channel_of_a_request_has_one_text(tenant: str, agent: str, session:
 
 @pytest.mark.parametrize(("n", "expected"), [(None, True), (1, True), (2, False)])
 def test_only_one_answer_can_be_gone_on_with(n: int | None, expected: bool) -> None:
-    """Of several only the first has begun without a mark: a model that goes on would begin the
-    others in its middle.
+    """Of several only the first may have begun: a model that goes on would begin the others in its
+    middle.
     """
     asked = WholeRequest((), ModelOptions(passed={} if n is None else {"n": n}))
-    assert can_go_on(COMPLETION, asked, ["Once upon"]) is expected
+    assert can_go_on(asked, ["Once upon"]) is expected

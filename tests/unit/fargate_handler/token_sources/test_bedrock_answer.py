@@ -6,8 +6,7 @@ import pytest
 
 from fargate_handler.token_sources.bedrock_answer import BedrockAnswer
 from fargate_handler.token_sources.port import ModelFinish
-from stream_core.log.marked_text import AnswerPart, CallPart
-from stream_core.log.marked_text_reader import MarkedTextReader
+from stream_core.log.entries import Content, Kind, Part
 from stream_core.protocol.errors import UpstreamFailed
 from stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
@@ -29,28 +28,28 @@ USAGE = {
 }
 
 
-def finished(*events: dict[str, Any], marked: bool = False) -> tuple[list[str], ModelFinish]:
+def finished(*events: dict[str, Any]) -> tuple[list[Content], ModelFinish]:
+    """What is pushed for these events, joined, and the end."""
     sink = RecordingSink()
-    answer = BedrockAnswer(sink, marked=marked)
+    answer = BedrockAnswer(sink)
     for event in events:
         answer.take(event)
-    return sink.tokens, answer.finish()
+    finish = answer.finish()
+    return sink.answer, finish
 
 
 def test_texts_reason_and_usage_are_gathered_and_everything_else_is_passed_over() -> None:
-    tokens, finish = finished(
+    answer, finish = finished(
         {"messageStart": {"role": "assistant"}},
-        delta(reasoningContent={"text": "hmm"}),
         delta(text="Grö"),
         delta(text=""),
         delta(text="ße"),
         {"contentBlockStop": {"contentBlockIndex": 0}},
-        delta(citation={"title": "x"}),
         delta(SDK_UNKNOWN_MEMBER={"name": "tomorrow"}),
         stop("end_turn"),
         USAGE,
     )
-    assert tokens == ["Grö", "ße"]
+    assert answer == ["Größe"]
     assert finish == ModelFinish("stop", Usage(prompt_tokens=3, completion_tokens=4))
 
 
@@ -59,7 +58,7 @@ def test_texts_reason_and_usage_are_gathered_and_everything_else_is_passed_over(
     [
         ("end_turn", "stop"),
         ("stop_sequence", "stop"),
-        ("tool_use", "stop"),
+        ("tool_use", "tool_calls"),
         ("a reason of tomorrow", "stop"),
         ("max_tokens", "length"),
         ("model_context_window_exceeded", "length"),
@@ -106,34 +105,58 @@ _CALLING = (
 
 
 def test_what_the_model_calls_is_part_of_the_answer() -> None:
-    tokens, finish = finished(*_CALLING, marked=True)
-    calls = (CallPart(0, '{"a": 1}', "tooluse_1", "add"), CallPart(1, "{}", "tooluse_2", "now"))
-    assert MarkedTextReader().read("".join(tokens)) == (AnswerPart("I add.", calls),)
+    answer, finish = finished(*_CALLING)
+    assert answer == [
+        "I add.",
+        Part(Kind.CALL, call=0, id="tooluse_1", name="add"),
+        Part(Kind.ARGUMENTS, '{"a": 1}', call=0),
+        Part(Kind.CALL_END, call=0),
+        Part(Kind.CALL, call=1, id="tooluse_2", name="now"),
+        Part(Kind.ARGUMENTS, "{}", call=1),
+        Part(Kind.CALL_END, call=1),
+    ]
     assert finish == ModelFinish("tool_calls", Usage(prompt_tokens=3, completion_tokens=4))
 
 
-def test_a_reader_of_text_alone_is_given_no_calls() -> None:
-    tokens, finish = finished(*_CALLING)
-    assert (tokens, finish.finish_reason) == (["I add."], "stop")
+def test_a_call_that_was_cut_ends_with_the_answer() -> None:
+    answer, _ = finished(start(0, "tooluse_1", "add"), arguments(0, "{"), stop("max_tokens"))
+    assert answer[-1] == Part(Kind.CALL_END)
 
 
-def test_reasoning_is_marked_and_else_a_sign_of_life() -> None:
-    events = (
-        delta(reasoningContent={"text": "Hm"}),
+def test_reasoning_and_its_signature() -> None:
+    answer, _ = finished(
+        delta(reasoningContent={"text": "H"}),
+        delta(reasoningContent={"text": "m"}),
         delta(reasoningContent={"signature": "s"}),
-        delta(reasoningContent={"redactedContent": b"x"}),
         delta(text="Yes"),
         stop("end_turn"),
     )
-    tokens, _ = finished(*events, marked=True)
-    assert MarkedTextReader().read("".join(tokens)) == (
-        AnswerPart("Yes", asides={"reasoning_content": "Hm"}),
-    )
+    reasoning = Part(Kind.REASONING, "Hm", name="reasoning_content")
+    assert answer == [reasoning, Part(Kind.DATA, '"s"', name="signature"), "Yes"]
+
+
+def test_what_says_nothing_is_a_sign_of_life() -> None:
     sink = RecordingSink()
     answer = BedrockAnswer(sink)
-    for event in events[:3]:
-        answer.take(event)
-    assert (sink.tokens, sink.signs_of_life) == ([], 3)
+    answer.take(delta(reasoningContent={"redactedContent": b"x"}))
+    answer.take(delta(text=""))
+    assert (sink.contents, sink.signs_of_life) == ([], 2)
+
+
+@pytest.mark.parametrize(
+    ("citation", "source"),
+    [
+        (
+            {"title": "A", "location": {"web": {"url": "https://a.example", "domain": "a"}}},
+            '{"url":"https://a.example","title":"A"}',
+        ),
+        ({"source": "s3://b/c", "title": "C"}, '{"url":"s3://b/c","title":"C"}'),
+        ({"title": "D", "location": {"documentPage": {"start": 1}}}, '{"title":"D"}'),
+    ],
+)
+def test_what_the_answer_cites(citation: dict[str, Any], source: str) -> None:
+    answer, _ = finished(delta(text="Yes"), delta(citation=citation), stop("end_turn"))
+    assert answer == ["Yes", Part(Kind.DATA, source, name="source")]
 
 
 def test_what_was_cached_is_part_of_the_prompt() -> None:
@@ -160,14 +183,14 @@ def test_what_was_cached_is_part_of_the_prompt() -> None:
 )
 def test_a_call_that_cannot_be_one_fails(events: list[dict[str, Any]]) -> None:
     with pytest.raises(UpstreamFailed) as failed:
-        finished(*events, marked=True)
+        finished(*events)
     assert "cannot be read" in failed.value.message
 
 
 @pytest.mark.parametrize("reason", ["guardrail_intervened", "content_filtered"])
 def test_a_stopped_answer_keeps_its_text_and_says_why_it_ended(reason: str) -> None:
-    tokens, finish = finished(delta(text="x"), stop(reason), USAGE)
-    assert (tokens, finish.finish_reason) == (["x"], "content_filter")
+    answer, finish = finished(delta(text="x"), stop(reason), USAGE)
+    assert (answer, finish.finish_reason) == (["x"], "content_filter")
 
 
 @pytest.mark.parametrize(

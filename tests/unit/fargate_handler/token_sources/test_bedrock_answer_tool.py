@@ -6,8 +6,7 @@ import pytest
 
 from fargate_handler.token_sources.bedrock_answer import AnswerTool, BedrockAnswer
 from fargate_handler.token_sources.port import ModelFinish
-from stream_core.log.marked_text import AnswerPart, CallPart
-from stream_core.log.marked_text_reader import MarkedTextReader
+from stream_core.log.entries import Content, Kind, Part
 from stream_core.protocol.errors import UpstreamFailed
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
@@ -39,14 +38,14 @@ STOP = {"messageStop": {"stopReason": "tool_use"}}
 
 
 def answered(
-    *events: dict[str, Any], name: str | None = "person", tools: bool = False
-) -> tuple[str, ModelFinish]:
+    *events: dict[str, Any], name: str | None = "person"
+) -> tuple[list[Content], ModelFinish]:
     sink = RecordingSink()
-    answer, tool = BedrockAnswer(sink, marked=tools), AnswerTool(name)
+    answer, tool = BedrockAnswer(sink), AnswerTool(name)
     for event in events:
         if (told := tool.told(event)) is not None:
             answer.take(told)
-    return sink.text, answer.finish()
+    return sink.answer, answer.finish()
 
 
 def test_the_arguments_are_the_answer() -> None:
@@ -58,20 +57,23 @@ def test_the_arguments_are_the_answer() -> None:
         arguments(1, '{"a'),
         arguments(1, '":1}'),
     )
-    assert answered(*events, end(1), STOP) == ('{"a":1}', ModelFinish("stop", None))
+    assert answered(*events, end(1), STOP) == (['{"a":1}'], ModelFinish("stop", None))
 
 
 def test_another_tool_is_called_as_ever() -> None:
-    said, finish = answered(begin(0, "add"), arguments(0, "{}"), end(0), STOP, tools=True)
-    assert MarkedTextReader().read(said) == (AnswerPart("", (CallPart(0, "{}", "t1", "add"),)),)
+    said, finish = answered(begin(0, "add"), arguments(0, "{}"), end(0), STOP)
+    assert said == [
+        Part(Kind.CALL, id="t1", name="add"),
+        Part(Kind.ARGUMENTS, "{}"),
+        Part(Kind.CALL_END),
+    ]
     assert finish.finish_reason == "tool_calls"
 
 
 def test_without_one_nothing_is_rewritten() -> None:
-    assert (
-        answered(text(0, "x"), end(0), {"messageStop": {"stopReason": "end_turn"}}, name=None)[0]
-        == "x"
-    )
+    assert answered(text(0, "x"), end(0), {"messageStop": {"stopReason": "end_turn"}}, name=None)[
+        0
+    ] == ["x"]
 
 
 def test_arguments_that_were_cut_are_told_as_that() -> None:
@@ -80,7 +82,7 @@ def test_arguments_that_were_cut_are_told_as_that() -> None:
         arguments(0, '{"a'),
         {"messageStop": {"stopReason": "max_tokens"}},
     )
-    assert answered(*events) == ('{"a', ModelFinish("length", None))
+    assert answered(*events) == (['{"a'], ModelFinish("length", None))
 
 
 def test_an_event_that_lacks_its_arguments_is_told() -> None:

@@ -12,8 +12,7 @@ from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
 from fargate_handler.token_sources.openai_failures import Failures
 from fargate_handler.token_sources.port import ModelFinish
 from fargate_handler.token_sources.stream_decoders import JsonLinesDecoder, SseDecoder
-from stream_core.log.marked_text import AnswerPart, CallPart
-from stream_core.log.marked_text_reader import MarkedTextReader
+from stream_core.log.entries import Content, Kind, Part
 from stream_core.protocol.errors import (
     EvenflowError,
     ModelRefused,
@@ -114,28 +113,72 @@ def fragment(**members: Any) -> str:
     return chat_chunk(delta={"tool_calls": [members]})
 
 
-def called(*chunks: str) -> AnswerPart:
+def told(*chunks: str, choices: int = 2) -> list[Content]:
+    """What is pushed for these chunks and an end, joined."""
     sink = RecordingSink()
-    answer = OpenAIAnswer(sink, Failures(), marked=True)
-    for one in chunks:
+    answer = OpenAIAnswer(sink, Failures(), choices=choices)
+    for one in [*chunks, chat_chunk(finish_reason="stop")]:
         answer.take(one.encode())
-    (part,) = MarkedTextReader().read(sink.text)
-    return part
+    answer.finish()
+    return sink.answer
+
+
+def call(number: int, arguments: str, call_id: str, name: str, choice: int = 0) -> list[Content]:
+    """A call from its beginning to its end."""
+    more = [Part(Kind.ARGUMENTS, arguments, choice, number)] if arguments else []
+    return [
+        Part(Kind.CALL, "", choice, number, call_id, name),
+        *more,
+        Part(Kind.CALL_END, "", choice, number),
+    ]
+
+
+def value(name: str, said: object, choice: int = 0) -> Part:
+    return Part(Kind.DATA, orjson.dumps(said).decode(), choice, name=name)
 
 
 _ADD = {"name": "add", "arguments": ""}
 
 
 def test_fragments_of_calls_are_part_of_the_answer() -> None:
-    assert called(
+    assert told(
         chat_chunk(delta={"role": "assistant", "content": None}),
         chat_chunk("I add."),
         fragment(index=0, id="c1", type="function", function=_ADD),
         fragment(index=0, function={"arguments": '{"a"'}),
         fragment(index=0, function={"arguments": ":1}"}),
         fragment(index=1, id="c2", type="function", function={"name": "now", "arguments": "{}"}),
-        chat_chunk(finish_reason="tool_calls"),
-    ) == AnswerPart("I add.", (CallPart(0, '{"a":1}', "c1", "add"), CallPart(1, "{}", "c2", "now")))
+    ) == ["I add.", *call(0, '{"a":1}', "c1", "add"), *call(1, "{}", "c2", "now")]
+
+
+def test_a_call_ends_where_the_answer_goes_on() -> None:
+    begins = fragment(index=0, id="c1", function=_ADD)
+    further: list[tuple[str, Content]] = [
+        (chat_chunk("Then"), "Then"),
+        (chat_chunk(delta={"reasoning": "Hm"}), Part(Kind.REASONING, "Hm", name="reasoning")),
+        (chat_chunk(delta={"refusal": "No"}), Part(Kind.REFUSAL, "No")),
+    ]
+    for chunk, content in further:
+        assert told(chat_chunk("So"), begins, chunk) == ["So", *call(0, "", "c1", "add"), content]
+
+
+def test_text_after_a_call_is_read_without_parsing_too() -> None:
+    begins = fragment(index=0, id="c1", function=_ADD)
+    said = told(chat_chunk("a"), chat_chunk("b"), begins, chat_chunk("c"), chat_chunk("d"))
+    assert said == ["ab", *call(0, "", "c1", "add"), "cd"]
+
+
+def test_a_call_of_one_choice_goes_on_while_another_speaks() -> None:
+    assert told(
+        fragment(index=0, id="c1", function=_ADD),
+        chat_chunk("B", index=1),
+        fragment(index=0, function={"arguments": "{}"}),
+    ) == [
+        Part(Kind.CALL, id="c1", name="add"),
+        Part(Kind.TEXT, "B", 1),
+        Part(Kind.ARGUMENTS, "{}"),
+        Part(Kind.CALL_END),
+    ]
 
 
 def test_several_calls_in_one_chunk() -> None:
@@ -143,10 +186,8 @@ def test_several_calls_in_one_chunk() -> None:
         {"index": place, "id": f"c{place}", "function": {"name": "f", "arguments": str(place)}}
         for place in range(3)
     ]
-    assert [part.arguments for part in called(chat_chunk(delta={"tool_calls": calls})).calls] == [
-        "0",
-        "1",
-        "2",
+    assert told(chat_chunk(delta={"tool_calls": calls})) == [
+        part for place in range(3) for part in call(place, str(place), f"c{place}", "f")
     ]
 
 
@@ -155,47 +196,38 @@ def test_a_server_that_repeats_name_and_id_with_each_fragment() -> None:
         fragment(index=0, id=f"c{n}", function={"name": "add", "arguments": str(n)})
         for n in range(3)
     ]
-    assert called(*parts).calls == (CallPart(0, "012", "c0", "add"),)
+    assert told(*parts) == call(0, "012", "c0", "add")
 
 
 def test_a_server_that_does_not_count() -> None:
-    (one, two) = called(
+    assert told(
         fragment(id="c1", function={"name": "add", "arguments": "{"}),
         fragment(function={"arguments": "}"}),
         fragment(id="c2", function={"name": "add", "arguments": "{}"}),
-    ).calls
-    assert (one, two) == (CallPart(0, "{}", "c1", "add"), CallPart(1, "{}", "c2", "add"))
+    ) == [*call(0, "{}", "c1", "add"), *call(1, "{}", "c2", "add")]
 
 
 def test_a_call_without_an_id_gets_one_of_its_own() -> None:
-    (one, two) = called(
-        fragment(index=0, function=_ADD), fragment(index=1, id="", function=_ADD)
-    ).calls
-    assert one.id.startswith("call_")
-    assert one.id != two.id
+    said = told(fragment(index=0, function=_ADD), fragment(index=1, id="", function=_ADD))
+    one, other = (part.id for part in said if isinstance(part, Part) and part.kind is Kind.CALL)
+    assert one.startswith("call_")
+    assert one != other
 
 
-def test_how_an_answer_with_calls_ends() -> None:
-    for marked, reason, expected in (
-        (True, "tool_calls", "tool_calls"),
-        (True, "stop", "stop"),
-        (True, "length", "length"),
-        (False, "tool_calls", "stop"),
-        (False, "content_filter", "content_filter"),
-        (True, "content_filter", "content_filter"),
-    ):
-        answer = OpenAIAnswer(RecordingSink(), Failures(), marked=marked)
-        answer.take(chat_chunk(finish_reason=reason).encode())
-        assert answer.finish().finish_reason == expected
-
-
-def test_a_reader_of_text_alone_is_given_no_call_and_content_is_what_it_is() -> None:
-    sink = RecordingSink()
-    answer = OpenAIAnswer(sink, Failures())
-    answer.take(fragment(index=0, id="c1", function=_ADD).encode())
-    assert (sink.tokens, sink.signs_of_life) == ([], 1)
-    answer.take(chat_chunk("\x1e{").encode())
-    assert sink.tokens == ["\x1e{"]
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("tool_calls", "tool_calls"),
+        ("stop", "stop"),
+        ("length", "length"),
+        ("content_filter", "content_filter"),
+        ("a reason of tomorrow", "stop"),
+    ],
+)
+def test_how_the_model_ended(reason: str, expected: str) -> None:
+    answer = OpenAIAnswer(RecordingSink(), Failures())
+    answer.take(chat_chunk(finish_reason=reason).encode())
+    assert answer.finish().finish_reason == expected
 
 
 @pytest.mark.parametrize(
@@ -215,7 +247,16 @@ def test_a_reader_of_text_alone_is_given_no_call_and_content_is_what_it_is() -> 
 )
 def test_what_is_no_fragment_fails(wrong: dict[str, Any]) -> None:
     with pytest.raises(UpstreamFailed):
-        called(fragment(**wrong))
+        told(fragment(**wrong))
+
+
+def test_more_of_a_call_that_has_ended_fails() -> None:
+    with pytest.raises(UpstreamFailed):
+        told(
+            fragment(index=0, id="c1", function=_ADD),
+            fragment(index=1, id="c2", function=_ADD),
+            fragment(index=0, function={"arguments": "{}"}),
+        )
 
 
 def test_what_the_sink_raises_passes_through() -> None:
@@ -224,14 +265,6 @@ def test_what_the_sink_raises_passes_through() -> None:
 
 
 # -- what is beside the answer ---------------------------------------------------------------------
-
-
-def told(*chunks: str) -> tuple[AnswerPart, ...]:
-    sink = RecordingSink()
-    answer = OpenAIAnswer(sink, Failures(), marked=True, choices=2)
-    for one in chunks:
-        answer.take(one.encode())
-    return MarkedTextReader().read(sink.text)
 
 
 def test_a_choice_that_was_not_asked_for_is_left_out_and_none_is_merged_into_another() -> None:
@@ -247,95 +280,120 @@ def test_a_choice_that_was_not_asked_for_is_left_out_and_none_is_merged_into_ano
             ]
         }
     ).decode()
-    for marked in (False, True):
-        sink = RecordingSink()
-        answer = OpenAIAnswer(sink, Failures(), marked=marked)
-        for one in [*two, together, backwards, *two, chat_chunk(finish_reason="stop")]:
-            answer.take(one.encode())
-        assert (sink.text, answer.finish().finish_reason) == ("AaaA", "stop"), marked
+    assert told(*two, together, backwards, *two, choices=1) == ["AaaA"]
 
 
 @pytest.mark.parametrize("index", ["1", 1.5, -1, [], {}])
-@pytest.mark.parametrize("marked", [False, True])
-def test_a_choice_without_a_number_fails(index: object, marked: bool) -> None:
-    answer = OpenAIAnswer(RecordingSink(), Failures(), marked=marked, choices=2)
+def test_a_choice_without_a_number_fails(index: object) -> None:
+    answer = OpenAIAnswer(RecordingSink(), Failures(), choices=2)
     with pytest.raises(UpstreamFailed):
         answer.take(chat_chunk("x", index=index).encode())
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
 def test_reasoning_keeps_its_name(name: str) -> None:
-    (part,) = told(
+    assert told(
         chat_chunk(delta={name: "Hm"}),
         chat_chunk(delta={name: ", so", "content": None}),
         chat_chunk("Yes"),
-    )
-    assert part == AnswerPart("Yes", asides={name: "Hm, so"})
+    ) == [Part(Kind.REASONING, "Hm, so", name=name), "Yes"]
 
 
 def test_reasoning_under_both_names_comes_once() -> None:
-    (part,) = told(
-        chat_chunk(delta={"reasoning": "Hm", "reasoning_content": "Hm", "reasoning_details": [{}]})
-    )
-    assert part == AnswerPart(asides={"reasoning_content": "Hm"})
+    both = {"reasoning": "Hm", "reasoning_content": "Hm", "reasoning_details": [{}]}
+    reasoned = Part(Kind.REASONING, "Hm", name="reasoning_content")
+    assert told(chat_chunk(delta=both)) == [reasoned]
 
 
-def test_log_probabilities_go_with_their_tokens() -> None:
-    entries = {token: {"token": token, "logprob": -0.5, "bytes": None} for token in "ab"}
+def test_log_probabilities_come_token_by_token_before_their_text() -> None:
+    a, b = ({"token": token, "logprob": -0.5, "bytes": None} for token in "ab")
     chunks = [
-        chat_chunk(text, logprobs={"content": [entry], "refusal": None})
-        for text, entry in entries.items()
+        chat_chunk("a", logprobs={"content": [a], "refusal": None}),
+        chat_chunk("b", logprobs={"content": [b], "refusal": None}),
     ]
-    assert told(*chunks) == (AnswerPart("ab", logprobs={"content": list(entries.values())}),)
+    one, other = value("logprobs", {"content": [a]}), value("logprobs", {"content": [b]})
+    assert told(*chunks) == [one, "a", other, "b"]
+    assert told(chat_chunk("ab", logprobs={"content": [a, b]})) == [one, other, "ab"]
+
+
+def test_log_probabilities_have_a_bound() -> None:
+    with pytest.raises(UpstreamFailed):
+        told(chat_chunk("a", logprobs={"content": ["x" * 65_536]}))
 
 
 def test_several_choices_and_how_each_ends() -> None:
-    zero, one = told(
+    assert told(
         chat_chunk("A"),
         chat_chunk("B", index=1),
+        chat_chunk(index=1, delta={"tool_calls": [{"index": 0, "id": "c1", "function": _ADD}]}),
         chat_chunk(index=1, finish_reason="length"),
         chat_chunk("a"),
-        chat_chunk(finish_reason="stop"),
         chat_chunk(index=1, finish_reason="length"),
-    )
-    assert (zero, one) == (AnswerPart("Aa"), AnswerPart("B", choice=1, begins=True, end="length"))
+    ) == [
+        "A",
+        Part(Kind.TEXT, "B", 1),
+        *call(0, "", "c1", "add", choice=1),
+        value("finish", "length", 1),
+        "a",
+    ]
+
+
+def test_there_are_so_many_choices() -> None:
+    with pytest.raises(UpstreamFailed):
+        told(chat_chunk("x", index=128), choices=200)
+
+
+def test_what_the_answer_cites() -> None:
+    citation = {"url": "https://a.example", "title": "A", "start_index": 0, "end_index": 4}
+    annotations = [
+        {"type": "url_citation", "url_citation": citation | {"content": "much"}},
+        {"type": "file_citation", "file_citation": {"file_id": "f"}},
+    ]
+    said = told(chat_chunk("Well"), chat_chunk(delta={"annotations": annotations}))
+    assert said == ["Well", value("source", citation)]
+
+
+def test_a_server_that_repeats_its_sources_in_every_chunk() -> None:
+    def chunk(text: str, **sources: object) -> str:
+        return orjson.dumps(orjson.loads(chat_chunk(text)) | sources).decode()
+
+    urls = ["https://a.example", "https://b.example"]
+    sources = [value("source", {"url": url}) for url in urls]
+    assert told(*(chunk(text, citations=urls) for text in "ab")) == ["a", *sources, "b"]
+    results = [{"url": urls[0], "title": "A", "date": "2026"}, "nothing"]
+    found = value("source", {"url": urls[0], "title": "A"})
+    assert told(chunk("a", citations=urls, search_results=results)) == ["a", found]
 
 
 def test_the_first_choice_s_end_is_the_answer_s() -> None:
-    answer = OpenAIAnswer(RecordingSink(), Failures(), marked=True)
+    answer = OpenAIAnswer(RecordingSink(), Failures())
     for index, reason in ((0, "length"), (1, "stop")):
         answer.take(chat_chunk("x", index=index, finish_reason=reason).encode())
     assert answer.finish().finish_reason == "length"
 
 
 def test_a_custom_tool_is_called_by_its_own_name() -> None:
-    (part,) = told(
+    assert told(
         fragment(index=0, id="c1", type="custom", custom={"name": "sql", "input": ""}),
         fragment(index=0, custom={"input": "SELECT 1"}),
-    )
-    assert part.calls == (CallPart(0, "SELECT 1", "c1", "sql", "custom"),)
+    ) == [
+        Part(Kind.CALL, "custom", id="c1", name="sql"),
+        Part(Kind.ARGUMENTS, "SELECT 1"),
+        Part(Kind.CALL_END),
+    ]
 
 
-def test_a_refusal_is_marked_or_told_as_text() -> None:
+def test_a_refusal_is_one() -> None:
     refusal = [chat_chunk(delta={"refusal": "I can"}), chat_chunk(delta={"refusal": "not."})]
-    assert told(*refusal) == (AnswerPart(asides={"refusal": "I cannot."}),)
-    sink = RecordingSink()
-    answer = OpenAIAnswer(sink, Failures())
-    for one in [*refusal, chat_chunk(finish_reason="stop")]:
-        answer.take(one.encode())
-    assert (sink.text, answer.finish().finish_reason) == ("I cannot.", "content_filter")
+    assert told(*refusal) == [Part(Kind.REFUSAL, "I cannot.")]
 
 
-def test_whoever_reasons_or_calls_lives() -> None:
+def test_a_chunk_that_says_nothing_is_a_sign_of_life() -> None:
     sink = RecordingSink()
     answer = OpenAIAnswer(sink, Failures())
-    for delta in (
-        {"role": "assistant"},
-        {"reasoning_content": "Hm"},
-        {"tool_calls": [{"index": 0}]},
-    ):
+    for delta in ({"role": "assistant"}, {"content": ""}, {"reasoning_content": "Hm"}):
         answer.take(chat_chunk(delta=delta).encode())
-    assert (sink.tokens, sink.signs_of_life) == ([], 3)
+    assert (len(sink.contents), sink.signs_of_life) == (1, 2)
 
 
 def test_details_of_the_usage_are_kept_where_there_are_some() -> None:

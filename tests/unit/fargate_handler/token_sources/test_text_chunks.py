@@ -68,6 +68,7 @@ def test_any_other_chunk_is_parsed(other: dict[str, Any]) -> None:
         {"choice": {"logprobs": {"content": []}}},
         {"choice": {"delta": {"content": "one", "reasoning": "so"}}},
         {"choice": {"delta": {"content": "one", "tool_calls": [{}]}}},
+        {"choice": {"delta": {"content": "one", "annotations": [{}]}}},
         {"usage": {"prompt_tokens": 1}},
         {"error": {"message": "no"}},
         {"system_fingerprint": "one"},  # which of the two is the text?
@@ -112,16 +113,13 @@ _CONTENTS = st.text(max_size=6) | st.sampled_from(['"', "\\", "\n", "content", '
         st.tuples(_CONTENTS, st.sampled_from(["", "a", "b"]), st.booleans(), st.booleans()),
         max_size=12,
     ),
-    st.booleans(),
 )
 def test_what_is_known_never_changes_what_is_read(
-    chunks: list[tuple[str, str, bool, bool]], marked: bool
+    chunks: list[tuple[str, str, bool, bool]],
 ) -> None:
     answer_sink, parsed_sink = RecordingSink(), RecordingSink()
-    answer, parsed = (
-        OpenAIAnswer(answer_sink, Failures(), marked=marked),
-        OpenAIAnswer(parsed_sink, Failures(), marked=marked),
-    )
+    answer = OpenAIAnswer(answer_sink, Failures())
+    parsed = OpenAIAnswer(parsed_sink, Failures())
     for content, elsewhere, spaced, escaped in chunks:
         separators = (", ", ": ") if spaced else (",", ":")
         written = json.dumps(

@@ -8,12 +8,28 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
+from stream_core.encoders.agui_events import AgUiEvents
+from stream_core.encoders.anthropic_messages import AnthropicObjects
+from stream_core.encoders.block_encoder import BlockEncoder
 from stream_core.encoders.completion_chunks import ChunkEncoder
 from stream_core.encoders.completion_objects import CompletionObjects
+from stream_core.encoders.durable_streams import StreamEvents
 from stream_core.encoders.frames import EventEncoder, FrameEncoder
 from stream_core.encoders.port import EventId, LogEncoder
-from stream_core.log.response_log import EVERYTHING, Restart, ResumePoint
+from stream_core.encoders.responses.response_events import (
+    NOTHING,
+    ResponseEvents,
+    ServerSentEvents,
+)
+from stream_core.encoders.responses.response_object import ResponseObject
+from stream_core.encoders.responses.sequence_numbers import Rank, known_by, number
+from stream_core.encoders.stream_offsets import read_offset
+from stream_core.encoders.ui_message_chunks import UIMessageChunks
+from stream_core.log.entries import Content, Restart
+from stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
 from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.part_objects import read_part
+from stream_core.protocol.response_ids import PublicResponse
 from tests.unit.fargate_handler.gateway.text_protocol import TextEncoder
 from tests.unit.recording_reader import AssembledText
 
@@ -70,6 +86,11 @@ class FrameClient:
     def text(self) -> str:
         return self.held.text
 
+    @property
+    def contents(self) -> list[Content]:
+        """The text and the parts, joined."""
+        return self.held.contents
+
     def hear(self, data: bytes) -> None:
         if data:
             self._read(orjson.loads(data))
@@ -78,6 +99,8 @@ class FrameClient:
         index = frame.get("index", self.last.last_index)
         if frame["type"] == "chat.response.delta":
             self.held.take(frame["delta"], frame.get("from", index), index)
+        elif frame["type"] == "chat.response.event":
+            self.held.take(read_part(frame), frame.get("from", index), index)
         elif frame["type"] == "chat.response.restarted":
             if index == EVERYTHING:
                 self.held.indexes.clear()
@@ -102,6 +125,23 @@ class EventClient(FrameClient):
             if event.id:
                 told = EventId.parse(event.id)
                 assert told == self.last._replace(end=self.ends == 1)
+
+
+class StreamClient(FrameClient):
+    """Of Durable Streams: what it has is said after each message."""
+
+    def hear(self, data: bytes) -> None:
+        for event in data.split(b"\n\n")[:-1]:
+            name, _, said = event.removeprefix(b"event: ").partition(b"\ndata: ")
+            if name == b"data":
+                for frame in orjson.loads(said):
+                    self._read(frame)
+            elif name == b"control":
+                control = orjson.loads(said)
+                has = read_offset(control["streamNextOffset"])
+                assert has == self.last._replace(end=self.ends == 1)
+                assert control.get("streamClosed", False) is has.end
+                assert ("streamCursor" in control) is not has.end
 
 
 @dataclass
@@ -130,6 +170,21 @@ class ChunkClient:
             self.text += choice["delta"].get("content") or ""
 
 
+class MessageClient(ChunkClient):
+    """Of Anthropic's API: it only appends, and comes back by the last id that it was told."""
+
+    def hear(self, data: bytes) -> None:
+        for event in events_of(data):
+            if event.id is not None:
+                self.last = EventId.parse(event.id, ends=False)
+            told = orjson.loads(event.data)
+            assert not self.ends, "nothing follows the end"
+            self.ends += told["type"] == "message_stop"
+            self.failed |= told["type"] == "error"
+            if told["type"] == "content_block_delta":
+                self.text += told["delta"]["text"]
+
+
 class Kind(NamedTuple):
     """One encoder with its client."""
 
@@ -138,6 +193,8 @@ class Kind(NamedTuple):
     client: Callable[[], Client]
     appends: bool = False
     """Whether its clients can't be told that text is replaced, and hear an error instead."""
+    typed: bool = False
+    """Whether its clients are given parts."""
     ids: bool = True
     """Whether its clients are told what they have, and so can come back."""
 
@@ -152,22 +209,144 @@ class TextClient(ChunkClient):
             self.text += orjson.loads(data[6:])
 
 
+@dataclass
+class ResponsesClient(ChunkClient):
+    """Of OpenAI's Responses API: it comes back with the number of the last event."""
+
+    number: int = NOTHING
+    status: str = ""
+
+    def hear(self, data: bytes) -> None:
+        for event in events_of(data):
+            told = orjson.loads(event.data)
+            assert event.id == (None if told["type"] == "error" else str(told["sequence_number"]))
+            self._read_event(told)
+
+    def _read_event(self, told: dict[str, Any]) -> None:
+        assert not self.ends, "nothing follows the end"
+        if told["type"] != "error":
+            assert told["sequence_number"] > self.number, "numbers grow"
+        self.number = told["sequence_number"]
+        if told["type"] == "response.output_text.delta":
+            self.text += told["delta"]
+            self.last = known_by(self.number)
+        if told["type"] in _LAST_EVENTS:
+            self.ends += 1
+            self.status = told.get("response", {}).get("status", "")
+            self.failed |= told["type"] in ("response.failed", "error")
+
+
+_LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed", "error")
+
+
+@dataclass
+class UIChunkClient(ChunkClient):
+    """Of AI SDK, with a cursor: the parts of a step, which can be reset."""
+
+    parts: dict[str, str] = field(default_factory=dict)
+
+    def _read(self, data: bytes) -> None:
+        assert not self.ends, "nothing follows the end"
+        if data == b"[DONE]":
+            self.ends += not self.failed
+            return
+        chunk = orjson.loads(data)
+        if chunk["type"] == "text-start":
+            assert chunk["id"] not in self.parts
+            self.parts[chunk["id"]] = ""
+        elif chunk["type"] == "text-delta":
+            self.parts[chunk["id"]] += chunk["delta"]
+        elif chunk["type"] == "reset-step":
+            self.parts.clear()
+        self.failed |= chunk["type"] == "error"
+        self.text = "".join(self.parts.values())
+
+
+@dataclass
+class AgUiClient(ChunkClient):
+    """Of AG-UI: messages that are open until they end, and snapshots of all of them."""
+
+    open: set[str] = field(default_factory=set)
+
+    def _read(self, data: bytes) -> None:
+        assert not self.ends, "nothing follows the end"
+        event = orjson.loads(data)
+        match event["type"]:
+            case "RUN_STARTED":
+                self.open.clear()
+            case "TEXT_MESSAGE_START":
+                self.open.add(event["messageId"])
+            case "TEXT_MESSAGE_CONTENT":
+                assert event["messageId"] in self.open
+                self.text += event["delta"]
+            case "TEXT_MESSAGE_END":
+                self.open.remove(event["messageId"])
+            case "MESSAGES_SNAPSHOT":
+                self.text = "".join(message["content"] for message in event["messages"])
+            case "RUN_FINISHED":
+                assert not self.open
+                self.ends += 1
+            case "RUN_ERROR":
+                self.failed = True
+
+
+def _ui_chunks(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
+    return BlockEncoder(UIMessageChunks(stream.response_id), stream, point, MOST)
+
+
+def _run_events(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
+    said = slice_of(stream.log.entries[: point.next_index], 0).standing
+    events = AgUiEvents("thread", "run", stream.response_id, [], said)
+    return BlockEncoder(events, stream, point, MOST)
+
+
 def _chunks(stream: ResponseStream, point: ResumePoint) -> ChunkEncoder:
     objects = CompletionObjects(stream.response_id, 7, "demo", include_usage=False, tools=False)
     return ChunkEncoder(objects, stream, point, MOST)
 
 
+PUBLIC = PublicResponse(f"rsp_{7:032x}", f"{9:040x}")
+
+
+def _responses(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
+    index = point.next_index - 1
+    after = NOTHING if index < 0 else number(index, stream.log.epoch_at(index), Rank.DELTA)
+    about = ResponseObject(PUBLIC, 7, {"model": "demo"})
+    return BlockEncoder(ResponseEvents(about, ServerSentEvents(), after), stream, point, MOST)
+
+
+def _messages(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
+    objects = AnthropicObjects(stream.response_id, "demo", thinking=True)
+    return BlockEncoder(objects, stream, point, MOST)
+
+
 KINDS = (
-    Kind("frames", lambda stream, point: FrameEncoder(stream, point, MOST), FrameClient),
     Kind(
-        "events", lambda stream, point: EventEncoder(stream, point, MOST, joined=True), EventClient
+        "frames", lambda stream, point: FrameEncoder(stream, point, MOST), FrameClient, typed=True
+    ),
+    Kind(
+        "events",
+        lambda stream, point: EventEncoder(stream, point, MOST, joined=True),
+        EventClient,
+        typed=True,
     ),
     Kind(
         "events of entries",
         lambda stream, point: EventEncoder(stream, point, MOST, joined=False),
         EventClient,
+        typed=True,
+    ),
+    Kind(
+        "stream",
+        lambda stream, point: StreamEvents(stream, point, MOST, "7"),
+        StreamClient,
+        typed=True,
     ),
     Kind("chunks", _chunks, ChunkClient, appends=True),
+    Kind("responses", _responses, ResponsesClient, appends=True),
+    Kind("messages", _messages, MessageClient, appends=True),
+    Kind("UI message chunks", _ui_chunks, UIChunkClient),
+    Kind("AG-UI events", _run_events, AgUiClient),
     Kind(
         "text",
         lambda stream, point: TextEncoder(stream, point, MOST),

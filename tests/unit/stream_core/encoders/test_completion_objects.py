@@ -5,8 +5,9 @@ from typing import Any
 import orjson
 import pytest
 
+from stream_core.encoders.completion_deltas import choice_object
 from stream_core.encoders.completion_objects import CompletionObjects
-from stream_core.log.marked_text import AnswerPart, CallPart, MarkedTextWriter
+from stream_core.log.entries import Content, Kind, Part
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.completion_bodies import Completion, CompletionChunk
 from stream_core.protocol.messages import Usage
@@ -20,9 +21,9 @@ def objects(**options: bool) -> CompletionObjects:
     )
 
 
-def ended(text: str, usage: Usage | None = None) -> ResponseStream:
+def ended(*contents: Content, usage: Usage | None = None) -> ResponseStream:
     stream = new_stream(HandTurnedClock())
-    stream.push(text)
+    stream.log.extend(contents)
     stream.complete("stop", usage)
     return stream
 
@@ -36,43 +37,17 @@ def chunk_of(event: bytes) -> dict[str, Any]:
 
 
 def test_a_chunk_of_plain_text() -> None:
-    assert objects().parts(b"3", [AnswerPart("Yes")]) == (
+    chunk = objects().chunk(b"3", [choice_object(0, {"content": "Yes"})])
+    assert chunk == objects().delta("Yes", 3, 3)
+    assert chunk == (
         b"id: 3\ndata: "
         b'{"object":"chat.completion.chunk","id":"chatcmpl-1","created":7,"model":"demo","choices":[{"index":0,"delta":{"content":"Yes"},"logprobs":null,"finish_reason":null}]}\n\n'
     )
 
 
-def test_one_chunk_has_all_that_is_new() -> None:
-    parts = [
-        AnswerPart(
-            "a",
-            (CallPart(0, "{", "c", "f"), CallPart(1, "S", type="custom")),
-            asides={"reasoning": "Hm"},
-        ),
-        AnswerPart(
-            "b", choice=1, begins=True, end="length", logprobs={"content": [{"token": "b"}]}
-        ),
-    ]
-    one, other = chunk_of(objects(include_usage=True).parts(b"3", parts))["choices"]
-    assert one["delta"] == {
-        "content": "a",
-        "reasoning": "Hm",
-        "tool_calls": [
-            {
-                "index": 0,
-                "id": "c",
-                "type": "function",
-                "function": {"name": "f", "arguments": "{"},
-            },
-            {"index": 1, "custom": {"input": "S"}},
-        ],
-    }
-    assert other == {
-        "index": 1,
-        "delta": {"role": "assistant", "content": "b"},
-        "logprobs": {"content": [{"token": "b"}], "refusal": None},
-        "finish_reason": "length",
-    }
+def test_with_the_usage_each_chunk_has_its_place() -> None:
+    chunk = chunk_of(objects(include_usage=True).chunk(b"3", [choice_object(1, {})]))
+    assert (chunk["usage"], chunk["choices"][0]["index"]) == (None, 1)
 
 
 def test_the_choices_that_did_not_say_how_they_ended_end_as_the_answer() -> None:
@@ -104,14 +79,14 @@ def test_the_choices_that_did_not_say_how_they_ended_end_as_the_answer() -> None
     ],
 )
 def test_what_was_counted(usage: Usage | None, told: dict[str, Any] | None) -> None:
-    whole = objects().whole(ended("x", usage))
+    whole = objects().whole(ended("x", usage=usage))
     assert Completion.model_validate(whole)
     assert ("usage" in whole, whole.get("usage")) == (told is not None, told)
 
 
 def test_a_whole_answer_of_a_choice_that_says_nothing() -> None:
-    writer = MarkedTextWriter()
-    whole = objects().whole(ended(writer.text("b", 1) + writer.end("length", 1)))
+    end = Part(Kind.DATA, '"length"', 1, name="finish")
+    whole = objects().whole(ended(Part(Kind.TEXT, "b", 1), end))
     told = [
         (one["index"], one["message"]["content"], one["finish_reason"]) for one in whole["choices"]
     ]
@@ -119,6 +94,40 @@ def test_a_whole_answer_of_a_choice_that_says_nothing() -> None:
 
 
 def test_a_whole_answer_that_is_a_refusal() -> None:
-    whole = objects().whole(ended(MarkedTextWriter().aside("refusal", "I cannot.")))
+    whole = objects().whole(ended(Part(Kind.REFUSAL, "I cannot.")))
     (choice,) = whole["choices"]
     assert choice["message"] == {"role": "assistant", "content": None, "refusal": "I cannot."}
+
+
+def test_a_whole_answer_with_all_that_there_is() -> None:
+    source = '{"url":"https://a.example","title":"A","start_index":0,"end_index":3}'
+    probable = [
+        Part(Kind.DATA, f'{{"content":[{{"token":"{token}"}}]}}', name="logprobs") for token in "ab"
+    ]
+    whole = objects().whole(
+        ended(
+            Part(Kind.REASONING, "Hm", name="reasoning"),
+            probable[0],
+            "a",
+            probable[1],
+            "b",
+            Part(Kind.DATA, source, name="source"),
+            Part(Kind.CALL, id="c", name="f"),
+            Part(Kind.ARGUMENTS, "{"),
+            Part(Kind.ARGUMENTS, "}"),
+            Part(Kind.CALL_END),
+        )
+    )
+    assert Completion.model_validate(whole)
+    (choice,) = whole["choices"]
+    assert choice["message"] == {
+        "role": "assistant",
+        "content": "ab",
+        "refusal": None,
+        "reasoning": "Hm",
+        "annotations": [{"type": "url_citation", "url_citation": orjson.loads(source)}],
+        "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        ],
+    }
+    assert choice["logprobs"] == {"content": [{"token": "a"}, {"token": "b"}], "refusal": None}

@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_core.encoders.port import EventId, LogEncoder
-from stream_core.log.response_log import LogEntry, Restart, ResumePoint, resume_point, slice_of
+from stream_core.log.entries import Content, LogEntry, Restart, joined
+from stream_core.log.response_log import ResumePoint, resume_point, slice_of
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import EvenflowError, TooSlow, UpstreamFailed
 from tests.unit.hand_turned_clock import HandTurnedClock
-from tests.unit.stream_core.encoders.readers import KINDS, Client, Kind
+from tests.unit.stream_core.contents import CONTENT
+from tests.unit.stream_core.encoders.readers import KINDS, Client, FrameClient, Kind
 from tests.unit.stream_core.test_response_stream import new_stream
 
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=[kind.name for kind in KINDS])
@@ -19,13 +21,19 @@ _BEGINNING = ResumePoint(0)
 _PIECES = st.text('ab\n"é', min_size=1, max_size=8)
 
 
+def contents(kind: Kind) -> st.SearchStrategy[Content]:
+    """What a model gives that the clients of this kind are given."""
+    return _PIECES | CONTENT if kind.typed else _PIECES
+
+
 @st.composite
-def logs(draw: st.DrawFn, restarts: bool = True) -> list[LogEntry]:
+def logs(draw: st.DrawFn, kind: Kind, restarts: bool = True) -> list[LogEntry]:
     """Entries of one owner; a restart keeps nothing or everything, since a client can't cut what
     was joined.
     """
     entries: list[LogEntry] = []
-    for piece in draw(st.lists((st.none() | _PIECES) if restarts else _PIECES, max_size=12)):
+    given = st.none() | contents(kind) if restarts else contents(kind)
+    for piece in draw(st.lists(given, max_size=12)):
         attempt = 2 + sum(isinstance(entry, Restart) for entry in entries)
         kept = st.sampled_from([-1, len(entries) - 1])
         entries.append(piece if piece is not None else Restart(draw(kept), attempt))
@@ -57,19 +65,27 @@ def drain(encoder: LogEncoder, client: Client) -> None:
         client.hear(encoder.failure(error))
 
 
+def come_back(kind: Kind, client: Client, stream: ResponseStream, point: ResumePoint) -> None:
+    """The client is answered anew, from `point` on."""
+    encoder = kind.encoder(stream, point)
+    client.hear(encoder.opening)
+    drain(encoder, client)
+
+
 def check(kind: Kind, client: Client, stream: ResponseStream) -> None:
     """It has the answer, or was told why it can't have it."""
     if kind.appends and client.failed:
         assert stream.log.restarts, "only what was replaced can't be told"
         return
     assert (client.text, client.ends, client.failed) == (stream.log.text, 1, False)
+    if isinstance(client, FrameClient):
+        assert client.contents == [*joined(stream.log.read(0).standing)]
 
 
 @each_kind
-@given(logs(), st.data())
-def test_nothing_is_lost_wherever_the_log_is_cut(
-    kind: Kind, entries: list[LogEntry], data: st.DataObject
-) -> None:
+@given(st.data())
+def test_nothing_is_lost_wherever_the_log_is_cut(kind: Kind, data: st.DataObject) -> None:
+    entries = data.draw(logs(kind))
     stream, client = copy_with(), kind.client()
     encoder = kind.encoder(stream, _BEGINNING)
     client.hear(encoder.opening)
@@ -87,11 +103,10 @@ def test_nothing_is_lost_wherever_the_log_is_cut(
 
 
 @each_kind
-@given(logs(restarts=False), st.data())
-def test_what_is_taken_at_once_is_about_a_frame(
-    kind: Kind, entries: list[LogEntry], data: st.DataObject
-) -> None:
+@given(st.data())
+def test_what_is_taken_at_once_is_about_a_frame(kind: Kind, data: st.DataObject) -> None:
     """And what was taken is what the client knows that it has."""
+    entries = data.draw(logs(kind, restarts=False))
     client, stream = kind.client(), ended(copy_with(*entries))
     encoder = kind.encoder(stream, _BEGINNING)
     for _ in range(data.draw(st.integers(0, len(entries)))):
@@ -105,10 +120,9 @@ def test_what_is_taken_at_once_is_about_a_frame(
 
 
 @each_kind
-@given(logs(), st.data())
-def test_a_client_comes_back_by_what_it_was_told(
-    kind: Kind, entries: list[LogEntry], data: st.DataObject
-) -> None:
+@given(st.data())
+def test_a_client_comes_back_by_what_it_was_told(kind: Kind, data: st.DataObject) -> None:
+    entries = data.draw(logs(kind))
     stream, client = copy_with(*entries), kind.client()
     encoder = kind.encoder(stream, _BEGINNING)
     for _ in range(data.draw(st.integers(0, len(entries)))):
@@ -117,24 +131,18 @@ def test_a_client_comes_back_by_what_it_was_told(
         client.last = EventId(encoder.cursor.after, encoder.epoch)
     point = resume_point(stream.log, client.last.last_index, client.last.epoch)
     assert point is not None
-    drain(kind.encoder(ended(stream), point), client)
+    come_back(kind, client, ended(stream), point)
     check(kind, client, stream)
 
 
 @each_kind
-@given(
-    logs(restarts=False), st.lists(_PIECES, max_size=4), st.lists(_PIECES, max_size=4), st.data()
-)
-def test_it_goes_on_in_the_copy_of_the_next_owner(
-    kind: Kind,
-    recorded: list[LogEntry],
-    lost: list[LogEntry],
-    anew: list[LogEntry],
-    data: st.DataObject,
-) -> None:
+@given(st.data())
+def test_it_goes_on_in_the_copy_of_the_next_owner(kind: Kind, data: st.DataObject) -> None:
     """What the lost owner delivered and did not get on record is replaced, or what goes on from
     there is the same.
     """
+    recorded = data.draw(logs(kind, restarts=False))
+    lost, anew = (data.draw(st.lists(contents(kind), max_size=4)) for _ in range(2))
     client, first = kind.client(), copy_with(*recorded, *lost)
     encoder = kind.encoder(first, _BEGINNING)
     for _ in range(data.draw(st.integers(0, len(recorded) + len(lost)))):
@@ -164,7 +172,7 @@ def test_the_end_is_told_once(kind: Kind) -> None:
 def test_who_has_everything_but_the_end_is_told_the_end(kind: Kind) -> None:
     stream, client = ended(copy_with("a")), kind.client()
     client.last = client.last._replace(last_index=0)
-    drain(kind.encoder(stream, ResumePoint(1)), client)
+    come_back(kind, client, stream, ResumePoint(1))
     assert (client.text, client.ends) == ("", 1)
 
 

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_core.encoders.entry_range import MOST_ENTRIES, entry_range
-from stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, Restart, resume_point
+from stream_core.log.entries import Content, LogEntry, Part, Restart, joined
+from stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import InvalidRequest, NotFound
+from stream_core.protocol.part_objects import read_part
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText
+from tests.unit.stream_core.contents import CONTENT
 from tests.unit.stream_core.test_response_stream import new_stream
 
-_STEPS = st.lists(
-    st.one_of(st.text(max_size=3), st.tuples(st.integers(-1, 30), st.booleans())), max_size=30
+_Step = Content | tuple[int, bool]
+_STEPS: st.SearchStrategy[list[_Step]] = st.lists(
+    st.one_of(st.text(max_size=3), CONTENT, st.tuples(st.integers(-1, 30), st.booleans())),
+    max_size=30,
 )
 
 
-def written(steps: list[str | tuple[int, bool]]) -> ResponseStream:
+def written(steps: Sequence[_Step]) -> ResponseStream:
     """A response of these deltas and restarts, some of them by a new owner."""
     stream = new_stream(HandTurnedClock(), start=False)
     write(stream, steps)
     return stream
 
 
-def write(stream: ResponseStream, steps: list[str | tuple[int, bool]]) -> None:
+def write(stream: ResponseStream, steps: Sequence[_Step]) -> None:
     log = stream.log
-    epoch, entries = log.epoch_at(log.next_index), list[str | Restart]()
+    epoch, entries = log.epoch_at(log.next_index), list[LogEntry]()
     for step in steps:
-        if isinstance(step, str):
+        if isinstance(step, str | Part):
             entries.append(step)
         else:
             epoch += step[1]
@@ -44,6 +51,8 @@ def take(held: AssembledText, body: bytes) -> None:
     for frame in orjson.loads(body)["frames"]:
         if frame["type"] == "chat.response.delta":
             held.take(frame["delta"], frame.get("from", frame["index"]), frame["index"])
+        elif frame["type"] == "chat.response.event":
+            held.take(read_part(frame), frame.get("from", frame["index"]), frame["index"])
         else:
             marker = Restart(frame["from_index"], frame["attempt"])
             held.take(marker, frame["index"], frame["index"])
@@ -51,8 +60,8 @@ def take(held: AssembledText, body: bytes) -> None:
 
 @given(_STEPS, _STEPS, st.integers(1, 7), st.integers(1, 40))
 def test_who_joins_late_reads_ranges_and_then_live_each_entry_once(
-    steps: list[str | tuple[int, bool]],
-    later: list[str | tuple[int, bool]],
+    steps: list[_Step],
+    later: list[_Step],
     size: int,
     most: int,
 ) -> None:
@@ -77,6 +86,7 @@ def test_who_joins_late_reads_ranges_and_then_live_each_entry_once(
     held.drain(cursor)
     assert held.indexes == [*range(stream.log.next_index)]
     assert held.text == stream.log.text
+    assert held.contents == [*joined(stream.log.read(0).standing)]
 
 
 def test_what_a_lost_owner_wrote_is_not_what_the_next_one_wrote() -> None:

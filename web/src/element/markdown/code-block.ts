@@ -1,6 +1,9 @@
 /** The class by which a click on a code block's Copy button is known. */
 export const COPY_CODE = "copy-code";
 
+/** What a block is called that names no language. */
+const PLAIN = "text";
+
 /** A block of code with its language and a Copy button. Its text is never parsed. */
 export function codeBlock(language: string, text: string): HTMLElement {
   const block = document.createElement("div");
@@ -8,7 +11,7 @@ export function codeBlock(language: string, text: string): HTMLElement {
   const bar = document.createElement("div");
   bar.className = "code-bar";
   const name = document.createElement("span");
-  name.textContent = language === "" ? "text" : language;
+  name.textContent = language === "" ? PLAIN : language;
   const copy = document.createElement("button");
   copy.type = "button";
   copy.className = COPY_CODE;
@@ -24,6 +27,12 @@ export function codeBlock(language: string, text: string): HTMLElement {
   scroller.append(code);
   block.append(bar, scroller);
   return block;
+}
+
+/** The language of a code block, as it is named; undefined for none. */
+export function languageNamed(block: Element): string | undefined {
+  const name = block.querySelector(".code-bar > span")?.textContent;
+  return name === PLAIN ? undefined : name?.toLowerCase();
 }
 
 /** Adds to the text of a code block. */

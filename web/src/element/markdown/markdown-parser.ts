@@ -1,18 +1,27 @@
 import MarkdownIt, { type MarkdownIt as Parser, type Token } from "markdown-it";
+import { knowMaths } from "./maths-rules.ts";
 
 /** A link leads to another site or to a mail, and never runs anything. Relative ones would act on this site. */
 const SAFE_LINK = /^(?:https?:|mailto:)/i;
-const NEW_WINDOW: readonly (readonly [string, string])[] = [
+export const NEW_WINDOW: readonly (readonly [string, string])[] = [
   ["target", "_blank"],
   ["rel", "noopener noreferrer nofollow"],
 ];
 
-let shared: Parser | undefined;
+const shared = new Map<boolean, Parser>();
+
+export function isSafeLink(url: string): boolean {
+  return SAFE_LINK.test(url.trim());
+}
 
 /** The parser of all answers. It keeps nothing of what it has parsed: a text's definitions are in its `env`. */
-export function markdownParser(): Parser {
-  shared ??= newParser();
-  return shared;
+export function markdownParser({ maths }: { readonly maths: boolean } = { maths: false }): Parser {
+  const known = shared.get(maths);
+  if (known !== undefined) return known;
+  const parser = newParser();
+  if (maths) knowMaths(parser);
+  shared.set(maths, parser);
+  return parser;
 }
 
 /**
@@ -22,7 +31,7 @@ export function markdownParser(): Parser {
 function newParser(): Parser {
   const parser = new MarkdownIt({ html: false, linkify: true, breaks: true });
   parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false });
-  parser.validateLink = (url) => SAFE_LINK.test(url.trim());
+  parser.validateLink = isSafeLink;
   const { rules } = parser.renderer;
   rules.link_open = (tokens, position, options, _env, renderer) => {
     const token = at(tokens, position);

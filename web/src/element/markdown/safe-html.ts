@@ -6,7 +6,7 @@ const TAGS = [
   ..."table thead tbody tr th td".split(" "),
 ];
 /** What needs no address; the values of all others have to be one. */
-const PLAIN_ATTRIBUTES = ["title", "target", "rel", "start", "align", "data-language"];
+const PLAIN_ATTRIBUTES = ["title", "target", "rel", "start", "align", "data-language", "data-maths"];
 
 /**
  * What `html` stands for, with everything left out that isn't the plainest of markup. The parser lets none of it through in
@@ -22,4 +22,18 @@ export function safeHtml(html: string): DocumentFragment {
     ALLOW_ARIA_ATTR: false,
     ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
   });
+}
+
+/** The same of a formula: nothing in it is a link, or looks like anything but a formula. */
+export function safeMathml(mathml: string): DocumentFragment {
+  return DOMPurify.sanitize(mathml, {
+    RETURN_DOM_FRAGMENT: true,
+    USE_PROFILES: { mathMl: true },
+    FORBID_ATTR: ["href", "style", "id", "class"],
+  });
+}
+
+/** The same of coloured code: its text, and the classes of its words. */
+export function safeSpans(html: string): DocumentFragment {
+  return DOMPurify.sanitize(html, { RETURN_DOM_FRAGMENT: true, ALLOWED_TAGS: ["span"], ALLOWED_ATTR: ["class"] });
 }

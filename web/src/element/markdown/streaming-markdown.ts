@@ -1,4 +1,5 @@
 import type { Env, MarkdownIt, Token } from "markdown-it";
+import { type Extras, finish, NO_EXTRAS } from "../extras/extras.ts";
 import { dress } from "./code-block.ts";
 import { markdownParser } from "./markdown-parser.ts";
 import { OpenFence } from "./open-fence.ts";
@@ -15,7 +16,8 @@ export const LONGEST_OPEN_BLOCK = 20_000;
  */
 export class StreamingMarkdown {
   readonly #element: HTMLElement;
-  readonly #parser: MarkdownIt = markdownParser();
+  readonly #parser: MarkdownIt;
+  readonly #extras: Extras;
   #source = "";
   /** The source of what isn't settled, and the last node before it. */
   #open = "";
@@ -24,9 +26,11 @@ export class StreamingMarkdown {
   #env: Env = {};
   #fence: OpenFence | undefined;
 
-  /** `element` is to have no other children. */
-  constructor(element: HTMLElement) {
+  /** `element` is to have no other children. `extras`: what is to be done with blocks once they are settled. */
+  constructor(element: HTMLElement, extras: Extras = NO_EXTRAS) {
     this.#element = element;
+    this.#extras = extras;
+    this.#parser = markdownParser(extras);
   }
 
   /** All of the source so far. */
@@ -52,10 +56,14 @@ export class StreamingMarkdown {
   end(): void {
     this.#fence?.end();
     const open = this.#nodes(this.#parser.parse(this.#open, this.#env));
+    let settled = this.#settled;
     if (this.#fence === undefined) this.#show(open);
-    if (this.#env.references === undefined) return;
-    // What stands before a link's definition was shown without it.
-    patchChildren(this.#element, null, this.#nodes(this.#parser.parse(this.#source, {})));
+    if (this.#env.references !== undefined) {
+      // What stands before a link's definition was shown without it.
+      settled = null;
+      patchChildren(this.#element, null, this.#nodes(this.#parser.parse(this.#source, {})));
+    }
+    this.#finishBehind(settled);
   }
 
   #take(added: string): void {
@@ -63,6 +71,7 @@ export class StreamingMarkdown {
     if (rest === undefined) return;
     if (this.#fence !== undefined) {
       this.#settled = this.#fence.element;
+      finish(this.#fence.element, this.#extras);
       this.#fence = undefined;
     }
     this.#open += rest;
@@ -80,8 +89,17 @@ export class StreamingMarkdown {
 
   #settleTo(offset: number): void {
     if (offset === 0) return;
-    this.#settled = this.#show(this.#nodes(this.#parser.parse(this.#open.slice(0, offset), this.#env)));
+    const before = this.#settled;
+    const nodes = this.#nodes(this.#parser.parse(this.#open.slice(0, offset), this.#env));
+    this.#settled = this.#show(nodes);
     this.#open = this.#open.slice(offset);
+    this.#finishBehind(before);
+  }
+
+  /** Finishes all that was settled since `before` was the last that is. */
+  #finishBehind(before: ChildNode | null): void {
+    let node = before === null ? this.#element.firstChild : before.nextSibling;
+    for (; node !== null; node = node.nextSibling) if (node instanceof Element) finish(node, this.#extras);
   }
 
   /** Where an open block that has grown too long is cut: behind a line, if there is one. */

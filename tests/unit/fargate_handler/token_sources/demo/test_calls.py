@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from fargate_handler.token_sources.demo.beside import SEARCH
 from fargate_handler.token_sources.demo.calls import demo_arguments
 from fargate_handler.token_sources.demo.passages import Passages
 from fargate_handler.token_sources.demo.script import demo_tokens
 from fargate_handler.token_sources.demo.source import DemoModel
 from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
 from stream_core.log.conversation import Turn
-from stream_core.log.marked_text import AnswerPart, CallPart
-from stream_core.log.marked_text_reader import MarkedTextReader
+from stream_core.log.entries import Content, Kind, Part
 from stream_core.protocol.errors import ModelRefused
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 from tests.unit.hand_turned_clock import HandTurnedClock
@@ -24,8 +24,10 @@ _NAMED = {"type": "function", "function": {"name": "now"}}
 _TEXT = "".join(demo_tokens(1, 5))
 
 
-async def answered(question: str, *before: Turn, **options: Any) -> tuple[AnswerPart, ModelFinish]:
-    """What the demo model says and calls."""
+async def answered(
+    question: str, *before: Turn, **options: Any
+) -> tuple[list[Content], ModelFinish]:
+    """What the demo model says and calls, joined."""
     clock, sink = HandTurnedClock(), RecordingSink()
     model = DemoModel(Passages([]), clock.delivery, 1)
     asked = ModelOptions(**{"tools": _TOOLS} | options)
@@ -33,24 +35,38 @@ async def answered(question: str, *before: Turn, **options: Any) -> tuple[Answer
     generating = asyncio.get_running_loop().create_task(model.generate(request, sink))
     await settle()
     clock.turn(60)
-    (part,) = MarkedTextReader().read(sink.text) or (AnswerPart(),)
-    return part, await generating
+    finish = await generating
+    return sink.answer, finish
 
 
-def call(index: int, name: str, turn: int = 1) -> CallPart:
-    return CallPart(index, demo_arguments(index), f"call_{turn}_{index}", name)
+def call(index: int, name: str, turn: int = 1) -> list[Content]:
+    return [
+        Part(Kind.CALL, call=index, id=f"call_{turn}_{index}", name=name),
+        Part(Kind.ARGUMENTS, demo_arguments(index), call=index),
+        Part(Kind.CALL_END, call=index),
+    ]
+
+
+def called(answer: list[Content]) -> list[str]:
+    return [part.name for part in answer if isinstance(part, Part) and part.kind is Kind.CALL]
 
 
 async def test_it_calls_what_a_message_says_behind_its_text() -> None:
     said, finish = await answered("#demo tokens=5 calls=3")
-    assert said == AnswerPart(_TEXT, (call(0, "add"), call(1, "now"), call(2, "add")))
+    assert said == [_TEXT, *call(0, "add"), *call(1, "now"), *call(2, "add")]
     assert finish.finish_reason == "tool_calls"
-    assert json.loads(said.calls[0].arguments)["text"]
+    assert json.loads(demo_arguments(0))["text"]
+
+
+async def test_what_it_calls_counts_on_behind_its_own_searches() -> None:
+    said, _ = await answered("#demo tokens=0 searches=2 calls=1")
+    numbers = [part.call for part in said if isinstance(part, Part) and part.kind is Kind.CALL]
+    assert (called(said), numbers) == ([SEARCH, SEARCH, "add"], [0, 1, 2])
 
 
 async def test_a_later_call_of_the_conversation_has_another_id() -> None:
     said, _ = await answered("#demo tokens=0 calls=1", Turn("user", "x"), Turn("assistant", "y"))
-    assert said == AnswerPart("", (call(0, "add", 3),))
+    assert said == call(0, "add", 3)
 
 
 @pytest.mark.parametrize(
@@ -67,13 +83,13 @@ async def test_a_later_call_of_the_conversation_has_another_id() -> None:
 )
 async def test_it_calls_as_the_request_allows(options: dict[str, Any], names: list[str]) -> None:
     said, finish = await answered("#demo tokens=5 calls=2", **options)
-    assert [part.name for part in said.calls] == names
+    assert called(said) == names
     assert (finish.finish_reason == "tool_calls") is bool(names)
 
 
 async def test_an_answer_without_calls_is_one() -> None:
     said, finish = await answered("#demo tokens=5")
-    assert (said, finish.finish_reason) == (AnswerPart(_TEXT), "stop")
+    assert (said, finish.finish_reason) == ([_TEXT], "stop")
 
 
 @pytest.mark.parametrize(

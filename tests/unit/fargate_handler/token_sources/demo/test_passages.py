@@ -64,12 +64,15 @@ def test_paragraphs_and_lists_are_passages_and_bring_what_stands_below_them() ->
 def test_what_stands_below_is_shown_as_far_as_there_is_room() -> None:
     fits, does_not, behind = "- a list", "```\n" + "code " * 200 + "\n```", "- the rest"
     passages = Passages([Passage("p", "Lanterns", "How to light one.", (fits, does_not, behind))])
-    assert passages.answer("lanterns") == "How to light one.\n\n- a list\n\n*docs/p.md, “Lanterns”*"
+    assert (
+        passages.answer("lanterns").text
+        == "How to light one.\n\n- a list\n\n*docs/p.md, “Lanterns”*"
+    )
 
 
 def test_behind_a_passage_that_was_cut_nothing_follows() -> None:
     passages = Passages([Passage("p", "h", "A sentence about lanterns. " * 60, ("- a list",))])
-    assert "- a list" not in passages.answer("lanterns")
+    assert "- a list" not in passages.answer("lanterns").text
 
 
 @pytest.mark.parametrize(
@@ -99,7 +102,7 @@ def test_every_real_page_gives_passages_of_prose(page: Path) -> None:
 
 
 def test_the_docs_answer_what_happens_when_a_tab_is_closed() -> None:
-    answer = real_passages().answer("What happens when I close the tab?")
+    answer = real_passages().answer("What happens when I close the tab?").text
     assert "30 s" in answer
     assert "cancel" in answer
     assert "*docs/" in answer
@@ -115,14 +118,14 @@ def test_the_docs_answer_what_happens_when_a_tab_is_closed() -> None:
     ],
 )
 def test_questions_about_the_protocol_find_a_passage_and_name_its_page(question: str) -> None:
-    answer = real_passages().answer(question)
+    answer = real_passages().answer(question).text
     assert answer != NO_PASSAGE
     assert "*docs/" in answer
 
 
 @pytest.mark.parametrize("question", ["", "the of and", "zyxwvut qwerty", "流れ", "?!", "\x00"])
 def test_where_nothing_fits_it_says_so(question: str) -> None:
-    assert real_passages().answer(question) == NO_PASSAGE
+    assert real_passages().answer(question).text == NO_PASSAGE
 
 
 @given(st.text())
@@ -130,7 +133,7 @@ def test_the_same_question_has_the_same_answer(question: str) -> None:
     passages = Passages(
         [Passage("p", "Readers", "A slow reader lags."), Passage("q", "Leaving", "Closed tabs.")]
     )
-    assert passages.answer(question) == passages.answer(question)
+    assert passages.answer(question).text == passages.answer(question).text
 
 
 def test_headings_count_double() -> None:
@@ -140,24 +143,27 @@ def test_headings_count_double() -> None:
             Passage("p", "Draining", "Something on nodes here."),
         ]
     )
-    assert "on nodes" in passages.answer("draining")
+    assert "on nodes" in passages.answer("draining").text
 
 
 def test_plurals_and_ing_forms_meet() -> None:
-    assert Passages([Passage("p", "h", "Resuming readers.")]).answer("reader resume") != NO_PASSAGE
+    assert (
+        Passages([Passage("p", "h", "Resuming readers.")]).answer("reader resume").text
+        != NO_PASSAGE
+    )
 
 
 def test_a_long_passage_is_cut_at_the_end_of_a_sentence() -> None:
     text = "A sentence about lanterns. " * 60
-    answer = Passages([Passage("p", "h", text)]).answer("lanterns").split("\n\n")[0]
+    answer = Passages([Passage("p", "h", text)]).answer("lanterns").text.split("\n\n")[0]
     assert len(answer) <= 421
     assert answer.endswith("lanterns.")
 
 
 def test_a_long_passage_without_any_end_is_cut_all_the_same() -> None:
-    answer = Passages([Passage("p", "h", "lantern" * 200)]).answer("lantern").split("\n\n")[0]
+    answer = Passages([Passage("p", "h", "lantern" * 200)]).answer("lantern").text.split("\n\n")[0]
     assert len(answer) <= 421
 
 
 def test_without_any_passage_there_is_still_an_answer() -> None:
-    assert Passages([]).answer("anything") == NO_PASSAGE
+    assert Passages([]).answer("anything") == (NO_PASSAGE, "")

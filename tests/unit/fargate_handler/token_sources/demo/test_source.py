@@ -9,16 +9,18 @@ from fargate_handler.token_sources.demo.script import demo_tokens
 from fargate_handler.token_sources.demo.source import DemoModel
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest
 from stream_core.log.conversation import Turn
+from stream_core.log.entries import Kind, Part
 from stream_core.protocol.errors import ModelRefused, UpstreamFailed
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
 
 
 class Sink:
-    """Keeps the tokens and when they came; after `most` it wants no more."""
+    """Keeps the tokens and when they came, and the parts; after `most` it wants no more tokens."""
 
     def __init__(self, clock: HandTurnedClock, most: int = 1_000_000) -> None:
         self.tokens: list[str] = []
+        self.parts: list[Part] = []
         self.at: list[float] = []
         self.paused = False
         self._clock = clock
@@ -30,8 +32,11 @@ class Sink:
         self.tokens.append(token)
         self.at.append(self._clock.now)
 
+    def push_part(self, part: Part) -> None:
+        self.parts.append(part)
+
     def alive(self) -> None:
-        raise AssertionError("the demo model says nothing but text")
+        raise AssertionError("the demo model is never silent and alive")
 
 
 class Played:
@@ -101,13 +106,15 @@ async def test_a_question_is_answered_from_the_docs() -> None:
         "".join(played.sink.tokens)
         == "A slow reader is told that it lags.\n\n*docs/p.md, “Readers”*"
     )
+    source = Part(Kind.DATA, '{"title":"docs/p.md, “Readers”"}', name="source")
+    assert played.sink.parts == [source]
     assert 0.25 <= played.sink.at[0] - played.began <= 0.62
 
 
 async def test_a_question_about_something_else_is_answered_too() -> None:
     played = Played("流れ?")
     await played.play()
-    assert "".join(played.sink.tokens) == NO_PASSAGE
+    assert ("".join(played.sink.tokens), played.sink.parts) == (NO_PASSAGE, [])
 
 
 async def test_the_same_question_and_seed_have_the_same_timing_and_another_seed_has_another() -> (

@@ -1,0 +1,169 @@
+"""`POST /v1/messages`."""
+
+from __future__ import annotations
+
+import secrets
+from typing import NamedTuple
+
+from aiohttp import web
+
+from fargate_handler.gateway.anthropic.messages_request import MessagesCall, read_call
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.deadline import Deadline, TimedOut
+from fargate_handler.gateway.event_stream import EventStream
+from fargate_handler.gateway.http_answers import json_answer
+from fargate_handler.gateway.requests.known_models import check_model
+from fargate_handler.gateway.requests.resuming import last_event, resume_appending
+from fargate_handler.gateway.requests.submission import (
+    IDEMPOTENCY_KEY,
+    checked_key,
+    leave_response,
+    read_request,
+    sender_of,
+    submit_request,
+    timeout_ms,
+)
+from fargate_handler.gateway.whole_answer import WholeAnswer
+from stream_core.encoders.anthropic_messages import (
+    PING,
+    AnthropicObjects,
+    error_object,
+    status_of,
+    thoughts_before,
+)
+from stream_core.encoders.block_encoder import BlockEncoder
+from stream_core.encoders.port import LAST_EVENT_ID, EventId
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import (
+    EvenflowError,
+    InvalidRequest,
+    NotFound,
+    RequestTimeout,
+    is_worth_repeating,
+)
+from stream_core.protocol.http_contract import error_headers
+
+VERSION = "2023-06-01"
+"""The version of the API that is served, in the header `anthropic-version`."""
+PATHS_NOT_SERVED = "/v1/messages/{rest:.*}"
+"""The other calls of this API."""
+_VERSION_HEADER = "anthropic-version"
+_REQUEST_ID = "request-id"
+_REST = {
+    "/count_tokens": "tokens are not counted here: the model's server counts them, and each answer "
+    "has the counts in `usage`",
+    "/batches": "batches are not served here; send each message by POST /v1/messages",
+}
+
+
+class _Asked(NamedTuple):
+    """An accepted request."""
+
+    call: MessagesCall
+    key: str | None
+    stream: ResponseStream
+    last: EventId
+    deadline: Deadline
+
+
+class MessagesEndpoint:
+    """Answers a conversation that is in the request."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+
+    async def post(self, request: web.Request) -> web.StreamResponse:
+        """The answer as one message, or as the events that tell it."""
+        try:
+            asked = await self._accept(request)
+        except EvenflowError as error:
+            return _refused(error, f"req_{secrets.token_hex(12)}")
+        try:
+            return await self._answer(request, asked)
+        except EvenflowError as error:
+            return _refused(error, asked.stream.response_id)
+        finally:
+            if asked.key is None:
+                leave_response(self._context, asked.stream)
+
+    async def _accept(self, request: web.Request) -> _Asked:
+        context = self._context
+        sender = sender_of(request, context)
+        _check_version(request.headers.get(_VERSION_HEADER))
+        key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
+        last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
+        with context.orchestrator.held_requests.reading() as reading:
+            call = read_call(await read_request(request, sender, context, reading))
+            check_model(call.model, context)
+            deadline = Deadline(timeout_ms(request), context.monotonic)
+            # Whoever opened a session has named its user. A request may name anybody.
+            terms = call.terms.model_copy(update={"user": sender.user or call.terms.user})
+            stream = await submit_request(context, sender, key, call.asked, terms)
+            return _Asked(call.without_conversation(), key, stream, last, deadline)
+
+    async def _answer(self, request: web.Request, asked: _Asked) -> web.StreamResponse:
+        context, call, stream = self._context, asked.call, asked.stream
+        headers = {_REQUEST_ID: stream.response_id}
+        if not call.stream:
+            objects = self._objects(call, stream)
+            answer = WholeAnswer(
+                context,
+                request,
+                objects.whole,
+                asked.deadline,
+                headers,
+                make_error=lambda error: error_object(error, stream.response_id),
+            )
+            return await answer.write(stream)
+        stream, point = await resume_appending(context, stream, asked.last)
+        objects = self._objects(call, stream, thoughts_before(stream, point))
+        encoder = BlockEncoder(objects, stream, point, context.limits.frame_characters)
+        events = EventStream(
+            context, request, encoder, headers, deadline=asked.deadline, heartbeat=PING
+        )
+        return await events.write(stream)
+
+    def _objects(
+        self, call: MessagesCall, stream: ResponseStream, thoughts: int = 0
+    ) -> AnthropicObjects:
+        return AnthropicObjects(
+            stream.response_id,
+            call.model,
+            thinking=call.thinking,
+            left_out=0 if call.thinking else thoughts,
+        )
+
+
+async def not_served(request: web.Request) -> web.Response:
+    """Answer the other calls of this API with a 404 that says why. It needs no key."""
+    rest = "/" + request.match_info["rest"]
+    why = next(
+        (why for path, why in _REST.items() if rest.startswith(path)),
+        "of Anthropic's API only POST /v1/messages is served here",
+    )
+    error = NotFound(f"{why}. Nothing was generated", code="path_not_found")
+    return _refused(error, f"req_{secrets.token_hex(12)}")
+
+
+def _check_version(given: str | None) -> None:
+    if given not in (None, VERSION):
+        raise InvalidRequest(
+            f"{_VERSION_HEADER} must be {VERSION}; nothing was generated",
+            code="unsupported_value",
+            param=_VERSION_HEADER,
+        )
+
+
+def _refused(error: EvenflowError, request_id: str) -> web.Response:
+    """The answer for an error, with what this API's clients read of it."""
+    headers = error_headers(error) | {_REQUEST_ID: request_id}
+    if error.retry_after_ms is not None:
+        headers["retry-after-ms"] = str(error.retry_after_ms)
+    # These clients repeat failed requests. That is useless after the client's own timeout, and
+    # for lasting errors.
+    if isinstance(error, TimedOut) or not is_worth_repeating(error):
+        headers["x-should-retry"] = "false"
+    answer = json_answer(error_object(error, request_id), status_of(error), headers)
+    if isinstance(error, RequestTimeout):
+        answer.force_close()
+    return answer

@@ -1,0 +1,62 @@
+"""The request to the model: what the client sent, and what the agent of its session adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.openai.request_messages import tool_options
+from fargate_handler.gateway.requests.known_models import check_model
+from fargate_handler.gateway.requests.submission import Sender
+from fargate_handler.orchestrator.whole_request import WholeRequest
+from fargate_handler.token_sources.port import ModelOptions
+from stream_core.log.conversation import Turn
+from stream_core.policy.agents import Agent, MessageTerms
+from stream_core.protocol.answer_parameters import AnswerParameters
+
+
+class Asked(NamedTuple):
+    """A request to the model, and the terms under which it is answered."""
+
+    whole: WholeRequest
+    terms: MessageTerms
+
+
+def asked_of_agent(
+    context: GatewayContext, sender: Sender, turns: Sequence[Turn], said: AnswerParameters
+) -> Asked:
+    """The request to the model for a conversation.
+
+    The agent is that of the sender's session, otherwise the default one.
+
+    Raises:
+        NotFound: there is no such model, or the agent no longer exists.
+        InvalidRequest: a tool is wrong.
+    """
+    if said.model is not None:
+        check_model(said.model, context)
+    agents, session = context.agents, sender.session
+    agent = agents.find(session.agent if session is not None else agents.chosen(None))
+    instructions = (Turn("system", agent.instructions),) if agent.instructions else ()
+    terms = MessageTerms(
+        timeout_ms=None if agent.deadline_seconds is None else int(agent.deadline_seconds * 1000),
+        metadata=said.metadata or {},
+        user=sender.user or said.user or "",
+        model=said.model or agent.model or "",
+    )
+    return Asked(WholeRequest((*instructions, *turns), _options(agent, said)), terms)
+
+
+def _options(agent: Agent, said: AnswerParameters) -> ModelOptions:
+    """The request's options, otherwise the agent's. Of two lengths the shorter one counts."""
+    effort = said.reasoning_effort
+    return ModelOptions(
+        max_tokens=said.max_tokens,
+        temperature=agent.temperature if said.temperature is None else said.temperature,
+        top_p=said.top_p,
+        stop=tuple(said.stop or ()),
+        seed=said.seed,
+        passed={} if effort is None else {"reasoning_effort": effort},
+        **tool_options(said),
+    ).within(agent.max_tokens)

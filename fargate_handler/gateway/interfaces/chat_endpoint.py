@@ -1,0 +1,116 @@
+"""`/api/chat`: what AI SDK's `useChat` calls with its default transport."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+
+from aiohttp import web
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.event_stream import EventStream
+from fargate_handler.gateway.http_answers import json_answer
+from fargate_handler.gateway.interfaces.agent_answer import asked_of_agent
+from fargate_handler.gateway.interfaces.submission import submit_as_next
+from fargate_handler.gateway.interfaces.ui_messages import turns_of
+from fargate_handler.gateway.request_body import read_body
+from fargate_handler.gateway.requests.resuming import last_event
+from fargate_handler.gateway.requests.submission import (
+    IDEMPOTENCY_KEY,
+    checked_key,
+    read_request,
+    sender_of,
+)
+from fargate_handler.gateway.resumption import Progress, resume
+from fargate_handler.orchestrator.whole_request import chat_channel
+from stream_core.encoders.block_encoder import BlockEncoder
+from stream_core.encoders.port import LAST_EVENT_ID, EventId
+from stream_core.encoders.ui_message_chunks import UIMessageChunks
+from stream_core.log.response_log import ResponseState, ResumePoint
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import Channel
+from stream_core.protocol.messages import parse
+from stream_core.protocol.ui_chat_bodies import (
+    CHAT_REQUEST,
+    STOP_REQUEST,
+    ChatRequest,
+    Stopped,
+    StopRequest,
+)
+
+_HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
+# An answer that ended while its reader was away is given once more, for so long.
+_LATE_SECONDS = 10.0
+_CONTINUES = "more_"
+
+
+class ChatEndpoint:
+    """Chats of AI SDK. A chat's id is its client's own, and names a conversation of its sender."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+
+    async def post(self, request: web.Request) -> web.StreamResponse:
+        """The answer to a conversation, as a stream."""
+        context, sender = self._context, sender_of(request, self._context)
+        key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
+        last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
+        with context.orchestrator.held_requests.reading() as reading:
+            asked = parse(CHAT_REQUEST, await read_request(request, sender, context, reading))
+            channel = chat_channel(sender.tenant, asked.id, sender.session)
+            whole = asked_of_agent(context, sender, turns_of(asked.messages), asked)
+            stream, _ = await submit_as_next(
+                context, sender, channel, _message_id(asked, key), whole
+            )
+            del asked, whole
+        return await self._answer(request, stream, last)
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        """The answer that runs, from its beginning, or after `Last-Event-ID`. 204 if none does."""
+        channel, header = self._channel(request), request.headers.get(LAST_EVENT_ID)
+        last = last_event(header, has_key=True)
+        stream = await self._context.orchestrator.newest(channel)
+        if stream is None or not (header or self._is_live(stream)):
+            return web.Response(status=204)
+        return await self._answer(request, stream, last)
+
+    async def stop(self, request: web.Request) -> web.Response:
+        """Stop the answer that runs, and its model, whoever reads it and wherever."""
+        context, channel = self._context, self._channel(request)
+        body = await read_body(request, context, context.limits.message_bytes)
+        asked = parse(STOP_REQUEST, body) if body else StopRequest()
+        stream = await context.orchestrator.newest(channel)
+        if stream is not None and asked.active_stream_id in (None, stream.response_id):
+            await context.orchestrator.cancel(stream)
+        return json_answer(Stopped().model_dump())
+
+    def _channel(self, request: web.Request) -> Channel:
+        sender = sender_of(request, self._context)
+        return chat_channel(sender.tenant, request.match_info["chat_id"], sender.session)
+
+    def _is_live(self, stream: ResponseStream) -> bool:
+        if not stream.log.closed:
+            return True
+        ended_at = stream.ended_at or 0.0
+        late = self._context.monotonic() - ended_at > _LATE_SECONDS
+        return not late and stream.state is not ResponseState.CANCELLED
+
+    async def _answer(
+        self, request: web.Request, stream: ResponseStream, last: EventId
+    ) -> web.StreamResponse:
+        context = self._context
+        progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
+        stream, point = await resume(context, stream.response_id, stream.channel, progress)
+        if point.restarted is not None:
+            # What the client has is not on record: it is told the message from its beginning.
+            point = ResumePoint(0)
+        continues = stream.message_id.startswith(_CONTINUES)
+        chunks = UIMessageChunks(None if continues else stream.response_id)
+        encoder = BlockEncoder(chunks, stream, point, context.limits.frame_characters)
+        return await EventStream(context, request, encoder, _HEADERS).write(stream)
+
+
+def _message_id(asked: ChatRequest, key: str | None) -> str:
+    """The id of the message that a request becomes. It says whether the answer continues one."""
+    name = secrets.token_hex(16) if key is None else hashlib.sha256(key.encode()).hexdigest()[:40]
+    return name if asked.messages[-1].role != "assistant" else f"{_CONTINUES}{name}"

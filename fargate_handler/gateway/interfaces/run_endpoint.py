@@ -1,0 +1,126 @@
+"""`/agui`: what AG-UI's `HttpAgent` calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.event_stream import EventStream
+from fargate_handler.gateway.http_answers import json_answer
+from fargate_handler.gateway.interfaces.agent_answer import Asked, asked_of_agent
+from fargate_handler.gateway.interfaces.run_messages import offered, turns_of
+from fargate_handler.gateway.interfaces.submission import submit_as_next
+from fargate_handler.gateway.request_body import read_body
+from fargate_handler.gateway.requests.resuming import last_event
+from fargate_handler.gateway.requests.submission import Sender, read_request, sender_of
+from fargate_handler.gateway.resumption import Progress, resume
+from fargate_handler.orchestrator.whole_request import run_channel
+from stream_core.encoders import agui_events
+from stream_core.encoders.agui_events import AgUiEvents
+from stream_core.encoders.block_encoder import BlockEncoder
+from stream_core.encoders.port import LAST_EVENT_ID, EventId
+from stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.agui_bodies import FORWARDED, RUN_NAME, RUN_REQUEST, RunRequest
+from stream_core.protocol.errors import InvalidRequest
+from stream_core.protocol.messages import parse
+from stream_core.protocol.ui_chat_bodies import Stopped
+
+_NOTHING = EventId(EVERYTHING, 1)
+_MESSAGE_ID = "run"
+"""A run is the only message of its channel, whatever its client says when it comes back."""
+
+
+class RunEndpoint:
+    """Runs of AG-UI. A thread and a run name one response: whoever asks again is given that."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+
+    async def post(self, request: web.Request) -> web.StreamResponse:
+        """The events of a run. Who has some of them is given the rest."""
+        context, sender = self._context, sender_of(request, self._context)
+        header = request.headers.get(LAST_EVENT_ID)
+        told = last_event(header, has_key=True) if header else None
+        # The conversation is kept for as long as it may have to be told again.
+        with context.orchestrator.held_requests.reading() as reading:
+            asked = parse(RUN_REQUEST, await read_request(request, sender, context, reading))
+            messages = [
+                message.model_dump(by_alias=True, exclude_unset=True) for message in asked.messages
+            ]
+            channel = run_channel(sender.tenant, asked.thread_id, asked.run_id, sender.session)
+            stream = None
+            if told is not None or _ends_in_answer(asked):
+                stream = await context.orchestrator.newest(channel)
+            if stream is None:
+                whole = self._asked(sender, asked)
+                stream, _ = await submit_as_next(context, sender, channel, _MESSAGE_ID, whole)
+            last = told or _cursor_in(messages, stream.response_id)
+            return await self._answer(request, asked, messages, stream, last)
+
+    async def stop(self, request: web.Request) -> web.Response:
+        """Stop a run, and its model, whoever reads it and wherever."""
+        context, sender = self._context, sender_of(request, self._context)
+        body = await read_body(request, context, context.limits.message_bytes)
+        named = parse(RUN_NAME, body)
+        channel = run_channel(sender.tenant, named.thread_id, named.run_id, sender.session)
+        stream = await context.orchestrator.newest(channel)
+        if stream is not None:
+            await context.orchestrator.cancel(stream)
+        return json_answer(Stopped().model_dump())
+
+    def _asked(self, sender: Sender, asked: RunRequest) -> Asked:
+        if asked.resume:
+            raise InvalidRequest(
+                "resume answers interrupts, and no run here has any; nothing was generated",
+                code="unsupported_parameter",
+                param="resume",
+            )
+        forwarded = asked.forwarded_props if isinstance(asked.forwarded_props, dict) else {}
+        said = parse(FORWARDED, orjson.dumps(forwarded))
+        if asked.tools:
+            said = said.model_copy(update={"tools": offered(asked.tools)})
+        return asked_of_agent(self._context, sender, turns_of(asked.messages, asked.context), said)
+
+    async def _answer(
+        self,
+        request: web.Request,
+        asked: RunRequest,
+        messages: list[dict[str, Any]],
+        stream: ResponseStream,
+        last: EventId,
+    ) -> web.StreamResponse:
+        context = self._context
+        progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
+        stream, point = await resume(context, stream.response_id, stream.channel, progress)
+        if point.restarted is not None:
+            # What the client has is not on record: it is told the answer from its beginning.
+            point = ResumePoint(0)
+        said = slice_of(stream.log.entries[: point.next_index], 0).standing
+        events = AgUiEvents(asked.thread_id, asked.run_id, stream.response_id, messages, said)
+        encoder = BlockEncoder(events, stream, point, context.limits.frame_characters)
+        return await EventStream(context, request, encoder, {}).write(stream)
+
+
+def _ends_in_answer(asked: RunRequest) -> bool:
+    """Whether the conversation ends in an answer, so that its client comes back for the rest."""
+    return bool(asked.messages) and asked.messages[-1].role in ("assistant", "reasoning")
+
+
+def _cursor_in(messages: list[dict[str, Any]], response_id: str) -> EventId:
+    """The furthest place in a response that its messages tell. Without any, its beginning.
+
+    Raises:
+        InvalidRequest: what they tell is no place.
+    """
+    told = [_NOTHING]
+    for message in messages:
+        if str(message.get("id", "")).startswith(response_id):
+            for said in (message, *(message.get("toolCalls") or ())):
+                match said.get("metadata"):
+                    case {agui_events.METADATA: {"cursor": str(cursor)}}:
+                        told.append(EventId.parse(cursor, ends=False))
+    return max(told, key=lambda place: place.last_index)

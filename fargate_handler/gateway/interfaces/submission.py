@@ -1,0 +1,55 @@
+"""Submits the requests of interfaces: each becomes a message, and the next one of its channel."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.interfaces.agent_answer import Asked
+from fargate_handler.gateway.requests.submission import Sender
+from fargate_handler.orchestrator.orchestrator import Submission
+from fargate_handler.orchestrator.whole_request import IngestEvent
+from stream_core.policy.channel import INTERFACE, Channel
+from stream_core.protocol.errors import Conflict, Overloaded
+
+# How often another request of the same chat may be quicker.
+_TRIES = 4
+
+
+async def submit_as_next(
+    context: GatewayContext, sender: Sender, channel: Channel, message_id: str, asked: Asked
+) -> Submission:
+    """Submit a request behind the last message of its channel, whichever task accepted that.
+
+    It counts as sent even if its client leaves now. A `message_id` that was used before gives the
+    response of that message.
+
+    Raises:
+        EvenflowError: as for `Orchestrator.submit`, but for `Conflict`.
+    """
+    event = IngestEvent(
+        channel,
+        message_id,
+        None,
+        asked.whole.to_text(),
+        kind=INTERFACE.sent_with(sender.session),
+        terms=asked.terms,
+        sender=context.sender(channel, sender.address),
+    )
+    return await asyncio.shield(context.background.run(_submit(context, event)))
+
+
+async def _submit(context: GatewayContext, event: IngestEvent) -> Submission:
+    last = context.orchestrator.last_message_id(event.channel)
+    for _ in range(_TRIES):
+        try:
+            return await context.orchestrator.submit(replace(event, previous_message_id=last))
+        except Conflict as behind:
+            last = behind.extra["expected"]
+    raise Overloaded(
+        "other requests of this chat are accepted at the same time; this one was not, send it "
+        "again",
+        code="session_contended",
+        retry_after_ms=500,
+    )

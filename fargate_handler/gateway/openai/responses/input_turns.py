@@ -1,0 +1,182 @@
+"""Reads the input items of a request of the Responses API as turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fargate_handler.gateway.openai.responses.input_parts import read_parts, text_or_parts
+from fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
+from stream_core.encoders.responses.output_items import unsealed_reasoning
+from stream_core.log.conversation import ToolCall, Turn
+
+_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
+_OUTPUTS = ("function_call_output", "custom_tool_call_output")
+_REASONING_FIELD = "reasoning_content"
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What the model said in one go. Its reasoning, text and calls are items of their own."""
+
+    text: str = ""
+    calls: list[ToolCall] = field(default_factory=list)
+    custom_calls: list[dict[str, Any]] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
+    has_text: bool = False
+
+    def turn(self) -> Turn:
+        """The whole of it. Calls of custom tools are fields that the model's server reads."""
+        if not self.custom_calls:
+            return Turn("assistant", self.text, tuple(self.calls), extra=self.extra)
+        made = [_chat_call("function", call.id, call.name, call.arguments) for call in self.calls]
+        extra = self.extra | {"tool_calls": made + self.custom_calls}
+        return Turn("assistant", self.text, extra=extra)
+
+
+class InputTurns:
+    """Reads items, one after the other. Neighbouring items of the model become one turn."""
+
+    def __init__(self) -> None:
+        self._turns: list[Turn] = []
+        self._answer: _Answer | None = None
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The turns of all items."""
+        self._flush()
+        return tuple(self._turns)
+
+    def take(self, item: dict[str, Any], where: str) -> None:
+        """Read an item.
+
+        Args:
+            where: its path in the request, with a dot at its end.
+
+        Raises:
+            InvalidRequest: it is wrong, or of a type that is not read here.
+        """
+        match item.get("type", "message"):
+            case "message":
+                self._message(item, where)
+            case "function_call":
+                call_id, name, said = _texts(item, where, "call_id", "name", "arguments")
+                self._model().calls.append(ToolCall(call_id, name, said))
+            case "custom_tool_call":
+                call_id, name, said = _texts(item, where, "call_id", "name", "input")
+                self._model().custom_calls.append(_chat_call("custom", call_id, name, said))
+            case "reasoning":
+                self._reasoning(item)
+            case kind if kind in _OUTPUTS:
+                self._flush()
+                (call_id,) = _texts(item, where, "call_id")
+                text, parts = text_or_parts(item.get("output"), f"{where}output")
+                self._turns.append(Turn("tool", text, tool_call_id=call_id, parts=parts))
+            case kind:
+                raise unsupported(
+                    f"{where}type {str(kind)[:64]!r} is not served here: items are messages, "
+                    "calls of functions and custom tools with their outputs, reasoning, and "
+                    "references to items",
+                    f"{where}type",
+                )
+
+    def _message(self, item: dict[str, Any], where: str) -> None:
+        role = item.get("role")
+        if role not in _ROLES:
+            raise wrong(f"{where}role must be one of {', '.join(_ROLES)}", f"{where}role")
+        if role == "assistant":
+            self._said(item, where)
+            return
+        self._flush()
+        text, parts = text_or_parts(item.get("content"), f"{where}content")
+        self._turns.append(Turn(_ROLES[role], text, parts=parts))
+
+    def _said(self, item: dict[str, Any], where: str) -> None:
+        answer = self._answer
+        if answer is not None and answer.has_text and not (answer.calls or answer.custom_calls):
+            self._flush()
+        answer = self._model()
+        answer.has_text = True
+        for part in read_parts(item.get("content"), f"{where}content"):
+            if part["type"] == "text":
+                answer.text += part["text"]
+            elif part["type"] == "refusal":
+                answer.extra["refusal"] = answer.extra.get("refusal", "") + part["refusal"]
+            else:
+                raise wrong(f"{where}content of the model is text", f"{where}content")
+
+    def _reasoning(self, item: dict[str, Any]) -> None:
+        """A reasoning that this server has sealed. Others' are not for this model."""
+        signed = unsealed_reasoning(str(item.get("encrypted_content") or ""))
+        text = "".join(_summaries(item.get("summary")))
+        if not (signed and text):
+            return
+        if self._answer is not None and self._answer.has_text:
+            self._flush()
+        extra = self._model().extra
+        name = signed["field"] or _REASONING_FIELD
+        extra[name] = extra.get(name, "") + text
+        if "signature" in signed:
+            extra["reasoning_signature"] = signed["signature"]
+
+    def _model(self) -> _Answer:
+        if self._answer is None:
+            self._answer = _Answer()
+        return self._answer
+
+    def _flush(self) -> None:
+        if self._answer is not None:
+            self._turns.append(self._answer.turn())
+            self._answer = None
+
+
+def check_answered(turns: Sequence[Turn]) -> None:
+    """Check that each call has one output, right behind the model's turn.
+
+    Raises:
+        InvalidRequest: an output is missing, or has no call.
+    """
+    unanswered: set[str] = set()
+    for turn in turns:
+        if turn.role == "tool":
+            if turn.tool_call_id not in unanswered:
+                raise wrong(
+                    f"no tool call found for the output with call_id {turn.tool_call_id[:64]!r}; "
+                    "an output follows the call that it answers",
+                    "input",
+                )
+            unanswered.remove(turn.tool_call_id)
+            continue
+        _check_none_left(unanswered)
+        unanswered = set(_call_ids(turn))
+    _check_none_left(unanswered)
+
+
+def _check_none_left(unanswered: Iterable[str]) -> None:
+    missing = ", ".join(sorted(unanswered))[:100]
+    if missing:
+        raise wrong(f"no tool output found for the function call {missing}", "input")
+
+
+def _call_ids(turn: Turn) -> Iterator[str]:
+    yield from (call.id for call in turn.tool_calls)
+    yield from (call["id"] for call in turn.extra.get("tool_calls", ()))
+
+
+def _chat_call(kind: str, call_id: str, name: str, said: str) -> dict[str, Any]:
+    field = "arguments" if kind == "function" else "input"
+    return {"id": call_id, "type": kind, kind: {"name": name, field: said}}
+
+
+def _texts(item: dict[str, Any], where: str, *names: str) -> tuple[str, ...]:
+    for name in names:
+        if not isinstance(item.get(name), str):
+            raise wrong(f"{where}{name} must be a text", f"{where}{name}")
+    return tuple(item[name] for name in names)
+
+
+def _summaries(summary: object) -> Iterator[str]:
+    for part in summary if isinstance(summary, list) else ():
+        if isinstance(part, dict) and isinstance(part.get("text"), str):
+            yield part["text"]

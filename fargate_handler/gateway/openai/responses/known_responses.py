@@ -1,0 +1,152 @@
+"""Finds responses by the ids that clients of the Responses API have, with their requests."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any, NamedTuple
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.openai.responses.input_turns import InputTurns
+from fargate_handler.gateway.openai.responses.response_request import continued_turns, is_stored
+from fargate_handler.gateway.requests.submission import Sender
+from fargate_handler.orchestrator.held_requests import Reading, memory_of_text
+from fargate_handler.orchestrator.whole_request import WholeRequest, response_channel
+from stream_core.encoders.responses.output_items import output_of
+from stream_core.log.conversation import Turn
+from stream_core.log.response_log import slice_of
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import Channel
+from stream_core.protocol.errors import Gone, InvalidRequest, NotFound
+from stream_core.protocol.response_ids import PublicResponse, parse_item
+
+
+class KnownResponse(NamedTuple):
+    """A response and its request."""
+
+    id: PublicResponse
+    stream: ResponseStream
+    asked: WholeRequest
+
+    @property
+    def output(self) -> list[dict[str, Any]]:
+        """Its output items. Those that never ended are `incomplete`."""
+        return output_of(self.id, slice_of(self.stream.log.entries, 0).standing, "incomplete")
+
+
+def channel_of(sender: Sender, digest: str) -> Channel:
+    """The channel of this sender's response with this digest."""
+    return response_channel(sender.tenant, digest, sender.session)
+
+
+async def find_response(
+    context: GatewayContext,
+    sender: Sender,
+    text: str,
+    reading: Reading,
+    made_here: Container[str] = (),
+) -> KnownResponse:
+    """A response by its id.
+
+    Args:
+        reading: counts the text of its request.
+        made_here: responses of the same connection. They are found without being stored.
+
+    Raises:
+        NotFound: there is no such response, it is another's, or is deleted.
+        Gone: it is no longer kept.
+        Overloaded: the store can't be read, or there is no room.
+    """
+    response = PublicResponse.parse(text)
+    if response is None:
+        raise _unknown(text)
+    channel = channel_of(sender, response.digest)
+    asked = await context.orchestrator.message_text(response.response_id, channel)
+    if asked is None:
+        raise _unknown(text)
+    reading.grow_to(reading.bytes + memory_of_text(asked))
+    request = WholeRequest.from_text(asked)
+    if not (is_stored(request) or text in made_here):
+        raise _unknown(text)
+    stream = await context.orchestrator.find(response.response_id, channel)
+    return KnownResponse(response, stream, request)
+
+
+class EarlierResponses:
+    """What a request names of earlier responses of its sender. Each is looked up once."""
+
+    def __init__(
+        self,
+        context: GatewayContext,
+        sender: Sender,
+        reading: Reading,
+        made_here: Container[str] = (),
+    ) -> None:
+        self._context = context
+        self._sender = sender
+        self._reading = reading
+        self._made_here = made_here
+        self._found: dict[str, KnownResponse] = {}
+
+    async def conversation(self, response_id: str | None) -> tuple[Turn, ...]:
+        """The turns of an earlier response's request, and its answer. None: there is none.
+
+        Raises:
+            InvalidRequest: it is not known, or has not ended.
+        """
+        if response_id is None:
+            return ()
+        earlier = await self._find(response_id, "previous_response_id")
+        answer = InputTurns()
+        for item in earlier.output:
+            if item["status"] == "completed" or item["type"] == "message":
+                answer.take(item, "")
+        return (*continued_turns(earlier.asked), *answer.turns)
+
+    async def item(self, item: dict[str, Any], where: str) -> dict[str, Any]:
+        """An item itself, where it refers to one.
+
+        Raises:
+            InvalidRequest: it refers to an item that is not known.
+        """
+        if item.get("type") != "item_reference":
+            return item
+        named = str(item.get("id"))
+        known = parse_item(named)
+        if known is not None:
+            output = (await self._find(str(known[0]), f"{where}id")).output
+            for candidate in output[known[1] : known[1] + 1]:
+                if candidate["id"] == named:
+                    return candidate
+        raise _not_found(f"item {named[:100]!r}", f"{where}id")
+
+    async def _find(self, text: str, param: str) -> KnownResponse:
+        found = self._found.get(text)
+        if found is None:
+            try:
+                found = await find_response(
+                    self._context, self._sender, text, self._reading, self._made_here
+                )
+            except (NotFound, Gone):
+                raise _not_found(f"response {text[:100]!r}", param) from None
+            self._found[text] = found
+        if not found.stream.log.closed:
+            raise InvalidRequest(
+                f"response {text[:100]!r} is still in progress; nothing was generated, ask again "
+                "when it has ended",
+                code="previous_response_in_progress",
+                param=param,
+            )
+        return found
+
+
+def _unknown(text: str) -> NotFound:
+    return NotFound(f"there is no response {text[:100]!r}", code="response_not_found")
+
+
+def _not_found(what: str, param: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{what} is not found: it is another's, deleted, or no longer kept; nothing was "
+        "generated, send the whole conversation as `input`",
+        code="previous_response_not_found",
+        param=param,
+    )

@@ -1,0 +1,56 @@
+"""Where a client of the Responses API goes on, by the number of the last event that it has."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.resumption import Progress, Resumption, resume
+from stream_core.encoders.port import LAST_EVENT_ID
+from stream_core.encoders.responses.response_events import NOTHING
+from stream_core.encoders.responses.sequence_numbers import MOST_CLOSING_ENTRIES, known_by
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import Gone, InvalidRequest
+from stream_core.protocol.http_contract import whole_number
+
+STARTING_AFTER = "starting_after"
+
+
+def last_number(request: web.Request) -> int:
+    """The number of the last event that the client has, by the query or `Last-Event-ID`.
+
+    Raises:
+        InvalidRequest: it is not a number.
+    """
+    if STARTING_AFTER in request.query:
+        return whole_number(STARTING_AFTER, request.query[STARTING_AFTER], NOTHING)
+    return whole_number(LAST_EVENT_ID, request.headers.get(LAST_EVENT_ID), NOTHING)
+
+
+async def resumed_after(context: GatewayContext, stream: ResponseStream, number: int) -> Resumption:
+    """A response, and where a client goes on in it that has everything up to `number`.
+
+    Raises:
+        InvalidRequest: the response never had such an event.
+        Gone: what the client has is not on record.
+        EvenflowError: as for `resume`.
+    """
+    last = known_by(number)
+    progress = Progress(last.last_index, last.epoch, STARTING_AFTER)
+    try:
+        resumption = await resume(context, stream.response_id, stream.channel, progress)
+    except InvalidRequest:
+        # The events behind the last entry have numbers, too.
+        ended = (await context.orchestrator.find(stream.response_id, stream.channel)).log
+        if not ended.closed or last.last_index > ended.next_index + MOST_CLOSING_ENTRIES:
+            raise
+        progress = progress._replace(after=ended.next_index - 1)
+        resumption = await resume(context, stream.response_id, stream.channel, progress)
+    if resumption.point.restarted is not None:
+        raise Gone(
+            "what you have of this response is not on record, since its task was lost; drop it, "
+            f"and ask again without {STARTING_AFTER}",
+            code="response_restarted",
+            param=STARTING_AFTER,
+        )
+    return resumption

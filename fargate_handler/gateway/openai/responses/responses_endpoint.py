@@ -1,0 +1,157 @@
+"""`/v1/responses`: OpenAI's Responses API over HTTP."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.deadline import Deadline, TimedOut
+from fargate_handler.gateway.event_stream import EventStream
+from fargate_handler.gateway.http_answers import check_room_for_text, error_answer, json_answer
+from fargate_handler.gateway.openai.responses.known_responses import (
+    EarlierResponses,
+    KnownResponse,
+    find_response,
+)
+from fargate_handler.gateway.openai.responses.listed_items import listed_items
+from fargate_handler.gateway.openai.responses.places import last_number, resumed_after
+from fargate_handler.gateway.openai.responses.response_request import (
+    ResponseCall,
+    echoed,
+    read_call,
+)
+from fargate_handler.gateway.openai.responses.submitting import submit
+from fargate_handler.gateway.requests.submission import (
+    IDEMPOTENCY_KEY,
+    checked_key,
+    leave_response,
+    read_request,
+    sender_of,
+)
+from fargate_handler.gateway.resumption import reading
+from fargate_handler.gateway.whole_answer import WholeAnswer
+from stream_core.encoders.block_encoder import BlockEncoder
+from stream_core.encoders.responses.response_events import ResponseEvents, ServerSentEvents
+from stream_core.encoders.responses.response_object import ResponseObject
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import EvenflowError, is_worth_repeating
+from stream_core.protocol.http_contract import whole_number
+
+_TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
+_REQUEST_ID = "x-request-id"
+# OpenAI's clients repeat failed requests. That is useless after the client's own timeout, and for
+# lasting errors.
+_NO_RETRY = {"x-should-retry": "false"}
+_CANCEL_SECONDS = 5.0
+
+
+class ResponsesEndpoint:
+    """Makes responses, and gives those that were made."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+
+    async def post(self, request: web.Request) -> web.StreamResponse:
+        """A new response: as one object, as a stream of events, or in the background."""
+        context = self._context
+        sender = sender_of(request, context)
+        key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
+        with context.orchestrator.held_requests.reading() as held:
+            call = read_call(await read_request(request, sender, context, held))
+            deadline = Deadline(_timeout_ms(call, request), context.monotonic)
+            earlier = EarlierResponses(context, sender, held)
+            known, stays = await submit(context, sender, call, earlier, key)
+        try:
+            return await self._answer(request, call, known, deadline)
+        except EvenflowError as error:
+            if is_worth_repeating(error) and not isinstance(error, TimedOut):
+                raise
+            answer = error_answer(error)
+            answer.headers.update(_NO_RETRY)
+            return answer
+        finally:
+            if not stays:
+                leave_response(context, known.stream)
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        """A response as it is now, or with `stream=true` its events from a number on."""
+        known = await self._known(request)
+        if request.query.get("stream") == "true":
+            return await self._stream(request, known, Deadline(None, self._context.monotonic))
+        return self._object(known)
+
+    async def cancel(self, request: web.Request) -> web.StreamResponse:
+        """Stop a response. One that has ended stays unchanged."""
+        context, known = self._context, await self._known(request)
+        await context.orchestrator.cancel(known.stream)
+        if not known.stream.log.closed:
+            with reading(known.stream) as reader:
+                reader.only_end = True
+                await reader.wait(_CANCEL_SECONDS)
+        return self._object(known)
+
+    async def delete(self, request: web.Request) -> web.StreamResponse:
+        """Stop a response, and keep nothing of it."""
+        known = await self._known(request)
+        await self._context.orchestrator.end_session(known.stream.channel)
+        return json_answer({"id": str(known.id), "object": "response", "deleted": True})
+
+    async def input_items(self, request: web.Request) -> web.StreamResponse:
+        """The items of a response's input."""
+        known = await self._known(request)
+        return json_answer(listed_items(known.id, known.asked, request.query))
+
+    async def _known(self, request: web.Request) -> KnownResponse:
+        context = self._context
+        with context.orchestrator.held_requests.reading() as held:
+            sender = sender_of(request, context)
+            return await find_response(context, sender, request.match_info["response_id"], held)
+
+    async def _answer(
+        self, request: web.Request, call: ResponseCall, known: KnownResponse, deadline: Deadline
+    ) -> web.StreamResponse:
+        if call.stream:
+            return await self._stream(request, known, deadline, fails=not call.background)
+        if call.background:
+            return self._object(known)
+        about, headers = about_response(self._context, known), {_REQUEST_ID: str(known.id)}
+        answer = WholeAnswer(self._context, request, about.now, deadline, headers)
+        return await answer.write(known.stream)
+
+    async def _stream(
+        self, request: web.Request, known: KnownResponse, deadline: Deadline, *, fails: bool = False
+    ) -> web.StreamResponse:
+        """The events of a response.
+
+        Args:
+            fails: whether an error before anything of the answer is the request's. Otherwise the
+                stream begins at once, and all errors are events.
+        """
+        context, after = self._context, last_number(request)
+        stream, point = await resumed_after(context, known.stream, after)
+        about = about_response(context, known)
+        events = ResponseEvents(about, ServerSentEvents(), after, raises=fails)
+        encoder = BlockEncoder(events, stream, point, context.limits.frame_characters)
+        headers = {_REQUEST_ID: str(known.id)}
+        answer = EventStream(
+            context, request, encoder, headers, at_once=not fails, deadline=deadline
+        )
+        return await answer.write(stream)
+
+    def _object(self, known: KnownResponse) -> web.Response:
+        check_room_for_text(self._context, known.stream)
+        return json_answer(about_response(self._context, known).now(known.stream))
+
+
+def about_response(context: GatewayContext, known: KnownResponse) -> ResponseObject:
+    """What makes the object of a response."""
+    stream: ResponseStream = known.stream
+    created = int(context.wall_time() - (context.monotonic() - stream.created_at))
+    return ResponseObject(known.id, created, echoed(known.asked))
+
+
+def _timeout_ms(call: ResponseCall, request: web.Request) -> int | None:
+    header = request.headers.get(_TIMEOUT_HEADER)
+    if call.request.timeout_ms is not None or header is None:
+        return call.request.timeout_ms
+    return whole_number(_TIMEOUT_HEADER, header, 0, lowest=1)

@@ -1,0 +1,268 @@
+"""The Responses API over a WebSocket: `response.create` messages, and each response's events."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.openai.responses.known_responses import (
+    EarlierResponses,
+    KnownResponse,
+)
+from fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
+from fargate_handler.gateway.openai.responses.response_request import (
+    ResponseCall,
+    is_stored,
+    read_call,
+)
+from fargate_handler.gateway.openai.responses.responses_endpoint import about_response
+from fargate_handler.gateway.openai.responses.submitting import submit
+from fargate_handler.gateway.requests.submission import Sender, leave_response
+from fargate_handler.gateway.resumption import Progress, reading
+from fargate_handler.orchestrator.held_requests import memory_of
+from stream_core.encoders.block_encoder import BlockEncoder
+from stream_core.encoders.responses.response_events import (
+    JsonLines,
+    ResponseEvents,
+    error_event,
+)
+from stream_core.log.response_log import ResumePoint
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics.metric_catalogue import HTTP_REQUESTS
+from stream_core.policy.channel import Channel
+from stream_core.protocol.client_session import Opcode
+from stream_core.protocol.ending_frames import CloseCode
+from stream_core.protocol.errors import EvenflowError, RateLimited
+from stream_core.protocol.messages import ServerMessage
+from stream_core.protocol.routes import RESPONSES_WEBSOCKET
+
+_CREATE = "response.create"
+_OF_THE_TRANSPORT = ("type", "stream", "generate", "stream_id")
+_MOST_WAITING = 8
+
+
+class ResponsesSocket:
+    """One client's WebSocket. Its responses are made one after the other.
+
+    What the client has said not to store is kept while it is connected, so that it can name an
+    earlier response.
+    """
+
+    counted_as: Channel | None = None
+
+    def __init__(self, context: GatewayContext, sender: Sender) -> None:
+        self._context = context
+        self._sender = sender
+        self.sender = (sender.tenant, sender.address)
+        self._transport: ClientTransport = NO_TRANSPORT
+        self._waiting: asyncio.Queue[bytes] = asyncio.Queue(_MOST_WAITING)
+        self._made: set[str] = set()
+        self._unstored: list[ResponseStream] = []
+        self._current: ResponseStream | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._fragments = bytearray()
+        self._heard_at = context.monotonic()
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+
+    # -- called by the WebSocket -------------------------------------------------------------------
+
+    def connected(self, transport: ClientTransport) -> None:
+        """The handshake is done."""
+        self._transport = transport
+        self._context.registry.add(self)
+        run = self._context.background.run
+        self._tasks = (run(self._serve()), run(self._watch()))
+
+    def receive(self, kind: int, payload: bytes, *, final: bool, reserved: bool) -> None:
+        """The client sent a frame."""
+        self._heard_at = self._context.monotonic()
+        if kind == Opcode.PING:
+            self._transport.send_pong(payload)
+        elif kind == Opcode.CLOSE:
+            self._transport.send_close(CloseCode.DONE, "")
+            self._transport.disconnect(flush=True)
+        elif reserved or kind == Opcode.BINARY:
+            self.close(CloseCode.UNSUPPORTED_DATA, "messages are texts")
+        elif kind in (Opcode.TEXT, Opcode.CONTINUATION):
+            self._fragments += payload
+            if len(self._fragments) > self._context.limits.request_bytes:
+                self.close(CloseCode.TOO_LARGE, "the message is too large; send it by POST")
+            elif final:
+                message, self._fragments = bytes(self._fragments), bytearray()
+                self._take(message)
+
+    def disconnected(self) -> None:
+        """The socket is gone: nobody hears what is not stored."""
+        self._transport = NO_TRANSPORT
+        self._context.registry.remove(self)
+        self._context.registry.blocked.discard(self)
+        for task in self._tasks:
+            task.cancel()
+        for stream in self._unstored:
+            leave_response(self._context, stream)
+
+    def block(self) -> None:
+        """The kernel takes no more."""
+        self._context.registry.blocked.add(self)
+        self._writable.clear()
+
+    def unblock(self) -> None:
+        """The kernel takes more again."""
+        self._context.registry.blocked.discard(self)
+        self._writable.set()
+
+    def malformed(self) -> None:
+        """What came is no WebSocket's frame."""
+        self._transport.disconnect(flush=True)
+
+    # -- called by the node ------------------------------------------------------------------------
+
+    @property
+    def reading(self) -> bool:
+        """Whether a response is being delivered."""
+        return self._current is not None
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the kernel has not taken."""
+        return self._transport.unsent_bytes
+
+    def look_at_readers(self, now: float) -> None:
+        """Nothing: who is behind is given deltas joined, and none is kept for it."""
+
+    def let_go(self) -> None:
+        """Close the connection, since the node has no memory for what the client doesn't take."""
+        self.close(CloseCode.TOO_SLOW, "too slow; GET the response with starting_after")
+
+    def tell(self, message: ServerMessage) -> None:
+        """Nothing: these are frames of another protocol."""
+
+    def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
+        """The node is leaving: what runs goes on, and nothing more is taken."""
+        if self._current is None:
+            self.close(CloseCode.GOING_AWAY, reason)
+
+    def close(self, code: int, reason: str) -> None:
+        """Send a close frame, and disconnect."""
+        transport, self._transport = self._transport, NO_TRANSPORT
+        transport.send_close(code, reason)
+        transport.disconnect(flush=True)
+
+    # -- responses ---------------------------------------------------------------------------------
+
+    def _take(self, message: bytes) -> None:
+        try:
+            self._waiting.put_nowait(message)
+        except asyncio.QueueFull:
+            self._refuse(
+                RateLimited(
+                    "responses over one WebSocket are made one after the other, and too many "
+                    "wait; send this again when one has ended",
+                    code="session_in_flight",
+                    retry_after_ms=1000,
+                )
+            )
+
+    async def _serve(self) -> None:
+        while True:
+            message = await self._waiting.get()
+            self._context.metrics.labelled(HTTP_REQUESTS).count(RESPONSES_WEBSOCKET.protocol)
+            try:
+                known = await self._submit(message)
+                self._current = known.stream
+                await self._write(known)
+            except EvenflowError as error:
+                self._refuse(error)
+            finally:
+                self._current = None
+            if self._context.orchestrator.draining:
+                self.close(CloseCode.GOING_AWAY, "this node is leaving; connect again")
+
+    async def _submit(self, message: bytes) -> KnownResponse:
+        context = self._context
+        with context.orchestrator.held_requests.reading() as held:
+            held.grow_to(memory_of(message))
+            call = _read(message)
+            earlier = EarlierResponses(context, self._sender, held, self._made)
+            known, _ = await submit(context, self._sender, replace(call, kept=True), earlier)
+        self._made.add(str(known.id))
+        if not is_stored(known.asked):
+            self._unstored.append(known.stream)
+        return known
+
+    async def _write(self, known: KnownResponse) -> None:
+        """Send the events of a response, to its end."""
+        context, stream = self._context, known.stream
+        events = ResponseEvents(about_response(context, known), JsonLines(), raises=True)
+        most = context.limits.frame_characters
+        encoder = BlockEncoder(events, stream, ResumePoint(0), most)
+        opening = encoder.opening
+        with reading(stream) as reader:
+            while not encoder.ended:
+                try:
+                    told = encoder.take()
+                except EvenflowError as error:
+                    if opening:
+                        raise
+                    await self._send(encoder.failure(error))
+                    return
+                if told:
+                    await self._send(opening + told)
+                    opening = b""
+                elif reader.left_behind:
+                    progress = Progress(encoder.cursor.after, encoder.epoch)
+                    encoder.go_on(reader.stream, await reader.go_on(context, progress))
+                else:
+                    await reader.wait(context.limits.heartbeat_seconds)
+
+    async def _send(self, events: bytes) -> None:
+        """Send one frame an event, as fast as the client takes them."""
+        for event in events.splitlines():
+            await self._writable.wait()
+            self._transport.send_text(event)
+
+    def _refuse(self, error: EvenflowError) -> None:
+        self._transport.send_text(error_event(JsonLines(), error, 0).rstrip())
+
+    async def _watch(self) -> None:
+        """Ping the client, and disconnect one that is gone."""
+        limits = self._context.limits
+        while True:
+            await asyncio.sleep(limits.heartbeat_seconds)
+            if self._context.monotonic() - self._heard_at > limits.pong_timeout_seconds:
+                self._transport.disconnect(flush=False)
+                return
+            self._transport.send_ping()
+
+
+def _read(message: bytes) -> ResponseCall:
+    """Read a message.
+
+    Raises:
+        InvalidRequest: it is wrong, or asks for what is not served here.
+    """
+    try:
+        body: Any = orjson.loads(message)
+    except orjson.JSONDecodeError:
+        body = None
+    if not isinstance(body, dict):
+        raise wrong("a message must be a JSON object", "type")
+    if body.get("type") != _CREATE:
+        raise unsupported(f"a message's type must be {_CREATE}", "type")
+    if body.get("generate") is False:
+        raise unsupported("generate: false prepares nothing here; leave it out", "generate")
+    if body.get("stream_id") is not None:
+        raise unsupported(
+            "responses are made one after the other; open more WebSockets", "stream_id"
+        )
+    if body.get("background"):
+        raise unsupported("a response over a WebSocket has a reader; use POST", "background")
+    for name in _OF_THE_TRANSPORT:
+        body.pop(name, None)
+    return read_call(orjson.dumps(body))

@@ -1,0 +1,72 @@
+"""Submits a request of the Responses API: its conversation is put together, and accepted."""
+
+from __future__ import annotations
+
+import secrets
+from typing import NamedTuple
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.openai.responses.input_turns import InputTurns, check_answered
+from fargate_handler.gateway.openai.responses.known_responses import (
+    EarlierResponses,
+    KnownResponse,
+    channel_of,
+)
+from fargate_handler.gateway.openai.responses.response_request import ResponseCall
+from fargate_handler.gateway.requests.known_models import check_model
+from fargate_handler.gateway.requests.submission import (
+    Sender,
+    digest_of,
+    event_of,
+    submit_event,
+)
+from fargate_handler.orchestrator.whole_request import WholeRequest
+from stream_core.policy.channel import BACKGROUND, COMPLETION, RESPONSE
+from stream_core.protocol.response_ids import PublicResponse
+
+
+class Submitted(NamedTuple):
+    """A request's response. `stays`: whether it goes on, and is kept, if its sender leaves."""
+
+    known: KnownResponse
+    stays: bool
+
+
+async def submit(
+    context: GatewayContext,
+    sender: Sender,
+    call: ResponseCall,
+    earlier: EarlierResponses,
+    key: str | None = None,
+) -> Submitted:
+    """Submit a request, and return its response. A key that was used before gives the same one.
+
+    Args:
+        earlier: finds the responses that the request names.
+
+    Raises:
+        NotFound: there is no such model.
+        EvenflowError: as for `submit_request`.
+    """
+    check_model(call.request.model, context)
+    asked = await _whole(call, earlier)
+    stays = call.kept or key is not None
+    digest = digest_of(key, sender) if key is not None else secrets.token_hex(20)
+    kind = BACKGROUND if call.background else RESPONSE if stays else COMPLETION
+    terms = call.terms.model_copy(update={"user": sender.user or call.terms.user})
+    channel = channel_of(sender, digest)
+    event = event_of(context, sender, channel, kind, asked, terms)
+    stream = await submit_event(context, event, stays=stays)
+    response = PublicResponse(stream.response_id, digest)
+    return Submitted(KnownResponse(response, stream, asked), stays)
+
+
+async def _whole(call: ResponseCall, earlier: EarlierResponses) -> WholeRequest:
+    before = await earlier.conversation(call.request.previous_response_id)
+    own = InputTurns()
+    for place, item in enumerate(call.items):
+        where = f"input.{place}."
+        own.take(await earlier.item(item, where), where)
+    asked = call.asked(before, own.turns)
+    check_answered(asked.turns)
+    return asked

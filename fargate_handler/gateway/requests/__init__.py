@@ -1,0 +1,1 @@
+"""What the APIs share whose requests bring their whole conversation."""

@@ -1,0 +1,54 @@
+"""Where a stream goes on whose request is sent again with its `Idempotency-Key`."""
+
+from __future__ import annotations
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.resumption import Progress, Resumption, resume
+from stream_core.encoders.port import LAST_EVENT_ID, EventId
+from stream_core.log.response_log import EVERYTHING
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import Gone, InvalidRequest
+
+
+def last_event(header: str | None, *, has_key: bool) -> EventId:
+    """Where the client's stream broke off. Without the header, it has nothing.
+
+    Raises:
+        InvalidRequest: it is not the id of a chunk, or there is no key that names the response.
+    """
+    if not header:
+        return EventId(EVERYTHING, 1)
+    last = EventId.parse(header, ends=False)
+    if not has_key:
+        raise InvalidRequest(
+            f"{LAST_EVENT_ID} needs the Idempotency-Key of the response that broke off; nothing "
+            "was generated",
+            code="invalid_field",
+            param=LAST_EVENT_ID,
+        )
+    return last
+
+
+async def resume_appending(
+    context: GatewayContext, stream: ResponseStream, last: EventId
+) -> Resumption:
+    """Where a client resumes that has everything up to `last`, and can't take anything back.
+
+    Raises:
+        Gone: what it has is not on record.
+        EvenflowError: as for `resume`.
+    """
+    progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
+    resumption = await resume(context, stream.response_id, stream.channel, progress)
+    if resumption.point.restarted is not None:
+        raise _replaced()
+    return resumption
+
+
+def _replaced() -> Gone:
+    return Gone(
+        "what you have of this response is not on record, since its task was lost; drop it, and "
+        f"ask with the same Idempotency-Key and without {LAST_EVENT_ID}",
+        code="response_restarted",
+        param=LAST_EVENT_ID,
+    )

@@ -1,0 +1,259 @@
+"""Takes a request in: its sender, its body, and the message that it becomes.
+
+It is the only message of a session of its own, so it has everything that messages have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from typing import NamedTuple
+
+from aiohttp import web
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.http_answers import address_of
+from fargate_handler.gateway.request_body import read_body
+from fargate_handler.orchestrator.held_requests import Reading, memory_of
+from fargate_handler.orchestrator.orchestrator import Submission
+from fargate_handler.orchestrator.whole_request import (
+    IngestEvent,
+    WholeRequest,
+    repeatable_channel,
+    single_channel,
+)
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.agents import MessageTerms
+from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
+from stream_core.protocol.content_encoding import GZIP
+from stream_core.protocol.errors import AuthenticationFailed, Conflict, Gone, InvalidRequest
+from stream_core.protocol.http_contract import whole_number
+from stream_core.protocol.session_init import OPEN_TENANT, bearer
+
+IDEMPOTENCY_KEY = "Idempotency-Key"
+API_KEY = "x-api-key"
+TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
+_LONGEST_KEY = 255
+
+
+class Sender(NamedTuple):
+    """A tenant with its own key. With `session`, the request came with that session's token.
+
+    `known`: whether there was a key or a token. Otherwise all that is known is the address.
+    """
+
+    tenant: str
+    address: str
+    session: Channel | None = None
+    user: str = ""
+    known: bool = True
+
+
+def sender_of(request: web.Request, context: GatewayContext) -> Sender:
+    """Who sent a request, by its `Authorization` header, or by `x-api-key` in its place.
+
+    Raises:
+        AuthenticationFailed: as for `sender_with`.
+    """
+    given = bearer(request.headers.get("Authorization")) or request.headers.get(API_KEY)
+    return sender_with(given, address_of(request, context), context)
+
+
+def sender_with(given: str | None, address: str, context: GatewayContext) -> Sender:
+    """Whose key or token was given.
+
+    If no tenant has a key, it is the open tenant: OpenAI's clients always send some key. If this
+    task doesn't know the tenants' keys, a session's token is needed.
+
+    Raises:
+        AuthenticationFailed: the key is wrong, or the session's token has expired.
+    """
+    tenant = context.tenant_keys.tenant_of(given)
+    if tenant is not None:
+        return Sender(tenant, address)
+    try:
+        claims = context.tokens.verify(given, context.wall_time())
+        return Sender(claims.channel.tenant, address, claims.channel, claims.user)
+    except AuthenticationFailed as refused:
+        if refused.code == "token_expired":
+            raise
+    if context.tenant_keys.open_to_all:
+        return Sender(OPEN_TENANT, address, known=False)
+    raise AuthenticationFailed(
+        "this needs a tenant's key, or a session's token, as `Authorization: Bearer <key>`; "
+        "nothing was generated",
+        code="invalid_api_key",
+    )
+
+
+async def read_request(
+    request: web.Request, sender: Sender, context: GatewayContext, reading: Reading
+) -> bytearray:
+    """Read the whole body, which a known sender may have compressed.
+
+    Only bytes that have come count: a sender that announces many and sends none takes no room.
+
+    Raises:
+        UnsupportedMediaType: it comes in an encoding that is not taken.
+        TooLarge: it is larger than allowed.
+        InvalidRequest: it can't be decoded.
+        Overloaded: the node has no room for it.
+        RequestTimeout: it came too slowly.
+    """
+    encodings = (GZIP,) if sender.known else ()
+    body = await read_body(
+        request, context, context.limits.request_bytes, encodings, reading.grow_to
+    )
+    reading.grow_to(memory_of(body))
+    return body
+
+
+async def submit_request(
+    context: GatewayContext,
+    sender: Sender,
+    key: str | None,
+    asked: WholeRequest,
+    terms: MessageTerms,
+) -> ResponseStream:
+    """Submit a request, and return its response. A key that was used before gives the same one.
+
+    Raises:
+        InvalidRequest: the key is wrong, or was used for another request.
+        Gone: the key's response is no longer kept.
+        RateLimited: messages come too fast, or a quota or the queue is full.
+        Overloaded: this node is leaving, or the ledger can't be written.
+    """
+    event = _event_of(context, sender, key, asked, terms)
+    return await submit_event(context, event, stays=key is not None)
+
+
+async def submit_event(
+    context: GatewayContext, event: IngestEvent, *, stays: bool
+) -> ResponseStream:
+    """Submit a message with a whole request, and return its response.
+
+    Args:
+        stays: whether the response goes on if its sender leaves.
+
+    Raises:
+        EvenflowError: as for `submit_request`.
+    """
+    accepting = context.background.run(context.orchestrator.submit(event))
+    try:
+        return (await asyncio.shield(accepting)).stream
+    except asyncio.CancelledError:
+        if not stays:
+            context.background.run(_leave_when_accepted(context, accepting))
+        raise
+    except Conflict:
+        raise InvalidRequest(
+            "this Idempotency-Key was used for a different request; nothing was generated, use "
+            "another one",
+            code="idempotency_key_reused",
+            param=IDEMPOTENCY_KEY,
+        ) from None
+    except Gone as gone:
+        raise Gone(
+            "the answer of this Idempotency-Key is no longer kept; nothing was generated, ask "
+            "again with another one",
+            code=gone.code,
+            param=IDEMPOTENCY_KEY,
+        ) from gone
+
+
+def checked_key(key: str | None) -> str | None:
+    """Check the `Idempotency-Key` of a request, if it has one.
+
+    Raises:
+        InvalidRequest: it is empty, or too long.
+    """
+    if key is not None and not 0 < len(key) <= _LONGEST_KEY:
+        raise InvalidRequest(
+            f"{IDEMPOTENCY_KEY} must have 1 to {_LONGEST_KEY} characters; nothing was generated",
+            code="invalid_field",
+            param=IDEMPOTENCY_KEY,
+        )
+    return key
+
+
+def timeout_ms(request: web.Request, given: int | None = None) -> int | None:
+    """The most milliseconds that the whole answer may take. None: no limit of the sender's.
+
+    Args:
+        given: what the body says, which comes before the header.
+
+    Raises:
+        InvalidRequest: the header is no whole number from 1 on.
+    """
+    header = request.headers.get(TIMEOUT_HEADER)
+    if given is not None or header is None:
+        return given
+    return whole_number(TIMEOUT_HEADER, header, 0, lowest=1)
+
+
+def leave_response(context: GatewayContext, stream: ResponseStream) -> None:
+    """Stop the model if it still runs, and forget the answer: nobody can come back for it."""
+    if stream.log.closed:
+        context.orchestrator.responses.drop(stream)
+    else:
+        context.background.run(_stop(context, stream))
+
+
+async def _stop(context: GatewayContext, stream: ResponseStream) -> None:
+    """Cancel it, whichever task generates it by now."""
+    held = await context.orchestrator.find(stream.response_id, stream.channel)
+    if (await context.orchestrator.cancel(held)).terminal:
+        context.orchestrator.responses.drop(held)
+
+
+async def _leave_when_accepted(
+    context: GatewayContext, accepting: asyncio.Task[Submission]
+) -> None:
+    leave_response(context, (await accepting).stream)
+
+
+def _event_of(
+    context: GatewayContext,
+    sender: Sender,
+    key: str | None,
+    asked: WholeRequest,
+    terms: MessageTerms,
+) -> IngestEvent:
+    if key is None:
+        channel = single_channel(sender.tenant, secrets.token_hex(16), sender.session)
+        return event_of(context, sender, channel, COMPLETION, asked, terms)
+    channel = repeatable_channel(sender.tenant, digest_of(key, sender), sender.session)
+    return event_of(context, sender, channel, KEYED_COMPLETION, asked, terms)
+
+
+def event_of(
+    context: GatewayContext,
+    sender: Sender,
+    channel: Channel,
+    kind: MessageKind,
+    asked: WholeRequest,
+    terms: MessageTerms,
+) -> IngestEvent:
+    """The message that a request becomes, the only one of its channel."""
+    text = asked.to_text()
+    message_id = _digest(f"{terms.model}\n{text}")
+    return IngestEvent(
+        channel,
+        message_id,
+        None,
+        text,
+        kind=kind.sent_with(sender.session),
+        terms=terms,
+        sender=context.sender(channel, sender.address),
+    )
+
+
+def digest_of(key: str, sender: Sender) -> str:
+    """What the channel of a key is named after: 40 hexadecimal digits."""
+    # Nobody is given another's answer for guessing the key. It is bound to who used it.
+    return _digest(key if sender.known else f"{key}\n{sender.address}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:40]

@@ -1,0 +1,190 @@
+"""`GET /streams/{response_id}`: a response by the protocol of Durable Streams, which only reads it.
+
+https://github.com/durable-streams/durable-streams/blob/main/PROTOCOL.md is that protocol.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from aiohttp import web
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.event_stream import EventStream
+from fargate_handler.gateway.http_answers import (
+    VIA_HEADER,
+    error_answer,
+    reading_channel,
+    requested_resumption,
+)
+from fargate_handler.gateway.resumption import Progress, Resumption, reading
+from stream_core.encoders.durable_streams import (
+    Chunk,
+    StreamEvents,
+    chunk_of,
+    last_control,
+    tail_of,
+)
+from stream_core.encoders.port import EventId
+from stream_core.encoders.stream_offsets import (
+    BEGINNING,
+    CURSORS_AHEAD,
+    NOW,
+    live_cursor,
+    offset_of,
+    read_offset,
+)
+from stream_core.log.response_log import ResumePoint
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import EvenflowError, InvalidRequest
+from stream_core.protocol.http_contract import KEPT_FOR_EVER, NEVER_CACHED
+
+LONGEST_WAIT_SECONDS = 20.0
+_NEXT_OFFSET, _CURSOR = "Stream-Next-Offset", "Stream-Cursor"
+_UP_TO_DATE = {"Stream-Up-To-Date": "true"}
+_CLOSED = {"Stream-Closed": "true"}
+_TYPE = "application/json"
+# A chunk at the tail may be another one the next time: a cache asks, and is answered 304.
+_ASKED_AGAIN = {"Cache-Control": "no-cache", "Vary": "Authorization"}
+_FOR_BROWSERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_LONG_POLL, _SSE = "long-poll", "sse"
+
+
+class StreamsEndpoint:
+    """Gives responses as streams of JSON messages: in chunks, by long poll, or live."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        """The messages after an offset. To `HEAD`, only where the stream ends."""
+        try:
+            return await self._answer(request)
+        except EvenflowError as error:
+            answer = error_answer(error)
+            answer.headers.update(_FOR_BROWSERS)
+            return answer
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "HEAD":
+            headers = NEVER_CACHED | _FOR_BROWSERS | _place(tail_of(await self._stream(request)))
+            return web.Response(headers=headers, content_type=_TYPE)
+        offset, live = _asked(request)
+        found, has = await self._find(request, offset)
+        if live == _SSE:
+            return await self._events(request, found, has)
+        if live == _LONG_POLL:
+            return await self._poll(request, found, has)
+        if offset == NOW:
+            return _answered(b"[]", NEVER_CACHED | _UP_TO_DATE | _place(has))
+        return _kept(request, found, offset, self._chunk(found, has), {})
+
+    async def _stream(self, request: web.Request) -> ResponseStream:
+        channel = reading_channel(request, self._context)
+        return await self._context.orchestrator.find(request.match_info["response_id"], channel)
+
+    async def _find(self, request: web.Request, offset: str) -> tuple[Resumption, EventId]:
+        """The response, where its reader goes on, and what that reader has."""
+        if offset == NOW:
+            stream = await self._stream(request)
+            return Resumption(stream, ResumePoint(stream.log.next_index)), tail_of(stream)
+        has = read_offset(offset)
+        progress = Progress(has.last_index, has.epoch, "offset")
+        return await requested_resumption(request, self._context, progress), has
+
+    async def _poll(self, request: web.Request, found: Resumption, has: EventId) -> web.Response:
+        """A chunk, as soon as there is one."""
+        cursor = {_CURSOR: self._cursor(request)}
+        if not _has_all(found, has):
+            await self._wait(found)
+        chunk = self._chunk(found, has)
+        if chunk.body != b"[]":
+            return _kept(request, found, offset_of(has), chunk, cursor)
+        more = _place(chunk.has) if chunk.has.end else _place(chunk.has) | cursor
+        return web.Response(status=204, headers=NEVER_CACHED | _FOR_BROWSERS | _UP_TO_DATE | more)
+
+    async def _wait(self, found: Resumption) -> None:
+        context, (stream, point) = self._context, found
+        patience = min(LONGEST_WAIT_SECONDS, context.limits.poll_timeout_max_ms / 1000)
+        give_up_at = context.monotonic() + patience
+        with reading(stream) as reader:
+            while not (
+                stream.log.next_index > point.next_index
+                or point.restarted
+                or stream.log.closed
+                or reader.left_behind  # the next poll finds the copy that has the rest
+            ):
+                if not await reader.wait(give_up_at - context.monotonic()):
+                    return
+
+    async def _events(
+        self, request: web.Request, found: Resumption, has: EventId
+    ) -> web.StreamResponse:
+        context, (stream, point) = self._context, found
+        if _has_all(found, has):
+            headers = NEVER_CACHED | _FOR_BROWSERS
+            return web.Response(
+                body=last_control(has), headers=headers, content_type="text/event-stream"
+            )
+        encoder = StreamEvents(
+            stream, point, context.limits.frame_characters, self._cursor(request)
+        )
+        return await EventStream(context, request, encoder, _FOR_BROWSERS, at_once=True).write(
+            stream
+        )
+
+    def _chunk(self, found: Resumption, has: EventId) -> Chunk:
+        if _has_all(found, has):
+            return Chunk(b"[]", has, up_to_date=True)
+        chunk = chunk_of(*found)
+        self._context.measures.delivered.value += chunk.has.last_index - found.point.next_index + 1
+        return chunk
+
+    def _cursor(self, request: web.Request) -> str:
+        ahead = 1 + secrets.randbelow(CURSORS_AHEAD)
+        return live_cursor(self._context.wall_time(), request.query.get("cursor"), ahead)
+
+
+def _asked(request: web.Request) -> tuple[str, str | None]:
+    """The parameters `offset` and `live`. Without an offset, only a read that isn't live begins."""
+    offsets, live = request.query.getall("offset", []), request.query.get("live")
+    if live not in (None, _LONG_POLL, _SSE):
+        raise _wrong(f"live must be {_LONG_POLL} or {_SSE}, not {live[:32]!r}", "live")
+    if len(offsets) > 1 or (live is not None and not offsets):
+        raise _wrong("offset must be there once", "offset")
+    return (offsets[0] if offsets else BEGINNING), live
+
+
+def _wrong(what: str, param: str) -> InvalidRequest:
+    return InvalidRequest(what, code="invalid_field", param=param)
+
+
+def _has_all(found: Resumption, has: EventId) -> bool:
+    """Whether the reader has everything, with the end."""
+    return has.end and found.stream.log.closed and not found.point.restarted
+
+
+def _place(has: EventId) -> dict[str, str]:
+    """The headers that say where the reader is."""
+    return {_NEXT_OFFSET: offset_of(has)} | (_CLOSED if has.end else {})
+
+
+def _kept(
+    request: web.Request, found: Resumption, offset: str, chunk: Chunk, more: dict[str, str]
+) -> web.Response:
+    """The answer with a chunk, which says how long it may be kept."""
+    tag = f'"{found.stream.response_id}:{offset}:{offset_of(chunk.has)}"'
+    headers = (KEPT_FOR_EVER if chunk.lasts else _ASKED_AGAIN) | _place(chunk.has) | more
+    headers |= {"ETag": tag, VIA_HEADER: found.stream.via}
+    if chunk.up_to_date:
+        headers |= _UP_TO_DATE
+    if tag in map(str.strip, request.headers.get("If-None-Match", "").split(",")):
+        return web.Response(status=304, headers=headers | _FOR_BROWSERS)
+    return _answered(chunk.body, headers)
+
+
+def _answered(body: bytes, headers: dict[str, str]) -> web.Response:
+    return web.Response(body=body, headers=headers | _FOR_BROWSERS, content_type=_TYPE)

@@ -1,0 +1,110 @@
+"""Answers a request with one object when the response has ended, in any protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.deadline import Deadline
+from fargate_handler.gateway.http_answers import VIA_HEADER, check_room_for_text, json_answer
+from fargate_handler.gateway.resumption import Progress, WakingReader, reading
+from stream_core.encoders.completion_chunks import check_completed
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import EvenflowError
+from stream_core.protocol.http_contract import NEVER_CACHED
+
+# Readers of JSON ignore white space before it.
+_STILL_HERE = b"\n"
+
+
+class WholeAnswer:
+    """Gives one response as one object.
+
+    Proxies cut silent connections, mostly after 60 s. So after one heartbeat the head is sent, with
+    the status 200, and then a newline with each heartbeat. An earlier error has its own status. A
+    later one is the object.
+
+    Args:
+        make: makes the object of a completed response.
+        deadline: how long the client waits for the end.
+        headers: further headers of the answer.
+        make_error: makes the object of an error.
+    """
+
+    def __init__(
+        self,
+        context: GatewayContext,
+        request: web.Request,
+        make: Callable[[ResponseStream], dict[str, Any]],
+        deadline: Deadline,
+        headers: dict[str, str],
+        *,
+        make_error: Callable[[EvenflowError], dict[str, Any]] = EvenflowError.to_body,
+    ) -> None:
+        self._context = context
+        self._request = request
+        self._make = make
+        self._make_error = make_error
+        self._deadline = deadline
+        self._headers = headers
+        self._answer = web.StreamResponse(headers=NEVER_CACHED | headers)
+        self._answer.content_type = "application/json"
+        self._beat_at = context.monotonic() + context.limits.sse_heartbeat_seconds
+
+    async def write(self, stream: ResponseStream) -> web.StreamResponse:
+        """Write the answer once the response has ended.
+
+        Raises:
+            TimedOut: it did not end within the deadline.
+            EvenflowError: it ended without an answer, or can't be found. After the head was sent,
+                the error is written as the object.
+        """
+        try:
+            try:
+                ended = await self._ended(stream)
+                check_room_for_text(self._context, ended)
+                body = self._make(ended)
+            except EvenflowError as error:
+                if not self._answer.prepared:
+                    raise
+                body = self._make_error(error)
+            else:
+                if not self._answer.prepared:
+                    return json_answer(body, headers=self._headers | {VIA_HEADER: ended.via})
+            await self._answer.write_eof(orjson.dumps(body))
+        except ConnectionError:
+            pass  # the client has left
+        return self._answer
+
+    async def _ended(self, stream: ResponseStream) -> ResponseStream:
+        """Wait for the end. Returns the response, which may be another copy by then."""
+        context = self._context
+        if not stream.log.closed:
+            with reading(stream) as reader:
+                reader.only_end = True
+                while not reader.stream.log.closed:
+                    await self._wait(reader)
+            stream = reader.stream
+        check_completed(stream)
+        context.measures.delivered.value += stream.log.next_index
+        return stream
+
+    async def _wait(self, reader: WakingReader) -> None:
+        if reader.left_behind:
+            await reader.go_on(self._context, Progress())
+            return
+        await reader.wait(min(self._deadline.left, self._beat_at - self._context.monotonic()))
+        self._deadline.check()
+        if self._context.monotonic() >= self._beat_at and not reader.stream.log.closed:
+            await self._beat(reader.stream)
+
+    async def _beat(self, stream: ResponseStream) -> None:
+        self._beat_at = self._context.monotonic() + self._context.limits.sse_heartbeat_seconds
+        if not self._answer.prepared:
+            self._answer.headers[VIA_HEADER] = stream.via
+            await self._answer.prepare(self._request)
+        await self._answer.write(_STILL_HERE)

@@ -1,0 +1,205 @@
+"""The messages of a session with their answers, as its readers see them; and a session's end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fargate_handler.node_context import NodeContext
+from fargate_handler.orchestrator.followed_responses import store_reached
+from fargate_handler.orchestrator.message_ledger import KeptTexts
+from fargate_handler.orchestrator.responses import Responses
+from stream_core.log.entries import text_of
+from stream_core.log.response_log import ResponseLog, ResponseState
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.channel import Channel
+from stream_core.ports.outcome import Outcome, contents_of
+from stream_core.ports.response_store import ResponseStore
+from stream_core.ports.session_store import LedgerEntry, SessionStore, standing
+from stream_core.protocol.errors import Gone, NotFound
+
+MOST_BYTES_PER_PAGE = 1_048_576
+"""Bytes of text after which a page ends, whatever its limit. It has one message at least."""
+
+_END_LOOK_SECONDS, _END_LOOKS = 0.05, 60
+
+
+@dataclass(frozen=True, slots=True)
+class SaidMessage:
+    """A message and its answer so far.
+
+    Args:
+        text: None if it is no longer kept.
+        last_index: the last index of what there is, while the answer grows. None once it has ended.
+        epoch: of the owner of that index.
+    """
+
+    entry: LedgerEntry
+    text: str | None
+    outcome: Outcome
+    last_index: int | None = None
+    epoch: int = 1
+
+    @property
+    def size(self) -> int:
+        """The bytes of its text and of its answer's."""
+        answer = sum(len(text_of(content).encode()) for content in self.outcome.contents)
+        return len((self.text or "").encode()) + answer
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesPage:
+    """Messages, oldest first. `next_before` is the oldest one's id if there are older ones."""
+
+    messages: Sequence[SaidMessage]
+    next_before: str | None
+
+
+def session_ended() -> Gone:
+    """The refusal of whatever comes after the end of a session."""
+    return Gone(
+        "this session was ended, and nothing of it is kept; POST /session without a session_id "
+        "opens a new one",
+        code="session_ended",
+    )
+
+
+class SessionMessages:
+    """Reads the conversations of sessions, and ends sessions.
+
+    Args:
+        here: the responses in this task's memory.
+        stored: those of all tasks.
+    """
+
+    def __init__(
+        self,
+        context: NodeContext,
+        sessions: SessionStore,
+        texts: KeptTexts,
+        *,
+        here: Responses,
+        stored: ResponseStore,
+    ) -> None:
+        self._sessions = sessions
+        self._texts = texts
+        self._here = here
+        self._stored = stored
+        self._wall_time = context.wall_time
+
+    async def page(self, channel: Channel, before: str | None, limit: int) -> MessagesPage:
+        """The newest messages of the conversation, or those before the message `before`.
+
+        Raises:
+            NotFound: there is no such message.
+            Gone: the session was ended.
+            Overloaded: the store can't be read.
+        """
+        with store_reached():
+            conversation = await self._sessions.load(channel, self._wall_time())
+            if conversation.ended:
+                raise session_ended()
+            older = _before(conversation.entries, before)
+            page: list[SaidMessage] = []
+            size = 0
+            while older and len(page) < limit and size < MOST_BYTES_PER_PAGE:
+                page.append(await self._said(channel, older.pop()))
+                size += page[-1].size
+        next_before = page[-1].entry.message_id if older else None
+        return MessagesPage(page[::-1], next_before)
+
+    async def end(self, channel: Channel) -> Sequence[LedgerEntry]:
+        """End a session: its messages are deleted, and no further one is accepted.
+
+        Returns:
+            The messages that it had.
+
+        Raises:
+            Overloaded: the store can't be written.
+        """
+        with store_reached():
+            return await self._sessions.end(channel, self._wall_time())
+
+    async def delete_answers(self, messages: Sequence[LedgerEntry]) -> None:
+        """Delete the answers to messages, and what is kept apart. Those that run end first.
+
+        Raises:
+            Overloaded: the store can't be written. What is left expires by itself.
+        """
+        running = [message.response_id for message in messages if not message.ended]
+        with store_reached():
+            for _ in range(_END_LOOKS):
+                running = [each for each in running if await self._runs(each)]
+                if not running:
+                    break
+                await asyncio.sleep(_END_LOOK_SECONDS)
+            await self._stored.delete([message.response_id for message in messages])
+            for message in messages:
+                await self._texts.delete(message)
+
+    async def _runs(self, response_id: str) -> bool:
+        head = await self._stored.head(response_id, self._wall_time())
+        return head is not None and head.ending is None
+
+    async def _said(self, channel: Channel, entry: LedgerEntry) -> SaidMessage:
+        whole = await self._texts.whole(entry)
+        text = whole.text if whole is not None else None
+        stream = self._here.here(entry.response_id, channel)
+        if stream is not None:
+            return _of_stream(entry, text, stream)
+        if entry.outcome:
+            return SaidMessage(entry, text, Outcome.from_text(entry.outcome, entry.answer))
+        return await self._of_store(entry, text)
+
+    async def _of_store(self, entry: LedgerEntry, text: str | None) -> SaidMessage:
+        """A message whose answer runs at another task, or ended there a moment ago."""
+        found = await self._stored.entries(entry.response_id, 0, self._wall_time())
+        if found.head is None:
+            return SaidMessage(entry, text, _expired(entry))
+        contents, ending = contents_of(found.entries), found.head.ending
+        if ending is not None and found.next_index == ending.next_index:
+            ended = Outcome(ending.state, contents, ending.finish_reason, ending.error)
+            return SaidMessage(entry, text, ended)
+        log = ResponseLog()
+        log.extend(found.entries)
+        state = ResponseState.STREAMING if found.entries else ResponseState.QUEUED
+        last_index = found.next_index - 1
+        return SaidMessage(
+            entry, text, Outcome(state, contents), last_index, log.epoch_at(last_index)
+        )
+
+
+def _before(entries: Sequence[LedgerEntry], before: str | None) -> list[LedgerEntry]:
+    """The messages of the conversation that stand, to the one before `before`.
+
+    Raises:
+        NotFound: there is no such message.
+    """
+    stand = standing(entries)
+    if before is None:
+        return stand
+    places = {entry.message_id: place for place, entry in enumerate(entries)}
+    if before not in places:
+        raise NotFound(
+            f"this session has no message {before[:64]!r}", code="message_not_found", param="before"
+        )
+    return [entry for entry in stand if places[entry.message_id] < places[before]]
+
+
+def _of_stream(entry: LedgerEntry, text: str | None, stream: ResponseStream) -> SaidMessage:
+    log = stream.log
+    contents = contents_of(log.entries)
+    outcome = Outcome(stream.state, contents, stream.finish_reason, stream.error)
+    if log.closed:
+        return SaidMessage(entry, text, outcome)
+    last_index = log.next_index - 1
+    return SaidMessage(entry, text, outcome, last_index, log.epoch_at(last_index))
+
+
+def _expired(entry: LedgerEntry) -> Outcome:
+    """The outcome of an answer of which only the text is kept, or nothing."""
+    if entry.answer is not None:
+        return Outcome(ResponseState.COMPLETED, (entry.answer,))
+    gone = Gone("the answer is no longer kept; ask again", code="response_expired")
+    return Outcome(ResponseState.ERROR, error=gone.to_object())

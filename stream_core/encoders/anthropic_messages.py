@@ -1,0 +1,282 @@
+"""The objects of Anthropic's API for an answer: a message, and the events that tell it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from stream_core.encoders.block_encoder import Place
+from stream_core.encoders.blocks import Begin, Block, Blocks, Value
+from stream_core.encoders.completion_chunks import check_completed
+from stream_core.encoders.port import event_id
+from stream_core.log.entries import Content, Kind, Part
+from stream_core.log.response_log import ResumePoint, slice_of
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import EvenflowError
+from stream_core.protocol.messages import Usage
+
+PING = b'event: ping\ndata: {"type":"ping"}\n\n'
+"""The event of a heartbeat."""
+OVERLOADED = 529
+"""The status with which this API says that it is overloaded."""
+
+_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    410: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+_STOP_REASONS = {
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "content_filter": "refusal",
+}
+_DELTAS = {
+    Kind.TEXT: (b"text_delta", b"text"),
+    Kind.REFUSAL: (b"text_delta", b"text"),
+    Kind.REASONING: (b"thinking_delta", b"thinking"),
+    Kind.CALL: (b"input_json_delta", b"partial_json"),
+}
+# What this server did not sign says in which field the model's server gave it.
+_FIELD = "evenflow:"
+
+
+def field_of_signature(signature: object) -> str:
+    """In which field the model's server gave a thought. Empty if its signature doesn't say."""
+    if not isinstance(signature, str) or not signature.startswith(_FIELD):
+        return ""
+    return signature.removeprefix(_FIELD)
+
+
+def error_object(error: EvenflowError, request_id: str) -> dict[str, Any]:
+    """An error as the body of an answer, and as the data of an event."""
+    otherwise = "api_error" if error.status >= 500 else "invalid_request_error"
+    told = error.to_object() | {"type": _TYPES.get(error.status, otherwise)}
+    return {"type": "error", "error": told, "request_id": request_id}
+
+
+def status_of(error: EvenflowError) -> int:
+    """The status of an error in this API."""
+    return OVERLOADED if error.status == 503 else error.status
+
+
+def thoughts_before(stream: ResponseStream, point: ResumePoint) -> int:
+    """How many thoughts the answer has before `point`."""
+    standing = slice_of(stream.log.entries[: point.next_index], 0).standing
+    blocks = Blocks()
+    return sum(
+        isinstance(event, Begin) and event.block.kind is Kind.REASONING
+        for content in standing
+        for event in blocks.take(content)
+    )
+
+
+class AnthropicObjects:
+    """Makes one response a `message`, or events that tell it (`BlockObjects`).
+
+    The last event of an entry has its place as `id`: a client that has it has the entry.
+
+    Args:
+        model: the model's name in the client's request.
+        thinking: whether the client is given what the model thinks.
+        left_out: how many thoughts were left out before the place where the reader begins.
+    """
+
+    resets = False
+
+    def __init__(self, response_id: str, model: str, *, thinking: bool, left_out: int = 0) -> None:
+        self._response_id = response_id
+        self._model = model
+        self._thinking = thinking
+        self._left_out = left_out
+        self._numbers: dict[int, int] = {}
+
+    def whole(self, stream: ResponseStream) -> dict[str, Any]:
+        """The whole answer, for a request without `stream`."""
+        contents = _contents_of(slice_of(stream.log.entries, 0).standing, thinking=self._thinking)
+        reason = _stop_reason(stream)
+        return self._message(contents, reason) | {"usage": _usage(stream.usage)}
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
+        """The message begins. Who goes on in its middle is told nothing again."""
+        self._numbers = {block.number: block.number - self._left_out for block in open_blocks}
+        if place.last >= 0:
+            return b""
+        message = self._message([], None) | {"usage": _usage(None)}
+        return _event(b"message_start", {"message": message})
+
+    def begin(self, place: Place, block: Block) -> bytes:
+        """A block begins."""
+        if not self._tells(block):
+            self._left_out += 1
+            return b""
+        self._numbers[block.number] = number = block.number - self._left_out
+        begun = {"index": number, "content_block": _begun(block)}
+        # More of the same entry follows, but for calls.
+        return _event(b"content_block_start", begun, place if block.kind is Kind.CALL else None)
+
+    def delta(self, place: Place, block: Block, text: str) -> bytes:
+        """More of a block."""
+        if not self._tells(block):
+            return b""
+        kind, field = _DELTAS[block.kind]
+        return (
+            b"event: content_block_delta\nid: %b\n"
+            b'data: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":%b}}\n\n'
+        ) % (_id(place), self._numbers[block.number], kind, field, orjson.dumps(text))
+
+    def end(self, place: Place, block: Block) -> bytes:
+        """A block ends."""
+        del place
+        if not self._tells(block):
+            return b""
+        return _event(b"content_block_stop", {"index": self._numbers.pop(block.number)})
+
+    def value(self, place: Place, part: Part, block: Block | None) -> bytes:
+        """The signature of a thought, or the source of a text. This API has no word for others."""
+        if block is None or not self._tells(block):
+            return b""
+        if (signature := _signature(part, block)) is not None:
+            delta: dict[str, Any] = {"type": "signature_delta", "signature": signature}
+        elif (citation := _citation(part, block)) is not None:
+            delta = {"type": "citations_delta", "citation": citation}
+        else:
+            return b""
+        told = {"index": self._numbers[block.number], "delta": delta}
+        return _event(b"content_block_delta", told, place)
+
+    def reset(self, place: Place) -> bytes:
+        """Never called: this API can't take anything back."""
+        raise NotImplementedError(place)
+
+    def finish(self, place: Place, stream: ResponseStream) -> bytes:
+        """How the answer ended, and its end."""
+        del place
+        check_completed(stream)
+        stop = {"stop_reason": _stop_reason(stream), "stop_sequence": None}
+        delta = {"delta": stop, "usage": _usage(stream.usage)}
+        return _event(b"message_delta", delta) + _event(b"message_stop", {})
+
+    def failure(self, error: EvenflowError) -> bytes:
+        """An event that clients raise as an error."""
+        return b"event: error\ndata: %b\n\n" % orjson.dumps(error_object(error, self._response_id))
+
+    def _tells(self, block: Block) -> bool:
+        return self._thinking or block.kind is not Kind.REASONING
+
+    def _message(self, content: list[dict[str, Any]], reason: str | None) -> dict[str, Any]:
+        return {
+            "id": f"msg_{self._response_id.removeprefix('rsp_')}",
+            "type": "message",
+            "role": "assistant",
+            "model": self._model,
+            "content": content,
+            "stop_reason": reason,
+            "stop_sequence": None,
+        }
+
+
+def _event(kind: bytes, fields: dict[str, Any], place: Place | None = None) -> bytes:
+    line = b"id: %b\n" % _id(place) if place is not None else b""
+    told = orjson.dumps({"type": kind.decode()} | fields)
+    return b"event: %b\n%bdata: %b\n\n" % (kind, line, told)
+
+
+def _id(place: Place) -> bytes:
+    return event_id(place.last, place.epoch).encode()
+
+
+def _begun(block: Block) -> dict[str, Any]:
+    """A block without what its deltas bring."""
+    if block.kind is Kind.REASONING:
+        signature = f"{_FIELD}{block.name}" if block.name else ""
+        return {"type": "thinking", "thinking": "", "signature": signature}
+    if block.kind is Kind.CALL:
+        return {"type": "tool_use", "id": block.id, "name": block.name, "input": {}}
+    return {"type": "text", "text": ""}
+
+
+def _contents_of(contents: tuple[Content, ...], *, thinking: bool) -> list[dict[str, Any]]:
+    """An answer's contents as whole blocks."""
+    blocks, told = Blocks(), list[tuple[Block, dict[str, Any]]]()
+    for event in (event for content in contents for event in blocks.take(content)):
+        if isinstance(event, Begin):
+            told.append((event.block, _begun(event.block)))
+        elif isinstance(event, Value) and event.block is not None:
+            _add_value(event.part, event.block, told[-1][1])
+    return [
+        begun | _said(block)
+        for block, begun in told
+        if thinking or block.kind is not Kind.REASONING
+    ]
+
+
+def _add_value(part: Part, block: Block, told: dict[str, Any]) -> None:
+    if (signature := _signature(part, block)) is not None:
+        told["signature"] = signature
+    elif (citation := _citation(part, block)) is not None:
+        told.setdefault("citations", []).append(citation)
+
+
+def _said(block: Block) -> dict[str, Any]:
+    if block.kind is Kind.REASONING:
+        return {"thinking": block.text}
+    if block.kind is not Kind.CALL:
+        return {"text": block.text}
+    try:
+        given = orjson.loads(block.text or "{}")
+    except orjson.JSONDecodeError:
+        given = None  # it was cut, or the model wrote what is no JSON
+    return {"input": given if isinstance(given, dict) else {}}
+
+
+def _signature(part: Part, block: Block) -> str | None:
+    if part.name != "signature" or block.kind is not Kind.REASONING:
+        return None
+    signature = orjson.loads(part.text)
+    return signature if isinstance(signature, str) else None
+
+
+def _citation(part: Part, block: Block) -> dict[str, Any] | None:
+    if part.name != "source" or block.kind is not Kind.TEXT:
+        return None
+    match orjson.loads(part.text):
+        case {"url": str(url), **more}:
+            title, cited = more.get("title"), more.get("cited_text")
+            return {
+                "type": "web_search_result_location",
+                "url": url,
+                "title": title if isinstance(title, str) else None,
+                "cited_text": cited if isinstance(cited, str) else "",
+                "encrypted_index": "",
+            }
+    return None
+
+
+def _stop_reason(stream: ResponseStream) -> str:
+    standing = slice_of(stream.log.entries, 0).standing
+    if any(isinstance(part, Part) and part.kind is Kind.REFUSAL for part in standing):
+        return "refusal"
+    return _STOP_REASONS.get(stream.finish_reason or "", "end_turn")
+
+
+def _usage(usage: Usage | None) -> dict[str, Any]:
+    if usage is None:
+        return {"input_tokens": 0, "output_tokens": 0}
+    cached = usage.cached_tokens or 0
+    told: dict[str, Any] = {
+        "input_tokens": usage.prompt_tokens - cached,
+        "output_tokens": usage.completion_tokens,
+    }
+    if usage.cached_tokens is not None:
+        told["cache_read_input_tokens"] = cached
+    if usage.reasoning_tokens is not None:
+        told["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+    return told

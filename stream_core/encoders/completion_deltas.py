@@ -1,0 +1,192 @@
+"""The contents of an answer as the choices that OpenAI's chunks have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
+
+import orjson
+
+from stream_core.log.entries import Content, Kind, Part
+from stream_core.protocol.messages import FinishReason
+
+Choice = dict[str, Any]
+"""A choice in a chunk, as an object of OpenAI's API."""
+
+_REASONING = "reasoning_content"
+_REASONING_FIELDS = (_REASONING, "reasoning")
+_TEXT_FIELDS = {Kind.TEXT: "content", Kind.REFUSAL: "refusal"}
+_ENDS = get_args(FinishReason)
+
+
+class CompletionDeltas:
+    """Turns contents into choices of chunks, one after the other.
+
+    Log probabilities come before the text of their token, and are told with it.
+
+    Args:
+        contents: what the client has.
+    """
+
+    __slots__ = ("_begun", "_calls", "_ended", "waiting")
+
+    def __init__(self, contents: Iterable[Content] = ()) -> None:
+        self.waiting: dict[int, dict[str, list[Any]]] = {}
+        """Log probabilities of each choice whose text has not come."""
+        self._begun = {0}
+        self._ended: set[int] = set()
+        self._calls: dict[tuple[int, int], str] = {}
+        """The calls that have begun, with their types."""
+        for content in contents:
+            self.take(content)
+        self.waiting.clear()
+
+    @property
+    def open_choices(self) -> tuple[int, ...]:
+        """The choices that end as the response does."""
+        return tuple(sorted(self._begun - self._ended))
+
+    def take(self, content: Content) -> Choice | None:
+        """What the next content adds. None if a client of OpenAI's API is told nothing."""
+        if isinstance(content, str):
+            return self._choice(0, {"content": content})
+        if content.kind is Kind.DATA:
+            return self._data(content)
+        delta = self._delta(content)
+        return None if delta is None else self._choice(content.choice, delta)
+
+    def rest(self) -> list[Choice]:
+        """At the end: log probabilities whose text has not come."""
+        return [self._choice(choice, {}) for choice in sorted(self.waiting)]
+
+    def _delta(self, part: Part) -> dict[str, Any] | None:
+        match part.kind:
+            case Kind.TEXT | Kind.REFUSAL:
+                return {_TEXT_FIELDS[part.kind]: part.text}
+            case Kind.REASONING:
+                return {part.name if part.name in _REASONING_FIELDS else _REASONING: part.text}
+            case Kind.CALL:
+                return {"tool_calls": [self._call(part)]}
+            case Kind.ARGUMENTS if kind := self._calls.get((part.choice, part.call)):
+                more = {_arguments_of(kind): part.text}
+                return {"tool_calls": [{"index": part.call, kind: more}]}
+        return None
+
+    def _call(self, part: Part) -> dict[str, Any]:
+        kind = "custom" if part.text == "custom" else "function"
+        self._calls[part.choice, part.call] = kind
+        called = {"name": part.name, _arguments_of(kind): ""}
+        return {"index": part.call, "id": part.id, "type": kind, kind: called}
+
+    def _data(self, part: Part) -> Choice | None:
+        match part.name, orjson.loads(part.text):
+            case "source", dict(source) if isinstance(source.get("url"), str):
+                return self._choice(part.choice, {"annotations": [_annotation(source)]})
+            case "finish", str(reason) if part.choice and reason in _ENDS:
+                self._ended.add(part.choice)
+                return self._choice(part.choice, {}, reason)
+            case "logprobs", dict(given):
+                waiting = self.waiting.setdefault(part.choice, {})
+                for name, entries in given.items():
+                    if isinstance(entries, list):
+                        waiting.setdefault(name, []).extend(entries)
+        return None
+
+    def _choice(self, index: int, delta: dict[str, Any], end: str | None = None) -> Choice:
+        begins = {} if index in self._begun else {"role": "assistant"}
+        self._begun.add(index)
+        logprobs = self.waiting.pop(index, None)
+        return choice_object(
+            index,
+            begins | delta,
+            end,
+            {"content": None, "refusal": None, **logprobs} if logprobs else None,
+        )
+
+
+def choice_object(
+    index: int,
+    delta: dict[str, Any],
+    finish_reason: str | None = None,
+    logprobs: dict[str, Any] | None = None,
+) -> Choice:
+    """A choice of a chunk."""
+    return {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
+
+
+class WholeChoice:
+    """One choice of a whole answer: what its deltas add up to."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+        self._message: dict[str, Any] = {"role": "assistant", "content": "", "refusal": None}
+        self._calls: dict[int, dict[str, Any]] = {}
+        self._logprobs: dict[str, Any] | None = None
+        self._end: str | None = None
+
+    def add(self, choice: Choice) -> None:
+        """The next delta."""
+        message = self._message
+        for name, said in choice["delta"].items():
+            if name == "tool_calls":
+                self._add_call(said[0])
+            elif name == "annotations":
+                message[name] = [*message.get(name, ()), *said]
+            elif name != "role":
+                message[name] = (message.get(name) or "") + said
+        if choice["logprobs"] is not None:
+            self._logprobs = _added(self._logprobs, choice["logprobs"])
+        self._end = choice["finish_reason"] or self._end
+
+    def told(self, finish_reason: str | None) -> dict[str, Any]:
+        """The choice of a `chat.completion`.
+
+        Args:
+            finish_reason: how the response ended, unless the choice says how it did.
+        """
+        message = dict(self._message)
+        if self._calls:
+            message["tool_calls"] = list(self._calls.values())
+        if self._calls or message["refusal"]:
+            message["content"] = message["content"] or None
+        return {
+            "index": self._index,
+            "message": message,
+            "logprobs": self._logprobs,
+            "finish_reason": self._end or finish_reason,
+        }
+
+    def _add_call(self, said: dict[str, Any]) -> None:
+        index = said["index"]
+        if "id" in said:
+            self._calls[index] = {name: value for name, value in said.items() if name != "index"}
+            return
+        call = self._calls[index]
+        kind = call["type"]
+        field = _arguments_of(kind)
+        call[kind] = call[kind] | {field: call[kind][field] + said[kind][field]}
+
+
+def _arguments_of(kind: str) -> str:
+    """The name of a call's arguments."""
+    return "input" if kind == "custom" else "arguments"
+
+
+def _annotation(source: Mapping[str, Any]) -> dict[str, Any]:
+    # Clients' types require all four.
+    citation = {
+        "url": source["url"],
+        "title": source.get("title") or source["url"],
+        "start_index": source.get("start_index", 0),
+        "end_index": source.get("end_index", 0),
+    }
+    return {"type": "url_citation", "url_citation": citation}
+
+
+def _added(known: dict[str, Any] | None, more: dict[str, Any]) -> dict[str, Any]:
+    """Log probabilities and further ones, by the names of their lists."""
+    if known is None:
+        return more
+    return {
+        name: [*(known.get(name) or ()), *(more.get(name) or ())] or None for name in more | known
+    }

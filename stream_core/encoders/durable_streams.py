@@ -1,0 +1,191 @@
+"""A response as a stream of Durable Streams: JSON messages, each a frame of `evenflow.v1`.
+
+Each entry of the log is a message of its own, and the last message is the frame that ends the
+response. So the same positions always have the same messages, whoever reads them, and when.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from orjson import dumps
+
+from stream_core.encoders.frames import FrameEncoder
+from stream_core.encoders.port import EventId
+from stream_core.encoders.stream_offsets import offset_of
+from stream_core.log.entries import Part
+from stream_core.log.response_log import Cursor, ResumePoint
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.dialect import V1Encoder
+from stream_core.protocol.errors import EvenflowError
+
+MOST_MESSAGES = 1_024
+MOST_BYTES = 262_144
+"""A chunk ends with the message that takes it to one of these."""
+
+# The frames of entries, which `_EntryEvents` writes.
+_WRITTEN = ("chat.response.delta", "chat.response.event")
+
+
+class Chunk(NamedTuple):
+    """What a reader is given at once.
+
+    Attributes:
+        body: a JSON array of messages.
+        has: what the reader has then.
+        up_to_date: whether there is nothing more yet.
+    """
+
+    body: bytes
+    has: EventId
+    up_to_date: bool
+
+    @property
+    def lasts(self) -> bool:
+        """Whether whoever reads at the same offset is given just this, now and later."""
+        return self.has.end or not self.up_to_date
+
+
+def chunk_of(stream: ResponseStream, point: ResumePoint) -> Chunk:
+    """The messages from `point` on, as many as one chunk may have."""
+    frames, messages, size = FrameEncoder(stream, point, 0), list[bytes](), 0
+    while len(messages) < MOST_MESSAGES and size < MOST_BYTES and (frame := frames.take()):
+        messages.append(frame)
+        size += len(frame)
+    has = EventId(frames.cursor.after, frames.epoch, frames.ended)
+    up_to_date = frames.ended or not (frames.cursor.behind or stream.log.closed)
+    return Chunk(b"[%b]" % b",".join(messages), has, up_to_date)
+
+
+def tail_of(stream: ResponseStream) -> EventId:
+    """What a reader has that has everything there is."""
+    log = stream.log
+    after = log.next_index - 1
+    return EventId(after, log.epoch_at(after), log.closed)
+
+
+def last_control(has: EventId) -> bytes:
+    """The event for a reader that has everything, to the response's end."""
+    return b"event: control\ndata: %b\n\n" % dumps(
+        {"streamNextOffset": offset_of(has), "streamClosed": True, "upToDate": True}
+    )
+
+
+class _EntryEvents:
+    """Writes the two events of an entry, but for what the second one says at its end."""
+
+    __slots__ = ("_cursor", "_epoch", "_frames")
+
+    def __init__(self, stream: ResponseStream, epoch: int, cursor: bytes) -> None:
+        self._frames = V1Encoder(stream.channel.session, stream.response_id)
+        self._epoch = epoch
+        self._cursor = cursor
+
+    def delta(self, text: str, first: int, last: int) -> bytes:
+        """The events for `text`."""
+        return self._followed(self._frames.delta(text, first, last), last)
+
+    def event(self, part: Part, first: int, last: int) -> bytes:
+        """The events for `part`."""
+        return self._followed(self._frames.event(part, first, last), last)
+
+    def _followed(self, frame: bytes, last: int) -> bytes:
+        return _events(frame, EventId(last, self._epoch)) + self._cursor
+
+
+class StreamEvents:
+    """Encodes a response as server-sent events: after each message, where the reader is.
+
+    Readers of one response share the bytes of what they are given alike.
+
+    Args:
+        point: where to begin.
+        most: about the most that `take` returns.
+        cursor: of this read, as `live_cursor` gives it.
+    """
+
+    __slots__ = ("_cursor", "_frames", "_most", "_stream", "_told", "opening")
+
+    def __init__(self, stream: ResponseStream, point: ResumePoint, most: int, cursor: str) -> None:
+        self._most = most
+        self._cursor = b',"streamCursor":%b' % dumps(cursor)
+        self._stream = stream
+        self._frames = FrameEncoder(stream, point, 0)
+        self._share()
+        self.opening = b""
+        if not (self.cursor.behind or stream.log.closed or point.restarted):
+            has = EventId(self.cursor.after, self.epoch)
+            self.opening = _control(has) + self._cursor + self._rest()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the reader was given the end."""
+        return self._frames.ended
+
+    @property
+    def cursor(self) -> Cursor:
+        """The reader's place in the log."""
+        return self._frames.cursor
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch that the reader knows."""
+        return self._frames.epoch
+
+    def take(self) -> bytes:
+        """What is new, as events. Empty when there is nothing."""
+        frames = self._frames
+        if events := frames.take_only():
+            # Nearly every call is like this.
+            return events + self._rest()
+        parts, size = list[bytes](), 0
+        while size < self._most and (frame := frames.take()):
+            events = frame if frames.kind in _WRITTEN else self._events_of(frame)
+            parts += (events, self._rest())
+            size += len(events)
+        return b"".join(parts)
+
+    def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
+        """Read another copy of the response from `point` on."""
+        self._stream = stream
+        self._frames.go_on(stream, point)
+        self._share()
+
+    def failure(self, error: EvenflowError) -> bytes:
+        """As of `FrameEncoder`, in an event that clients who don't know it leave out."""
+        frame = self._frames.failure(error)
+        return b"event: error\ndata: %b\n\n" % frame if frame else b""
+
+    def _share(self) -> None:
+        """Have entries written for all readers that know the same epoch."""
+        stream, cursor = self._stream, self._cursor
+        self._told = epoch = self._frames.epoch
+        self._frames.deltas = stream.encoder(
+            (_EntryEvents, epoch, cursor), lambda: _EntryEvents(stream, epoch, cursor)
+        )
+
+    def _events_of(self, frame: bytes) -> bytes:
+        """The events for any frame but an entry's."""
+        frames = self._frames
+        if frames.epoch != self._told:
+            self._share()  # this one told the reader that another owner goes on
+        after = frames.last if not frames.ended else frames.cursor.after
+        events = _events(frame, EventId(after, frames.epoch, frames.ended))
+        return events if frames.ended else events + self._cursor
+
+    def _rest(self) -> bytes:
+        """The end of a control event, which says whether there is more."""
+        if self._frames.ended:
+            return b',"streamClosed":true,"upToDate":true}\n\n'
+        if self.cursor.behind or self._stream.log.closed:
+            return b"}\n\n"
+        return b',"upToDate":true}\n\n'
+
+
+def _events(message: bytes, has: EventId) -> bytes:
+    return b"event: data\ndata: [%b]\n\n%b" % (message, _control(has))
+
+
+def _control(has: EventId) -> bytes:
+    """A control event, without its end."""
+    return b'event: control\ndata: {"streamNextOffset":"%b"' % offset_of(has).encode()

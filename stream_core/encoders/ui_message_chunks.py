@@ -1,0 +1,168 @@
+"""A response as AI SDK's UI message stream, version 1.
+
+An answer is one step of a message, so that `reset-step` takes all of it back. The stock client
+resumes from the beginning. One with a cursor has it from the events' ids: an event has an id if its
+reader then has everything up to an entry.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from stream_core.encoders.block_encoder import Place
+from stream_core.encoders.blocks import Block
+from stream_core.encoders.completion_chunks import check_completed
+from stream_core.encoders.port import event_id
+from stream_core.log.entries import Kind, Part
+from stream_core.log.response_log import ResponseState
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import EvenflowError
+
+METADATA = "evenflow"
+"""The key of what we add to a part's provider metadata."""
+
+_TYPES = {Kind.TEXT: "text", Kind.REFUSAL: "text", Kind.REASONING: "reasoning"}
+_REASONS = {"tool_calls": "tool-calls", "content_filter": "content-filter"}
+_UNSEEN = frozenset({"logprobs", "finish"})
+_DONE = b"data: [DONE]\n\n"
+
+
+class UIMessageChunks:
+    """Writes a response's chunks (`BlockObjects`).
+
+    Args:
+        message_id: the id of the message on the screen. None: it is the client's own, since the
+            answer continues a message that it has.
+    """
+
+    resets = True
+
+    def __init__(self, message_id: str | None) -> None:
+        self._message_id = message_id
+        self._before: dict[int, bytes] = {}
+
+    def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
+        """Before everything else. Who resumes in the middle has it."""
+        if place.last >= 0:
+            return b""
+        start = {"type": "start"}
+        if self._message_id is not None:
+            start["messageId"] = self._message_id
+        return _event(start) + _event({"type": "start-step"})
+
+    def begin(self, place: Place, block: Block) -> bytes:
+        """A block begins."""
+        if block.kind is Kind.CALL:
+            call = {"type": "tool-input-start", "toolCallId": block.id, "toolName": block.name}
+            return _event(call | ({"inputEncoding": "text"} if block.custom else {}), place)
+        start = {"type": f"{_TYPES[block.kind]}-start", "id": str(block.number)}
+        return _event(start | _metadata(block))
+
+    def delta(self, place: Place, block: Block, text: str) -> bytes:
+        """More of a block."""
+        before = self._before.get(block.number)
+        if before is None:
+            before = self._before[block.number] = _before_delta(block)
+        return b"id: %b\ndata: %b%b}\n\n" % (_id(place), before, orjson.dumps(text))
+
+    def end(self, place: Place, block: Block) -> bytes:
+        """A block ends."""
+        self._before.pop(block.number, None)
+        if block.kind is Kind.CALL:
+            return _event(_made_call(block), place)
+        return _event({"type": f"{_TYPES[block.kind]}-end", "id": str(block.number)})
+
+    def value(self, place: Place, part: Part, block: Block | None) -> bytes:
+        """A result, or data."""
+        if part.kind is Kind.RESULT:
+            given = {"toolCallId": part.id, "output": _output(part.text), "providerExecuted": True}
+            return _event({"type": "tool-output-available"} | given, place)
+        value = orjson.loads(part.text)
+        if part.name == "signature":
+            return self._signed(place, value, block)
+        if part.name in _UNSEEN:
+            return b""
+        if part.name == "source" and isinstance(value, dict) and "url" in value:
+            source = {"sourceId": part.id or f"source-{place.first}", "url": value["url"]}
+            titled = {"title": value["title"]} if value.get("title") else {}
+            return _event({"type": "source-url"} | source | titled, place)
+        named = {"id": part.id} if part.id else {}
+        return _event({"type": f"data-{part.name}"} | named | {"data": value}, place)
+
+    def reset(self, place: Place) -> bytes:
+        """Drop what was said."""
+        self._before.clear()
+        return _event({"type": "reset-step"})
+
+    def finish(self, place: Place, stream: ResponseStream) -> bytes:
+        """The end of the answer.
+
+        Raises:
+            EvenflowError: the response ended with it.
+        """
+        if stream.state is ResponseState.CANCELLED:
+            return _event({"type": "abort", "reason": "cancelled"}) + _DONE
+        check_completed(stream)
+        reason = stream.finish_reason or "stop"
+        finish = {"type": "finish", "finishReason": _REASONS.get(reason, reason)}
+        return _event({"type": "finish-step"}) + _event(finish) + _DONE
+
+    def failure(self, error: EvenflowError) -> bytes:
+        """An error that ends the stream. The client raises it."""
+        told = {"type": "error", "errorText": error.message, "code": error.code}
+        return _event(told) + _DONE
+
+    def _signed(self, place: Place, signature: Any, block: Block | None) -> bytes:
+        if block is None or block.kind is not Kind.REASONING:
+            return b""
+        chunk = {"type": "reasoning-delta", "id": str(block.number), "delta": ""}
+        return _event(chunk | _metadata(block, signature=signature), place)
+
+
+def _metadata(block: Block, **more: Any) -> dict[str, Any]:
+    if block.kind is not Kind.REASONING or not (block.name or more):
+        return {}
+    return {"providerMetadata": {METADATA: {"field": block.name} | more}}
+
+
+def _before_delta(block: Block) -> bytes:
+    """The chunk of a delta up to its text."""
+    if block.kind is Kind.CALL:
+        return b'{"type":"tool-input-delta","toolCallId":%b,"inputTextDelta":' % orjson.dumps(
+            block.id
+        )
+    kind = _TYPES[block.kind].encode()
+    return b'{"type":"%b-delta","id":"%d","delta":' % (kind, block.number)
+
+
+def _made_call(block: Block) -> dict[str, Any]:
+    named = {"toolCallId": block.id, "toolName": block.name}
+    if block.custom:
+        return {"type": "tool-input-available", **named, "input": block.text}
+    try:
+        made = orjson.loads(block.text or "{}")
+    except orjson.JSONDecodeError:
+        told = "the arguments are not JSON: the model wrote them wrong, or was cut off"
+        return {"type": "tool-input-error", **named, "input": block.text, "errorText": told}
+    return {"type": "tool-input-available", **named, "input": made}
+
+
+def _output(text: str) -> Any:
+    """What a tool gave: an object or a list where it is one, otherwise the text."""
+    if text[:1] not in ("{", "["):
+        return text
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def _id(place: Place) -> bytes:
+    return event_id(place.last, place.epoch).encode()
+
+
+def _event(chunk: dict[str, Any], place: Place | None = None) -> bytes:
+    data = b"data: %b\n\n" % orjson.dumps(chunk)
+    return data if place is None else b"id: %b\n%b" % (_id(place), data)

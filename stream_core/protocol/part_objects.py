@@ -1,0 +1,114 @@
+"""The parts of a response as clients and other tasks are given them: as JSON objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Self
+
+import orjson
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, model_validator
+
+from stream_core.log.entries import CUSTOM, JOINING, Kind, NotAPart, Part
+
+_WITH_TEXT = JOINING | {Kind.RESULT}
+# Of so many parts the JSON around their deltas is kept.
+_PLACES = 256
+_OF_CALLS = frozenset({Kind.CALL, Kind.ARGUMENTS, Kind.CALL_END})
+
+
+class PartObject(BaseModel):
+    """What a model gave beside the text of its answer. Fields that don't apply are left out.
+
+    `text` is what is added to the part (`text`, `reasoning`, `refusal`, `arguments`), or what a
+    tool gave (`result`). `value` is any JSON, which `name` says what it is (`data`). `call` is the
+    number of a call (`call`, `arguments`, `call_end`), which has an `id`, and the tool's `name`;
+    `custom` is there where the arguments are no JSON. `choice` is there for any choice but the
+    first.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Kind
+    text: str = ""
+    value: JsonValue = None
+    call: int = 0
+    id: str = ""
+    name: str = ""
+    custom: bool = False
+    choice: int = 0
+
+    def to_part(self) -> Part:
+        """The part."""
+        text = self.text
+        if self.kind is Kind.DATA:
+            text = _as_text(self.value)
+        elif self.kind is Kind.CALL:
+            text = CUSTOM if self.custom else ""
+        return Part(self.kind, text, self.choice, self.call, self.id, self.name)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.to_part().check()
+        return self
+
+
+def part_object(part: Part) -> dict[str, Any]:
+    """The object of a part."""
+    kind = part.kind
+    said: dict[str, Any] = {"kind": kind.value}
+    if kind in _WITH_TEXT:
+        said["text"] = part.text
+    elif kind is Kind.DATA:
+        said["value"] = orjson.loads(part.text)
+    if kind in _OF_CALLS:
+        said["call"] = part.call
+    if part.id:
+        said["id"] = part.id
+    if part.name:
+        said["name"] = part.name
+    if kind is Kind.CALL and part.text == CUSTOM:
+        said["custom"] = True
+    if part.choice:
+        said["choice"] = part.choice
+    return said
+
+
+def part_json(part: Part) -> bytes:
+    """The object of a part as JSON."""
+    if part.kind not in JOINING:
+        return orjson.dumps(part_object(part))
+    before, behind = _around_text(part.kind, part.choice, part.call, part.id, part.name)
+    return b"%b%b%b" % (before, orjson.dumps(part.text), behind)
+
+
+@lru_cache(maxsize=_PLACES)
+def _around_text(
+    kind: Kind, choice: int, call: int, part_id: str, name: str
+) -> tuple[bytes, bytes]:
+    """What is before and behind the text in the JSON of deltas with this place."""
+    said = orjson.dumps(part_object(Part(kind, "", choice, call, part_id, name)))
+    field, empty = b'"text":', b'""'
+    before, _, behind = said.partition(field + empty)
+    return before + field, behind
+
+
+def read_part(said: Mapping[str, Any]) -> Part:
+    """The part of an object.
+
+    Raises:
+        NotAPart: a field is missing, is not of its type, or is not allowed.
+    """
+    try:
+        return PartObject.model_validate(said).to_part()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the part"
+        raise NotAPart(f"{where}: {first['msg']}") from None
+
+
+def _as_text(value: JsonValue) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError as error:
+        raise NotAPart(f"the value of data can't be written as JSON: {error}") from None

@@ -1,0 +1,64 @@
+"""Runs the stock clients of chats' interfaces against a server, in Node.js."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fargate_handler.token_sources.demo.script import demo_tokens
+from tests.integration.conftest import ServeProcess
+from tests.integration.server_process import ServerProcess, clean_environment
+from tests.integration.stock_clients.clients import node
+from tests.integration.stock_clients.conftest import running_upstream
+from tests.integration.stock_clients.upstream import MODEL, ScriptedUpstream
+
+JAVASCRIPT = Path(__file__).parent / "javascript"
+_CLIENT_SECONDS = 60
+
+LONG = "#demo tokens=60 gap_ms=30 seed=3"
+LONG_TEXT = "".join(demo_tokens(3, 60))
+SHORT = "#demo tokens=8 gap_ms=5 seed=4"
+SHORT_TEXT = "".join(demo_tokens(4, 8))
+FAILS = "#demo tokens=20 gap_ms=5 seed=5 fail_after=10 fail_attempts=9"
+FAILS_TEXT = "".join(demo_tokens(5, 10))
+
+Saw = dict[str, Any]
+
+
+def see(client: str, server: ServerProcess, scenario: str, text: str, more: str = "") -> Saw:
+    """What a client saw in one scenario."""
+    asked = {"url": server.http_url, "scenario": scenario, "text": text, "more": more}
+    ran = subprocess.run(
+        [str(node()), str(JAVASCRIPT / f"{client}.mjs"), json.dumps(asked)],
+        env=clean_environment({}),
+        capture_output=True,
+        timeout=_CLIENT_SECONDS,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr.decode()
+    saw: Saw = json.loads(ran.stdout.splitlines()[-1])
+    return saw
+
+
+@pytest.fixture(scope="module")
+def server(serve_module: ServeProcess) -> ServerProcess:
+    """A server with the demo model. Its answers stop soon after their readers have left."""
+    return serve_module(grace_seconds=2)
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[ScriptedUpstream]:
+    """The scripted model's server."""
+    with running_upstream() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def scripted(serve_module: ServeProcess, upstream: ScriptedUpstream) -> ServerProcess:
+    """A server in front of the scripted model's server."""
+    return serve_module(model="openai", model_url=upstream.url, model_name=MODEL)

@@ -1,0 +1,43 @@
+// A page with AI SDK's chat for React. It stores what was asked, as an application does.
+import { useChat } from "@ai-sdk/react";
+import { DefaultChatTransport } from "ai";
+import { createElement as h, useEffect } from "react";
+import { createRoot } from "react-dom/client";
+
+const { id, api } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+const stored = JSON.parse(localStorage.getItem(id) ?? "[]");
+
+function Chat() {
+  const chat = useChat({
+    id,
+    messages: stored,
+    resume: true,
+    transport: new DefaultChatTransport({ api }),
+  });
+  const asked = chat.messages.filter((message) => message.role === "user");
+  useEffect(() => {
+    if (asked.length) localStorage.setItem(id, JSON.stringify(asked));
+  }, [asked.length]);
+  const stop = async () => {
+    await fetch(`${api}/${id}/stop`, { method: "POST", headers: { "content-type": "application/json" } });
+    await chat.stop();
+  };
+  return h(
+    "main",
+    { "data-status": chat.status },
+    h("form", {
+      onSubmit: (event) => {
+        event.preventDefault();
+        chat.sendMessage({ text: new FormData(event.target).get("text") });
+      },
+    }, h("input", { name: "text", "aria-label": "Message" }), h("button", {}, "Send")),
+    h("button", { onClick: stop }, "Stop"),
+    h("p", { role: "alert" }, chat.error?.message ?? ""),
+    chat.messages.map((message) =>
+      h("article", { key: message.id, className: message.role },
+        message.parts.map((part) => (part.type === "text" ? part.text : "")).join("")),
+    ),
+  );
+}
+
+createRoot(document.body.appendChild(document.createElement("div"))).render(h(Chat));

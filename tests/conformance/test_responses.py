@@ -1,0 +1,254 @@
+"""Clients of OpenAI's Responses API: what they saw, and what the model's server was asked."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.conftest import ServeProcess, _serving
+from tests.integration.server_process import clean_environment
+from tests.integration.stock_clients.clients import QUIET, node, python_of
+from tests.integration.stock_clients.conftest import running_upstream
+from tests.integration.stock_clients.script import SILENCE_SECONDS
+from tests.integration.stock_clients.upstream import MODEL, ScriptedUpstream
+
+_FOLDER = Path(__file__).parent
+_CLIENT_SECONDS = 110
+_TEXT = "A train enters a tunnel: Zug 🚆, поезд."
+_COUNTED = {"tokens": [30, 12]}
+_MESSAGE = {"status": "completed", "text": _TEXT, "items": ["message"], **_COUNTED}
+_EVENTS = [
+    *("response.created", "response.in_progress", "response.output_item.added"),
+    *("response.content_part.added", "response.output_text.delta", "response.output_text.done"),
+    *("response.content_part.done", "response.output_item.done", "response.completed"),
+]
+_REASONED = _MESSAGE | {"items": ["reasoning", "message"]}
+_THOUGHT = "Trains, tunnels … I see. "
+_CALLS = [
+    ["get_weather", '{"city": "Zürich"}', "call_abc123"],
+    ["get_time", '{"city": "Oslo"}', "call_def456"],
+]
+
+SEEN: dict[str, Any] = {
+    "whole": _MESSAGE,
+    "stream": _MESSAGE | {"types": _EVENTS, "deltas": _TEXT, "grow": True},
+    "reasoning": _REASONED | {"said": _THOUGHT, "summary": _THOUGHT},
+    "reasoning_given_back": _REASONED,
+    "refusal": {"said": "I cannot help with that.", "refusal": "I cannot help with that."},
+    "tools": {
+        "calls": _CALLS,
+        "said": '{"city": "Zürich"}{"city": "Oslo"}',
+        "answer": _MESSAGE | {"text": "Sunny in Zürich, and noon in Oslo."},
+    },
+    "structured": {"name": "Ada Lovelace", "age": 36},
+    "incomplete": ["incomplete", "max_output_tokens"],
+    "logprobs": [-0.5] * 5,
+    "conversation": {
+        "second": _MESSAGE | {"text": "The second answer."},
+        "previous": True,
+        "kept": True,
+        "instructions": ["Be brief.", None],
+    },
+    "cut": {"before": "A train ", "text": _TEXT, "type": "response.completed", "behind": 0},
+    "background": {
+        "running": ["in_progress"],
+        "ended": _MESSAGE,
+        "background": True,
+    },
+    "cancelled": ["cancelled", "cancelled"],
+    "aborted": "response_not_found",
+    "deleted": "response_not_found",
+    "input_items": [["input_text", "input_image"]],
+    "repeated": True,
+    "websocket": {
+        "saw": [_MESSAGE, _MESSAGE | {"text": "The second answer."}],
+        "refused": ["error", "context_length_exceeded", 400],
+    },
+}
+RAISED = {
+    "too_long": ("BadRequestError", 400, "context_length_exceeded"),
+    "too_long_streamed": ("BadRequestError", 400, "context_length_exceeded"),
+    "hosted_tool": ("BadRequestError", 400, "unsupported_value"),
+    "unknown_previous": ("BadRequestError", 400, "previous_response_not_found"),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A server, and the model's server behind it."""
+
+    url: str
+    upstream: ScriptedUpstream
+
+    def saw(self, client: str, file: str, scenarios: list[str]) -> dict[str, Any]:
+        """What a client saw, by scenario."""
+        interpreter = node() if file.endswith(".mjs") else python_of("clients")
+        folder = "javascript" if file.endswith(".mjs") else "python"
+        told = {"client": client, "url": self.url, "model": MODEL, "scenarios": scenarios}
+        ran = subprocess.run(
+            [os.fspath(interpreter), os.fspath(_FOLDER / folder / file), json.dumps(told)],
+            env=clean_environment(QUIET),
+            capture_output=True,
+            timeout=_CLIENT_SECONDS,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr.decode()
+        saw: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+        return saw
+
+
+@pytest.fixture(scope="module")
+def serve_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
+    """Start processes for all tests of this module."""
+    yield from _serving(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def asked(serve_module: ServeProcess) -> Iterator[Asked]:
+    with running_upstream() as upstream:
+        server = serve_module(
+            model="openai",
+            model_url=upstream.url,
+            model_name=MODEL,
+            sse_heartbeat_seconds=SILENCE_SECONDS / 5,
+        )
+        yield Asked(f"{server.http_url}/v1", upstream)
+
+
+@pytest.fixture(scope="module")
+def openai_saw(asked: Asked) -> Callable[[str], Any]:
+    saw = asked.saw("openai", "responses_openai.py", [*SEEN, *RAISED, "cut_anywhere"])
+    return saw.__getitem__
+
+
+@pytest.mark.parametrize("scenario", SEEN)
+def test_openai_s_sdk_sees_the_answer(openai_saw: Callable[[str], Any], scenario: str) -> None:
+    assert openai_saw(scenario) == SEEN[scenario]
+
+
+@pytest.mark.parametrize("scenario", RAISED)
+def test_openai_s_sdk_raises(openai_saw: Callable[[str], Any], scenario: str) -> None:
+    saw = openai_saw(scenario)
+    assert (saw["raised"], saw["status"], saw["code"]) == RAISED[scenario]
+
+
+def test_a_stream_that_is_cut_behind_any_event_goes_on_with_the_next(
+    openai_saw: Callable[[str], Any],
+) -> None:
+    events, the_same = openai_saw("cut_anywhere")
+    assert events > 10
+    assert the_same
+
+
+_TOLD = {"output": _TEXT, **_COUNTED}
+_TOOLS_ANSWER = "Sunny in Zürich, and noon in Oslo."
+_AGENT_CALLS = [
+    *("tool_call_item", "tool_call_item", "tool_call_output_item", "tool_call_output_item"),
+    "message_output_item",
+]
+_AGENT_TOOLS = {"output": _TOOLS_ANSWER, "items": _AGENT_CALLS, "tokens": [60, 24]}
+_AGENT_REASONED = _TOLD | {"items": ["reasoning_item", "message_output_item"]}
+_REASONED_PARTS = _TOLD | {"parts": ["user-prompt", "thinking", "text"]}
+_PERSON = {"name": "Ada Lovelace", "age": 36}
+_AI_SDK = {"text": _TEXT, "finishReason": "stop", **_COUNTED}
+
+OTHERS: dict[tuple[str, str], dict[str, Any]] = {
+    ("openai-agents", "responses_agents.py"): {
+        "whole": _TOLD | {"items": ["message_output_item"]},
+        "stream": _TOLD | {"items": ["message_output_item"], "deltas": True},
+        "tools": _AGENT_TOOLS,
+        "tools_by_id": _AGENT_TOOLS,
+        "structured": _PERSON,
+        "reasoning": [_AGENT_REASONED, _AGENT_REASONED],
+    },
+    ("pydantic-ai", "responses_pydantic_ai.py"): {
+        "model": "OpenAIResponsesModel",
+        "whole": _TOLD | {"parts": ["user-prompt", "text"]},
+        "stream": {"text": _TEXT},
+        "tools": {
+            "output": _TOOLS_ANSWER,
+            "parts": [
+                *("user-prompt", "tool-call", "tool-call", "tool-return", "tool-return"),
+                "text",
+            ],
+            "tokens": [60, 24],
+        },
+        "structured": _PERSON,
+        "reasoning": [_REASONED_PARTS, _REASONED_PARTS],
+    },
+    ("openai-js", "responses_openai.mjs"): {
+        "whole": _MESSAGE,
+        "stream": _REASONED | {"deltas": _TEXT},
+        "tools": {"calls": _CALLS, "answer": _MESSAGE | {"text": _TOOLS_ANSWER}},
+        "cut": {"before": "A train ", "text": _TEXT},
+    },
+    ("ai-sdk", "responses_ai_sdk.mjs"): {
+        "provider": "openai.responses",
+        "whole": _AI_SDK,
+        "stream": {"text": _TEXT, "reasoning": _THOUGHT, "finishReason": "stop"},
+        "tools": {
+            "text": _TOOLS_ANSWER,
+            "calls": [
+                ["get_weather", "Zürich", "call_abc123"],
+                ["get_time", "Oslo", "call_def456"],
+            ],
+        },
+        "two_turns": [_AI_SDK, _AI_SDK | {"text": "The second answer."}],
+        "object": _PERSON,
+    },
+}
+"""By client: what it sees in each scenario. In `too_long` it raises."""
+
+
+@pytest.fixture(scope="module")
+def others_saw(asked: Asked) -> Callable[[str, str], dict[str, Any]]:
+    @functools.cache
+    def saw(client: str, file: str) -> dict[str, Any]:
+        return asked.saw(client, file, [*OTHERS[client, file], "too_long"])
+
+    return saw
+
+
+@pytest.mark.parametrize(
+    ("client", "scenario"),
+    [(client, scenario) for client, seen in OTHERS.items() for scenario in seen],
+    ids=lambda given: given if isinstance(given, str) else given[0],
+)
+def test_a_client_with_its_default_sees_the_answer(
+    others_saw: Callable[[str, str], dict[str, Any]], client: tuple[str, str], scenario: str
+) -> None:
+    assert others_saw(*client)[scenario] == OTHERS[client][scenario]
+
+
+@pytest.mark.parametrize("client", OTHERS, ids=lambda client: str(client[0]))
+def test_a_client_with_its_default_raises(
+    others_saw: Callable[[str, str], dict[str, Any]], client: tuple[str, str]
+) -> None:
+    assert others_saw(*client)["too_long"]["status"] == 400
+
+
+@pytest.mark.usefixtures("openai_saw")
+def test_the_model_is_given_its_reasoning_and_the_conversation(asked: Asked) -> None:
+    _, second = asked.upstream.asked["openai.reasoning_given_back"]
+    assert [(each["role"], each.get("reasoning_content")) for each in second["messages"]] == [
+        ("user", None),
+        ("assistant", _THOUGHT),
+        ("user", None),
+    ]
+    _, second = asked.upstream.asked["openai.tools"]
+    assert [each["role"] for each in second["messages"]] == ["user", "assistant", "tool", "tool"]
+
+
+@pytest.mark.usefixtures("openai_saw")
+def test_instructions_are_those_of_their_request(asked: Asked) -> None:
+    first, second = asked.upstream.asked["openai.conversation"]
+    assert [each["role"] for each in first["messages"]] == ["system", "user"]
+    assert [each["role"] for each in second["messages"]] == ["user", "assistant", "user"]

@@ -1,0 +1,81 @@
+"""The conversation is on the screen again after a reload, live in a second tab, and its last
+question can be changed: in a real browser, with a real server.
+"""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.e2e.test_element import OpenPage, ask, serious, wait_for
+from tests.integration.server_process import ServerProcess
+
+_FIRST, _SECOND = "What is Evenflow?", "What happens when I close the tab?"
+
+
+def answered(page: Page, question: str) -> str:
+    """Asks, and returns the answer when it is whole."""
+    ask(page, question)
+    wait_for(page, "streaming")
+    wait_for(page, "done")
+    return last_answer(page)
+
+
+def last_answer(page: Page) -> str:
+    return page.get_by_test_id("answer").last.inner_text()
+
+
+def second_tab(page: Page) -> Page:
+    """A tab with the same session, as a browser's "Duplicate tab" opens it."""
+    with page.expect_popup() as opened:
+        page.evaluate("void window.open(location.href)")
+    return opened.value
+
+
+def test_a_reload_brings_the_conversation_back(open_page: OpenPage, server: ServerProcess) -> None:
+    page = open_page(server.http_url)
+    first, second = answered(page, _FIRST), answered(page, _SECOND)
+    page.reload()
+    expect(page.locator(".question")).to_have_text([_FIRST, _SECOND])
+    answers = page.get_by_test_id("answer")
+    assert answers.all_inner_texts() == [first, second]
+    assert serious(page) == []
+    page.get_by_role("button", name="Retry").click()
+    wait_for(page, "streaming")
+    wait_for(page, "done")
+    expect(page.locator(".question")).to_have_text([_FIRST, _SECOND])
+    expect(answers).to_have_count(2)
+
+
+def test_a_second_tab_reads_along(open_page: OpenPage, server: ServerProcess) -> None:
+    page = open_page(server.http_url)
+    answered(page, _FIRST)
+    other = second_tab(page)
+    expect(other.locator(".question")).to_have_text([_FIRST])
+    ask(page, _SECOND)
+    wait_for(other, "streaming")
+    expect(page.get_by_test_id("status")).to_have_attribute("data-state", "streaming")
+    for tab in (page, other):
+        wait_for(tab, "done")
+    expect(other.locator(".question")).to_have_text([_FIRST, _SECOND])
+    assert last_answer(other) == last_answer(page)
+    answered(other, _FIRST)
+    wait_for(page, "done")
+    expect(page.locator(".question")).to_have_text([_FIRST, _SECOND, _FIRST])
+
+
+def test_the_last_question_is_changed_in_every_tab(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
+    page = open_page(server.http_url)
+    answered(page, _FIRST)
+    other = second_tab(page)
+    expect(other.locator(".question")).to_have_text([_FIRST])
+    page.get_by_role("button", name="Edit question").click()
+    expect(page.get_by_test_id("question")).to_have_value(_FIRST)
+    changed = answered(page, _SECOND)
+    for tab in (page, other):
+        wait_for(tab, "done")
+        expect(tab.locator(".question")).to_have_text([_SECOND])
+    assert last_answer(other) == changed
+    page.reload()
+    expect(page.locator(".question")).to_have_text([_SECOND])

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_core.encoders.completion_chunks import ChunkEncoder
+from stream_core.encoders.completion_deltas import Choice, CompletionDeltas, WholeChoice
+from stream_core.encoders.completion_objects import CompletionObjects
+from stream_core.log.entries import Content, Kind, Part
+from stream_core.log.response_log import ResumePoint
+from stream_core.protocol.completion_bodies import CompletionChunk
+from tests.unit.hand_turned_clock import HandTurnedClock
+from tests.unit.stream_core.contents import CONTENTS
+from tests.unit.stream_core.encoders.readers import ServerSentEvent, events_of
+from tests.unit.stream_core.test_response_stream import new_stream
+
+
+def told(*contents: Content) -> list[Choice]:
+    deltas = CompletionDeltas()
+    choices = [choice for one in contents if (choice := deltas.take(one)) is not None]
+    return [*choices, *deltas.rest()]
+
+
+def data(name: str, value: object, choice: int = 0) -> Part:
+    return Part(Kind.DATA, orjson.dumps(value).decode(), choice, name=name)
+
+
+@pytest.mark.parametrize(
+    ("content", "delta"),
+    [
+        ("Yes", {"content": "Yes"}),
+        (Part(Kind.REASONING, "Hm", name="reasoning"), {"reasoning": "Hm"}),
+        (Part(Kind.REASONING, "Hm", name="reasoning_content"), {"reasoning_content": "Hm"}),
+        (Part(Kind.REASONING, "Hm", name="thoughts"), {"reasoning_content": "Hm"}),
+        (Part(Kind.REFUSAL, "No"), {"refusal": "No"}),
+        (
+            Part(Kind.CALL, call=1, id="c", name="f"),
+            {
+                "tool_calls": [
+                    {
+                        "index": 1,
+                        "id": "c",
+                        "type": "function",
+                        "function": {"name": "f", "arguments": ""},
+                    }
+                ]
+            },
+        ),
+        (
+            Part(Kind.CALL, "custom", id="c", name="f"),
+            {
+                "tool_calls": [
+                    {"index": 0, "id": "c", "type": "custom", "custom": {"name": "f", "input": ""}}
+                ]
+            },
+        ),
+        (
+            data("source", {"url": "https://a.example", "title": "A", "end_index": 4}),
+            {
+                "annotations": [
+                    {
+                        "type": "url_citation",
+                        "url_citation": {
+                            "url": "https://a.example",
+                            "title": "A",
+                            "start_index": 0,
+                            "end_index": 4,
+                        },
+                    }
+                ]
+            },
+        ),
+    ],
+)
+def test_what_a_content_is_in_a_chunk(content: Content, delta: dict[str, Any]) -> None:
+    assert told(content) == [
+        {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        Part(Kind.CALL_END),
+        Part(Kind.RESULT, "3", id="c", name="f"),
+        Part(Kind.ARGUMENTS, "{}"),
+        data("source", {"title": "of a page without an address"}),
+        data("signature", "s"),
+        data("finish", "length"),
+        data("finish", "tired", 1),
+        data("progress", 0.5),
+    ],
+)
+def test_what_openais_api_has_no_word_for_is_left_out(content: Content) -> None:
+    assert told(content) == []
+
+
+def test_more_of_a_call_is_told_by_its_type() -> None:
+    _, more = told(Part(Kind.CALL, "custom", id="c", name="f"), Part(Kind.ARGUMENTS, "S"))
+    assert more["delta"] == {"tool_calls": [{"index": 0, "custom": {"input": "S"}}]}
+
+
+def test_log_probabilities_are_told_with_their_text() -> None:
+    a, b = {"token": "a"}, {"token": "b"}
+    choices = told(
+        data("logprobs", {"content": [a]}),
+        Part(Kind.REASONING, "Hm"),
+        data("logprobs", {"content": [b], "refusal": None}),
+        "b",
+    )
+    assert [one["logprobs"] for one in choices] == [
+        {"content": [a], "refusal": None},
+        {"content": [b], "refusal": None},
+    ]
+
+
+def test_log_probabilities_without_a_text_come_at_the_end() -> None:
+    (last,) = told(data("logprobs", {"content": [7]}, 1))
+    assert (last["index"], last["delta"], last["logprobs"]["content"]) == (
+        1,
+        {"role": "assistant"},
+        [7],
+    )
+
+
+def test_a_later_choice_begins_once_and_says_how_it_ended() -> None:
+    deltas = CompletionDeltas()
+    later = [Part(Kind.TEXT, text, 1) for text in "bc"]
+    contents: list[Content] = ["a", *later, data("finish", "length", 1)]
+    choices = [deltas.take(content) for content in contents]
+    assert [(one["delta"], one["finish_reason"]) for one in choices if one and one["index"]] == [
+        ({"role": "assistant", "content": "b"}, None),
+        ({"content": "c"}, None),
+        ({}, "length"),
+    ]
+    assert deltas.open_choices == (0,)
+
+
+# -- what a client puts together -------------------------------------------------------------------
+
+
+def added(events: list[ServerSentEvent]) -> list[Choice]:
+    """What the chunks add up to."""
+    choices = {0: WholeChoice(0)}
+    for event in events:
+        if event.data == b"[DONE]":
+            continue
+        chunk = orjson.loads(event.data)
+        CompletionChunk.model_validate(chunk)
+        for choice in chunk["choices"]:
+            choices.setdefault(choice["index"], WholeChoice(choice["index"])).add(choice)
+    return [choices[index].told(None) for index in sorted(choices)]
+
+
+@given(CONTENTS, st.integers(1, 40), st.data())
+def test_wherever_a_client_comes_back_it_has_the_whole_answer(
+    contents: list[Content], most: int, drawn: st.DataObject
+) -> None:
+    stream = new_stream(HandTurnedClock())
+    stream.log.extend(contents)
+    stream.complete("stop", None)
+    objects = CompletionObjects("rsp_1", 7, "demo", include_usage=False, tools=False)
+    whole = objects.whole(stream)["choices"]
+    events = list[ServerSentEvent]()
+    encoder = ChunkEncoder(objects, stream, ResumePoint(0), most)
+    while data := encoder.take():
+        events += events_of(data)
+    assert added(events) == whole
+    place = drawn.draw(st.integers(0, len(events) - 1))
+    if (last := events[place].id) is not None:
+        again = ChunkEncoder(objects, stream, ResumePoint(int(last) + 1), most)
+        rest = list[ServerSentEvent]()
+        while data := again.take():
+            rest += events_of(data)
+        assert added(events[: place + 1] + rest) == whole

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from stream_core.encoders.block_encoder import BlockEncoder
+from stream_core.encoders.ui_message_chunks import UIMessageChunks
+from stream_core.log.entries import Content, Kind, Part
+from stream_core.log.response_log import ResumePoint
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import UpstreamFailed
+from tests.unit.stream_core.encoders.readers import events_of
+from tests.unit.stream_core.encoders.test_block_encoder import answer
+
+_CALL = Part(Kind.CALL, call=0, id="call_1", name="add")
+_END = Part(Kind.CALL_END, call=0)
+
+
+def _arguments(text: str) -> Part:
+    return Part(Kind.ARGUMENTS, text)
+
+
+def _told(stream: ResponseStream, next_index: int = 0, message_id: str | None = "m1") -> list[Any]:
+    """The chunks, `[DONE]` as a text."""
+    encoder = BlockEncoder(UIMessageChunks(message_id), stream, ResumePoint(next_index), 100)
+    data = encoder.opening
+    while more := encoder.take():
+        data += more
+    return [
+        "[DONE]" if event.data == b"[DONE]" else orjson.loads(event.data)
+        for event in events_of(data)
+    ]
+
+
+def _said(*contents: Content) -> list[Any]:
+    """The chunks between the step's beginning and its end."""
+    stream = answer(*contents)
+    stream.complete("stop", None)
+    return _told(stream)[2:-3]
+
+
+def test_an_answer_is_a_step_of_a_message() -> None:
+    stream = answer("a")
+    stream.complete("tool_calls", None)
+    assert _told(stream) == [
+        {"type": "start", "messageId": "m1"},
+        {"type": "start-step"},
+        {"type": "text-start", "id": "0"},
+        {"type": "text-delta", "id": "0", "delta": "a"},
+        {"type": "text-end", "id": "0"},
+        {"type": "finish-step"},
+        {"type": "finish", "finishReason": "tool-calls"},
+        "[DONE]",
+    ]
+
+
+def test_a_message_that_is_continued_keeps_its_id() -> None:
+    assert _told(answer(), message_id=None)[0] == {"type": "start"}
+
+
+def test_who_resumes_in_the_middle_is_told_the_rest_alone() -> None:
+    assert _told(answer("a", "b"), 1) == [{"type": "text-delta", "id": "0", "delta": "b"}]
+
+
+def test_reasoning_says_in_which_field_it_came_and_has_its_signature() -> None:
+    field = {"providerMetadata": {"evenflow": {"field": "reasoning"}}}
+    signed = {"providerMetadata": {"evenflow": {"field": "reasoning", "signature": "s"}}}
+    assert _said(
+        Part(Kind.REASONING, "x", name="reasoning"), Part(Kind.DATA, '"s"', name="signature")
+    ) == [
+        {"type": "reasoning-start", "id": "0", **field},
+        {"type": "reasoning-delta", "id": "0", "delta": "x"},
+        {"type": "reasoning-delta", "id": "0", "delta": "", **signed},
+        {"type": "reasoning-end", "id": "0"},
+    ]
+
+
+def test_a_call_has_its_input_when_it_is_whole() -> None:
+    named = {"toolCallId": "call_1", "toolName": "add"}
+    assert _said(_CALL, _arguments('{"a"'), _arguments(":1}"), _END)[:1] == [
+        {"type": "tool-input-start", **named}
+    ]
+    assert _said(_CALL, _arguments('{"a":1}'), _END)[-1] == {
+        "type": "tool-input-available",
+        **named,
+        "input": {"a": 1},
+    }
+    assert _said(_CALL, _END)[-1]["input"] == {}
+
+
+def test_arguments_that_are_no_json_are_an_error_of_the_call() -> None:
+    last = _said(_CALL, _arguments('{"a":'))[-1]
+    assert (last["type"], last["input"]) == ("tool-input-error", '{"a":')
+
+
+def test_a_custom_tool_is_given_any_text() -> None:
+    start, _, end = _said(
+        Part(Kind.CALL, "custom", id="call_1", name="shell"), _arguments("ls"), _END
+    )
+    assert (start["inputEncoding"], end["type"], end["input"]) == (
+        *("text", "tool-input-available"),
+        "ls",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "output"), [("3", "3"), ('{"sum":3}', {"sum": 3}), ("[not a list", "[not a list")]
+)
+def test_a_result_is_an_object_where_it_is_one(text: str, output: object) -> None:
+    told = _said(_CALL, _END, Part(Kind.RESULT, text, id="call_1", name="add"))[-1]
+    assert told == {
+        "type": "tool-output-available",
+        "toolCallId": "call_1",
+        "output": output,
+        "providerExecuted": True,
+    }
+
+
+def test_sources_and_data_are_parts() -> None:
+    source = '{"url":"https://example.org/","title":"One"}'
+    assert _said(
+        Part(Kind.DATA, source, name="source"),
+        Part(Kind.DATA, '{"place":1}', name="source"),
+        Part(Kind.DATA, '{"done":7}', id="p1", name="progress"),
+        Part(Kind.DATA, '{"content":[]}', name="logprobs"),
+    ) == [
+        {
+            "type": "source-url",
+            "sourceId": "source-0",
+            "url": "https://example.org/",
+            "title": "One",
+        },
+        {"type": "data-source", "data": {"place": 1}},
+        {"type": "data-progress", "id": "p1", "data": {"done": 7}},
+    ]
+
+
+def test_a_stopped_answer_is_aborted() -> None:
+    stream = answer("a")
+    stream.cancel()
+    assert _told(stream)[-3:] == [
+        {"type": "text-end", "id": "0"},
+        {"type": "abort", "reason": "cancelled"},
+        "[DONE]",
+    ]
+
+
+def test_an_error_has_its_words_and_code() -> None:
+    told = UIMessageChunks("m1").failure(UpstreamFailed("it broke", code="upstream_failed"))
+    first, last = events_of(told)
+    assert orjson.loads(first.data) == {
+        "type": "error",
+        "errorText": "it broke",
+        "code": "upstream_failed",
+    }
+    assert last.data == b"[DONE]"

@@ -1,0 +1,60 @@
+import type { AnswerPart, Message, MessagePage } from "./api.ts";
+import { type Content, inOrder, PLACED, textContent } from "./content.ts";
+import { errorBody } from "./error-body.ts";
+import { finishReason } from "./frames.ts";
+import * as LIMITS from "./limits.ts";
+import { after, growthBy } from "./parts.ts";
+import type { Session } from "./session.ts";
+import { type Checked, list, optional, shape, string } from "./shape.ts";
+
+const message = shape({
+  message_id: string,
+  response_id: string,
+  text: optional(string, ""),
+  status: string,
+  answer: shape({ text: string, parts: optional(list(shape(PLACED)), []) }),
+  finish_reason: optional(finishReason, null),
+  error: optional(errorBody, null),
+});
+const page = shape({ messages: list(message), next_before: optional(string, null) });
+
+/** A page of the conversation. Throws as {@link Session.call}. */
+export async function readMessages(
+  session: Session,
+  { before = "", limit = 20 }: { readonly before?: string | undefined; readonly limit?: number | undefined },
+): Promise<MessagePage> {
+  const { sessionId } = await session.credentials();
+  const query = new URLSearchParams({ limit: `${limit}`, ...(before && { before }) });
+  const call = { timeLimit: LIMITS.callTimeoutMs };
+  const { messages, next_before } = await session.call(`${pathOf(sessionId)}/messages?${query}`, call, page);
+  return { messages: messages.map(messageOf), before: next_before };
+}
+
+/** Ends the session at the server. Throws as {@link Session.open}. */
+export async function endSession(session: Session): Promise<void> {
+  const { sessionId } = await session.credentials();
+  await session.open(pathOf(sessionId), { method: "DELETE", timeLimit: LIMITS.callTimeoutMs });
+}
+
+function pathOf(sessionId: string): string {
+  return `/session/${encodeURIComponent(sessionId)}`;
+}
+
+function messageOf({ answer, ...said }: Checked<typeof message>): Message {
+  const { message_id: messageId, response_id: responseId, text: question, status } = said;
+  const { finish_reason: finishReason, error } = said;
+  const { text } = answer;
+  return { messageId, responseId, question, status, text, parts: partsOf(answer), finishReason, error };
+}
+
+function partsOf({ text, parts }: Checked<typeof message>["answer"]): readonly AnswerPart[] {
+  let made: readonly AnswerPart[] = [];
+  const add = (content: Content) => {
+    made = after(made, growthBy(made, content, 0, 0));
+  };
+  for (const piece of inOrder(text, parts)) {
+    add(textContent(piece.text));
+    if (piece.part) add(piece.part);
+  }
+  return made;
+}

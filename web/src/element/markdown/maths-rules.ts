@@ -1,0 +1,70 @@
+import type { MarkdownIt, StateBlock, StateInline, Token } from "markdown-it";
+
+/**
+ * How formulas stand in text, and whether each has a line of its own. A dollar behind a blank closes nothing, nor does one
+ * before a digit: those are sums of money. A bound on their length keeps what is never closed from costing its square.
+ */
+const INLINE: readonly (readonly [RegExp, "inline" | "block"])[] = [
+  [/\\\((?<tex>.{1,1000}?)\\\)/suy, "inline"],
+  [/\\\[(?<tex>.{1,1000}?)\\\]/suy, "block"],
+  [/\$\$(?<tex>[^$]{1,1000})\$\$/uy, "block"],
+  [/\$(?!\s)(?<tex>[^$\n]{1,1000})(?<![\s\\])\$(?!\d)/uy, "inline"],
+];
+const OPENING = /^(?:\$\$(?!\$)|\\\[)/;
+
+/** Has `parser` know formulas: they become code, with an attribute that tells what it is. */
+export function knowMaths(parser: MarkdownIt): void {
+  parser.inline.ruler.before("escape", "maths", takeInline);
+  parser.block.ruler.before("fence", "maths", takeBlock, { alt: ["paragraph", "blockquote", "list"] });
+  const { escapeHtml } = parser.utils;
+  const code = ({ info, content }: Token): string => `<code data-maths="${info}">${escapeHtml(content.trim())}</code>`;
+  const { rules } = parser.renderer;
+  rules.maths = (tokens, position) =>
+    tokens
+      .slice(position, position + 1)
+      .map(code)
+      .join("");
+  rules.maths_block = (tokens, position) =>
+    `<p>${tokens
+      .slice(position, position + 1)
+      .map(code)
+      .join("")}</p>\n`;
+}
+
+function takeInline(state: StateInline, silent: boolean): boolean {
+  for (const [form, info] of INLINE) {
+    form.lastIndex = state.pos;
+    const found = form.exec(state.src);
+    if (found === null) continue;
+    if (!silent) Object.assign(state.push("maths", "code", 0), { info, content: found.groups?.tex ?? "" });
+    state.pos = form.lastIndex;
+    return true;
+  }
+  return false;
+}
+
+/** Takes lines that begin with an opening mark, up to one that ends with the closing one; all that are left while none does. */
+function takeBlock(state: StateBlock, startLine: number, endLine: number, silent: boolean): boolean {
+  const opening = OPENING.exec(lineOf(state, startLine))?.[0];
+  if (opening === undefined) return false;
+  const closing = opening === "$$" ? "$$" : "\\]";
+  const lines: string[] = [];
+  let line = startLine;
+  for (let isClosed = false; line < endLine && !isClosed; line += 1) {
+    const text = lineOf(state, line).slice(line === startLine ? opening.length : 0);
+    const end = text.indexOf(closing);
+    isClosed = end >= 0;
+    // What goes on behind it is a paragraph with a formula in it.
+    if (isClosed && text.slice(end + closing.length).trim() !== "") return false;
+    lines.push(isClosed ? text.slice(0, end) : text);
+  }
+  if (silent) return true;
+  const content = lines.join("\n");
+  Object.assign(state.push("maths_block", "code", 0), { info: "block", content, block: true, map: [startLine, line] });
+  state.line = line;
+  return true;
+}
+
+function lineOf({ src, bMarks, tShift, eMarks }: StateBlock, line: number): string {
+  return src.slice((bMarks[line] ?? 0) + (tShift[line] ?? 0), eMarks[line]);
+}

@@ -1,0 +1,36 @@
+import { made } from "../made.ts";
+import { isSafeLink, NEW_WINDOW } from "../markdown/markdown-parser.ts";
+
+/** Where an answer's statements are from, as links. */
+export class SourceList {
+  readonly #list = made("ol");
+  readonly element = made(
+    "nav",
+    { class: "sources", testId: "sources", hidden: true, attributes: { "aria-label": "Sources" } },
+    made("span", { text: "Sources" }),
+    this.#list,
+  );
+  readonly #known = new Set<string>();
+
+  /** How many there are. */
+  get count(): number {
+    return this.#known.size;
+  }
+
+  /** Adds a source, once. An address that isn't safe to open is told as text. */
+  add(url: string, title: string): void {
+    if (this.#known.has(url)) return;
+    this.#known.add(url);
+    const text = title === "" ? url : title;
+    const attributes = { href: url, ...Object.fromEntries(NEW_WINDOW) };
+    const source = isSafeLink(url) ? made("a", { text, attributes }) : made("span", { text });
+    this.#list.append(made("li", {}, source));
+    this.element.hidden = false;
+  }
+
+  clear(): void {
+    this.#known.clear();
+    this.#list.replaceChildren();
+    this.element.hidden = true;
+  }
+}

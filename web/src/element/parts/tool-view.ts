@@ -1,0 +1,66 @@
+import type { ChatTool } from "../chat-client.ts";
+import { made } from "../made.ts";
+
+/** A tool that the model has called, as a card: its name, its arguments as they grow, and what it gave. */
+export class ToolView {
+  readonly #name = made("span", { class: "tool-name" });
+  readonly #state = made("span", { class: "tool-state" });
+  readonly #arguments = new Field("Arguments");
+  readonly #result = new Field("Result");
+  readonly element = made(
+    "details",
+    { class: "tool", testId: "tool", attributes: { open: "" } },
+    made("summary", {}, this.#name, this.#state),
+    this.#arguments.element,
+    this.#result.element,
+  );
+  #isOver = false;
+  #tool: ChatTool | undefined;
+
+  show(tool: ChatTool): void {
+    this.#tool = tool;
+    const { name, isComplete, result } = tool;
+    this.#name.textContent = name;
+    this.#arguments.show(isComplete ? laidOut(tool.arguments) : tool.arguments);
+    this.#result.show(result === undefined ? "" : laidOut(result));
+    this.#state.textContent = this.#stateOf(tool);
+  }
+
+  /** Nothing more comes of it: the answer has ended. */
+  end(): void {
+    this.#isOver = true;
+    if (this.#tool) this.show(this.#tool);
+  }
+
+  #stateOf({ isComplete, result }: ChatTool): string {
+    if (result !== undefined) return "Done";
+    if (this.#isOver) return "Called";
+    return isComplete ? "Running…" : "Calling…";
+  }
+}
+
+/** Something of a tool, under its name; hidden while there is none of it. */
+class Field {
+  readonly #text: HTMLElement;
+  readonly element: HTMLElement;
+
+  constructor(name: string) {
+    const attributes = { tabindex: "0", role: "region", "aria-label": name };
+    this.#text = made("pre", { attributes });
+    this.element = made("div", { class: "tool-field", hidden: true }, made("span", { text: name }), this.#text);
+  }
+
+  show(text: string): void {
+    this.element.hidden = text === "";
+    if (this.#text.textContent !== text) this.#text.textContent = text;
+  }
+}
+
+/** JSON with its lines broken, or any other text as it is. */
+function laidOut(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
