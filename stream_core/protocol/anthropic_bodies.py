@@ -65,7 +65,7 @@ class GivenToolChoice(_Given):
 class Thinking(_Given):
     """Whether the answer has the model's thinking. `budget_tokens` says how much it may think."""
 
-    type: Literal["enabled", "adaptive", "disabled"]
+    type: Literal["enabled", "adaptive", "between_tools", "disabled"]
     budget_tokens: Annotated[int, Field(ge=1)] | None = None
     display: Literal["summarized", "omitted"] | None = None
 
@@ -120,7 +120,7 @@ class MessagesRequest(BaseModel):
 MESSAGES_REQUEST: TypeAdapter[MessagesRequest] = TypeAdapter(MessagesRequest)
 
 WITHOUT_EFFECT = frozenset(
-    {"cache_control", "context_management", "service_tier", "speed", "betas"}
+    {"cache_control", "context_management", "service_tier", "speed", "diagnostics"}
 )
 """Parameters that don't change the answer here: they are left out."""
 

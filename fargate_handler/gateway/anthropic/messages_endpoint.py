@@ -43,11 +43,11 @@ from stream_core.protocol.errors import (
 )
 from stream_core.protocol.http_contract import error_headers
 
-VERSION = "2023-06-01"
-"""The version of the API that is served, in the header `anthropic-version`."""
+_VERSION_HEADER = "anthropic-version"
+# The first version has other events. Later ones have the same, and only ask differently.
+_OTHER_EVENTS = "2023-01-01"
 PATHS_NOT_SERVED = "/v1/messages/{rest:.*}"
 """The other calls of this API."""
-_VERSION_HEADER = "anthropic-version"
 _REQUEST_ID = "request-id"
 _REST = {
     "/count_tokens": "tokens are not counted here: the model's server counts them, and each answer "
@@ -146,9 +146,9 @@ async def not_served(request: web.Request) -> web.Response:
 
 
 def _check_version(given: str | None) -> None:
-    if given not in (None, VERSION):
+    if given == _OTHER_EVENTS:
         raise InvalidRequest(
-            f"{_VERSION_HEADER} must be {VERSION}; nothing was generated",
+            f"{_VERSION_HEADER} must be 2023-06-01 or later; nothing was generated",
             code="unsupported_value",
             param=_VERSION_HEADER,
         )

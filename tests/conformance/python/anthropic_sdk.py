@@ -75,8 +75,7 @@ def parameters() -> Any:
         messages=[{"role": "user", "content": content}],
         system=[{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
         stop_sequences=["END"],
-        temperature=0.5,
-        top_k=7,
+        extra_body={"temperature": 0.5, "top_k": 7},  # gone from its types, not from models
         tools=[WEATHER],
         tool_choice={"type": "tool", "name": "get_weather", "disable_parallel_tool_use": True},
         metadata={"user_id": "ada"},
