@@ -82,8 +82,10 @@ class Campaign:
 
     async def _strike(self, name: str, victim: Node) -> None:
         self._phase = f"before {name}"
-        brings_a_load = name in STOCK_CLIENT_FAULTS
-        await (self._rest() if brings_a_load else self._fill())
+        if name in STOCK_CLIENT_FAULTS:
+            await self._rest()
+        else:
+            await self._fill()
         window = Window(name)
         self.windows.append(window)
         struck = self._load.strike(window)
@@ -92,7 +94,7 @@ class Campaign:
             f"{name} strikes node {victim.name} ({victim.node_id[:4]}), {len(struck):,} answers in "
             "flight"
         )
-        if len(struck) < self._plan.answers and not brings_a_load:
+        if len(struck) < self._load.wanted - self._plan.spare:
             window.misses.append(
                 f"only {len(struck)} answers were in flight, not {self._plan.answers}"
             )

@@ -206,7 +206,7 @@ FAULTS: dict[str, Fault] = {
     "replays": replays,
     "storm": storm,
 }
-SHORT = ("kill", "drain", "pause", "store-unreachable")
+SHORT = ("kill", "drain", "pause", "store-unreachable", "stock-clients")
 
 
 # -- what they are made of -------------------------------------------------------------------------

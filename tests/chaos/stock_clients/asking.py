@@ -18,12 +18,17 @@ from tests.chaos.stock_clients.driver import Driver, Told
 from tests.chaos.stock_clients.protocols import PROTOCOLS, Protocol
 
 _PROCESSES = 2
+"""Of drivers, at least one for each protocol."""
 _CUT_EVERY_SECONDS = 0.25
 # Of both ends of each connection: an answer of 40 s is cut about three times.
 _CUT_SHARE = 0.01
-_LOST_NODES = 2
-_CUT = frozenset({"APIConnectionError", "RemoteProtocolError", "ReadError", "ConnectError"})
-"""What Python's clients raise where a connection is broken."""
+_CUT = frozenset(
+    {
+        *("APIConnectionError", "RemoteProtocolError", "ReadError", "ConnectError"),
+        *("UND_ERR_SOCKET", "ECONNRESET", "no end"),
+    }
+)
+"""What clients raise where a connection is broken."""
 
 
 class Asking:
@@ -36,6 +41,7 @@ class Asking:
         self._random = Random(scene.plan.seed)
         self._protocols = protocols
         self._drivers: dict[str, list[Driver]] = {}
+        self._processes = max(1, _PROCESSES // len(protocols))
         self._folder = scene.folder
         self._url = scene.system.url
         self.open = 0
@@ -45,7 +51,7 @@ class Asking:
         for protocol in self._protocols:
             log = self._folder / f"{protocol.name}.log"
             self._drivers[protocol.name] = [
-                await Driver.start(protocol, self._url, log) for _ in range(_PROCESSES)
+                await Driver.start(protocol, self._url, log) for _ in range(self._processes)
             ]
         return self
 
@@ -67,7 +73,9 @@ class Asking:
         }
         await asyncio.sleep(plan.ramp_seconds * number / plan.answers)
         self.open += 1
-        told = await self._drivers[protocol.name][turn % _PROCESSES].ask(question)
+        told = await self._drivers[protocol.name][turn // len(protocol.ways) % self._processes].ask(
+            question
+        )
         self.open -= 1
         self._count(script, way, told)
 
@@ -105,6 +113,8 @@ def fault_of(*protocols: Protocol) -> Fault:
             for node in _victims(scene):
                 await _lose(node, plan)
                 await scene.system.until_healthy()
+            lost = ", ".join(node.name for node in _victims(scene))
+            window.remarks.append(f"killed and started again: {lost}")
             await asyncio.gather(*answers)
         calls = (await model.calls())["calls"].keys() - before.keys()
         window.response_ids |= {key.rsplit(":", 2)[0] for key in calls}
@@ -142,7 +152,7 @@ async def _cutting(scene: Scene) -> AsyncIterator[None]:
 
 def _victims(scene: Scene) -> list[Node]:
     others = [node for node in scene.system.nodes.values() if node is not scene.victim]
-    return [scene.victim, *others][:_LOST_NODES]
+    return [scene.victim, *others][: scene.plan.lost_owners]
 
 
 async def _lose(node: Node, plan: Plan) -> None:

@@ -53,7 +53,7 @@ export function codeIn(text) {
 }
 
 function codeOf(error) {
-  if (error.message.startsWith("<html>")) return "load balancer";
+  if (error.message.includes("<html>")) return "load balancer";
   return codeIn(error.message) ?? error.cause?.code ?? error.message.slice(0, 60);
 }
 
