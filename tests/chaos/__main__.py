@@ -104,7 +104,9 @@ def _conclude(folder: Path, plan: Plan, campaign: Campaign) -> int:
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--short", action="store_true", help="fewer answers and faults, under 100 s")
+    parser.add_argument(
+        "--short", action="store_true", help="fewer answers and faults, under 100 s"
+    )
     parser.add_argument(
         "--seed", type=int, default=1, help="of everything that is drawn (default 1)"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence, Set
 from contextlib import asynccontextmanager
 from random import Random
 
@@ -16,6 +16,7 @@ from tests.chaos.script import Script
 from tests.chaos.stock_clients.comparison import problems_of
 from tests.chaos.stock_clients.driver import Driver, Told
 from tests.chaos.stock_clients.protocols import PROTOCOLS, Protocol
+from tests.chaos.window import Window
 
 _PROCESSES = 2
 """Of drivers, at least one for each protocol."""
@@ -48,11 +49,7 @@ class Asking:
         """Questions that were asked and not answered yet."""
 
     async def __aenter__(self) -> Asking:
-        for protocol in self._protocols:
-            log = self._folder / f"{protocol.name}.log"
-            self._drivers[protocol.name] = [
-                await Driver.start(protocol, self._url, log) for _ in range(self._processes)
-            ]
+        await asyncio.gather(*(self._start(protocol) for protocol in self._protocols))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -78,6 +75,11 @@ class Asking:
         )
         self.open -= 1
         self._count(script, way, told)
+
+    async def _start(self, protocol: Protocol) -> None:
+        log = self._folder / f"{protocol.name}.log"
+        started = (Driver.start(protocol, self._url, log) for _ in range(self._processes))
+        self._drivers[protocol.name] = await asyncio.gather(*started)
 
     def _script(self, key: str) -> Script:
         gap_ms = self._random.randint(*self._plan.gap_ms)
@@ -113,15 +115,8 @@ def fault_of(*protocols: Protocol) -> Fault:
             for node in _victims(scene):
                 await _lose(node, plan)
                 await scene.system.until_healthy()
-            lost = ", ".join(node.name for node in _victims(scene))
-            window.remarks.append(f"killed and started again: {lost}")
             await asyncio.gather(*answers)
-        calls = (await model.calls())["calls"].keys() - before.keys()
-        window.response_ids |= {key.rsplit(":", 2)[0] for key in calls}
-        if len(window.response_ids) != plan.answers:
-            window.misses.append(
-                f"{len(window.response_ids):,} responses for {plan.answers:,} questions"
-            )
+        _count_calls(window, (await model.calls())["calls"].keys() - before.keys(), plan.answers)
 
     return strike
 
@@ -148,6 +143,19 @@ async def _cutting(scene: Scene) -> AsyncIterator[None]:
         yield
     finally:
         cutting.cancel()
+
+
+def _count_calls(window: Window, calls: Set[str], asked: int) -> None:
+    """Look at the keys of the model's calls: `<response>:<epoch>:<attempt>`."""
+    parts = [key.rsplit(":", 2) for key in calls]
+    window.response_ids |= {response_id for response_id, _, _ in parts}
+    taken_over = {response_id for response_id, epoch, _ in parts if epoch != "1"}
+    window.remarks.append(f"{len(taken_over):,} answers were taken over from killed nodes")
+    if len(window.response_ids) != asked or not taken_over:
+        window.misses.append(
+            f"{len(window.response_ids):,} responses for {asked:,} questions, {len(taken_over):,} "
+            "of them taken over"
+        )
 
 
 def _victims(scene: Scene) -> list[Node]:

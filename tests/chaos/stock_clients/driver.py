@@ -20,7 +20,7 @@ _END_SECONDS = 5.0
 
 
 class DriverEnded(Exception):
-    """A driver's process ended while it was asked."""
+    """A driver's process has ended."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,28 @@ class Driver:
 
     @classmethod
     async def start(cls, protocol: Protocol, url: str, log: Path) -> Self:
-        """Start a driver that asks at `url`. What it complains of goes to `log`."""
+        """Start a driver that asks at `url`, and return when it is ready.
+
+        Args:
+            log: the file for what it complains of.
+
+        Raises:
+            DriverEnded: it ended before it was ready.
+        """
         with log.open("ab") as complaints:
-            return cls(
-                await asyncio.create_subprocess_exec(
-                    *protocol.command,
-                    url,
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=complaints,
-                    env=clean_environment(QUIET),
-                    limit=_LINE_BYTES,
-                )
+            process = await asyncio.create_subprocess_exec(
+                *protocol.command,
+                url,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=complaints,
+                env=clean_environment(QUIET),
+                limit=_LINE_BYTES,
             )
+        assert process.stdout is not None
+        if not await process.stdout.readline():
+            raise DriverEnded(f"the driver of {protocol.name} did not start: {log}")
+        return cls(process)
 
     async def ask(self, question: Mapping[str, Any]) -> Told:
         """Ask, and return what came of it when that is over.

@@ -88,7 +88,7 @@ Read = Callable[[Question, Told], Awaitable[None]]
 
 
 async def ask(ways: Mapping[str, Read], code_of: Callable[[Exception], str]) -> None:
-    """Ask what comes on standard input, all at once, until it ends.
+    """Say that it is ready, and ask what comes on standard input, all at once, until it ends.
 
     Args:
         code_of: what an error of the client is counted as.
@@ -96,6 +96,7 @@ async def ask(ways: Mapping[str, Read], code_of: Callable[[Exception], str]) -> 
     lines = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    print("ready", flush=True)
     async with asyncio.TaskGroup() as asking:
         while line := await lines.readline():
             question = Question(**json.loads(line))

@@ -85,4 +85,5 @@ async function ask(question, ways) {
 // another that makes one connection.
 export function run(ways) {
   createInterface({ input: process.stdin }).on("line", (line) => ask(JSON.parse(line), ways));
+  process.stdout.write("ready\n");
 }
