@@ -55,9 +55,9 @@ class DynamoDBSessionStore:
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
         while True:
-            items, ended = await asyncio.gather(self._ledger(channel), self._ended(channel, now))
-            if ended:
-                return StoredConversation(None, (), ended=True)
+            items, head = await asyncio.gather(self._ledger(channel), self.head(channel, now))
+            if head.ended:
+                return head
             entries = [_read_entry(item) for item in items if alive(item, now)]
             followed = {entry.previous_message_id for entry in entries}
             last = [entry.message_id for entry in entries if entry.message_id not in followed]
@@ -65,6 +65,17 @@ class DynamoDBSessionStore:
             if len(last) <= 1:
                 last_id = last[0] if last else None
                 return StoredConversation(last_id, in_causal_order(last_id, entries))
+
+    async def head(self, channel: Channel, now: float) -> StoredConversation:
+        key = {"channel": text(str(channel))}
+        session = await self._item(self._tables.sessions, key, now) or {}
+        last = session.get("last_message_id", {}).get("S")
+        return StoredConversation(last, (), "ended" in session)
+
+    async def message(self, channel: Channel, message_id: str, now: float) -> LedgerEntry | None:
+        key = {"channel": text(str(channel)), "message_id": text(message_id)}
+        item = await self._item(self._tables.ledger, key, now)
+        return None if item is None else _read_entry(item)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         head = ResponseHead(
@@ -138,15 +149,11 @@ class DynamoDBSessionStore:
         await delete_all(self._client, self._tables.ledger, keys, self._on_retry)
         return [_read_entry(item) for item in items]
 
-    async def _ended(self, channel: Channel, now: float) -> bool:
-        request = {
-            "TableName": self._tables.sessions,
-            "Key": {"channel": text(str(channel))},
-            "ConsistentRead": True,
-        }
+    async def _item(self, table: str, key: Item, now: float) -> Item | None:
+        request = {"TableName": table, "Key": key, "ConsistentRead": True}
         answer = await repeated(lambda: self._client.get_item(**request), self._on_retry)
-        item = answer.get("Item")
-        return item is not None and "ended" in item and alive(item, now)
+        item: Item | None = answer.get("Item")
+        return item if alive(item, now) else None
 
     def _follow(self, channel: Channel, entry: LedgerEntry, now: float) -> Item:
         """Make this the session's last message, if the message that it names is the last one."""

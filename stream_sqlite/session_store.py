@@ -41,6 +41,15 @@ class SQLiteSessionStore:
     async def load(self, channel: Channel, now: float) -> StoredConversation:
         return await self._reads.run(partial(_load, channel=str(channel), now=now))
 
+    async def head(self, channel: Channel, now: float) -> StoredConversation:
+        last, ended = await self._reads.run(partial(_session, channel=str(channel), now=now))
+        return StoredConversation(last, (), ended)
+
+    async def message(self, channel: Channel, message_id: str, now: float) -> LedgerEntry | None:
+        return await self._reads.run(
+            partial(_message, channel=str(channel), message_id=message_id, now=now)
+        )
+
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
 
         def accept(connection: Connection) -> Lease:
@@ -87,6 +96,16 @@ def _load(connection: Connection, channel: str, now: float) -> StoredConversatio
     )
     entries = in_causal_order(last, [_read_entry(*row) for row in rows])
     return StoredConversation(last, entries, ended)
+
+
+def _message(
+    connection: Connection, channel: str, message_id: str, now: float
+) -> LedgerEntry | None:
+    row = connection.execute(
+        f"SELECT {_ENTRY} FROM messages WHERE channel = ? AND message_id = ? AND expires_at > ?",
+        (channel, message_id, now),
+    ).fetchone()
+    return None if row is None else _read_entry(*row)
 
 
 def _accept(

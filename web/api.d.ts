@@ -155,7 +155,7 @@ declare type AnswerPart = {
     readonly type: "refusal";
     readonly text: string;
 } | ToolCall
-/** Where something in the answer is from. `url` is as the model's server gave it: check it before you link it. */
+/** Where something in the answer is from; one of both may be empty. `url` is as the model's server gave it: check it before you link it. */
  | {
     readonly type: "source";
     readonly url: string;

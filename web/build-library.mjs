@@ -1,4 +1,5 @@
-// Builds the library into lib/: index.js, bundled and minified, and index.d.ts, the declarations of its public API alone.
+// Builds the library into lib/: index.js, bundled and minified, and index.d.ts, the declarations of its public API alone;
+// and ai-sdk.js with its declarations, the transport of AI SDK's chats.
 // With --check it then fails where the bundle has grown too large, or the API is not what api.d.ts says; with --accept
 // it makes api.d.ts say so, for the review to see.
 import { execFileSync } from "node:child_process";
@@ -8,7 +9,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
-import { LIBRARY } from "./library-bundle.mjs";
+import { AI_SDK, LIBRARY } from "./library-bundle.mjs";
 
 const MOST_BYTES = 10 * 1024;
 /** The modules that the public API is declared in; nothing in them may need another one. */
@@ -18,6 +19,9 @@ await mkdir("lib", { recursive: true });
 const { outputFiles } = await build({ ...LIBRARY, outfile: "lib/index.js", write: false });
 await put("lib/index.js", outputFiles[0].contents);
 await put("lib/index.d.ts", await declarations());
+const transport = await build({ ...AI_SDK, outfile: "lib/ai-sdk.js", write: false });
+await put("lib/ai-sdk.js", transport.outputFiles[0].contents);
+await put("lib/ai-sdk.d.ts", (await emitted("src/ai-sdk", "chat-transport"))[0]);
 if (process.argv.includes("--accept")) await copyFile("lib/index.d.ts", "api.d.ts");
 if (process.argv.includes("--check")) await check();
 
@@ -29,12 +33,16 @@ async function put(path, content) {
 }
 
 async function declarations() {
+  return joined(await emitted("src/client", ...PUBLIC));
+}
+
+/** The declarations of these modules of a project. */
+async function emitted(project, ...names) {
   const folder = await mkdtemp(join(tmpdir(), "evenflow-"));
   try {
     const emit = ["--noEmit", "false", "--declaration", "--emitDeclarationOnly", "--outDir", folder];
-    execFileSync("node_modules/.bin/tsc", ["-p", "src/client", ...emit]);
-    const texts = await Promise.all(PUBLIC.map((name) => readFile(join(folder, `${name}.d.ts`), "utf8")));
-    return joined(texts);
+    execFileSync("node_modules/.bin/tsc", ["-p", project, ...emit]);
+    return await Promise.all(names.map((name) => readFile(join(folder, `${name}.d.ts`), "utf8")));
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

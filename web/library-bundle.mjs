@@ -31,3 +31,13 @@ export const LIBRARY = {
   mangleCache: STORED,
   logLevel: "warning",
 };
+
+/** The same for the transport of AI SDK's chats, which stands alone. */
+export const AI_SDK = {
+  entryPoints: ["src/ai-sdk/chat-transport.ts"],
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: LIBRARY.target,
+  logLevel: "warning",
+};

@@ -57,7 +57,16 @@ def check_room_for_text(context: GatewayContext, stream: ResponseStream) -> None
     Raises:
         Overloaded: there isn't. Within a second those are let go that take the least of theirs.
     """
-    size, memory = _TEXTS_IN_ANSWER * stream.log.text_bytes, context.orchestrator.memory
+    check_room(context, _TEXTS_IN_ANSWER * stream.log.text_bytes)
+
+
+def check_room(context: GatewayContext, size: int) -> None:
+    """Check that there is room for an answer with so many bytes of text, unless it is small.
+
+    Raises:
+        Overloaded: as for `check_room_for_text`.
+    """
+    memory = context.orchestrator.memory
     if size <= _SMALL_BYTES:
         return
     unsent = context.registry.unsent_bytes

@@ -8,7 +8,12 @@ from typing import Any
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import claims_of, json_answer, number_of_query
+from fargate_handler.gateway.http_answers import (
+    check_room,
+    claims_of,
+    json_answer,
+    number_of_query,
+)
 from fargate_handler.gateway.request_body import read_body
 from fargate_handler.orchestrator.session_messages import SaidMessage
 from stream_core.policy.channel import Channel
@@ -55,6 +60,7 @@ class SessionEndpoint:
         page = await self._context.orchestrator.messages.page(
             channel, request.query.get("before"), min(limit, _MOST_MESSAGES_PER_PAGE)
         )
+        check_room(self._context, sum(said.size for said in page.messages))
         return json_answer(
             {
                 "messages": [_message(said) for said in page.messages],

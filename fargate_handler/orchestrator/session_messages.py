@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from fargate_handler.node_context import NodeContext
@@ -16,12 +17,14 @@ from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.ports.outcome import Outcome, contents_of
 from stream_core.ports.response_store import ResponseStore
-from stream_core.ports.session_store import LedgerEntry, SessionStore, standing
+from stream_core.ports.session_store import LedgerEntry, SessionStore
 from stream_core.protocol.errors import Gone, NotFound
 
 MOST_BYTES_PER_PAGE = 1_048_576
 """Bytes of text after which a page ends, whatever its limit. It has one message at least."""
 
+# More wait: each may have a page in memory, and the message that makes it too long.
+_READ_AT_ONCE = 16
 _END_LOOK_SECONDS, _END_LOOKS = 0.05, 60
 
 
@@ -87,6 +90,7 @@ class SessionMessages:
         self._here = here
         self._stored = stored
         self._wall_time = context.wall_time
+        self._places = asyncio.Semaphore(_READ_AT_ONCE)
 
     async def page(self, channel: Channel, before: str | None, limit: int) -> MessagesPage:
         """The newest messages of the conversation, or those before the message `before`.
@@ -97,17 +101,51 @@ class SessionMessages:
             Overloaded: the store can't be read.
         """
         with store_reached():
-            conversation = await self._sessions.load(channel, self._wall_time())
-            if conversation.ended:
-                raise session_ended()
-            older = _before(conversation.entries, before)
-            page: list[SaidMessage] = []
-            size = 0
-            while older and len(page) < limit and size < MOST_BYTES_PER_PAGE:
-                page.append(await self._said(channel, older.pop()))
+            async with self._places:
+                return await self._page(channel, before, limit)
+
+    async def _page(self, channel: Channel, before: str | None, limit: int) -> MessagesPage:
+        session = await self._sessions.head(channel, self._wall_time())
+        if session.ended:
+            raise session_ended()
+        page: list[SaidMessage] = []
+        size = 0
+        found = before is None
+        start = before or session.last_message_id
+        async with aclosing(self._conversation(channel, start)) as conversation:
+            async for entry in conversation:
+                if not found:
+                    found = True
+                    continue
+                if len(page) == limit or size >= MOST_BYTES_PER_PAGE:
+                    return MessagesPage(page[::-1], page[-1].entry.message_id)
+                page.append(await self._said(channel, entry))
                 size += page[-1].size
-        next_before = page[-1].entry.message_id if older else None
-        return MessagesPage(page[::-1], next_before)
+        if not found:
+            raise NotFound(
+                "this session has no such message as `before`",
+                code="message_not_found",
+                param="before",
+            )
+        return MessagesPage(page[::-1], None)
+
+    async def _conversation(
+        self, channel: Channel, message_id: str | None
+    ) -> AsyncGenerator[LedgerEntry, None]:
+        """The messages that stand, from this one back to the first."""
+        replaced: str | None = None
+        seen = set[str]()  # a name that has expired may be another message's now
+        while message_id is not None and message_id not in seen:
+            seen.add(message_id)
+            entry = await self._sessions.message(channel, message_id, self._wall_time())
+            if entry is None:
+                return
+            message_id = entry.previous_message_id
+            if replaced is None:
+                yield entry
+            elif entry.message_id != replaced:
+                continue
+            replaced = entry.replaces
 
     async def end(self, channel: Channel) -> Sequence[LedgerEntry]:
         """End a session: its messages are deleted, and no further one is accepted.
@@ -168,23 +206,6 @@ class SessionMessages:
         return SaidMessage(
             entry, text, Outcome(state, contents), last_index, log.epoch_at(last_index)
         )
-
-
-def _before(entries: Sequence[LedgerEntry], before: str | None) -> list[LedgerEntry]:
-    """The messages of the conversation that stand, to the one before `before`.
-
-    Raises:
-        NotFound: there is no such message.
-    """
-    stand = standing(entries)
-    if before is None:
-        return stand
-    places = {entry.message_id: place for place, entry in enumerate(entries)}
-    if before not in places:
-        raise NotFound(
-            f"this session has no message {before[:64]!r}", code="message_not_found", param="before"
-        )
-    return [entry for entry in stand if places[entry.message_id] < places[before]]
 
 
 def _of_stream(entry: LedgerEntry, text: str | None, stream: ResponseStream) -> SaidMessage:

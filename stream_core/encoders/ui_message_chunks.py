@@ -35,18 +35,22 @@ class UIMessageChunks:
     Args:
         message_id: the id of the message on the screen. None: it is the client's own, since the
             answer continues a message that it has.
+        afresh: whether the client drops what it has of this answer, and is told all of it.
     """
 
     resets = True
 
-    def __init__(self, message_id: str | None) -> None:
+    def __init__(self, message_id: str | None, *, afresh: bool = False) -> None:
         self._message_id = message_id
+        self._afresh = afresh
         self._before: dict[int, bytes] = {}
 
     def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
         """Before everything else. Who resumes in the middle has it."""
         if place.last >= 0:
             return b""
+        if self._afresh:
+            return self.reset(place)
         start = {"type": "start"}
         if self._message_id is not None:
             start["messageId"] = self._message_id

@@ -252,6 +252,13 @@ class MemorySessionStore:
         entries = in_causal_order(session.last_message_id, tuple(session.entries.values()))
         return StoredConversation(session.last_message_id, entries, session.ended)
 
+    async def head(self, channel: Channel, now: float) -> StoredConversation:
+        session = self._session(channel, now)
+        return StoredConversation(session.last_message_id, (), session.ended)
+
+    async def message(self, channel: Channel, message_id: str, now: float) -> LedgerEntry | None:
+        return self._session(channel, now).entries.get(message_id)
+
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         self._drop_expired(now)
         session = self._session(channel, now)

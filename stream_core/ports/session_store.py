@@ -82,6 +82,12 @@ class SessionStore(Protocol):
     async def load(self, channel: Channel, now: float) -> StoredConversation:
         """The messages of a session. None of an unknown one."""
 
+    async def head(self, channel: Channel, now: float) -> StoredConversation:
+        """The session without its messages."""
+
+    async def message(self, channel: Channel, message_id: str, now: float) -> LedgerEntry | None:
+        """One message of a session. None when there is none, or it has expired."""
+
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         """Accept a message: write its row, the last message and an empty response, or nothing.
 

@@ -96,9 +96,10 @@ class IncompleteDetails(BaseModel):
 
 
 class InputTokens(BaseModel):
-    """How many of the input's tokens the model had in its cache."""
+    """How many of the input's tokens the model had in its cache. What it wrote there is unknown."""
 
     cached_tokens: int
+    cache_write_tokens: Literal[0]
 
 
 class OutputTokens(BaseModel):

@@ -30,9 +30,9 @@ FAILS_TEXT = "".join(demo_tokens(5, 10))
 Saw = dict[str, Any]
 
 
-def see(client: str, server: ServerProcess, scenario: str, text: str, more: str = "") -> Saw:
+def see(client: str, url: str, scenario: str, text: str, **further: str) -> Saw:
     """What a client saw in one scenario."""
-    asked = {"url": server.http_url, "scenario": scenario, "text": text, "more": more}
+    asked = {"url": url, "scenario": scenario, "text": text, **further}
     ran = subprocess.run(
         [str(node()), str(JAVASCRIPT / f"{client}.mjs"), json.dumps(asked)],
         env=clean_environment({}),
@@ -43,6 +43,19 @@ def see(client: str, server: ServerProcess, scenario: str, text: str, more: str 
     assert ran.returncode == 0, ran.stderr.decode()
     saw: Saw = json.loads(ran.stdout.splitlines()[-1])
     return saw
+
+
+def bundle(source: Path, target: Path, *options: str) -> None:
+    """Make one module of a source and all that it imports, by the tool that applications use."""
+    subprocess.run(
+        [
+            str(JAVASCRIPT / "node_modules" / ".bin" / "esbuild"),
+            *(str(source), "--bundle", "--format=esm", f"--outfile={target}", *options),
+        ],
+        capture_output=True,
+        timeout=_CLIENT_SECONDS,
+        check=True,
+    )
 
 
 @pytest.fixture(scope="module")

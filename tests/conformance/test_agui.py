@@ -22,7 +22,7 @@ _SCRIPTED_TEXT = "A train enters a tunnel: Zug 🚆, поезд."
 
 
 def _saw(server: ServerProcess, scenario: str, text: str) -> Saw:
-    return see("agui", server, scenario, text)
+    return see("agui", server.http_url, scenario, text)
 
 
 def _types(saw: Saw) -> list[str]:

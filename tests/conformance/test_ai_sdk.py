@@ -22,7 +22,7 @@ _DONE = {"isAbort": False, "isDisconnect": False, "isError": False, "finishReaso
 
 
 def _saw(server: ServerProcess, scenario: str, text: str, more: str = "") -> Saw:
-    return see("ai_sdk", server, scenario, text, more)
+    return see("ai_sdk", server.http_url, scenario, text, more=more)
 
 
 def _types(message: dict[str, Any]) -> list[str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -18,12 +16,12 @@ from tests.conformance.interface_clients import (
     LONG_TEXT,
     SHORT,
     SHORT_TEXT,
+    bundle,
 )
 from tests.e2e.other_site import OtherSite, other_site
 from tests.integration.conftest import ServeProcess
 from tests.integration.server_process import ServerProcess
 
-_BUNDLE_SECONDS = 60
 _WHOLE_MS = 30_000
 
 OpenChat = Callable[[str], Page]
@@ -34,7 +32,11 @@ OpenChat = Callable[[str], Page]
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherSite]:
     """An application with the chat's page."""
     folder = tmp_path_factory.mktemp("page")
-    _bundle(folder / "chat.js")
+    bundle(
+        JAVASCRIPT / "chat_page.mjs",
+        folder / "chat.js",
+        '--define:process.env.NODE_ENV="production"',
+    )
     with other_site() as running:
         running.folders["/built"] = folder
         yield running
@@ -58,20 +60,6 @@ def open_chat(site: OtherSite, served: ServerProcess, browser: Browser) -> Itera
 
     yield open_
     context.close()
-
-
-def _bundle(target: Path) -> None:
-    """Build the page, by the tool that applications use."""
-    subprocess.run(
-        [
-            str(JAVASCRIPT / "node_modules" / ".bin" / "esbuild"),
-            *(str(JAVASCRIPT / "chat_page.mjs"), "--bundle", "--format=esm", f"--outfile={target}"),
-            '--define:process.env.NODE_ENV="production"',
-        ],
-        capture_output=True,
-        timeout=_BUNDLE_SECONDS,
-        check=True,
-    )
 
 
 def _ask(page: Page, text: str) -> None:

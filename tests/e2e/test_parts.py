@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.test_element import OpenPage, ask, open_chat, serious, wait_for
 from tests.integration.server_process import ServerProcess
 
+_UNTIMED = re.compile(r"^Thought(s| for \d+ s)")
 _TOOL = {"type": "tool", "name": "weather", "arguments": "", "isComplete": False}
 _MATHS = r"""The energy is $E = mc^2$, and
 
@@ -90,6 +91,28 @@ def test_reasoning_is_folded_and_opened_by_keyboard(
     expect(sources.get_by_role("link")).to_have_count(1)
     expect(sources.get_by_role("link")).to_have_attribute("href", "https://example.com/oslo")
     expect(page.locator("article.answer .markdown")).to_have_text("It is cold in Oslo.")
+
+
+@pytest.mark.parametrize("transport", ["websocket", "sse", "poll"])
+def test_the_demo_models_parts_are_drawn_whatever_the_way(
+    open_page: OpenPage, server: ServerProcess, transport: str
+) -> None:
+    page = open_page(f"{server.http_url}/?transport={transport}")
+    ask(page, "#demo reasoning=30 searches=2 sources=2 tokens=60 gap_ms=10")
+    wait_for(page, "done")
+    kinds = "all => all.map((it) => it.className)"
+    children = page.get_by_test_id("answer").locator("> *")
+    assert children.evaluate_all(kinds) == ["reasoning", "tool", "tool", "markdown"]
+    expect(page.locator(".tool-state")).to_have_text(["Done", "Done"])
+    expect(page.get_by_test_id("sources").get_by_role("link")).to_have_text(
+        ["Source 1", "Source 2"]
+    )
+    shown = page.get_by_test_id("answer").evaluate("it => it.textContent")
+    page.reload()
+    expect(page.get_by_test_id("tool")).to_have_count(2)
+    assert children.evaluate_all(kinds) == ["reasoning", "tool", "tool", "markdown"]
+    again = page.get_by_test_id("answer").evaluate("it => it.textContent")
+    assert _UNTIMED.sub("", again) == _UNTIMED.sub("", shown)
 
 
 def test_an_error_stands_behind_what_has_come(open_page: OpenPage, server: ServerProcess) -> None:

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from stream_core.log.entries import Content, joined
+from stream_core.protocol.part_objects import read_part
+
 Frame = dict[str, Any]
 
 TERMINAL = ("chat.response.completed", "chat.response.error")
@@ -33,12 +36,17 @@ class Answer:
         self.end: Frame | None = None
         self.restarts: list[Frame] = []
         self.frames: list[Frame] = []
-        self._pieces = [(last, text)] if text else []
+        self._pieces: list[tuple[int, Content]] = [(last, text)] if text else []
 
     @property
     def text(self) -> str:
         """The text that stands."""
-        return "".join(text for _, text in self._pieces)
+        return "".join(said for _, said in self._pieces if isinstance(said, str))
+
+    @property
+    def contents(self) -> list[Content]:
+        """The text and the parts that stand, joined."""
+        return [*joined(said for _, said in self._pieces)]
 
     @property
     def finish_reason(self) -> str | None:
@@ -51,7 +59,10 @@ class Answer:
         self.frames.append(frame)
         kind = frame["type"]
         if kind == "chat.response.delta":
-            self._take_delta(frame)
+            assert frame["delta"], f"an empty delta: {frame}"
+            self._take_content(frame, frame["delta"])
+        elif kind == "chat.response.event":
+            self._take_content(frame, read_part(frame))
         elif kind == "chat.response.restarted":
             self._take_restart(frame)
         elif kind in TERMINAL:
@@ -72,9 +83,14 @@ class Answer:
             self._pieces = [piece for piece in self._pieces if piece[0] <= restarted["from_index"]]
         else:
             assert index >= self.last, f"{body} is behind index {self.last}"
-        if body["new_text"]:
-            self.deltas += 1
-            self._pieces.append((index, body["new_text"]))
+        text, at = body["new_text"], 0
+        self.deltas += bool(text)
+        for event in [*body.get("events", ()), {"at": len(text), "index": index}]:
+            if at < event["at"]:
+                self._pieces.append((event["index"], text[at : event["at"]]))
+            if "kind" in event:
+                self._pieces.append((event["index"], read_part(event)))
+            at = event["at"]
         self.last, self.epoch = index, metadata["epoch"]
         if body["status"] in ("completed", "error", "cancelled"):
             assert body["full_text"] == self.text
@@ -101,14 +117,13 @@ class Answer:
         self.restarts.append(frame)
         self._pieces = [piece for piece in self._pieces if piece[0] <= frame["from_index"]]
 
-    def _take_delta(self, frame: Frame) -> None:
+    def _take_content(self, frame: Frame, said: Content) -> None:
         first = frame.get("from", frame["index"])
         assert first == self.last + 1, f"{frame} does not follow index {self.last}"
         assert frame["index"] >= first
-        assert frame["delta"], f"an empty delta: {frame}"
         if "from" in frame:
             assert frame["from"] < frame["index"], f"`from` belongs to joined deltas only: {frame}"
             self.joined += 1
         self.last = frame["index"]
         self.deltas += 1
-        self._pieces.append((self.last, frame["delta"]))
+        self._pieces.append((self.last, said))

@@ -32,7 +32,7 @@ class AsyncApiFrames:
 
     def check(self, operation: str, frame: Any) -> None:
         """Fail unless the frame is a message of this operation."""
-        name = frame["type"] if isinstance(frame, dict) else "CompactDelta"
+        name = frame["type"] if isinstance(frame, dict) else _compact_name(frame)
         assert name in self._messages(operation), f"{name} is no message of {operation}: {frame}"
         channel = self._document["channels"][operation.partition(".")[0]]
         message = channel["messages"][name]["$ref"].rpartition("/")[2]
@@ -46,6 +46,11 @@ class AsyncApiFrames:
             message["$ref"].rpartition("/")[2]
             for message in self._document["operations"][operation]["messages"]
         }
+
+
+def _compact_name(frame: list[Any]) -> str:
+    is_part = any(isinstance(said, dict) for said in frame)
+    return "CompactPart" if is_part else "CompactDelta"
 
 
 def _closed(schema: Any) -> Any:

@@ -163,19 +163,19 @@ class Connection(FrameReader):
         frame = json.loads(data)
         if isinstance(frame, list):
             assert self.websocket.subprotocol == COMPACT
-            stream, index, text, *first = frame
+            stream, index, said, *first = frame
             frame = {
-                "type": "chat.response.delta",
+                "type": f"chat.response.{'delta' if isinstance(said, str) else 'event'}",
                 "session_id": self.session.session_id,
                 "response_id": self._streams[stream],
-                "delta": text,
                 "index": index,
+                **({"delta": said} if isinstance(said, str) else said),
             }
             if first:
                 (frame["from"],) = first
         elif frame["type"] == "chat.response.start" and "stream" in frame:
             self._streams[frame["stream"]] = frame["response_id"]
-        elif frame["type"] == "chat.response.delta":
+        elif frame["type"] in ("chat.response.delta", "chat.response.event"):
             assert self.websocket.subprotocol != COMPACT, (
                 "a compact connection was sent a long delta"
             )

@@ -49,7 +49,8 @@ async def _an_answer_resumed_acknowledged_and_paused(
 ) -> None:
     session = await opened(server)
     async with conversation(server, session, frames, protocol) as talk:
-        response_id = await ask(talk, "m1", None, demo(tokens=60, gap_ms=10, seed=93))
+        text = demo(tokens=60, reasoning=10, searches=1, sources=1, gap_ms=10, seed=93)
+        response_id = await ask(talk, "m1", None, text)
         talk.say("response.credit", response_id=response_id, n=1000)
         talk.say("response.pause", response_id=response_id)
         talk.say("response.continue", response_id=response_id)

@@ -47,8 +47,9 @@ async def _an_answer_paced_paused_and_resumed(
 ) -> None:
     session = await opened(server)
     async with conversation(server, session, frames, REALTIME) as talk:
-        response_id = await start(talk, "m1", demo(tokens=60, gap_ms=10, seed=96), credit=5)
-        talk.say("credit", response_id=response_id, n=100)
+        text = demo(tokens=60, reasoning=10, searches=1, sources=1, gap_ms=10, seed=96)
+        response_id = await start(talk, "m1", text, credit=5)
+        talk.say("credit", response_id=response_id, n=200)
         talk.say("pause", response_id=response_id)
         talk.say("resume", response_id=response_id)
         assert (await talk.hear("final"))["usage"]

@@ -15,11 +15,13 @@ from aiobotocore.session import AioSession
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.keys import parse_signing_keys
+from stream_core.log.entries import Kind, Part
 from stream_core.log.response_log import LogEntry, ResponseState, Restart
 from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionTokens
-from stream_core.ports.response_store import Chunk, Ending, Lease
+from stream_core.ports.response_store import TEXT_FORM, Chunk, Ending, Lease
 from stream_core.ports.session_store import LedgerEntry
+from stream_core.protocol.part_objects import part_object
 from tests.integration.answer import Answer, Frame
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import HttpAnswer
@@ -116,6 +118,21 @@ def test_a_parameter_that_is_no_number_is_refused(
         "invalid_field",
         name,
     )
+
+
+async def test_a_form_that_the_function_does_not_know_is_refused_until_it_does(
+    poll: Poll, response: StoredResponse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reasoning = Part(Kind.REASONING, "They ask", name="reasoning_content")
+    await response.write(0, reasoning, "Hello")
+    with monkeypatch.context() as version_before:
+        version_before.setattr("stream_core.ports.response_store.NEWEST_FORM", TEXT_FORM)
+        refused = poll(response, "from_index=0")
+        assert (refused.status, refused.error["code"]) == (503, "newer_form")
+        assert refused.headers["Retry-After"] == "1"
+    body = poll(response, "from_index=0").json
+    assert (body["new_text"], body["chunk_index"]) == ("Hello", 1)
+    assert body["events"] == [{"index": 0, "at": 0, **part_object(reasoning)}]
 
 
 def test_a_page_of_another_origin_may_poll_where_it_is_named(tables: Tables) -> None:

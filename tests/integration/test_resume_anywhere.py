@@ -12,6 +12,7 @@ from functools import partial
 import pytest
 
 from fargate_handler.token_sources.demo.script import demo_tokens
+from stream_core.log.entries import Kind, Part
 from tests.integration.answer import Answer
 from tests.integration.chat_client import COMPACT, V1, ChatSession, demo
 from tests.integration.conftest import OpenSession
@@ -78,7 +79,8 @@ async def _come_back(
     transports: Iterable[Transport], owner: LocalServer, task: LocalServer, opened: OpenSession
 ) -> None:
     session = await opened(owner)
-    response_id = await _ask(session, demo(tokens=80, gap_ms=20, seed=11))
+    text = demo(tokens=80, reasoning=10, searches=1, sources=1, gap_ms=15, seed=11)
+    response_id = await _ask(session, text)
     there = session.at(task)
 
     async def with_this(transport: Transport) -> None:
@@ -93,6 +95,11 @@ async def _come_back(
         await transport(there, response_id, all_of_it, None)
         for answer in (early, late, all_of_it):
             assert answer.text == "".join(demo_tokens(11, 80))
+            assert answer.contents == all_of_it.contents
+            assert [content.kind for content in answer.contents if isinstance(content, Part)] == [
+                *(Kind.REASONING, Kind.CALL, Kind.ARGUMENTS, Kind.CALL_END, Kind.RESULT),
+                Kind.DATA,
+            ]
             assert (answer.finish_reason, answer.epoch, answer.restarts) == ("stop", 1, [])
 
     await asyncio.gather(*map(with_this, transports))

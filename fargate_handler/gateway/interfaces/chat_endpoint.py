@@ -101,11 +101,13 @@ class ChatEndpoint:
         context = self._context
         progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
         stream, point = await resume(context, stream.response_id, stream.channel, progress)
-        if point.restarted is not None:
-            # What the client has is not on record: it is told the message from its beginning.
+        afresh = point.restarted is not None
+        if afresh:
+            # What the client has is not on record: it is told the answer from its beginning.
             point = ResumePoint(0)
         continues = stream.message_id.startswith(_CONTINUES)
-        chunks = UIMessageChunks(None if continues else stream.response_id)
+        message_id = None if continues else stream.response_id
+        chunks = UIMessageChunks(message_id, afresh=afresh)
         encoder = BlockEncoder(chunks, stream, point, context.limits.frame_characters)
         return await EventStream(context, request, encoder, _HEADERS).write(stream)
 

@@ -104,7 +104,9 @@ def annotation_of(part: Part) -> dict[str, Any] | None:
 def logprobs_of(part: Part) -> Iterator[dict[str, Any]]:
     """The log probabilities of tokens. None if the part is something else."""
     if part.name == "logprobs":
-        yield from orjson.loads(part.text).get("content") or ()
+        for token in orjson.loads(part.text).get("content") or ():
+            top = [_token(other) for other in token.get("top_logprobs") or ()]
+            yield _token(token) | {"top_logprobs": top}
 
 
 def sealed_reasoning(block: Block) -> str:
@@ -128,6 +130,12 @@ def unsealed_reasoning(sealed: str) -> dict[str, str]:
     if not isinstance(signed, dict) or not all(isinstance(said, str) for said in signed.values()):
         return {}
     return signed if "field" in signed else {}
+
+
+def _token(given: dict[str, Any]) -> dict[str, Any]:
+    """A token with its bytes, which not every server gives and clients' types need."""
+    told = {"token": given["token"], "logprob": given["logprob"]}
+    return told | {"bytes": given.get("bytes") or list(str(given["token"]).encode())}
 
 
 def _call(block: Block, text: str) -> dict[str, Any]:

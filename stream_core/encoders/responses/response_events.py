@@ -178,7 +178,7 @@ class ResponseEvents:
         return self._final(place, stream)
 
     def _final(self, place: Place, stream: ResponseStream) -> bytes:
-        whole = self._about.now(stream)
+        whole = self._about.at_present(stream)
         status = status_of(stream)
         self._closing = (place, "completed" if status == "completed" else "incomplete")
         event = f"response.{_FINAL.get(status, 'incomplete')}"

@@ -42,7 +42,7 @@ class ResponseObject:
         """The object when nothing has been generated."""
         return self._with("in_progress", [])
 
-    def now(self, stream: ResponseStream) -> dict[str, Any]:
+    def at_present(self, stream: ResponseStream) -> dict[str, Any]:
         """The object with everything that there is so far, and how it ended if it has."""
         status = status_of(stream)
         contents = slice_of(stream.log.entries, 0).standing
@@ -91,7 +91,10 @@ def usage_of(usage: Usage) -> dict[str, Any]:
     """The counts of the model's tokens."""
     return {
         "input_tokens": usage.prompt_tokens,
-        "input_tokens_details": {"cached_tokens": usage.cached_tokens or 0},
+        "input_tokens_details": {
+            "cached_tokens": usage.cached_tokens or 0,
+            "cache_write_tokens": 0,
+        },
         "output_tokens": usage.completion_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,

@@ -3,8 +3,10 @@
 import { Chat } from "@ai-sdk/react";
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithToolCalls } from "ai";
 
-const { url, scenario, text, more } = JSON.parse(process.argv[2]);
+const { url, scenario, text, more, module } = JSON.parse(process.argv[2]);
 const api = `${url}/api/chat`;
+// AI SDK's own transport, or Evenflow's.
+const Transport = module ? (await import(module)).EvenflowChatTransport : DefaultChatTransport;
 const WEATHER = {
   type: "function",
   function: {
@@ -17,7 +19,7 @@ function chat(id, options = {}, body = {}) {
   const seen = { errors: [], data: [] };
   const running = new Chat({
     id,
-    transport: new DefaultChatTransport({ api, body }),
+    transport: new Transport({ api, body }),
     onError: (error) => seen.errors.push(error.message),
     onData: (part) => seen.data.push(part),
     onFinish: ({ isAbort, isDisconnect, isError, finishReason }) => {
@@ -141,7 +143,37 @@ const SCENARIOS = {
     return { stale, answer, late: late.running.messages, ...told(one) };
   },
 
-  // As AI SDK's documentation says: leaving is not stopping.
+  // The page stays, and so its calls are made.
+  async stopButton() {
+    const one = await SCENARIOS.leave();
+    while ((await fetch(`${api}/leave/stream`)).status !== 204);
+    return one;
+  },
+
+  async resumeAndStop() {
+    const before = chat("resumed");
+    before.running.sendMessage({ text });
+    await until(hasSome(before));
+    const one = chat("resumed", { messages: before.running.messages.slice(0, 1) });
+    const resuming = one.running.resumeStream();
+    await until(hasSome(one));
+    await one.running.stop();
+    await resuming;
+    await until(() => before.running.status === "ready");
+    return { before: told(before), ...told(one) };
+  },
+
+  // React's strict mode resumes twice: the first makes way for the second.
+  async resumeTwice() {
+    const before = chat("twice");
+    const sending = before.running.sendMessage({ text });
+    await until(hasSome(before));
+    const one = chat("twice", { messages: before.running.messages.slice(0, 1) });
+    await Promise.all([sending, one.running.resumeStream(), one.running.resumeStream()]);
+    return told(one);
+  },
+
+  // With AI SDK's transport: leaving is not stopping, as its documentation says.
   async leave() {
     const one = chat("leave");
     const sending = one.running.sendMessage({ text });

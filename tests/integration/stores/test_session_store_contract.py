@@ -353,3 +353,19 @@ async def test_messages_of_chats_are_kept_for_a_setting_and_whole_requests_for_a
     assert list((await long_kept.load(chat, later)).entries) == [message]
     assert list((await long_kept.load(request, later)).entries) == []
     assert list((await long_kept.load(chat, NOW + LONG_LIFETIME + 2)).entries) == []
+
+
+async def test_a_session_is_read_message_by_message(stores: Stores) -> None:
+    channel, messages = await conversation(stores, 3)
+    head = await stores.sessions.head(channel, NOW)
+    assert (head.last_message_id, head.ended) == (messages[-1].message_id, False)
+    for message in messages:
+        assert await stores.sessions.message(channel, message.message_id, NOW) == message
+    assert await stores.sessions.message(channel, "unknown", NOW) is None
+    later = NOW + LIFETIME + 2
+    assert (await stores.sessions.head(channel, later)).last_message_id is None
+    assert await stores.sessions.message(channel, messages[0].message_id, later) is None
+    await stores.sessions.end(channel, NOW)
+    head = await stores.sessions.head(channel, NOW)
+    assert (head.last_message_id, head.ended) == (None, True)
+    assert await stores.sessions.message(channel, messages[0].message_id, NOW) is None

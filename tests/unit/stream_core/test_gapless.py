@@ -6,11 +6,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stream_core.log.response_log import LogEntry
-from stream_core.ports.response_store import Chunk, ResponseHead, gapless
+from stream_core.log.entries import Kind, LogEntry, Part
+from stream_core.ports.response_store import (
+    NEWEST_FORM,
+    Chunk,
+    NewerForm,
+    ResponseHead,
+    gapless,
+)
 
 LENGTH = 6
 """Entries that each owner would write.
@@ -54,6 +61,12 @@ STEPS = st.lists(
 )
 
 
+def said(epoch: int, index: int) -> LogEntry:
+    """What the owner of `epoch` wrote there."""
+    text = f"{epoch}.{index}"
+    return Part(Kind.REASONING, text) if index % 2 else text
+
+
 @dataclass
 class Story:
     """A response's life: what its head says, and which chunks have arrived."""
@@ -79,9 +92,7 @@ class Story:
             case Write() if min(step.epoch, self.head.epoch) in self.head.starts:
                 epoch = min(step.epoch, self.head.epoch)
                 # Also below its start, where it has no say, and also when it is stale.
-                entries: list[LogEntry] = [
-                    f"{epoch}.{index}" for index in range(step.first, step.end)
-                ]
+                entries = [said(epoch, index) for index in range(step.first, step.end)]
                 self.chunks.append(Chunk("r", epoch, step.first, entries, float(epoch)))
                 self.arrived |= {(epoch, index) for index in range(step.first, step.end)}
 
@@ -95,7 +106,7 @@ class Story:
         entries: list[LogEntry] = []
         index = from_index
         while (owner := self.owner_of(index, self.head.epoch), index) in self.arrived:
-            entries.append(f"{owner}.{index}")
+            entries.append(said(owner, index))
             index += 1
         return entries
 
@@ -151,6 +162,14 @@ def test_reading_on_gives_what_reading_at_once_gives(steps: list[Step], cut: int
     whole = list(gapless(story.head, story.chunks, 0).entries)
     if cut <= len(whole):
         assert list(gapless(story.head, story.chunks, cut).entries) == whole[cut:]
+
+
+def test_what_this_version_cannot_read_is_not_read_in_part() -> None:
+    story = Story()
+    story.play(Write(1, 0, 1))
+    newer = replace(story.head, form=NEWEST_FORM + 1)
+    with pytest.raises(NewerForm):
+        gapless(newer, story.chunks, 0)
 
 
 @given(STEPS)

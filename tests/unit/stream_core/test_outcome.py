@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import orjson
 import pytest
 
-from stream_core.log.entries import Content, Kind, Part, Restart
+from stream_core.log.entries import Content, Kind, LogEntry, Part, Restart
 from stream_core.log.response_log import ResponseState
 from stream_core.ports.outcome import MOST_BYTES, Outcome, contents_of
 
@@ -49,5 +49,5 @@ def test_of_what_is_too_large_the_text_is_kept_and_of_a_text_that_is_too_large_n
 
 
 def test_only_what_stands_is_said_joined() -> None:
-    entries = ["a", "b", Restart(-1, 2), "c", "d", CALL, "e", Restart(4, 3), "f"]
+    entries: list[LogEntry] = ["a", "b", Restart(-1, 2), "c", "d", CALL, "e", Restart(4, 3), "f"]
     assert contents_of(entries) == ("cdf",)

@@ -166,7 +166,7 @@ export type AnswerPart =
   | { readonly type: "reasoning"; readonly text: string }
   | { readonly type: "refusal"; readonly text: string }
   | ToolCall
-  /** Where something in the answer is from. `url` is as the model's server gave it: check it before you link it. */
+  /** Where something in the answer is from; one of both may be empty. `url` is as the model's server gave it: check it before you link it. */
   | { readonly type: "source"; readonly url: string; readonly title: string }
   /** Anything else, by its name. */
   | { readonly type: "data"; readonly name: string; readonly value: unknown };

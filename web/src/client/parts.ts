@@ -5,7 +5,7 @@ import { optional, shape, string } from "./shape.ts";
 /** How an answer grows. */
 export type Growth = Extract<AnswerEvent, { type: "delta" | "part" }>;
 
-const source = shape({ url: string, title: optional(string, "") });
+const source = shape({ url: optional(string, ""), title: optional(string, "") });
 
 /** What `content`, that of the indexes `from` to `index`, does to an answer of these parts; undefined where nothing is to see. */
 export function growthBy(
@@ -95,9 +95,10 @@ function changed(
 
 function dataPart({ name, value }: Content): AnswerPart {
   try {
-    if (name === "source") return { type: "source", ...source(value, name) };
+    const { url, title } = source(name === "source" && value, name);
+    if (url || title) return { type: "source", url, title };
   } catch {
-    // The application's own, by the same name.
+    // The application's own, by whatever name.
   }
   return { type: "data", name, value };
 }

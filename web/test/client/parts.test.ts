@@ -69,12 +69,14 @@ describe("the parts of an answer", () => {
     const parts = partsOf(
       { kind: "data", name: "source", value: { ...source, start: 4 } },
       { kind: "data", name: "source", value: { url: source.url } },
+      { kind: "data", name: "source", value: { title: "A book" } },
       { kind: "data", name: "source", value: { document: 4 } },
       { kind: "data", name: "chart", value: [1, 2] },
     );
     expect(parts).toEqual([
       { type: "source", ...source },
       { type: "source", url: source.url, title: "" },
+      { type: "source", url: "", title: "A book" },
       { type: "data", name: "source", value: { document: 4 } },
       { type: "data", name: "chart", value: [1, 2] },
     ]);

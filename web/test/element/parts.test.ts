@@ -95,10 +95,13 @@ describe("sources", () => {
     expect(scene.order).toEqual(["markdown"]);
   });
 
-  it("whose address isn't safe are no links", async () => {
+  it("without an address, or with one that isn't safe, are no links", async () => {
     await show(0, { type: "source", url: "javascript:alert(1)", title: "Harmless" });
+    await show(1, { type: "source", url: "", title: "A book" });
+    await show(2, { type: "source", url: "", title: "Another book" });
     const sources = scene.find("sources", HTMLElement);
-    expect([sources.querySelector("a"), sources.querySelector("li")?.textContent]).toEqual([null, "Harmless"]);
+    const items = [...sources.querySelectorAll("li")].map(({ textContent }) => textContent);
+    expect([sources.querySelector("a"), items]).toEqual([null, ["Harmless", "A book", "Another book"]]);
   });
 });
 

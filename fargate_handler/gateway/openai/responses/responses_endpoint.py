@@ -115,7 +115,7 @@ class ResponsesEndpoint:
         if call.background:
             return self._object(known)
         about, headers = about_response(self._context, known), {_REQUEST_ID: str(known.id)}
-        answer = WholeAnswer(self._context, request, about.now, deadline, headers)
+        answer = WholeAnswer(self._context, request, about.at_present, deadline, headers)
         return await answer.write(known.stream)
 
     async def _stream(
@@ -140,7 +140,7 @@ class ResponsesEndpoint:
 
     def _object(self, known: KnownResponse) -> web.Response:
         check_room_for_text(self._context, known.stream)
-        return json_answer(about_response(self._context, known).now(known.stream))
+        return json_answer(about_response(self._context, known).at_present(known.stream))
 
 
 def about_response(context: GatewayContext, known: KnownResponse) -> ResponseObject:

@@ -44,6 +44,8 @@ from stream_core.protocol.routes import RESPONSES_WEBSOCKET
 _CREATE = "response.create"
 _OF_THE_TRANSPORT = ("type", "stream", "generate", "stream_id")
 _MOST_WAITING = 8
+MOST_MESSAGES = 2
+"""A message may be as large as so many of a chat. A larger request goes by POST."""
 
 
 class ResponsesSocket:
@@ -91,7 +93,7 @@ class ResponsesSocket:
             self.close(CloseCode.UNSUPPORTED_DATA, "messages are texts")
         elif kind in (Opcode.TEXT, Opcode.CONTINUATION):
             self._fragments += payload
-            if len(self._fragments) > self._context.limits.request_bytes:
+            if len(self._fragments) > MOST_MESSAGES * self._context.limits.message_bytes:
                 self.close(CloseCode.TOO_LARGE, "the message is too large; send it by POST")
             elif final:
                 message, self._fragments = bytes(self._fragments), bytearray()

@@ -93,14 +93,13 @@ async def test_an_answer_that_runs_is_there_so_far_and_can_be_resumed() -> None:
 
 async def test_parts_are_told_with_their_place_in_the_text_while_it_is_kept_and_later() -> None:
     tasks = await Tasks.begin()
-    await tasks.a.send("m0")
+    stream = (await tasks.a.send("m0")).stream
     await settle()
-    call = tasks.a.source.calls[-1]
-    call.sink.push("Ödön: ")
-    call.sink.push_part(Part(Kind.CALL, call=1, id="call_1", name="search"))
-    call.sink.push_part(Part(Kind.DATA, '{"url": "/"}', name="source"))
-    call.sink.push("found")
-    call.finish()
+    stream.push("Ödön: ")
+    stream.push_part(Part(Kind.CALL, call=1, id="call_1", name="search"))
+    stream.push_part(Part(Kind.DATA, '{"url": "/"}', name="source"))
+    stream.push("found")
+    tasks.a.source.calls[-1].finish()
     await tasks.a.clock.pass_time(0.5)
     said = {
         "text": "Ödön: found",
@@ -170,7 +169,7 @@ async def test_what_was_replaced_is_not_in_the_conversation() -> None:
         ("m0", None),
         ("m3", "m1"),
     ]
-    older = (await tasks.elsewhere.json("GET", f"{MESSAGES}?before=m2"))["messages"]
+    older = (await tasks.elsewhere.json("GET", f"{MESSAGES}?before=m3"))["messages"]
     assert [each["message_id"] for each in older] == ["m0"]
 
 

@@ -183,6 +183,16 @@ class ScriptedSessionStore:
         async with self.network.call("load"):
             return await self._behind.load(channel, now)
 
+    async def head(self, channel: Channel, now: float) -> StoredConversation:
+        """See the port."""
+        async with self.network.call("head"):
+            return await self._behind.head(channel, now)
+
+    async def message(self, channel: Channel, message_id: str, now: float) -> LedgerEntry | None:
+        """See the port."""
+        async with self.network.call("message"):
+            return await self._behind.message(channel, message_id, now)
+
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         """See the port."""
         async with self.network.call("accept"):

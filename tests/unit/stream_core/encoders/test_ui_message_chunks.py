@@ -64,6 +64,12 @@ def test_who_resumes_in_the_middle_is_told_the_rest_alone() -> None:
     assert _told(answer("a", "b"), 1) == [{"type": "text-delta", "id": "0", "delta": "b"}]
 
 
+def test_who_has_what_is_not_on_record_drops_it() -> None:
+    chunks = UIMessageChunks("m1", afresh=True)
+    (told,) = events_of(BlockEncoder(chunks, answer("a"), ResumePoint(0), 100).opening)
+    assert orjson.loads(told.data) == {"type": "reset-step"}
+
+
 def test_reasoning_says_in_which_field_it_came_and_has_its_signature() -> None:
     field = {"providerMetadata": {"evenflow": {"field": "reasoning"}}}
     signed = {"providerMetadata": {"evenflow": {"field": "reasoning", "signature": "s"}}}

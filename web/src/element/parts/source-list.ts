@@ -12,15 +12,11 @@ export class SourceList {
   );
   readonly #known = new Set<string>();
 
-  /** How many there are. */
-  get count(): number {
-    return this.#known.size;
-  }
-
-  /** Adds a source, once. An address that isn't safe to open is told as text. */
+  /** Adds a source, once. One without an address, or with one that isn't safe to open, is no link. */
   add(url: string, title: string): void {
-    if (this.#known.has(url)) return;
-    this.#known.add(url);
+    const known = url === "" ? title : url;
+    if (this.#known.has(known)) return;
+    this.#known.add(known);
     const text = title === "" ? url : title;
     const attributes = { href: url, ...Object.fromEntries(NEW_WINDOW) };
     const source = isSafeLink(url) ? made("a", { text, attributes }) : made("span", { text });

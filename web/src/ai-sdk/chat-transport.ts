@@ -1,0 +1,145 @@
+import { getThrough, LastingAnswer } from "./lasting-answer.ts";
+
+/** A value, or what gives it anew for each call. */
+export type Given<T> = T | (() => T | Promise<T>);
+type Headers_ = Record<string, string> | Headers;
+
+export interface EvenflowChatTransportOptions {
+  /** The address of `POST /api/chat`. That path of the page's own origin where it is left out. */
+  api?: string;
+  /** Headers of all calls, such as `Authorization`. */
+  headers?: Given<Headers_>;
+  /** Further fields of each question: `model`, `temperature`, `tools` … */
+  body?: Given<object>;
+  /** Calls in the place of the platform's `fetch`. */
+  fetch?: typeof fetch;
+}
+
+interface CallOptions {
+  chatId: string;
+  abortSignal?: AbortSignal | undefined;
+  headers?: Headers_ | undefined;
+  body?: object | undefined;
+}
+
+interface Question extends CallOptions {
+  trigger: "submit-message" | "regenerate-message";
+  messageId: string | undefined;
+  messages: readonly unknown[];
+}
+
+/**
+ * AI SDK's `ChatTransport` for Evenflow. A lost connection goes on where it was, without the chat seeing it, and
+ * `stop()` stops the model, also after a reload.
+ *
+ * `CHUNK` is AI SDK's `UIMessageChunk`. This module needs nothing of AI SDK, so its types are the caller's.
+ */
+export class EvenflowChatTransport<CHUNK = never> {
+  /** Who reconnects is told the answer from its beginning. */
+  readonly resumeStreamIsReplay = true;
+  readonly #options: EvenflowChatTransportOptions;
+  /** The newest call of each chat: an older one that is aborted no longer stands for the chat. */
+  readonly #newest = new Map<string, object>();
+
+  constructor(options: EvenflowChatTransportOptions = {}) {
+    this.#options = options;
+  }
+
+  /** Sends a conversation. Its answer is read to its end, over as many connections as that takes. */
+  async sendMessages(question: Question): Promise<ReadableStream<CHUNK>> {
+    const { chatId: id, messages, trigger, messageId, abortSignal } = question;
+    const body = JSON.stringify({
+      ...(await resolved(this.#options.body)),
+      ...question.body,
+      id,
+      messages,
+      trigger,
+      messageId,
+    });
+    const key = crypto.randomUUID();
+    const ask = (lastId = "") =>
+      this.#call("", question, {
+        method: "POST",
+        body,
+        headers: { "content-type": "application/json", "idempotency-key": key, ...from(lastId) },
+      });
+    const { answer } = this.#begin(question, ask);
+    const response = await getThrough(ask, abortSignal);
+    await check(response);
+    return stream(answer.chunks(response));
+  }
+
+  /** Reads the answer that runs in a chat, from its beginning. `null` where none does. */
+  async reconnectToStream(options: CallOptions): Promise<ReadableStream<CHUNK> | null> {
+    const ask = (lastId = "") => this.#call("/stream", options, { headers: from(lastId) });
+    const { answer, forget } = this.#begin(options, ask);
+    const response = await getThrough(ask, options.abortSignal);
+    if (response.status === 204) forget();
+    if (response.status === 204) return null;
+    await check(response);
+    return stream(answer.chunks(response));
+  }
+
+  /** Stops the answer that runs in a chat, and its model, whoever reads it. */
+  async stop(chatId: string, activeStreamId?: string): Promise<void> {
+    const body = JSON.stringify({ activeStreamId });
+    const headers = { "content-type": "application/json" };
+    await check(await getThrough(() => this.#call("/stop", { chatId }, { method: "POST", body, headers }), undefined));
+  }
+
+  /** Begins to read an answer. Its model is stopped where the chat aborts that. */
+  #begin({ chatId, abortSignal }: CallOptions, ask: (lastId: string) => Promise<Response>) {
+    const token = {};
+    this.#newest.set(chatId, token);
+    const isNewest = () => this.#newest.get(chatId) === token;
+    // A call that only makes way for the next one of its chat is aborted, too: that one comes at once.
+    const stop = () => setTimeout(() => isNewest() && this.stop(chatId, answer.id).catch(() => {}));
+    const forget = () => {
+      abortSignal?.removeEventListener("abort", stop);
+      if (isNewest()) this.#newest.delete(chatId);
+    };
+    const again = async (lastId: string) => {
+      const response = await getThrough(() => ask(lastId), abortSignal);
+      await check(response);
+      if (response.status === 204) throw new Error("this answer is no longer kept; send the question again");
+      return response;
+    };
+    const answer = new LastingAnswer(again, forget);
+    abortSignal?.addEventListener("abort", stop, { once: true });
+    return { answer, forget };
+  }
+
+  async #call(path: string, { chatId, headers, abortSignal }: CallOptions, init: RequestInit): Promise<Response> {
+    const { api = "/api/chat", fetch: call = fetch } = this.#options;
+    const all = new Headers(await resolved(this.#options.headers));
+    for (const [name, value] of [...new Headers(headers), ...new Headers(init.headers)]) all.set(name, value);
+    const url = path === "" ? api : `${api}/${encodeURIComponent(chatId)}${path}`;
+    return call(url, { ...init, headers: all, signal: abortSignal ?? null });
+  }
+}
+
+async function resolved<T>(given: Given<T> | undefined): Promise<T | undefined> {
+  return typeof given === "function" ? (given as () => T | Promise<T>)() : given;
+}
+
+function stream<CHUNK>(chunks: AsyncGenerator<object, void, void>): ReadableStream<CHUNK> {
+  return new ReadableStream<CHUNK>({
+    async pull(controller) {
+      const { done, value } = await chunks.next();
+      if (done) controller.close();
+      else controller.enqueue(value as CHUNK);
+    },
+    async cancel() {
+      await chunks.return();
+    },
+  });
+}
+
+function from(lastId: string): Record<string, string> {
+  return lastId === "" ? {} : { "last-event-id": lastId };
+}
+
+/** Throws what the server says, as AI SDK's own transport does: the body is the message. */
+async function check(response: Response): Promise<void> {
+  if (!response.ok) throw new Error(await response.text());
+}
