@@ -22,7 +22,7 @@ import aiohttp
 import uvloop
 
 from tests.chaos import report
-from tests.chaos.campaign import ALL_FAULTS, Campaign
+from tests.chaos.campaign import ALL_FAULTS, WHOLE, Campaign
 from tests.chaos.faults import SHORT
 from tests.chaos.plan import Plan
 from tests.chaos.system import running_system
@@ -38,9 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.answers:
         plan = replace(plan, answers=options.answers)
     faults = (
-        options.faults.split(",")
-        if options.faults
-        else list(SHORT if options.short else ALL_FAULTS)
+        options.faults.split(",") if options.faults else list(SHORT if options.short else WHOLE)
     )
     if unknown := [name for name in faults if name not in ALL_FAULTS]:
         print(f"there is no fault {unknown[0]}; there are {', '.join(ALL_FAULTS)}", file=sys.stderr)

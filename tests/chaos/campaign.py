@@ -32,6 +32,8 @@ ALL_FAULTS: dict[str, Fault] = {
     "drain-idle": drain_of_idle_connections,
     **STOCK_CLIENT_FAULTS,
 }
+WHOLE = tuple(name for name in ALL_FAULTS if name != "stock-clients")
+"""The faults of a run that isn't short: each protocol has one of its own there."""
 _IDLE_PER_SECOND = 300.0
 _PROGRESS_SECONDS = 5.0
 _MEASURE_SECONDS = 0.5

@@ -108,14 +108,18 @@ def fault_of(*protocols: Protocol) -> Fault:
     async def strike(scene: Scene) -> None:
         plan, window, model = scene.plan, scene.window, scene.system.model
         before = (await model.calls())["calls"]
-        async with Asking(scene, protocols) as asking, _cutting(scene):
-            answers = [asyncio.create_task(asking.ask(number)) for number in range(plan.answers)]
+        async with (
+            Asking(scene, protocols) as asking,
+            _cutting(scene),
+            asyncio.TaskGroup() as answers,
+        ):
+            for number in range(plan.answers):
+                answers.create_task(asking.ask(number))
             await asyncio.sleep(plan.ramp_seconds)
             window.in_flight = asking.open
             for node in _victims(scene):
                 await _lose(node, plan)
                 await scene.system.until_healthy()
-            await asyncio.gather(*answers)
         _count_calls(window, (await model.calls())["calls"].keys() - before.keys(), plan.answers)
 
     return strike
