@@ -123,6 +123,23 @@ class MessageLedger:
             whole = await self._texts.whole(entry) if entry is not None else None
         return whole.text or None if whole is not None else None
 
+    async def ends(self, channel: Channel, message_id: str | None = None) -> StoredConversation:
+        """A session with its last message alone, and the one of this id.
+
+        That is enough where messages are no history, and all of them would be megabytes.
+
+        Raises:
+            Overloaded: the store can't be read.
+        """
+        now = self._wall_time()
+        with self._reachable():
+            head = await self._sessions.head(channel, now)
+            if head.last_message_id is None:
+                return head
+            wanted = dict.fromkeys(filter(None, (message_id, head.last_message_id)))
+            found = [await self._sessions.message(channel, name, now) for name in wanted]
+        return replace(head, entries=[entry for entry in found if entry is not None])
+
     @property
     def owner(self) -> str:
         """The name under which this task accepts messages."""

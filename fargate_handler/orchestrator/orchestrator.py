@@ -125,7 +125,7 @@ class Orchestrator:
             self._workload.limiting(channel, event.kind).check_rate(self._monotonic())
             fresh = conversation.stale or given_up
             if fresh:
-                await self._catch_up(conversation, channel)
+                await self._catch_up(conversation, event)
             for _ in range(_TRIES):
                 try:
                     return await self._accept(conversation, event)
@@ -135,7 +135,7 @@ class Orchestrator:
                 except NotAccepted:
                     pass
                 # Another task has accepted messages of this session meanwhile.
-                await self._catch_up(conversation, channel)
+                await self._catch_up(conversation, event)
                 fresh = True
             raise Overloaded(
                 "other tasks are accepting messages of this session at the same time; this one "
@@ -153,9 +153,12 @@ class Orchestrator:
             and stream.error["code"] == ATTEMPTS_EXHAUSTED
         )
 
-    async def _catch_up(self, conversation: Conversation, channel: Channel) -> None:
+    async def _catch_up(self, conversation: Conversation, event: IngestEvent) -> None:
         """Read the ledger."""
-        stored = await self._ledger.load(channel)
+        if event.kind.brings_conversation:
+            stored = await self._ledger.ends(event.channel, event.message_id)
+        else:
+            stored = await self._ledger.load(event.channel)
         if stored.ended:
             raise session_ended()
         conversation.catch_up(stored, self._ledger.owner)
@@ -240,7 +243,7 @@ class Orchestrator:
         Raises:
             Overloaded: the store can't be read, or the response is changing owners.
         """
-        entries = (await self._ledger.load(channel)).entries
+        entries = (await self._ledger.ends(channel)).entries
         try:
             return await self.find(entries[-1].response_id, channel) if entries else None
         except (Gone, NotFound):

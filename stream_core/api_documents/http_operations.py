@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from stream_core.api_documents.anthropic_operations import anthropic_operation
 from stream_core.api_documents.component_schemas import Model
 from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
 from stream_core.api_documents.responses_operations import responses_operations
+from stream_core.api_documents.stream_operations import stream_operation
 from stream_core.protocol import routes
 from stream_core.protocol.agui_bodies import RunEvent, RunName, RunRequest
 from stream_core.protocol.completion_bodies import (
@@ -531,6 +533,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *responses_operations(
         refusals(_ANY, _BODY, _KEY, _COMPLETING), refusals(_ANY, _KEY), _HANDSHAKE, _KEYS
     ),
+    anthropic_operation(refusals(_ANY, _BODY, _KEY, _COMPLETING), _KEYS),
+    stream_operation(refusals(_ANY, _TOKEN, _RESPONSE, _READING), _RESPONSE_ID),
     _CHAT,
     _CHAT_STREAM,
     _CHAT_STOP,
@@ -546,7 +550,7 @@ RECEIVED: tuple[Model, ...] = tuple(
     operation.body for operation in OPERATIONS if operation.body is not None
 )
 SENT: tuple[Model, ...] = (
-    ErrorBody,
+    *dict.fromkeys(operation.error for operation in OPERATIONS),
     *(
         answer.body
         for operation in OPERATIONS

@@ -16,7 +16,6 @@ from stream_core.api_documents.component_schemas import (
 from stream_core.api_documents.http_operations import OPERATIONS, RECEIVED, SENT
 from stream_core.api_documents.operation import Answer, Operation, Parameter
 from stream_core.policy.limits import Limits
-from stream_core.protocol.http_contract import ErrorBody
 
 _TEXT = {"type": "string"}
 _LAST_CHUNK = {"type": "object", "required": ["data"], "properties": {"data": {"const": "[DONE]"}}}
@@ -47,12 +46,19 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "Sec-WebSocket-Version": ("`13`.", _TEXT),
     "x-vercel-ai-ui-message-stream": ("`v1`.", _TEXT),
     "x-request-id": ("The `response_id` of the answer.", _TEXT),
+    "request-id": ("The `response_id` of the answer.", _TEXT),
+    "ETag": ("The offsets between which the messages are.", _TEXT),
+    "Stream-Next-Offset": ("Where to read on.", _TEXT),
+    "Stream-Cursor": ("For the next live read.", _TEXT),
+    "Stream-Up-To-Date": ("`true`: there is nothing more yet.", _TEXT),
+    "Stream-Closed": ("`true`: there will be nothing more.", _TEXT),
 }
 _WITH_STATUS = {
     401: ("WWW-Authenticate",),
     426: ("Upgrade", "Sec-WebSocket-Version"),
     429: ("Retry-After",),
     503: ("Retry-After",),
+    529: ("Retry-After",),
 }
 
 SECURITY_SCHEMES: dict[str, dict[str, Any]] = {
@@ -149,7 +155,7 @@ def _responses(operation: Operation) -> Iterator[tuple[str, dict[str, Any]]]:
     for answer in operation.answers:
         yield str(answer.status), _answer(answer)
     for status, codes in operation.refusals.items():
-        yield str(status), _refusal(status, codes)
+        yield str(status), _refusal(status, codes, operation.error)
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
@@ -191,11 +197,11 @@ def _data(model: Model) -> dict[str, Any]:
     return {"type": "object", "required": ["data"], "properties": {"data": data}}
 
 
-def _refusal(status: int, codes: tuple[str, ...]) -> dict[str, Any]:
+def _refusal(status: int, codes: tuple[str, ...], error: Model) -> dict[str, Any]:
     these = {"properties": {"error": {"properties": {"code": {"enum": list(codes)}}}}}
     written: dict[str, Any] = {
         "description": ", ".join(f"`{code}`" for code in codes),
-        "content": {"application/json": {"schema": {"allOf": [reference(ErrorBody), these]}}},
+        "content": {"application/json": {"schema": {"allOf": [reference(error), these]}}},
     }
     if status in _WITH_STATUS:
         written["headers"] = _headers(_WITH_STATUS[status])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stream_core.api_documents.component_schemas import Model
+from stream_core.protocol.http_contract import ErrorBody
 from stream_core.protocol.routes import Route
 
 Codes = Mapping[int, tuple[str, ...]]
@@ -51,6 +52,7 @@ class Operation:
     Args:
         refusals: the errors that it may be answered with.
         body: the model of the request's body.
+        error: the model of the body of its errors.
         security: names in `openapi.SECURITY_SCHEMES`, one of which is needed. "" stands for none.
     """
 
@@ -62,6 +64,7 @@ class Operation:
     parameters: tuple[Parameter, ...] = ()
     body: Model | None = None
     body_required: bool = True
+    error: Model = ErrorBody
     security: tuple[str, ...] = ("session",)
 
 

@@ -69,6 +69,8 @@ class UIMessageChunks:
         before = self._before.get(block.number)
         if before is None:
             before = self._before[block.number] = _before_delta(block)
+        if place.epoch == 1:  # nearly always, and half as long
+            return b"id: %d\ndata: %b%b}\n\n" % (place.last, before, orjson.dumps(text))
         return b"id: %b\ndata: %b%b}\n\n" % (_id(place), before, orjson.dumps(text))
 
     def end(self, place: Place, block: Block) -> bytes:

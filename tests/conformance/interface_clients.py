@@ -15,6 +15,7 @@ from tests.integration.conftest import ServeProcess
 from tests.integration.server_process import ServerProcess, clean_environment
 from tests.integration.stock_clients.clients import node
 from tests.integration.stock_clients.conftest import running_upstream
+from tests.integration.stock_clients.script import SILENCE_SECONDS
 from tests.integration.stock_clients.upstream import MODEL, ScriptedUpstream
 
 JAVASCRIPT = Path(__file__).parent / "javascript"
@@ -73,5 +74,11 @@ def upstream() -> Iterator[ScriptedUpstream]:
 
 @pytest.fixture(scope="module")
 def scripted(serve_module: ServeProcess, upstream: ScriptedUpstream) -> ServerProcess:
-    """A server in front of the scripted model's server."""
-    return serve_module(model="openai", model_url=upstream.url, model_name=MODEL)
+    """A server in front of the scripted model's server. It says often that it is there."""
+    heartbeat = SILENCE_SECONDS / 5
+    return serve_module(
+        model="openai",
+        model_url=upstream.url,
+        model_name=MODEL,
+        sse_heartbeat_seconds=heartbeat,
+    )

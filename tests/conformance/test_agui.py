@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
+import pytest
+
 from tests.conformance.interface_clients import (
     FAILS,
     FAILS_TEXT,
@@ -68,6 +70,12 @@ def test_tools_of_the_client_are_called_and_their_results_answered(
     first, second = upstream.asked["agui.tools"]
     assert first["tools"][0]["function"]["name"] == "get_weather"
     assert [message["role"] for message in second["messages"]] == ["user", "assistant", "tool"]
+
+
+@pytest.mark.parametrize("when", ["first", "within"])
+def test_a_model_may_be_silent(scripted: ServerProcess, when: str) -> None:
+    saw = _saw(scripted, "send", f"silence-{when} for agui.silence-{when}")
+    assert (_last(saw)["type"], saw["messages"][-1]["content"]) == ("RUN_FINISHED", _SCRIPTED_TEXT)
 
 
 def test_the_model_is_told_the_context_and_given_the_parameters(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.conformance.interface_clients import (
     FAILS,
     FAILS_TEXT,
@@ -64,6 +66,12 @@ def test_tools_of_the_client_are_called_and_their_results_answered(
     assert _text(answer) == "Sunny in Zürich."
     roles = [message["role"] for message in upstream.asked["ai.tools"][-1]["messages"]]
     assert roles == ["user", "assistant", "tool"]
+
+
+@pytest.mark.parametrize("when", ["first", "within"])
+def test_a_model_may_be_silent(scripted: ServerProcess, when: str) -> None:
+    saw = _saw(scripted, "send", f"silence-{when} for ai.silence-{when}")
+    assert (saw["status"], _text(saw["messages"][-1])) == ("ready", _SCRIPTED_TEXT)
 
 
 def test_a_conversation_goes_on(scripted: ServerProcess, upstream: ScriptedUpstream) -> None:

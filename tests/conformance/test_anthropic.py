@@ -163,10 +163,10 @@ def test_a_refusal_is_text_and_said_to_be_one(see: See, scripted: ServerProcess)
 
 
 async def test_the_model_stops_when_its_reader_leaves(see: See, server: ServerProcess) -> None:
-    before = await server.metric('responses_total{state="cancelled"}')
+    before = await server.metric("responses_cancelled_total")
     saw = see(server, "abort", LONG)
     assert LONG_TEXT.startswith("".join(saw["texts"]))
-    await server.until_metric('responses_total{state="cancelled"}', before + 1)
+    await server.until_metric("responses_cancelled_total", before + 1)
 
 
 def test_who_comes_back_with_the_key_is_given_the_same_answer(

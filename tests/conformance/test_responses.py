@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import functools
-import json
-import os
-import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.conftest import ServeProcess, _serving
-from tests.integration.server_process import clean_environment
-from tests.integration.stock_clients.clients import QUIET, node, python_of
-from tests.integration.stock_clients.conftest import running_upstream
-from tests.integration.stock_clients.script import SILENCE_SECONDS
-from tests.integration.stock_clients.upstream import MODEL, ScriptedUpstream
+from tests.conformance.scripted_server import ScriptedServer, scripted_server
 
-_FOLDER = Path(__file__).parent
-_CLIENT_SECONDS = 110
 _TEXT = "A train enters a tunnel: Zug 🚆, поезд."
 _COUNTED = {"tokens": [30, 12]}
 _MESSAGE = {"status": "completed", "text": _TEXT, "items": ["message"], **_COUNTED}
@@ -81,50 +69,14 @@ RAISED = {
 }
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A server, and the model's server behind it."""
-
-    url: str
-    upstream: ScriptedUpstream
-
-    def saw(self, client: str, file: str, scenarios: list[str]) -> dict[str, Any]:
-        """What a client saw, by scenario."""
-        interpreter = node() if file.endswith(".mjs") else python_of("clients")
-        folder = "javascript" if file.endswith(".mjs") else "python"
-        told = {"client": client, "url": self.url, "model": MODEL, "scenarios": scenarios}
-        ran = subprocess.run(
-            [os.fspath(interpreter), os.fspath(_FOLDER / folder / file), json.dumps(told)],
-            env=clean_environment(QUIET),
-            capture_output=True,
-            timeout=_CLIENT_SECONDS,
-            check=False,
-        )
-        assert ran.returncode == 0, ran.stderr.decode()
-        saw: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
-        return saw
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedServer]:
+    with scripted_server(tmp_path_factory) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
-def serve_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
-    """Start processes for all tests of this module."""
-    yield from _serving(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def asked(serve_module: ServeProcess) -> Iterator[Asked]:
-    with running_upstream() as upstream:
-        server = serve_module(
-            model="openai",
-            model_url=upstream.url,
-            model_name=MODEL,
-            sse_heartbeat_seconds=SILENCE_SECONDS / 5,
-        )
-        yield Asked(f"{server.http_url}/v1", upstream)
-
-
-@pytest.fixture(scope="module")
-def openai_saw(asked: Asked) -> Callable[[str], Any]:
+def openai_saw(asked: ScriptedServer) -> Callable[[str], Any]:
     saw = asked.saw("openai", "responses_openai.py", [*SEEN, *RAISED, "cut_anywhere"])
     return saw.__getitem__
 
@@ -209,7 +161,7 @@ OTHERS: dict[tuple[str, str], dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def others_saw(asked: Asked) -> Callable[[str, str], dict[str, Any]]:
+def others_saw(asked: ScriptedServer) -> Callable[[str, str], dict[str, Any]]:
     @functools.cache
     def saw(client: str, file: str) -> dict[str, Any]:
         return asked.saw(client, file, [*OTHERS[client, file], "too_long"])
@@ -236,7 +188,7 @@ def test_a_client_with_its_default_raises(
 
 
 @pytest.mark.usefixtures("openai_saw")
-def test_the_model_is_given_its_reasoning_and_the_conversation(asked: Asked) -> None:
+def test_the_model_is_given_its_reasoning_and_the_conversation(asked: ScriptedServer) -> None:
     _, second = asked.upstream.asked["openai.reasoning_given_back"]
     assert [(each["role"], each.get("reasoning_content")) for each in second["messages"]] == [
         ("user", None),
@@ -248,7 +200,7 @@ def test_the_model_is_given_its_reasoning_and_the_conversation(asked: Asked) -> 
 
 
 @pytest.mark.usefixtures("openai_saw")
-def test_instructions_are_those_of_their_request(asked: Asked) -> None:
+def test_instructions_are_those_of_their_request(asked: ScriptedServer) -> None:
     first, second = asked.upstream.asked["openai.conversation"]
     assert [each["role"] for each in first["messages"]] == ["system", "user"]
     assert [each["role"] for each in second["messages"]] == ["user", "assistant", "user"]

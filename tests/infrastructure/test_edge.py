@@ -67,6 +67,12 @@ def _behavior(synthesis: Synthesis, path: str) -> tuple[str, dict[str, Any]]:
         ("/chat/message/r-1/entries/1/0-9", "balancer"),
         ("/v1/chat/completions", "balancer"),
         ("/v1/realtime", "balancer"),
+        ("/v1/responses/resp_1", "balancer"),
+        ("/v1/messages", "balancer"),
+        ("/api/chat", "balancer"),
+        ("/api/chat/c-1/stream", "balancer"),
+        ("/agui", "balancer"),
+        ("/streams/rsp_1", "balancer"),
         ("/realtime", "balancer"),
         ("/session/ses_1/messages", "balancer"),
         ("/session/ses_1", "balancer"),
@@ -90,6 +96,8 @@ def test_each_path_has_its_origin(synthesis: Synthesis, path: str, origin: str) 
         "/chat/message/r",
         "/v1/x",
         "/v1/realtime",
+        "/api/chat/c/stream",
+        "/agui",
         "/realtime",
         "/ws",
     ],
@@ -199,18 +207,30 @@ def test_pages_anywhere_may_load_the_modules(synthesis: Synthesis, path: str) ->
     assert "CustomHeadersConfig" not in headers
 
 
-def test_ranges_of_entries_are_kept_for_each_token(synthesis: Synthesis) -> None:
-    behavior = _behavior(synthesis, "/chat/message/r/entries/1/0-9")[1]
-    (name, policy), *others = synthesis.of_type("AWS::CloudFront::CachePolicy", "edge").items()
-    assert (behavior["CachePolicyId"], others) == ({"Ref": name}, [])
-    config = policy["Properties"]["CachePolicyConfig"]
+@pytest.mark.parametrize(
+    ("path", "queries"),
+    [
+        ("/chat/message/r/entries/1/0-9", {"QueryStringBehavior": "none"}),
+        (
+            "/streams/r",
+            {"QueryStringBehavior": "whitelist", "QueryStrings": ["offset", "live", "cursor"]},
+        ),
+    ],
+)
+def test_what_never_changes_is_kept_for_each_token(
+    synthesis: Synthesis, path: str, queries: dict[str, Any]
+) -> None:
+    behavior = _behavior(synthesis, path)[1]
+    policies = synthesis.of_type("AWS::CloudFront::CachePolicy", "edge")
+    config = policies[behavior["CachePolicyId"]["Ref"]]["Properties"]["CachePolicyConfig"]
     key = config["ParametersInCacheKeyAndForwardedToOrigin"]
     assert key["HeadersConfig"]["Headers"] == ["Authorization", "Origin"]
     # Nothing else lets anybody read, or tells answers apart.
     assert key["CookiesConfig"] == {"CookieBehavior": "none"}
-    assert key["QueryStringsConfig"] == {"QueryStringBehavior": "none"}
+    assert key["QueryStringsConfig"] == queries
     # Only what says so is kept.
     assert (config["MinTTL"], config["DefaultTTL"]) == (0, 0)
+    assert len(policies) == 2
 
 
 def test_the_modules_that_are_deployed_are_those_that_were_built(dev: Synthesis) -> None:

@@ -113,12 +113,15 @@ def test_paths_of_clients_go_to_the_handlers_and_nothing_else_is_answered(
         paths += patterns
     assert sorted(paths) == [
         "/*api.json",
+        "/agui*",
+        "/api/chat*",
         "/chat/message",
         "/chat/message/*/cancel",
         "/chat/message/*/entries/*/*-*",
         "/chat/message/*/events",
         "/realtime",
         "/session/*",
+        "/streams/*",
         "/v1/*",
         "/ws",
     ]

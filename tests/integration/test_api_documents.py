@@ -43,6 +43,7 @@ _NOT_DESCRIBED = {
     "/evenflow-chat.js",
     "/drain",
     "/v1/{call}{rest}",
+    "/v1/messages/{rest}",
 }
 _IN_FRAMES_ONLY = {"unknown_type", "too_slow"}
 

@@ -17,7 +17,14 @@ from infra.acknowledge import acknowledge, acknowledge_warning
 from infra.constructs.edge.headers import module_headers, security_headers
 from infra.constructs.edge.web_client import WebClient
 from infra.settings import EnvironmentSettings
-from stream_core.protocol.routes import ENTRIES, OPEN_SESSION, POLL, Origin, edge_patterns
+from stream_core.protocol.routes import (
+    ENTRIES,
+    OPEN_SESSION,
+    POLL,
+    STREAM,
+    Origin,
+    edge_patterns,
+)
 
 _VIEWER_HOST = Path(__file__).with_name("viewer_host.js")
 # All codes that CloudFront may cache. By default it repeats an error answer to GET for 10 s, to
@@ -106,7 +113,14 @@ class Edge(Construct):
         # CloudFront tries them in this order, and chooses by path alone, not by method.
         return {
             **dict.fromkeys(edge_patterns(Origin.HANDLER), balancer),
-            ENTRIES.pattern: self._kept(handlers),
+            ENTRIES.pattern: self._kept(handlers, "KeptByToken", "kept-by-token"),
+            # Where a read begins is in its query.
+            STREAM.pattern: self._kept(
+                handlers,
+                "KeptByTokenAndPlace",
+                "kept-by-token-and-place",
+                cloudfront.CacheQueryStringBehavior.allow_list("offset", "live", "cursor"),
+            ),
             OPEN_SESSION.pattern: self._live(api_origin, without_host, [self._viewer_host()]),
             POLL.pattern: self._live(api_origin, without_host),
         }
@@ -128,7 +142,13 @@ class Edge(Construct):
             function_associations=functions,
         )
 
-    def _kept(self, origin: cloudfront.IOrigin) -> cloudfront.BehaviorOptions:
+    def _kept(
+        self,
+        origin: cloudfront.IOrigin,
+        construct_id: str,
+        name: str,
+        queries: cloudfront.CacheQueryStringBehavior | None = None,
+    ) -> cloudfront.BehaviorOptions:
         """A behavior that keeps what its answers say, for whoever sends the same token."""
         return cloudfront.BehaviorOptions(
             origin=origin,
@@ -136,8 +156,9 @@ class Edge(Construct):
             allowed_methods=cloudfront.AllowedMethods.ALLOW_GET_HEAD_OPTIONS,
             cache_policy=cloudfront.CachePolicy(
                 self,
-                "KeptByToken",
-                cache_policy_name=f"{self._settings.prefix}-kept-by-token",
+                construct_id,
+                cache_policy_name=f"{self._settings.prefix}-{name}",
+                query_string_behavior=queries,
                 header_behavior=cloudfront.CacheHeaderBehavior.allow_list(
                     "Authorization", "Origin"
                 ),

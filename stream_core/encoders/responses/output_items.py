@@ -5,7 +5,6 @@ Each block is an item: a text or a refusal is a message with one part, a reasoni
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from stream_core.encoders.blocks import Begin, Block, Blocks
 from stream_core.log.entries import Content, Kind, Part
 from stream_core.protocol.response_ids import PublicResponse
 
+_FIELD = "evenflow:"
 _PREFIXES = {Kind.TEXT: "msg", Kind.REFUSAL: "msg", Kind.REASONING: "rs", Kind.CALL: "fc"}
 
 
@@ -55,7 +55,7 @@ def whole_item(response: PublicResponse, block: Block, status: str) -> dict[str,
         return item | _call(block, block.text)
     if block.kind is Kind.REASONING:
         summary = [part_of(block, block.text)]
-        sealed = sealed_reasoning(block)
+        sealed = sealed_field(block)
         return item | {"type": "reasoning", "summary": summary, "encrypted_content": sealed}
     content = [part_of(block, block.text)]
     return item | {"type": "message", "role": "assistant", "content": content}
@@ -109,27 +109,16 @@ def logprobs_of(part: Part) -> Iterator[dict[str, Any]]:
             yield _token(token) | {"top_logprobs": top}
 
 
-def sealed_reasoning(block: Block) -> str:
-    """What comes back with a reasoning: the field and the signature of the model's server.
-
-    Clients send it back unread, as `encrypted_content`.
-    """
-    signed = {"field": block.name}
-    for part in block.values:
-        if part.kind is Kind.DATA and part.name == "signature":
-            signed["signature"] = orjson.loads(part.text)
-    return base64.urlsafe_b64encode(orjson.dumps(signed)).decode()
+def sealed_field(block: Block) -> str | None:
+    """What comes back with a reasoning, unread: the field in which the model's server gave it."""
+    return f"{_FIELD}{block.name}" if block.name else None
 
 
-def unsealed_reasoning(sealed: str) -> dict[str, str]:
-    """What `sealed_reasoning` has sealed. Empty: it comes from elsewhere."""
-    try:
-        signed = orjson.loads(base64.urlsafe_b64decode(sealed))
-    except ValueError:
-        return {}
-    if not isinstance(signed, dict) or not all(isinstance(said, str) for said in signed.values()):
-        return {}
-    return signed if "field" in signed else {}
+def unsealed_field(sealed: object) -> str:
+    """The field in a text of `sealed_field`. Empty: the reasoning comes from elsewhere."""
+    if not isinstance(sealed, str) or not sealed.startswith(_FIELD):
+        return ""
+    return sealed.removeprefix(_FIELD)
 
 
 def _token(given: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import demo
 from tests.integration.conftest import OpenSession
-from tests.integration.deployment import LocalDeployment
+from tests.integration.deployment import AwsDeployment, LocalDeployment
 from tests.integration.interfaces.interface_client import Heard, InterfaceClient, hear
 from tests.integration.local_server import LocalServer
 
@@ -68,6 +68,22 @@ async def test_a_chat_goes_on_at_another_task(http: aiohttp.ClientSession, tasks
         async with client.send("chat", _SHORT) as answer:
             ids.add((await hear(answer)).message_id)
     assert len(ids) == 5
+
+
+async def test_a_chat_is_found_by_its_last_message_alone(
+    aws_deployment: AwsDeployment, http: aiohttp.ClientSession, opened: OpenSession
+) -> None:
+    """Its messages are whole conversations: all of them would be megabytes."""
+    first, second = await aws_deployment.handlers(2, **_FINE)
+    token = (await opened(first)).token
+    one, other = (InterfaceClient(http, task, token) for task in (first, second))
+    for client, key in ((one, "a"), (other, "b"), (one, "c")):
+        async with client.send("chat", _SHORT, Idempotency_Key=key) as answer:
+            last = await hear(answer)
+    async with other.send("chat", _SHORT, Idempotency_Key="c") as again:
+        assert (await hear(again)).message_id == last.message_id
+    async with other.resume("chat", Last_Event_ID="0") as rest:
+        assert (await hear(rest)).text == "".join(demo_tokens(1, 2)[1:])
 
 
 async def test_a_lost_task_s_answer_goes_on(

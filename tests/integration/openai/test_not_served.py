@@ -22,8 +22,9 @@ async def server(serve: Serve) -> LocalServer:
 @pytest.mark.parametrize(
     ("method", "path", "named"),
     [
-        ("POST", "/v1/messages", "/v1/chat/completions"),
-        ("POST", "/v1/messages/count_tokens", "/v1/chat/completions"),
+        ("POST", "/v1/messages/count_tokens", "`usage`"),
+        ("GET", "/v1/messages/batches/b1", "POST /v1/messages"),
+        ("GET", "/v1/messages/anything", "POST /v1/messages"),
         ("POST", "/v1/completions", "messages=["),
         ("POST", "/v1/embeddings", "/v1/chat/completions"),
     ],
@@ -46,7 +47,9 @@ async def test_whoever_asks_is_told_what_to_use(
 async def test_the_shape_is_that_of_the_client_s_api(
     http: aiohttp.ClientSession, server: LocalServer
 ) -> None:
-    told = (await call(http, "POST", f"{server.http_url}/v1/messages", b"{}", headers={})).json
+    told = (
+        await call(http, "POST", f"{server.http_url}/v1/messages/count_tokens", b"{}", headers={})
+    ).json
     assert (told["type"], told["error"]["type"]) == ("error", "not_found_error")
 
 

@@ -169,3 +169,35 @@ async def test_a_response_without_a_reader_goes_on_in_the_background_only(
         return status
 
     assert await serve.time_passes_until(ended()) == status
+
+
+async def test_a_conversation_is_no_larger_than_a_request(
+    serve: Serve, client_at: ClientAt
+) -> None:
+    client = await client_at(await serve(request_bytes=65_536), "sk-anything")
+    roles = {"user": "a" * 40_000, "assistant": "b"}
+    items = [{"role": role, "content": said} for role, said in roles.items()]
+    items.append({"role": "user", "content": demo(tokens=1)})
+    asked: Any = {"model": "demo", "input": items}
+    made = await serve.time_passes_until(client.responses.create(**asked))
+    with pytest.raises(openai.APIStatusError) as refused:
+        await client.responses.create(**asked, previous_response_id=made.id)
+    assert (refused.value.status_code, refused.value.code) == (413, "message_too_large")
+
+
+async def test_a_key_s_stream_goes_on_after_a_number(serve: Serve, client_at: ClientAt) -> None:
+    client = await client_at(await serve(), "sk-anything")
+    asked: Any = {"model": "demo", "input": demo(tokens=5, seed=31), "stream": True}
+
+    async def events(**headers: str) -> list[Event]:
+        async with await client.responses.create(**asked, extra_headers=headers) as stream:
+            return [event.to_dict() async for event in stream]
+
+    every = await serve.time_passes_until(events(**{"Idempotency-Key": "once"}))
+    place = next(place for place, event in enumerate(every) if "delta" in event)
+    last = str(every[place]["sequence_number"])
+    rest = await events(**{"Idempotency-Key": "once", "Last-Event-ID": last})
+    assert _text(every[: place + 1] + rest) == _text(every)
+    assert _numbers(rest)[-1] == _numbers(every)[-1]
+    with pytest.raises(openai.BadRequestError, match="Idempotency-Key"):
+        await events(**{"Last-Event-ID": last})

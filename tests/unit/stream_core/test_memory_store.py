@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stream_core.policy.channel import COMPLETION
+from stream_core.policy.channel import COMPLETION, RESPONSE
 from stream_core.ports.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
 from stream_core.ports.response_store import LIFETIME_SECONDS
 from stream_core.ports.session_store import LARGE_TEXT_SECONDS
@@ -71,3 +71,16 @@ async def test_the_text_of_a_request_is_dropped_when_its_answer_has_ended() -> N
         ]
     assert await texts.get("large") is None
     assert not texts._texts
+
+
+async def test_the_text_of_a_request_that_is_recalled_is_kept_as_long_as_its_answer() -> None:
+    texts, responses = MemoryLargeTexts(lambda: NOW), MemoryResponseStore()
+    sessions = MemorySessionStore(responses, texts)
+    channel, message = new_channel(), replace(new_message(None), kind=RESPONSE.to_text())
+    lease = await sessions.accept(channel, message, NOW)
+    await responses.finish(lease, completed(0), NOW + 300)
+    await sessions.answered(channel, message.message_id, None)
+    for now, text in ((NOW + 299, message.text), (NOW + 301, "")):
+        await sessions.accept(new_channel(), new_message(None), now)
+        (entry,) = (await sessions.load(channel, now)).entries
+        assert entry.text == text

@@ -8,12 +8,11 @@ from typing import Any
 
 from fargate_handler.gateway.openai.responses.input_parts import read_parts, text_or_parts
 from fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
-from stream_core.encoders.responses.output_items import unsealed_reasoning
+from stream_core.encoders.responses.output_items import unsealed_field
 from stream_core.log.conversation import ToolCall, Turn
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
-_REASONING_FIELD = "reasoning_content"
 
 
 @dataclass(slots=True)
@@ -108,17 +107,14 @@ class InputTurns:
 
     def _reasoning(self, item: dict[str, Any]) -> None:
         """A reasoning that this server has sealed. Others' are not for this model."""
-        signed = unsealed_reasoning(str(item.get("encrypted_content") or ""))
+        name = unsealed_field(item.get("encrypted_content"))
         text = "".join(_summaries(item.get("summary")))
-        if not (signed and text):
+        if not (name and text):
             return
         if self._answer is not None and self._answer.has_text:
             self._flush()
         extra = self._model().extra
-        name = signed["field"] or _REASONING_FIELD
         extra[name] = extra.get(name, "") + text
-        if "signature" in signed:
-            extra["reasoning_signature"] = signed["signature"]
 
     def _model(self) -> _Answer:
         if self._answer is None:

@@ -16,7 +16,7 @@ from stream_core.log.conversation import Turn
 from stream_core.log.response_log import slice_of
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
-from stream_core.protocol.errors import Gone, InvalidRequest, NotFound
+from stream_core.protocol.errors import Gone, InvalidRequest, NotFound, TooLarge
 from stream_core.protocol.response_ids import PublicResponse, parse_item
 
 
@@ -118,6 +118,24 @@ class EarlierResponses:
                 if candidate["id"] == named:
                     return candidate
         raise _not_found(f"item {named[:100]!r}", f"{where}id")
+
+    def check_size(self, text: str) -> None:
+        """Check the text of a request that continues a conversation.
+
+        Raises:
+            TooLarge: it is larger than a request may be.
+            Overloaded: the node has no room for it.
+        """
+        if not self._found:
+            return
+        self._reading.grow_to(self._reading.bytes + memory_of_text(text))
+        if len(text.encode()) > self._context.limits.request_bytes:
+            raise TooLarge(
+                "the conversation is larger than a request may be; nothing was generated, send "
+                "the part of it that matters as `input`",
+                code="message_too_large",
+                param="previous_response_id",
+            )
 
     async def _find(self, text: str, param: str) -> KnownResponse:
         found = self._found.get(text)

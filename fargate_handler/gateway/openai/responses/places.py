@@ -27,6 +27,21 @@ def last_number(request: web.Request) -> int:
     return whole_number(LAST_EVENT_ID, request.headers.get(LAST_EVENT_ID), NOTHING)
 
 
+def check_can_resume(request: web.Request, *, has_key: bool) -> None:
+    """Check that a request that makes a response doesn't go on in one, unless its key names it.
+
+    Raises:
+        InvalidRequest: it does, or what it has is not a number.
+    """
+    if last_number(request) != NOTHING and not has_key:
+        raise InvalidRequest(
+            f"{LAST_EVENT_ID} needs the Idempotency-Key of the response that broke off; nothing "
+            "was generated. GET the response, or send its key",
+            code="invalid_field",
+            param=LAST_EVENT_ID,
+        )
+
+
 async def resumed_after(context: GatewayContext, stream: ResponseStream, number: int) -> Resumption:
     """A response, and where a client goes on in it that has everything up to `number`.
 

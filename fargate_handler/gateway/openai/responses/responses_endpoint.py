@@ -14,7 +14,11 @@ from fargate_handler.gateway.openai.responses.known_responses import (
     find_response,
 )
 from fargate_handler.gateway.openai.responses.listed_items import listed_items
-from fargate_handler.gateway.openai.responses.places import last_number, resumed_after
+from fargate_handler.gateway.openai.responses.places import (
+    check_can_resume,
+    last_number,
+    resumed_after,
+)
 from fargate_handler.gateway.openai.responses.response_request import (
     ResponseCall,
     echoed,
@@ -56,6 +60,7 @@ class ResponsesEndpoint:
         context = self._context
         sender = sender_of(request, context)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
+        check_can_resume(request, has_key=key is not None)
         with context.orchestrator.held_requests.reading() as held:
             call = read_call(await read_request(request, sender, context, held))
             deadline = Deadline(_timeout_ms(call, request), context.monotonic)
@@ -85,9 +90,7 @@ class ResponsesEndpoint:
         context, known = self._context, await self._known(request)
         await context.orchestrator.cancel(known.stream)
         if not known.stream.log.closed:
-            with reading(known.stream) as reader:
-                reader.only_end = True
-                await reader.wait(_CANCEL_SECONDS)
+            await _end_of(context, known.stream)
         return self._object(known)
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
@@ -141,6 +144,15 @@ class ResponsesEndpoint:
     def _object(self, known: KnownResponse) -> web.Response:
         check_room_for_text(self._context, known.stream)
         return json_answer(about_response(self._context, known).at_present(known.stream))
+
+
+async def _end_of(context: GatewayContext, stream: ResponseStream) -> None:
+    """Wait until a copy of a cancelled response has its end, but not for long."""
+    give_up_at = context.monotonic() + _CANCEL_SECONDS
+    with reading(stream) as reader:
+        in_time = True
+        while in_time and not (stream.log.closed or reader.left_behind):
+            in_time = await reader.wait(give_up_at - context.monotonic())
 
 
 def about_response(context: GatewayContext, known: KnownResponse) -> ResponseObject:

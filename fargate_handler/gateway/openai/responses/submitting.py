@@ -46,6 +46,7 @@ async def submit(
 
     Raises:
         NotFound: there is no such model.
+        TooLarge: its conversation is larger than a request may be.
         EvenflowError: as for `submit_request`.
     """
     check_model(call.request.model, context)
@@ -56,6 +57,7 @@ async def submit(
     terms = call.terms.model_copy(update={"user": sender.user or call.terms.user})
     channel = channel_of(sender, digest)
     event = event_of(context, sender, channel, kind, asked, terms)
+    earlier.check_size(event.text)
     stream = await submit_event(context, event, stays=stays)
     response = PublicResponse(stream.response_id, digest)
     return Submitted(KnownResponse(response, stream, asked), stays)

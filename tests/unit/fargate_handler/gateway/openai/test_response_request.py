@@ -19,9 +19,9 @@ from fargate_handler.gateway.openai.responses.response_request import (
 )
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from stream_core.encoders.blocks import Block
-from stream_core.encoders.responses.output_items import sealed_reasoning
+from stream_core.encoders.responses.output_items import whole_item
 from stream_core.log.conversation import ToolCall, Turn
-from stream_core.log.entries import Kind, Part
+from stream_core.log.entries import Kind
 from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.response_ids import PublicResponse
 
@@ -54,13 +54,9 @@ def _turns(items: list[dict[str, Any]]) -> tuple[Turn, ...]:
     return turns.turns
 
 
-def _reasoning(**signed: str) -> dict[str, Any]:
-    values = [
-        Part(Kind.DATA, orjson.dumps(text).decode(), name=name) for name, text in signed.items()
-    ]
-    block = Block(0, Kind.REASONING, name="reasoning", values=values)
-    summary = [{"type": "summary_text", "text": "so"}]
-    return {"type": "reasoning", "summary": summary, "encrypted_content": sealed_reasoning(block)}
+def _reasoning() -> dict[str, Any]:
+    block = Block(0, Kind.REASONING, name="reasoning", said=["so"])
+    return whole_item(_PUBLIC, block, "completed")
 
 
 @pytest.mark.parametrize(
@@ -74,10 +70,6 @@ def _reasoning(**signed: str) -> dict[str, Any]:
         ([_output("c1")], [Turn("tool", "done", tool_call_id="c1")]),
         ([_reasoning(), _SAID], [Turn("assistant", "hi", extra={"reasoning": "so"})]),
         (
-            [_reasoning(signature="s")],
-            [Turn("assistant", "", extra={"reasoning": "so", "reasoning_signature": "s"})],
-        ),
-        (
             [_SAID, _reasoning(), _CALL],
             [
                 Turn("assistant", "hi"),
@@ -87,7 +79,7 @@ def _reasoning(**signed: str) -> dict[str, Any]:
     ],
     ids=[
         *("text", "developer", "text and call", "call and text", "two texts", "output"),
-        *("reasoning", "signed reasoning", "a new beginning"),
+        *("reasoning", "a new beginning"),
     ],
 )
 def test_items_become_turns(items: list[dict[str, Any]], turns: list[Turn]) -> None:
@@ -103,7 +95,8 @@ def test_a_custom_tool_s_call_goes_to_the_model_as_it_has_it() -> None:
 
 
 def test_another_server_s_reasoning_is_not_for_this_model() -> None:
-    items = [{"type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}, _SAID]
+    foreign: dict[str, Any] = {"type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}
+    items = [foreign, _SAID]
     assert _turns(items) == (Turn("assistant", "hi"),)
 
 
@@ -238,8 +231,9 @@ class TestListedItems:
 
     def test_they_are_the_items_again(self) -> None:
         parts = [{"type": "input_text", "text": "a"}, _IMAGE, _FILE]
-        items = [{"role": "user", "content": parts}, _CALL, _output("c1"), _CUSTOM]
-        told = self._listed([*items, _output("c2")], order="asc")["data"]
+        asked: dict[str, Any] = {"role": "user", "content": parts}
+        items = [asked, _CALL, _output("c1"), _CUSTOM, _output("c2")]
+        told = self._listed(items, order="asc")["data"]
         assert [item["type"] for item in told] == [
             *("message", "function_call", "function_call_output"),
             *("custom_tool_call", "function_call_output"),
