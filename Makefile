@@ -23,6 +23,7 @@ STOCK_CLIENTS := tests/integration/stock_clients
 # Files of others that the tests use, so that no two of them install the same.
 TEST_PACKAGES := $(addsuffix /node_modules/.installed,tests/integration/openai_server tests/integration/openai/javascript tests/integration/asyncapi_specs)
 CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed $(addsuffix /javascript/node_modules/.installed,$(STOCK_CLIENTS) tests/conformance)
+CHAOS_PACKAGES := .build/clients/.installed tests/conformance/javascript/node_modules/.installed
 PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers/node_modules/.installed
 # The first have limits of time; the others only compute. The longest are first.
 LANES := test e2e test-clients test-aws chaos-short attack-short -- types test-infra web-check docs-check lint
@@ -74,11 +75,11 @@ e2e: .venv/.dev web/dist/index.html tests/integration/openai/javascript/node_mod
 	@test -n "$(CHROMIUM)" || { echo "e2e needs Chromium: apt-get install chromium (or set CHROMIUM=/path)"; exit 2; }
 	CHROMIUM=$(CHROMIUM) $(PY) -m pytest $(call SIDE_BY_SIDE,$(E2E_WORKERS)) tests/e2e
 
-chaos: .venv/.dev web/dist/index.html ## kill, drain, pause, cut and throttle under load: nothing may be lost (minutes; needs haproxy; SEED=)
+chaos: .venv/.dev web/dist/index.html $(CHAOS_PACKAGES) ## kill, drain, pause, cut and throttle under load: nothing may be lost (minutes; needs haproxy; SEED=)
 	@command -v haproxy >/dev/null || { echo "chaos needs haproxy: apt-get install haproxy"; exit 2; }
 	$(PY) -m tests.chaos $(if $(SEED),--seed $(SEED))
 
-chaos-short: .venv/.dev web/dist/index.html
+chaos-short: .venv/.dev web/dist/index.html $(CHAOS_PACKAGES)
 	@command -v haproxy >/dev/null || { echo "chaos-short needs haproxy: apt-get install haproxy"; exit 2; }
 	$(PY) -m tests.chaos --short
 

@@ -15,13 +15,14 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import uvloop
 
 from tests.chaos import report
-from tests.chaos.campaign import ALL_FAULTS, Campaign
+from tests.chaos.campaign import ALL_FAULTS, WHOLE, Campaign
 from tests.chaos.faults import SHORT
 from tests.chaos.plan import Plan
 from tests.chaos.system import running_system
@@ -34,10 +35,10 @@ def main(arguments: Sequence[str]) -> int:
     """Run; returns the exit status."""
     options = _options(arguments)
     plan = Plan.short(options.seed) if options.short else Plan(options.seed)
+    if options.answers:
+        plan = replace(plan, answers=options.answers)
     faults = (
-        options.faults.split(",")
-        if options.faults
-        else list(SHORT if options.short else ALL_FAULTS)
+        options.faults.split(",") if options.faults else list(SHORT if options.short else WHOLE)
     )
     if unknown := [name for name in faults if name not in ALL_FAULTS]:
         print(f"there is no fault {unknown[0]}; there are {', '.join(ALL_FAULTS)}", file=sys.stderr)
@@ -101,10 +102,13 @@ def _conclude(folder: Path, plan: Plan, campaign: Campaign) -> int:
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--short", action="store_true", help="fewer answers and faults, under 90 s")
+    parser.add_argument(
+        "--short", action="store_true", help="fewer answers and faults, under 100 s"
+    )
     parser.add_argument(
         "--seed", type=int, default=1, help="of everything that is drawn (default 1)"
     )
+    parser.add_argument("--answers", type=int, help="how many are in flight when a fault strikes")
     parser.add_argument(
         "--faults", default="", help=f"only these, separated by commas: {', '.join(ALL_FAULTS)}"
     )

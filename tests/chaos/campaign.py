@@ -22,11 +22,18 @@ from tests.chaos.node import Node
 from tests.chaos.plan import Plan
 from tests.chaos.report import story
 from tests.chaos.session import Sessions
+from tests.chaos.stock_clients.asking import STOCK_CLIENT_FAULTS
 from tests.chaos.system import KEY_ID, NotHealthy, System
 from tests.chaos.waiting import until
 from tests.chaos.window import Window
 
-ALL_FAULTS: dict[str, Fault] = {**FAULTS, "drain-idle": drain_of_idle_connections}
+ALL_FAULTS: dict[str, Fault] = {
+    **FAULTS,
+    "drain-idle": drain_of_idle_connections,
+    **STOCK_CLIENT_FAULTS,
+}
+WHOLE = tuple(name for name in ALL_FAULTS if name != "stock-clients")
+"""The faults of a run that isn't short: each protocol has one of its own there."""
 _IDLE_PER_SECOND = 300.0
 _PROGRESS_SECONDS = 5.0
 _MEASURE_SECONDS = 0.5
@@ -54,7 +61,7 @@ class Campaign:
         self._say = say
         self._folder = folder
         self._stories = 0
-        self._load = Load(plan, sessions, Window("start"), self._tell)
+        self._load = Load(plan, sessions, Window("start"), self._tell_answer)
         self._idle = IdleClients(sessions, plan.run, plan.seed)
         self._phase = "start"
 
@@ -62,14 +69,14 @@ class Campaign:
         """All of these, one after the other."""
         try:
             async with self._in_background():
-                self._load.wanted = self._plan.answers + self._plan.spare
-                await self._idle.add(self._plan.idle, _IDLE_PER_SECOND)
+                if not STOCK_CLIENT_FAULTS.keys() >= set(faults):
+                    self._load.wanted = self._plan.answers + self._plan.spare
+                    await self._idle.add(self._plan.idle, _IDLE_PER_SECOND)
                 # Each node's turn comes again and again.
                 for name, victim in zip(faults, cycle(self._system.nodes.values()), strict=False):
                     await self._strike(name, victim)
                 self._phase = "end"
-                self._load.wanted = 0
-                await self._load.until_ended(self._load.in_flight, self._plan.patience_seconds)
+                await self._rest()
         finally:
             await self._load.stop()
             await self._idle.stop()
@@ -77,7 +84,10 @@ class Campaign:
 
     async def _strike(self, name: str, victim: Node) -> None:
         self._phase = f"before {name}"
-        await until(lambda: len(self._load.in_flight) >= self._plan.answers, _FULL_SECONDS)
+        if name in STOCK_CLIENT_FAULTS:
+            await self._rest()
+        else:
+            await self._fill()
         window = Window(name)
         self.windows.append(window)
         struck = self._load.strike(window)
@@ -86,13 +96,13 @@ class Campaign:
             f"{name} strikes node {victim.name} ({victim.node_id[:4]}), {len(struck):,} answers in "
             "flight"
         )
-        if len(struck) < self._plan.answers:
+        if len(struck) < self._load.wanted - self._plan.spare:
             window.misses.append(
                 f"only {len(struck)} answers were in flight, not {self._plan.answers}"
             )
         for node in self._system.nodes.values():
             node.peak_bytes = 0
-        scene = Scene(self._plan, self._system, self._load, self._idle, window, victim)
+        scene = self._scene(window, victim)
         try:
             async with asyncio.timeout(_STRIKE_SECONDS):
                 await ALL_FAULTS[name](scene)
@@ -103,6 +113,28 @@ class Campaign:
         await self._load.until_ended(struck, self._plan.patience_seconds)
         window.peak_bytes = max(node.peak_bytes for node in self._system.nodes.values())
         self._check_nodes(window)
+
+    async def _fill(self) -> None:
+        """Have as many answers in flight as planned."""
+        self._load.wanted = self._plan.answers + self._plan.spare
+        await until(lambda: len(self._load.in_flight) >= self._plan.answers, _FULL_SECONDS)
+
+    async def _rest(self) -> None:
+        """Have no answers in flight."""
+        self._load.wanted = 0
+        await self._load.until_ended(self._load.in_flight, self._plan.patience_seconds)
+
+    def _scene(self, window: Window, victim: Node) -> Scene:
+        return Scene(
+            self._plan,
+            self._system,
+            self._load,
+            self._idle,
+            window,
+            victim,
+            self._folder,
+            self._tell,
+        )
 
     def _check_nodes(self, window: Window) -> None:
         for node in self._system.nodes.values():
@@ -164,8 +196,10 @@ class Campaign:
         places = self._idle.by_node()
         return places.total() - places[""]
 
-    def _tell(self, answer: Answer) -> None:
-        text = story(answer)
+    def _tell_answer(self, answer: Answer) -> None:
+        self._tell(story(answer))
+
+    def _tell(self, text: str) -> None:
         with (self._folder / "problems.txt").open("a") as file:
             file.write(text + "\n\n")
         self._stories += 1

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 
 from tests.chaos.idle_clients import IdleClients
@@ -29,7 +30,13 @@ _ABOUT_THE_LEASE = (0.6, 0.8, 0.9, 1.0, 1.1, 1.3)
 
 @dataclass
 class Scene:
-    """What a fault acts on. `victim`: the node that is struck, where it is one."""
+    """What a fault acts on.
+
+    Args:
+        victim: the node that is struck, where it is one.
+        folder: for logs of what a fault starts.
+        tell: takes the story of an answer with problems.
+    """
 
     plan: Plan
     system: System
@@ -37,6 +44,8 @@ class Scene:
     idle: IdleClients
     window: Window
     victim: Node
+    folder: Path
+    tell: Callable[[str], None]
 
 
 Fault = Callable[[Scene], Awaitable[None]]
@@ -197,7 +206,7 @@ FAULTS: dict[str, Fault] = {
     "replays": replays,
     "storm": storm,
 }
-SHORT = ("kill", "drain", "pause", "store-unreachable")
+SHORT = ("kill", "drain", "pause", "store-unreachable", "stock-clients")
 
 
 # -- what they are made of -------------------------------------------------------------------------

@@ -65,11 +65,17 @@ class _Stream:
     """One answer being given."""
 
     def __init__(
-        self, model: _Model, transport: asyncio.Transport, tokens: list[str], gap: float
+        self,
+        model: _Model,
+        transport: asyncio.Transport,
+        deltas: list[dict[str, Any]],
+        last: bytes,
+        gap: float,
     ) -> None:
         self._model = model
         self._transport = transport
-        self._tokens = tokens
+        self._deltas = deltas
+        self._last = last
         self._gap = gap
         self._next = 0
         self._loop = asyncio.get_running_loop()
@@ -92,12 +98,12 @@ class _Stream:
         if self._loop.time() < self._model.stalled_until:
             # They come back spread over a gap, as they were before.
             self._due = self._model.stalled_until + random.uniform(0, self._gap)
-        elif self._next == len(self._tokens):
-            self._transport.write(_end(len(self._tokens)))
+        elif self._next == len(self._deltas):
+            self._transport.write(self._last)
             self.stop()
             return
         else:
-            self._transport.write(_chunk(_event({"content": self._tokens[self._next]}, None)))
+            self._transport.write(_chunk(_event(self._deltas[self._next], None)))
             self._next += 1
             self._due += self._gap
         self._timer = self._loop.call_at(self._due, self._send)
@@ -148,14 +154,16 @@ class _Connection(asyncio.Protocol):
         except ValueError as error:
             self._answer(400, {"error": {"message": str(error)}})
             return
-        tokens = _behind(prefix, script.words())
-        if tokens is None:
+        deltas = script.deltas(prefix)
+        if deltas is None:
             model.wrong_prefixes += 1
             self._answer(
                 400, {"error": {"message": "the text to continue is not what this model said"}}
             )
             return
-        self._stream = _Stream(model, self._transport, tokens, script.gap_ms / 1000)
+        finish_reason = "tool_calls" if script.call else "stop"
+        last = _end(len(deltas), finish_reason)
+        self._stream = _Stream(model, self._transport, deltas, last, script.gap_ms / 1000)
 
     def _answer(self, status: int, body: dict[str, Any]) -> None:
         data = orjson.dumps(body)
@@ -166,31 +174,16 @@ class _Connection(asyncio.Protocol):
         self._transport.write(head.encode() + data)
 
 
-def _behind(prefix: str, tokens: list[str]) -> list[str] | None:
-    """The tokens that follow `prefix`, the first of them cut where it ends; None when they don't
-    begin with it.
-    """
-    text = "".join(tokens)
-    if not text.startswith(prefix):
-        return None
-    said = 0
-    for number, token in enumerate(tokens):
-        if said + len(token) > len(prefix):
-            return [token[len(prefix) - said :], *tokens[number + 1 :]]
-        said += len(token)
-    return []
-
-
-def _event(delta: dict[str, str], finish_reason: str | None) -> bytes:
+def _event(delta: dict[str, Any], finish_reason: str | None) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
     return b"data: %b\n\n" % orjson.dumps(
         {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
     )
 
 
-def _end(tokens: int) -> bytes:
+def _end(tokens: int, finish_reason: str) -> bytes:
     usage = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": tokens}}
-    last = _event({}, "stop") + b"data: %b\n\ndata: [DONE]\n\n" % orjson.dumps(usage)
+    last = _event({}, finish_reason) + b"data: %b\n\ndata: [DONE]\n\n" % orjson.dumps(usage)
     return _chunk(last) + _chunk(b"")
 
 

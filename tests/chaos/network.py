@@ -6,7 +6,7 @@ answered by one line:
 
     {"do": "link", "name": "client-a", "listen": 4001, "target": 5001}
     {"do": "set", "names": ["client-a"], "mode": "open" | "refuse" | "silent", "delay_ms": 0}
-    {"do": "reset", "names": ["client-a"]}      resets every connection that is open
+    {"do": "reset", "names": ["client-a"], "share": 1.0}   resets such a share of what is open
 
 `refuse` resets new connections; `silent` passes nothing on, in either direction, and accepts
 connections as a network does that swallows packets: nobody learns anything. Back in `open`, what
@@ -16,6 +16,7 @@ was underway arrives, as TCP sends it again.
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import struct
 import sys
@@ -53,11 +54,13 @@ class Link:
             for connect in waiting:
                 connect()
 
-    def reset(self) -> None:
-        """Reset every connection."""
-        self.waiting.clear()
+    def reset(self, share: float = 1.0) -> None:
+        """Reset every connection, or of their ends so large a share, drawn at random."""
+        if share >= 1.0:
+            self.waiting.clear()
         for end in tuple(self.ends):
-            end.reset()
+            if random.random() < share:
+                end.reset()
 
 
 class _End(asyncio.Protocol):
@@ -212,7 +215,7 @@ class _Network:
                 self._links[name].set(command["mode"], command.get("delay_ms", 0) / 1000)
         elif command["do"] == "reset":
             for name in names:
-                self._links[name].reset()
+                self._links[name].reset(command["share"])
 
     async def control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection to the control port."""

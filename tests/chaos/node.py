@@ -19,7 +19,7 @@ from tests.integration.server_process import ROOT, clean_environment, free_ports
 DRAIN_KEY = "the key of the campaign"
 """What each node's `POST /drain` needs."""
 
-_START_SECONDS = 30.0
+_START_SECONDS = 60.0
 _LOOK_SECONDS = 0.05
 
 

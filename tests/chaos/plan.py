@@ -22,6 +22,7 @@ class Plan:
         drained: connections of the one node that is drained with nearly all of them idle.
         lease_seconds, drain_seconds: settings of the handlers.
         hold_seconds: how long a fault lasts, for those that last as long as one likes.
+        lost_owners: how many nodes are killed while stock clients read.
         run: a name that no other run has.
     """
 
@@ -37,11 +38,12 @@ class Plan:
     lease_seconds: float = 3.0
     drain_seconds: int = 40
     hold_seconds: float = 8.0
+    lost_owners: int = 2
     run: str = field(default_factory=lambda: secrets.token_hex(4))
 
     @classmethod
     def short(cls, seed: int) -> Plan:
-        """For `make check`: the whole of it ends within 90 s."""
+        """For `make check`: the whole of it ends within 100 s."""
         return cls(
             seed,
             answers=80,
@@ -54,4 +56,5 @@ class Plan:
             drained=300,
             drain_seconds=5,
             hold_seconds=4.0,
+            lost_owners=1,
         )

@@ -85,9 +85,9 @@ class NetworkControl:
         """See `tests.chaos.network`."""
         await self._say({"do": "set", "names": names, "mode": mode, "delay_ms": delay_ms})
 
-    async def reset(self, names: Sequence[str]) -> None:
-        """Reset what is connected."""
-        await self._say({"do": "reset", "names": names})
+    async def reset(self, names: Sequence[str], share: float = 1.0) -> None:
+        """Reset what is connected, or a share of it, drawn at random."""
+        await self._say({"do": "reset", "names": names, "share": share})
 
     def close(self) -> None:
         """Give no more commands."""
@@ -210,6 +210,7 @@ def _environment(plan: Plan, secret: str, model_port: int) -> dict[str, str]:
         "token_keys": f"{KEY_ID}:{secret}",
         "model": "openai",
         "model_url": f"http://127.0.0.1:{model_port}/v1",
+        "model_name": "chaos",
         # An answer of the fallback would be taken for the model's.
         "fallback_text": "",
         # Who can't come back for a minute, since nothing is there to come back to, has not left.

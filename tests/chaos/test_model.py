@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import aiohttp
 import orjson
 import pytest
 
 from tests.chaos.conftest import Start
-from tests.chaos.script import Script
+from tests.chaos.script import TOOL, Script
 from tests.chaos.system import ModelControl
 
 SCRIPT = Script("key", tokens=6, gap_ms=20, size=16)
@@ -26,6 +27,13 @@ class Model:
 
     async def ask(self, *turns: tuple[str, str], key: str = "rsp_1:1:1") -> str:
         """The whole text that it says."""
+        deltas = await self.deltas(*turns, key=key)
+        return "".join(delta.get("content", "") for delta in deltas)
+
+    async def deltas(
+        self, *turns: tuple[str, str], key: str = "rsp_1:1:1", ends: str = "stop"
+    ) -> list[dict[str, Any]]:
+        """All that it says, and for which reason it ends."""
         messages = [{"role": role, "content": text} for role, text in turns]
         body = orjson.dumps({"messages": messages, "stream": True})
         async with self._http.post(
@@ -39,8 +47,8 @@ class Model:
             if line.startswith("data: {")
         ]
         choices = [chunk["choices"][0] for chunk in chunks if chunk["choices"]]
-        assert choices[-1]["finish_reason"] == "stop"
-        return "".join(choice["delta"].get("content", "") for choice in choices)
+        assert choices[-1]["finish_reason"] == ends
+        return [choice["delta"] for choice in choices]
 
 
 @pytest.fixture
@@ -53,6 +61,27 @@ async def test_it_says_the_script_of_the_last_question(model: Model) -> None:
     other = Script("another", 3, 10)
     said = await model.ask(("user", other.question), ("assistant", "…"), ("user", SCRIPT.question))
     assert said == SCRIPT.text()
+
+
+async def test_it_reasons_before_the_text_and_calls_a_tool_behind_it(model: Model) -> None:
+    script = Script("parts", tokens=3, gap_ms=10, reasoning=2, call=4)
+    deltas = await model.deltas(("user", script.question), ends="tool_calls")
+    assert [next(iter(delta), "") for delta in deltas] == [
+        *["reasoning_content"] * 2,
+        *["content"] * 3,
+        *["tool_calls"] * 4,
+        "",
+    ]
+    calls = [delta["tool_calls"][0] for delta in deltas if "tool_calls" in delta]
+    assert (calls[0]["id"], calls[0]["function"]["name"]) == (script.call_id, TOOL)
+    arguments = "".join(call["function"]["arguments"] for call in calls)
+    assert list(orjson.loads(arguments)) == ["query"]
+
+
+async def test_no_prefix_is_continued_where_it_reasons(model: Model) -> None:
+    script = Script("parts", tokens=3, gap_ms=10, reasoning=2)
+    with pytest.raises(aiohttp.ClientResponseError):
+        await model.ask(("user", script.question), ("assistant", script.text()[:5]))
 
 
 @pytest.mark.parametrize("length", [1, 16, 40, 95])

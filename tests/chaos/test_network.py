@@ -119,6 +119,17 @@ async def test_a_reset_ends_what_is_open_and_nothing_else(linked: Linked) -> Non
     assert await _answer(await linked.connect(), b"again") == b"again"
 
 
+async def test_a_reset_of_a_share_leaves_the_others_open(linked: Linked) -> None:
+    streams = [await linked.connect() for _ in range(40)]
+    for one in streams:
+        await _answer(one, b"before")
+    await linked.network.reset([LINK], share=0.2)
+    answers = await asyncio.gather(
+        *(_answer(one, b"after") for one in streams), return_exceptions=True
+    )
+    assert 0 < answers.count(b"after") < len(streams)
+
+
 async def test_a_refusing_link_lets_nobody_in(linked: Linked) -> None:
     await linked.network.set([LINK], "refuse")
     with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
