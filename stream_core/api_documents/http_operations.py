@@ -54,7 +54,7 @@ _TOKEN = {401: ("token_missing", "token_invalid", "token_expired"), 503: ("keys_
 _RESPONSE = {
     404: ("response_not_found", "path_not_found"),
     410: ("response_expired",),
-    503: ("store_unavailable", "response_elsewhere"),
+    503: ("store_unavailable", "response_elsewhere", "newer_form"),
 }
 _READING = {400: ("invalid_field",), 429: ("response_readers",)}
 _ACCEPTING = {
@@ -67,6 +67,7 @@ _ACCEPTING = {
         "store_behind",
         "session_contended",
         "response_elsewhere",
+        "newer_form",
         "node_memory",
     ),
 }
@@ -89,7 +90,7 @@ _COMPLETING = {
     503: (*_ACCEPTING[503], "queue_timeout", "queue_displaced", "upstream_overloaded"),
     504: ("first_token_timeout", "model_timeout", "timeout"),
 }
-_STOPPING = {503: ("store_unavailable", "response_elsewhere", "owner_unreachable")}
+_STOPPING = {503: (*_RESPONSE[503], "owner_unreachable")}
 _ENDING = {status: _COMPLETING[status] for status in (422, 500, 502, 504)}
 _HANDSHAKE = {
     400: ("unsupported_subprotocol",),
