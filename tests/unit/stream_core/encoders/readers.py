@@ -229,7 +229,8 @@ class ResponsesClient(ChunkClient):
         self.number = told["sequence_number"]
         if told["type"] == "response.output_text.delta":
             self.text += told["delta"]
-            self.last = known_by(self.number)
+            known = known_by(self.number)
+            self.last = EventId(known.last_index, known.epoch)
         if told["type"] in _LAST_EVENTS:
             self.ends += 1
             self.status = told.get("response", {}).get("status", "")
