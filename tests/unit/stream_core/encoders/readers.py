@@ -132,7 +132,7 @@ class StreamClient(FrameClient):
 
     def hear(self, data: bytes) -> None:
         for event in data.split(b"\n\n")[:-1]:
-            name, _, said = event.removeprefix(b"event: ").partition(b"\ndata: ")
+            name, _, said = event.removeprefix(b"event: ").partition(b"\ndata:")
             if name == b"data":
                 for frame in orjson.loads(said):
                     self._read(frame)

@@ -89,7 +89,7 @@ def test_the_tail_is_behind_everything() -> None:
 def events(data: bytes) -> list[tuple[str, object]]:
     told = []
     for block in data.decode().split("\n\n")[:-1]:
-        name, _, said = block.removeprefix("event: ").partition("\ndata: ")
+        name, _, said = block.removeprefix("event: ").partition("\ndata:")
         told.append((name, orjson.loads(said)))
     return told
 
