@@ -125,6 +125,10 @@ class HttpEndpoints:
         server = cast("web.Server", self._runner.server)
         protocol = HttpConnection(server, self._context, transport, received, head_by)
         protocol.connection_made(transport)
+        if protocol.peername is None:
+            # It was reset while its request came. Without an address it would be somebody else's.
+            transport.abort()
+            return
         transport.set_protocol(protocol)
         protocol.data_received(received)
 

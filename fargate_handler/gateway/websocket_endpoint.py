@@ -85,6 +85,9 @@ class WebSocketEndpoint:
             response.headers["Connection"] = "close"
             return bytes(response.to_bytes())
         peer = transport.get_extra_info("peername")
+        if peer is None:
+            transport.abort()  # it was reset meanwhile, and can't be told from others any more
+            return None
         # A Unix socket has no address.
         protocol = self._protocol(peer[0] if isinstance(peer, tuple) else "")
         protocol.accepted = accepted

@@ -12,10 +12,15 @@ from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 
 
 class SocketInMemory(asyncio.Transport):
-    """asyncio's transport, without a network: what was written, in order."""
+    """asyncio's transport, without a network: what was written, in order.
 
-    def __init__(self) -> None:
-        super().__init__({"socket": socket.socket()})
+    Args:
+        peer: the address of the other end. None: the connection was reset.
+    """
+
+    def __init__(self, peer: tuple[str, int] | None = ("192.0.2.9", 50_000)) -> None:
+        self.known: dict[str, Any] = {"socket": socket.socket(), "peername": peer}
+        super().__init__(self.known)
         self.sent = bytearray()
         self.protocol: Any = None
         self.closing = False

@@ -1,8 +1,9 @@
-"""What a connection reads ahead of a body that isn't taken yet."""
+"""HTTP connections: what they read ahead, and whose they are."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,23 +13,58 @@ from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from stream_core.policy.memory_bound import READ_AHEAD_BYTES
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.socket_in_memory import SocketInMemory
+from tests.unit.settle import settle
 
 _HEAD = b"POST /session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
+_HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture
+async def endpoints() -> AsyncIterator[HttpEndpoints]:
+    context = Gateway().context
+    serving = HttpEndpoints(context, Path("no page here"), lambda: None, WebSocketEndpoint(context))
+    await serving.start()
+    yield serving
+    await serving.stop()
+
+
+def _take(endpoints: HttpEndpoints, transport: SocketInMemory, received: bytes) -> None:
+    endpoints.take(transport, received, asyncio.get_running_loop().time() + 10)
 
 
 @pytest.mark.parametrize(
     ("came", "reads"), [(READ_AHEAD_BYTES, True), (READ_AHEAD_BYTES + 1, False)]
 )
-async def test_no_more_of_a_body_is_read_than_may_wait(came: int, reads: bool) -> None:
-    context = Gateway().context
-    endpoints = HttpEndpoints(
-        context, Path("no page here"), lambda: None, WebSocketEndpoint(context)
-    )
-    await endpoints.start()
+async def test_no_more_of_a_body_is_read_than_may_wait(
+    endpoints: HttpEndpoints, came: int, reads: bool
+) -> None:
     transport = SocketInMemory()
-    context.accepted.accept(transport)
-    endpoints.take(transport, _HEAD + b" " * came, asyncio.get_running_loop().time() + 10)
+    _take(endpoints, transport, _HEAD + b" " * came)
     assert transport.reads == reads
-    transport.protocol.connection_lost(None)
-    await endpoints.stop()
-    transport.get_extra_info("socket").close()
+    transport.lose()
+
+
+async def test_a_connection_that_was_reset_is_served_to_nobody(endpoints: HttpEndpoints) -> None:
+    """Its requests would count for an address that all such connections share, and keys that are
+    bound to an address would name other answers.
+    """
+    transport = SocketInMemory(peer=None)
+    _take(endpoints, transport, _HEALTH)
+    await settle()
+    assert (transport.closing, transport.protocol, bytes(transport.sent)) == (True, None, b"")
+    transport.known["socket"].close()
+
+
+async def test_a_websocket_that_was_reset_is_not_opened() -> None:
+    transport = SocketInMemory(peer=None)
+    assert WebSocketEndpoint(Gateway().context).take(transport, b"GET /ws HTTP/1.1\r\n\r\n") is None
+    assert (transport.closing, transport.protocol, bytes(transport.sent)) == (True, None, b"")
+    transport.known["socket"].close()
+
+
+async def test_a_connection_keeps_its_address_when_it_is_reset(endpoints: HttpEndpoints) -> None:
+    transport = SocketInMemory()
+    _take(endpoints, transport, _HEAD)
+    transport.known["peername"] = None
+    assert transport.protocol.peername == ("192.0.2.9", 50_000)
+    transport.lose()
