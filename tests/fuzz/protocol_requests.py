@@ -130,6 +130,7 @@ def protocol_request(chance: random.Random, session: OpenSession) -> bytes:
     body = odd_json(right, chance) if right else b""
     if chance.random() < 0.2:
         path = path.replace("resp_x", "resp_" + _id(chance)).replace("rsp_x", _id(chance))
+        path = path.replace("/chat/chat/", f"/chat/{_id(chance)}/")
     return _request(method, _with_queries(path, chance), body, chance, session)
 
 
