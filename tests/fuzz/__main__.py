@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz --seconds 600`: random bytes for both ports and from the model's server.
+"""`python -m tests.fuzz --seconds 600`: random bytes and odd requests, and a model's odd answers.
 
 They go to a real process at its defaults (but for what `SETTINGS` names). Meanwhile honest readers
 are answered, byte for byte. It ends at the first thing that is wrong, with the inputs that were
