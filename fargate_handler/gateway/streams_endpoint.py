@@ -50,6 +50,8 @@ _FOR_BROWSERS = {
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+# Without the `charset` that other event streams say: the protocol names the bare type.
+_EVENTS = _FOR_BROWSERS | {"Content-Type": "text/event-stream"}
 _LONG_POLL, _SSE = "long-poll", "sse"
 
 
@@ -125,16 +127,11 @@ class StreamsEndpoint:
     ) -> web.StreamResponse:
         context, (stream, point) = self._context, found
         if _has_all(found, has):
-            headers = NEVER_CACHED | _FOR_BROWSERS
-            return web.Response(
-                body=last_control(has), headers=headers, content_type="text/event-stream"
-            )
+            return web.Response(body=last_control(has), headers=NEVER_CACHED | _EVENTS)
         encoder = StreamEvents(
             stream, point, context.limits.frame_characters, self._cursor(request)
         )
-        return await EventStream(context, request, encoder, _FOR_BROWSERS, at_once=True).write(
-            stream
-        )
+        return await EventStream(context, request, encoder, _EVENTS, at_once=True).write(stream)
 
     def _chunk(self, found: Resumption, has: EventId) -> Chunk:
         if _has_all(found, has):

@@ -14,7 +14,8 @@ from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.leases import OtherTasks
 from fargate_handler.orchestrator.message_ledger import KeptTexts
 from fargate_handler.orchestrator.workload import Workload
-from stream_core.log.response_log import ResponseState, Restart
+from stream_core.log.entries import Restart
+from stream_core.log.response_log import ResponseState
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
 from stream_core.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersUnavailable

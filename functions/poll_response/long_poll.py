@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from functions.poll_response.stored_responses import StoredResponses
-from stream_core.log.response_log import EVERYTHING, LogSlice, ResponseState, Restart, slice_of
+from stream_core.log.entries import Restart
+from stream_core.log.response_log import EVERYTHING, LogSlice, ResponseState, slice_of
 from stream_core.ports.response_store import Chunk, Ending, ResponseHead, StoredEntries, gapless
 from stream_core.protocol.long_poll import Polled, PollPatience, check_from_index
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from stream_core.api_documents.operation import Answer, Codes, Operation, Parameter
+from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
+from stream_core.api_documents.refusal_codes import ANY, BODY, COMPLETING, KEY
+from stream_core.api_documents.shared_parameters import IDEMPOTENCY_KEY, KEYS
 from stream_core.protocol import routes
 from stream_core.protocol.anthropic_bodies import (
     AnswerMessage,
@@ -22,54 +24,42 @@ _EVENTS = (
     *(MessageStart, ContentBlockStart, ContentBlockDelta, ContentBlockStop),
     *(MessageDelta, MessageStop, Ping, AnthropicError),
 )
+_MAKING = refusals(ANY, BODY, KEY, COMPLETING)
 
-
-def anthropic_operation(making: Codes, security: tuple[str, ...]) -> Operation:
-    """The call.
-
-    Args:
-        making: how requests for a whole answer are refused.
-    """
-    return Operation(
-        routes.ANTHROPIC_MESSAGES,
-        "createAnthropicMessage",
-        "Answer a conversation that is in the request. docs/protocol.md lists what is done with "
-        "each parameter.",
-        answers=(
-            Answer(
-                200,
-                "The answer. With `stream` the events that tell it, each with its type as the name "
-                "of the event.",
-                AnswerMessage,
-                headers=("Evenflow-Via", "request-id"),
-                chunks=_EVENTS,
-                done=False,
-            ),
+ANTHROPIC_OPERATION = Operation(
+    routes.ANTHROPIC_MESSAGES,
+    "createAnthropicMessage",
+    "Answer a conversation that is in the request. docs/protocol.md lists what is done with "
+    "each parameter.",
+    answers=(
+        Answer(
+            200,
+            "The answer. With `stream` the events that tell it, each with its type as the name "
+            "of the event.",
+            AnswerMessage,
+            headers=("Evenflow-Via", "request-id"),
+            chunks=_EVENTS,
+            done=False,
         ),
-        refusals={529 if status == 503 else status: codes for status, codes in making.items()},
-        error=AnthropicError,
-        parameters=(
-            Parameter("anthropic-version", "header", "Any but the first.", {"type": "string"}),
-            Parameter(
-                "Idempotency-Key",
-                "header",
-                "The same request with the same key gives the same response, and nothing is "
-                "generated twice.",
-                {"type": "string", "minLength": 1, "maxLength": 255},
-            ),
-            Parameter(
-                "Last-Event-ID",
-                "header",
-                "With an `Idempotency-Key`: the `id` of the last event that the client has.",
-                {"type": "string", "pattern": f"^$|{CHUNK_ID_PATTERN}"},
-            ),
-            Parameter(
-                "Evenflow-Timeout-Ms",
-                "header",
-                "The most milliseconds that the whole answer may take.",
-                {"type": "integer", "minimum": 1},
-            ),
+    ),
+    refusals={529 if status == 503 else status: codes for status, codes in _MAKING.items()},
+    error=AnthropicError,
+    parameters=(
+        Parameter("anthropic-version", "header", "Any but the first.", {"type": "string"}),
+        IDEMPOTENCY_KEY,
+        Parameter(
+            "Last-Event-ID",
+            "header",
+            "With an `Idempotency-Key`: the `id` of the last event that the client has.",
+            {"type": "string", "pattern": f"^$|{CHUNK_ID_PATTERN}"},
         ),
-        body=MessagesRequest,
-        security=security,
-    )
+        Parameter(
+            "Evenflow-Timeout-Ms",
+            "header",
+            "The most milliseconds that the whole answer may take.",
+            {"type": "integer", "minimum": 1},
+        ),
+    ),
+    body=MessagesRequest,
+    security=KEYS,
+)

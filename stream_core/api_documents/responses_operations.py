@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stream_core.api_documents.operation import Answer, Codes, Operation, Parameter, refusals
+from stream_core.api_documents.refusal_codes import ANY, BODY, COMPLETING, HANDSHAKE, KEY
+from stream_core.api_documents.shared_parameters import IDEMPOTENCY_KEY, KEYS
 from stream_core.protocol import routes
 from stream_core.protocol.response_bodies import (
     DeletedResponse,
@@ -16,12 +18,6 @@ from stream_core.protocol.response_bodies import (
 
 _ID = Parameter(
     "response_id", "path", "The `id` of a response.", {"type": "string", "minLength": 1}
-)
-_KEY = Parameter(
-    "Idempotency-Key",
-    "header",
-    "The same request with the same key gives the same response, and nothing is generated twice.",
-    {"type": "string", "minLength": 1, "maxLength": 255},
 )
 _TIMEOUT = Parameter(
     "Evenflow-Timeout-Ms",
@@ -58,74 +54,66 @@ _RESPONSE = Answer(
     done=False,
 )
 _EARLIER: Codes = {400: ("previous_response_not_found", "previous_response_in_progress")}
-_FINDING: Codes = {
-    400: ("invalid_field",),
-    404: ("response_not_found", "path_not_found"),
-    410: ("response_expired", "session_ended"),
-    503: ("store_unavailable", "response_elsewhere", "node_memory"),
-}
+_FOUND = refusals(
+    ANY,
+    KEY,
+    {
+        400: ("invalid_field",),
+        404: ("response_not_found", "path_not_found"),
+        410: ("response_expired", "session_ended"),
+        503: ("store_unavailable", "response_elsewhere", "newer_form", "node_memory"),
+    },
+)
+_CALLS = (
+    Operation(
+        routes.CREATE_RESPONSE,
+        "createOpenAIResponse",
+        "Make a response. docs/protocol.md lists what is done with each parameter.",
+        answers=(_RESPONSE,),
+        refusals=refusals(ANY, BODY, KEY, COMPLETING, _EARLIER),
+        parameters=(IDEMPOTENCY_KEY, _LAST, _TIMEOUT),
+        body=ResponseRequest,
+    ),
+    Operation(
+        routes.RESPONSES_WEBSOCKET,
+        "openOpenAIResponses",
+        "The handshake of the WebSocket of the Responses API: `response.create` messages, "
+        "and the events of each response.",
+        answers=(Answer(101, "The WebSocket is open.", content_type=""),),
+        refusals=refusals(ANY, KEY, HANDSHAKE),
+    ),
+    Operation(
+        routes.GET_RESPONSE,
+        "getOpenAIResponse",
+        "A response as it is now, or its events from a number on.",
+        answers=(_RESPONSE,),
+        refusals=refusals(_FOUND, {410: ("response_restarted",), 429: ("response_readers",)}),
+        parameters=(_ID, *_QUERY, _LAST),
+    ),
+    Operation(
+        routes.DELETE_RESPONSE,
+        "deleteOpenAIResponse",
+        "Stop a response, and keep nothing of it.",
+        answers=(Answer(200, "It is deleted.", DeletedResponse),),
+        refusals=_FOUND,
+        parameters=(_ID,),
+    ),
+    Operation(
+        routes.CANCEL_RESPONSE,
+        "cancelOpenAIResponse",
+        "Stop a response. One that has ended stays unchanged.",
+        answers=(replace(_RESPONSE, chunks=(), headers=()),),
+        refusals=refusals(_FOUND, {503: ("owner_unreachable",)}),
+        parameters=(_ID,),
+    ),
+    Operation(
+        routes.INPUT_ITEMS,
+        "listOpenAIInputItems",
+        "The items of a response's own input.",
+        answers=(Answer(200, "A page of items.", InputItemList),),
+        refusals=_FOUND,
+        parameters=(_ID, *_PAGE),
+    ),
+)
 
-
-def responses_operations(
-    making: Codes, reading: Codes, handshake: Codes, security: tuple[str, ...]
-) -> tuple[Operation, ...]:
-    """The calls.
-
-    Args:
-        making: how requests for a whole answer are refused.
-        reading: how requests with a key are.
-        handshake: how a WebSocket's handshake is, besides.
-    """
-    finding = refusals(reading, _FINDING)
-    calls = (
-        Operation(
-            routes.CREATE_RESPONSE,
-            "createOpenAIResponse",
-            "Make a response. docs/protocol.md lists what is done with each parameter.",
-            answers=(_RESPONSE,),
-            refusals=refusals(making, _EARLIER),
-            parameters=(_KEY, _LAST, _TIMEOUT),
-            body=ResponseRequest,
-        ),
-        Operation(
-            routes.RESPONSES_WEBSOCKET,
-            "openOpenAIResponses",
-            "The handshake of the WebSocket of the Responses API: `response.create` messages, "
-            "and the events of each response.",
-            answers=(Answer(101, "The WebSocket is open.", content_type=""),),
-            refusals=refusals(reading, handshake),
-        ),
-        Operation(
-            routes.GET_RESPONSE,
-            "getOpenAIResponse",
-            "A response as it is now, or its events from a number on.",
-            answers=(_RESPONSE,),
-            refusals=refusals(finding, {410: ("response_restarted",), 429: ("response_readers",)}),
-            parameters=(_ID, *_QUERY, _LAST),
-        ),
-        Operation(
-            routes.DELETE_RESPONSE,
-            "deleteOpenAIResponse",
-            "Stop a response, and keep nothing of it.",
-            answers=(Answer(200, "It is deleted.", DeletedResponse),),
-            refusals=finding,
-            parameters=(_ID,),
-        ),
-        Operation(
-            routes.CANCEL_RESPONSE,
-            "cancelOpenAIResponse",
-            "Stop a response. One that has ended stays unchanged.",
-            answers=(replace(_RESPONSE, chunks=(), headers=()),),
-            refusals=refusals(finding, {503: ("owner_unreachable",)}),
-            parameters=(_ID,),
-        ),
-        Operation(
-            routes.INPUT_ITEMS,
-            "listOpenAIInputItems",
-            "The items of a response's own input.",
-            answers=(Answer(200, "A page of items.", InputItemList),),
-            refusals=finding,
-            parameters=(_ID, *_PAGE),
-        ),
-    )
-    return tuple(replace(call, security=security) for call in calls)
+RESPONSES_OPERATIONS: tuple[Operation, ...] = tuple(replace(call, security=KEYS) for call in _CALLS)

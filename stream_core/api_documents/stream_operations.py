@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-from stream_core.api_documents.operation import Answer, Codes, Operation, Parameter
+from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
+from stream_core.api_documents.refusal_codes import ANY, READING, RESPONSE, TOKEN
+from stream_core.api_documents.shared_parameters import RESPONSE_ID
 from stream_core.encoders.stream_offsets import BEGINNING, NOW, OFFSET_PATTERN
 from stream_core.protocol import routes
 from stream_core.protocol.stream_bodies import StreamControl, StreamMessages
 
 _PLACE = ("Stream-Next-Offset", "Stream-Cursor", "Stream-Up-To-Date", "Stream-Closed")
 
-
-def stream_operation(reading: Codes, response_id: Parameter) -> Operation:
-    """The call.
-
-    Args:
-        reading: how reads of a response are refused.
-    """
-    return Operation(
-        routes.STREAM,
-        "readStream",
-        "A response by the read side of Durable Streams' protocol. `HEAD` tells where it ends.",
-        answers=(
-            Answer(
-                200,
-                "Messages from `offset` on. With `live=sse` `data` events with them, each followed "
-                "by a `control` event.",
-                StreamMessages,
-                headers=("Evenflow-Via", "ETag", *_PLACE),
-                chunks=(StreamMessages, StreamControl),
-                done=False,
-            ),
-            Answer(204, "With `live=long-poll`: nothing new.", content_type="", headers=_PLACE),
-            Answer(304, "The same as with `If-None-Match`.", content_type="", headers=_PLACE),
+STREAM_OPERATION = Operation(
+    routes.STREAM,
+    "readStream",
+    "A response by the read side of Durable Streams' protocol. `HEAD` tells where it ends.",
+    answers=(
+        Answer(
+            200,
+            "Messages from `offset` on. With `live=sse` `data` events with them, each followed "
+            "by a `control` event.",
+            StreamMessages,
+            headers=("Evenflow-Via", "ETag", *_PLACE),
+            chunks=(StreamMessages, StreamControl),
+            done=False,
         ),
-        refusals=reading,
-        parameters=(
-            response_id,
-            Parameter(
-                "offset",
-                "query",
-                f"Where to begin: `{BEGINNING}`, a `Stream-Next-Offset`, or `{NOW}`.",
-                {"type": "string", "pattern": f"^{BEGINNING}$|^{NOW}$|{OFFSET_PATTERN}"},
-            ),
-            Parameter("live", "query", "How to go on at the end.", {"enum": ["long-poll", "sse"]}),
-            Parameter("cursor", "query", "The last `Stream-Cursor`.", {"type": "string"}),
+        Answer(204, "With `live=long-poll`: nothing new.", content_type="", headers=_PLACE),
+        Answer(304, "The same as with `If-None-Match`.", content_type="", headers=_PLACE),
+    ),
+    refusals=refusals(ANY, TOKEN, RESPONSE, READING),
+    parameters=(
+        RESPONSE_ID,
+        Parameter(
+            "offset",
+            "query",
+            f"Where to begin: `{BEGINNING}`, a `Stream-Next-Offset`, or `{NOW}`.",
+            {"type": "string", "pattern": f"^{BEGINNING}$|^{NOW}$|{OFFSET_PATTERN}"},
         ),
-    )
+        Parameter("live", "query", "How to go on at the end.", {"enum": ["long-poll", "sse"]}),
+        Parameter("cursor", "query", "The last `Stream-Cursor`.", {"type": "string"}),
+    ),
+)

@@ -66,7 +66,7 @@ def tail_of(stream: ResponseStream) -> EventId:
 
 def last_control(has: EventId) -> bytes:
     """The event for a reader that has everything, to the response's end."""
-    return b"event: control\ndata: %b\n\n" % dumps(
+    return b"event: control\ndata:%b\n\n" % dumps(
         {"streamNextOffset": offset_of(has), "streamClosed": True, "upToDate": True}
     )
 
@@ -154,7 +154,7 @@ class StreamEvents:
     def failure(self, error: EvenflowError) -> bytes:
         """As of `FrameEncoder`, in an event that clients who don't know it leave out."""
         frame = self._frames.failure(error)
-        return b"event: error\ndata: %b\n\n" % frame if frame else b""
+        return b"event: error\ndata:%b\n\n" % frame if frame else b""
 
     def _share(self) -> None:
         """Have entries written for all readers that know the same epoch."""
@@ -183,9 +183,9 @@ class StreamEvents:
 
 
 def _events(message: bytes, has: EventId) -> bytes:
-    return b"event: data\ndata: [%b]\n\n%b" % (message, _control(has))
+    return b"event: data\ndata:[%b]\n\n%b" % (message, _control(has))
 
 
 def _control(has: EventId) -> bytes:
     """A control event, without its end."""
-    return b'event: control\ndata: {"streamNextOffset":"%b"' % offset_of(has).encode()
+    return b'event: control\ndata:{"streamNextOffset":"%b"' % offset_of(has).encode()

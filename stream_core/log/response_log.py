@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from stream_core.log.entries import Content, Part, same_place
-from stream_core.log.entries import LogEntry as LogEntry  # noqa: PLC0414
-from stream_core.log.entries import Restart as Restart  # noqa: PLC0414
+from stream_core.log.entries import Content, LogEntry, Part, Restart, same_place
 
 
 class ResponseState(StrEnum):

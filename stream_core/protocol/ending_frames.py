@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stream_core.log.response_log import ResponseState, Restart
+from stream_core.log.entries import Restart
+from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
 from stream_core.protocol.messages import (

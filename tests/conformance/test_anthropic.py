@@ -40,8 +40,10 @@ See = Callable[..., Any]
 
 
 @pytest.fixture(params=_COMMANDS)
-def see(request: pytest.FixtureRequest) -> See:
+def see(request: pytest.FixtureRequest, upstream: ScriptedUpstream) -> See:
     """What one of the clients sees in a scenario."""
+    # Each client is told the script from its beginning.
+    upstream.asked.clear()
 
     def seen(server: ServerProcess, scenario: str, text: str, more: str = "") -> Any:
         asked = {"url": server.http_url, "scenario": scenario, "text": text, "more": more}

@@ -33,7 +33,7 @@ Converse = Callable[..., Conversation]
 """Opens the page of a server, at an address and with a query where they are said."""
 
 # As root Chromium needs --no-sandbox; the rest keeps it from calling home.
-_CHROMIUM_FLAGS = [
+CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -61,7 +61,7 @@ def chromium() -> str:
 
 @pytest.fixture(scope="session")
 def browser(playwright: Playwright, chromium: str) -> Iterator[Browser]:
-    running = playwright.chromium.launch(executable_path=chromium, args=_CHROMIUM_FLAGS)
+    running = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
     yield running
     running.close()
 
@@ -75,7 +75,7 @@ def window(
     """
     profile = tmp_path_factory.mktemp("profile")
     flags = [
-        *_CHROMIUM_FLAGS,
+        *CHROMIUM_FLAGS,
         "--headless=new",
         "--remote-debugging-port=0",
         f"--user-data-dir={profile}",

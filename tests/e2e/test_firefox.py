@@ -60,8 +60,9 @@ def test_the_main_path_through_the_page(
     assert len(stopped["text"]) >= 200
     assert _text(22, 3000).startswith(stopped["text"])
     assert generations_running(server) == 0
-    _check_whole(seen["reloaded"], _text(23, 120), answers=1)
-    _check_whole(seen["last"], _text(24, 30), answers=2)
+    # The conversation is on the screen again: the whole answer, the stopped one and this one.
+    _check_whole(seen["reloaded"], _text(23, 120), answers=3)
+    _check_whole(seen["last"], _text(24, 30), answers=4)
     states = [seen[name] for name in ("first", "stopped", "reloaded", "last")]
     assert [(state["transport"], state["figure"]) for state in states] == [
         ("websocket", "websocket")

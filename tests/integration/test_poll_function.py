@@ -15,8 +15,8 @@ from aiobotocore.session import AioSession
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.keys import parse_signing_keys
-from stream_core.log.entries import Kind, Part
-from stream_core.log.response_log import LogEntry, ResponseState, Restart
+from stream_core.log.entries import Kind, LogEntry, Part, Restart
+from stream_core.log.response_log import ResponseState
 from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionTokens
 from stream_core.ports.response_store import TEXT_FORM, Chunk, Ending, Lease

@@ -14,6 +14,7 @@ from fargate_handler.token_sources.port import ModelOptions
 from stream_core.log.conversation import Turn
 from stream_core.policy.agents import Agent, MessageTerms
 from stream_core.protocol.answer_parameters import AnswerParameters
+from stream_core.protocol.errors import InvalidRequest
 
 
 class Asked(NamedTuple):
@@ -32,8 +33,15 @@ def asked_of_agent(
 
     Raises:
         NotFound: there is no such model, or the agent no longer exists.
-        InvalidRequest: a tool is wrong.
+        InvalidRequest: there is nothing to answer, or a tool is wrong.
     """
+    if not turns:
+        raise InvalidRequest(
+            "messages has nothing to answer; nothing was generated, send at least one message "
+            "with content",
+            code="invalid_field",
+            param="messages",
+        )
     if said.model is not None:
         check_model(said.model, context)
     agents, session = context.agents, sender.session

@@ -8,8 +8,7 @@ reader goes on. Numbers grow, with gaps: clients compare them by size only.
 from __future__ import annotations
 
 from enum import IntEnum
-
-from stream_core.encoders.port import EventId
+from typing import NamedTuple
 
 _RANKS = 8
 # Up to 16 million entries an epoch. So the numbers of 15 epochs fit into 32 bits, which some
@@ -49,15 +48,27 @@ def final_number(last_index: int, epoch: int) -> int:
     return closing_number(last_index, epoch, _FINAL)
 
 
-def known_by(sequence_number: int) -> EventId:
-    """What a reader certainly has that was given everything up to this number.
+class Known(NamedTuple):
+    """What a reader has of a response.
 
-    It may have some events of the next entry, too: those are left out by their numbers. For the
-    events behind the last entry, `last_index` is up to `MOST_CLOSING_ENTRIES` too high. A negative
-    number stands for nothing.
+    Attributes:
+        last_index: of the last entry of which it has all events, -1 for none.
+        epoch: of the last event that it has.
+        begun: whether it has some events of the next entry.
     """
-    if sequence_number < 0:
-        return EventId(-1, 1)
-    epoch, place = divmod(sequence_number, _EPOCH)
+
+    last_index: int
+    epoch: int
+    begun: bool
+
+
+def known_by(sequence_number: int) -> Known:
+    """What a reader has that was given everything up to this number.
+
+    For the events behind the last entry, `last_index` is up to `MOST_CLOSING_ENTRIES` too high. A
+    negative number stands for nothing.
+    """
+    epoch, place = divmod(max(0, sequence_number), _EPOCH)
     index, rank = divmod(place, _RANKS)
-    return EventId(max(-1, index - 1 if rank == Rank.DELTA else index - 2), epoch + 1)
+    begun = rank != Rank.DELTA
+    return Known(max(-1, index - 1 - begun), epoch + 1, begun and index > 0)

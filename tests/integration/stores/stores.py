@@ -6,7 +6,8 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stream_core.log.response_log import LogEntry, ResponseState
+from stream_core.log.entries import LogEntry
+from stream_core.log.response_log import ResponseState
 from stream_core.policy.channel import Channel
 from stream_core.ports.response_store import Chunk, Ending, Lease, ResponseStore, StoredEntries
 from stream_core.ports.session_store import LedgerEntry, SessionStore

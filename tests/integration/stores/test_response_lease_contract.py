@@ -8,7 +8,7 @@ import asyncio
 
 import pytest
 
-from stream_core.log.response_log import LogEntry, Restart
+from stream_core.log.entries import LogEntry, Restart
 from stream_core.ports.response_store import Lease, LeaseLost
 from tests.integration.stores.stores import (
     LIFETIME,

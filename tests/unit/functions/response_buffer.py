@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from functions.poll_response.long_poll import LongPoll, PollResult
 from functions.poll_response.stored_responses import StoredResponses
-from stream_core.log.response_log import LogEntry, ResponseState, Restart
+from stream_core.log.entries import LogEntry, Restart
+from stream_core.log.response_log import ResponseState
 from stream_core.policy.channel import Channel
 from stream_core.ports.memory_store import MemoryResponseStore
 from stream_core.ports.response_store import Chunk, Ending, Lease, ResponseHead, gapless

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from functions.poll_response.long_poll import LongPoll
-from stream_core.log.response_log import ResponseState, Restart
+from stream_core.log.entries import Restart
+from stream_core.log.response_log import ResponseState
 from stream_core.ports.response_store import Chunk, Ending
 from stream_core.protocol.errors import Gone, InvalidRequest, NotFound
 from tests.unit.functions.response_buffer import CHANNEL, LOOK, START, USAGE, Buffer, at_once

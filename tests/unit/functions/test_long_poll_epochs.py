@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from stream_core.log.response_log import LogEntry, ResponseLog, ResponseState, Restart, resume_point
+from stream_core.log.entries import LogEntry, Restart
+from stream_core.log.response_log import ResponseLog, ResponseState, resume_point
 from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.long_poll import Polled
 from tests.unit.functions.response_buffer import LOOK, USAGE, Buffer

@@ -15,7 +15,8 @@ from stream_aws.response_items import (
     read_chunk,
     read_head,
 )
-from stream_core.log.response_log import LogEntry, ResponseState, Restart
+from stream_core.log.entries import LogEntry, Restart
+from stream_core.log.response_log import ResponseState
 from stream_core.ports.response_store import Chunk, Ending, ResponseHead
 from stream_core.ports.stored_json import ending_text
 

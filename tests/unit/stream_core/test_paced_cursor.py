@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from stream_core.delivery.paced_cursor import Pace, PacedCursor
-from stream_core.log.response_log import ResponseLog, ResponseState, Restart
+from stream_core.log.entries import Restart
+from stream_core.log.response_log import ResponseLog, ResponseState
 from stream_core.protocol.errors import InvalidRequest
 
 MOST_CREDIT = 20

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_core.delivery.delivery_clock import SLOT_SECONDS, slots_of
-from stream_core.log.response_log import IllegalTransition, LogClosed, ResponseState, Restart
+from stream_core.log.entries import Restart
+from stream_core.log.response_log import IllegalTransition, LogClosed, ResponseState
 from stream_core.log.response_stream import ResponseFull, ResponseStream
 from stream_core.policy.channel import CHAT, COMPLETION, Channel, MessageKind
 from stream_core.policy.limits import Limits

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.log.response_log import LogClosed, LogEntry, ResponseState, Restart
+from stream_core.log.entries import LogEntry, Restart
+from stream_core.log.response_log import LogClosed, ResponseState
 from stream_core.log.response_stream import ResponseFull, ResponseStream
 from stream_core.policy.limits import Limits
 from stream_core.protocol.messages import Usage

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import pytest
 
+from stream_core.log.entries import Restart
 from stream_core.log.response_log import (
     EVERYTHING,
     ResponseLog,
     ResponseState,
-    Restart,
     ResumePoint,
     resume_point,
 )

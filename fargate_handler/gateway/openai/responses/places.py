@@ -9,6 +9,7 @@ from fargate_handler.gateway.resumption import Progress, Resumption, resume
 from stream_core.encoders.port import LAST_EVENT_ID
 from stream_core.encoders.responses.response_events import NOTHING
 from stream_core.encoders.responses.sequence_numbers import MOST_CLOSING_ENTRIES, known_by
+from stream_core.log.response_log import ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import Gone, InvalidRequest
 from stream_core.protocol.http_contract import whole_number
@@ -50,14 +51,16 @@ async def resumed_after(context: GatewayContext, stream: ResponseStream, number:
         Gone: what the client has is not on record.
         EvenflowError: as for `resume`.
     """
-    last = known_by(number)
-    progress = Progress(last.last_index, last.epoch, STARTING_AFTER)
+    known = known_by(number)
+    # Of what it has begun the task may be lost before that is on record: then it comes otherwise.
+    last = known.last_index + known.begun
+    progress = Progress(last, known.epoch, STARTING_AFTER)
     try:
         resumption = await resume(context, stream.response_id, stream.channel, progress)
     except InvalidRequest:
         # The events behind the last entry have numbers, too.
         ended = (await context.orchestrator.find(stream.response_id, stream.channel)).log
-        if not ended.closed or last.last_index > ended.next_index + MOST_CLOSING_ENTRIES:
+        if not ended.closed or known.last_index > ended.next_index + MOST_CLOSING_ENTRIES:
             raise
         progress = progress._replace(after=ended.next_index - 1)
         resumption = await resume(context, stream.response_id, stream.channel, progress)
@@ -68,4 +71,7 @@ async def resumed_after(context: GatewayContext, stream: ResponseStream, number:
             code="response_restarted",
             param=STARTING_AFTER,
         )
+    if known.begun:
+        # The rest of that entry's events: those that the client has are left out by their numbers.
+        return resumption._replace(point=ResumePoint(min(last, resumption.point.next_index)))
     return resumption

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from fargate_handler.gateway.resumption import Progress, Resumption, resume
-from stream_core.log.response_log import Restart, ResumePoint
+from stream_core.log.entries import Restart
+from stream_core.log.response_log import ResumePoint
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import EvenflowError

@@ -204,8 +204,8 @@ def heard(writer: RecordingWriter) -> list[str]:
     """Of each message its text or what it is, of each control event the offset."""
     found: list[str] = []
     for line in writer.written.decode().splitlines():
-        if line.startswith("data: "):
-            data = orjson.loads(line[6:])
+        if line.startswith("data:"):
+            data = orjson.loads(line[5:])
             found += [data["streamNextOffset"]] if isinstance(data, dict) else texts(data)
     return found
 
@@ -220,7 +220,7 @@ async def test_a_live_read_goes_on_to_the_end() -> None:
     after_c = "000000001_000000000000003"
     assert heard(writer) == [_AFTER_B, "c", after_c, "completed", f"{after_c}_end"]
     assert answer.headers["Cache-Control"].startswith("no-cache")
-    assert answer.content_type == "text/event-stream"
+    assert answer.headers["Content-Type"] == "text/event-stream"
 
 
 async def test_who_has_everything_is_told_only_that() -> None:
@@ -229,7 +229,7 @@ async def test_who_has_everything_is_told_only_that() -> None:
     answer = await Reader(here).get(f"?offset={_END}&live=sse")
     assert isinstance(answer, web.Response)
     assert answer.body == (
-        b'event: control\ndata: {"streamNextOffset":"%b","streamClosed":true,"upToDate":true}\n\n'
+        b'event: control\ndata:{"streamNextOffset":"%b","streamClosed":true,"upToDate":true}\n\n'
         % _END.encode()
     )
 

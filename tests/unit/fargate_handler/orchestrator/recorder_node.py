@@ -5,7 +5,7 @@ from __future__ import annotations
 from fargate_handler.metrics import Metrics
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
-from stream_core.log.response_log import LogEntry
+from stream_core.log.entries import LogEntry
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.metrics.metric_catalogue import Metric

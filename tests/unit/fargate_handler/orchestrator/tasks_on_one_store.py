@@ -16,7 +16,7 @@ from fargate_handler.orchestrator.dispatcher import ServedModel
 from fargate_handler.orchestrator.orchestrator import Submission
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from fargate_handler.token_sources.port import TokenSource
-from stream_core.log.response_log import LogEntry
+from stream_core.log.entries import LogEntry
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics.metric_catalogue import Metric
 from stream_core.policy.channel import CHAT, Channel, MessageKind

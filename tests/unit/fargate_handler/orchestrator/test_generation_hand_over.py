@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest
-from stream_core.log.response_log import ResponseState, Restart
+from stream_core.log.entries import Restart
+from stream_core.log.response_log import ResponseState
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import ModelRefused, Overloaded
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource

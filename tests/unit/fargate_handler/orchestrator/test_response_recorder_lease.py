@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.log.response_log import Restart
+from stream_core.log.entries import Restart
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from stream_core.log.conversation import Turn
-from stream_core.log.response_log import ResponseState, Restart, slice_of
+from stream_core.log.entries import Restart
+from stream_core.log.response_log import ResponseState, slice_of
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel

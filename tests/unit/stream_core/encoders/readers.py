@@ -132,7 +132,7 @@ class StreamClient(FrameClient):
 
     def hear(self, data: bytes) -> None:
         for event in data.split(b"\n\n")[:-1]:
-            name, _, said = event.removeprefix(b"event: ").partition(b"\ndata: ")
+            name, _, said = event.removeprefix(b"event: ").partition(b"\ndata:")
             if name == b"data":
                 for frame in orjson.loads(said):
                     self._read(frame)
@@ -229,7 +229,8 @@ class ResponsesClient(ChunkClient):
         self.number = told["sequence_number"]
         if told["type"] == "response.output_text.delta":
             self.text += told["delta"]
-            self.last = known_by(self.number)
+            known = known_by(self.number)
+            self.last = EventId(known.last_index, known.epoch)
         if told["type"] in _LAST_EVENTS:
             self.ends += 1
             self.status = told.get("response", {}).get("status", "")

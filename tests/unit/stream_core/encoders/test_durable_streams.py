@@ -9,7 +9,8 @@ from stream_core.encoders import durable_streams
 from stream_core.encoders.durable_streams import StreamEvents, chunk_of, tail_of
 from stream_core.encoders.port import EventId
 from stream_core.encoders.stream_offsets import offset_of
-from stream_core.log.response_log import EVERYTHING, Restart, ResumePoint
+from stream_core.log.entries import Restart
+from stream_core.log.response_log import EVERYTHING, ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.test_response_stream import new_stream
@@ -88,7 +89,7 @@ def test_the_tail_is_behind_everything() -> None:
 def events(data: bytes) -> list[tuple[str, object]]:
     told = []
     for block in data.decode().split("\n\n")[:-1]:
-        name, _, said = block.removeprefix("event: ").partition("\ndata: ")
+        name, _, said = block.removeprefix("event: ").partition("\ndata:")
         told.append((name, orjson.loads(said)))
     return told
 

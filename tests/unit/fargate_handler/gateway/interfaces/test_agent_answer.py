@@ -12,7 +12,7 @@ from stream_core.policy.agents import Agent, Agents
 from stream_core.policy.channel import Channel
 from stream_core.protocol.answer_parameters import AnswerParameters
 from stream_core.protocol.completion_bodies import OfferedFunction, OfferedTool
-from stream_core.protocol.errors import NotFound
+from stream_core.protocol.errors import InvalidRequest, NotFound
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 
 _TURNS = (Turn("user", "a"),)
@@ -68,3 +68,9 @@ def test_an_unknown_model_is_refused(context: GatewayContext) -> None:
     with pytest.raises(NotFound) as refused:
         _asked(context, model="unknown")
     assert refused.value.code == "model_not_found"
+
+
+def test_a_conversation_without_anything_in_it_is_refused(context: GatewayContext) -> None:
+    with pytest.raises(InvalidRequest, match="nothing to answer") as refused:
+        asked_of_agent(context, _TENANT, (), AnswerParameters())
+    assert refused.value.param == "messages"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.encoders.port import EventId
 from stream_core.encoders.responses.sequence_numbers import (
     MOST_CLOSING_ENTRIES,
+    Known,
     Rank,
     closing_number,
     final_number,
@@ -31,14 +31,15 @@ def test_they_are_ordered_by_epoch_index_and_rank(
 
 @given(_INDEXES, _EPOCHS)
 def test_who_has_an_entry_s_last_event_has_the_entry(index: int, epoch: int) -> None:
-    assert known_by(number(index, epoch, Rank.DELTA)) == EventId(index, epoch)
+    assert known_by(number(index, epoch, Rank.DELTA)) == Known(index, epoch, begun=False)
 
 
 @given(_INDEXES, _EPOCHS, st.integers(0, Rank.PART_ADDED))
-def test_who_has_an_earlier_event_of_an_entry_has_those_before(
+def test_who_has_an_earlier_event_of_an_entry_has_begun_it(
     index: int, epoch: int, rank: int
 ) -> None:
-    assert known_by(number(index, epoch, rank)) == EventId(max(-1, index - 1), epoch)
+    known = known_by(number(index, epoch, rank))
+    assert known == Known(max(-1, index - 1), epoch, begun=index >= 0)
 
 
 @given(_INDEXES, st.integers(0, 3 * 129 - 1))
@@ -50,4 +51,4 @@ def test_what_comes_behind_the_last_entry_is_larger(index: int, order: int) -> N
 
 @pytest.mark.parametrize("nothing", [-1, 0, 1])
 def test_who_has_only_the_beginning_has_no_entry(nothing: int) -> None:
-    assert known_by(nothing) == EventId(-1, 1)
+    assert known_by(nothing) == Known(-1, 1, begun=False)

@@ -1,0 +1,106 @@
+"""The calls of user interfaces: AI SDK's chats and AG-UI's runs."""
+
+from __future__ import annotations
+
+from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
+from stream_core.api_documents.refusal_codes import (
+    ANY,
+    BODY,
+    COMPLETING,
+    ENDING,
+    KEY,
+    READING,
+    RESPONSE,
+    STOPPING,
+)
+from stream_core.api_documents.shared_parameters import IDEMPOTENCY_KEY, KEYS, LAST_CHUNK_ID
+from stream_core.protocol import routes
+from stream_core.protocol.agui_bodies import RunEvent, RunName, RunRequest
+from stream_core.protocol.ui_chat_bodies import ChatRequest, Stopped, StopRequest, UIChunk
+
+_CHAT_ID = Parameter(
+    "chat_id", "path", "The chat's id, as its client named it.", {"type": "string", "minLength": 1}
+)
+_CHAT_HEADERS = ("Evenflow-Via", "x-request-id", "x-vercel-ai-ui-message-stream")
+_CHAT = Operation(
+    routes.CHAT,
+    "sendToChat",
+    "Answer a conversation of AI SDK's `useChat`, as its UI message stream.",
+    answers=(
+        Answer(
+            200,
+            "The chunks of the answer.",
+            content_type="text/event-stream",
+            headers=_CHAT_HEADERS,
+            chunks=(UIChunk,),
+        ),
+    ),
+    refusals=refusals(ANY, BODY, KEY, COMPLETING, {404: ("agent_not_found",)}),
+    parameters=(IDEMPOTENCY_KEY,),
+    body=ChatRequest,
+    security=KEYS,
+)
+_CHAT_STREAM = Operation(
+    routes.CHAT_STREAM,
+    "resumeChat",
+    "The answer that runs in a chat, from its beginning. With `response_id` that answer, also "
+    "after its end, from `Last-Event-ID` on.",
+    answers=(
+        Answer(
+            200,
+            "The chunks of the answer.",
+            content_type="text/event-stream",
+            headers=_CHAT_HEADERS,
+            chunks=(UIChunk,),
+        ),
+        Answer(204, "Nothing runs.", content_type=""),
+    ),
+    refusals=refusals(ANY, KEY, RESPONSE, READING, ENDING),
+    parameters=(
+        _CHAT_ID,
+        Parameter("response_id", "query", "The `x-request-id` of an answer.", {"type": "string"}),
+        LAST_CHUNK_ID,
+    ),
+    security=KEYS,
+)
+_CHAT_STOP = Operation(
+    routes.CHAT_STOP,
+    "stopChat",
+    "Stop the answer that runs in a chat, and its model, whoever reads it.",
+    answers=(Answer(200, "Nothing runs any more.", Stopped),),
+    refusals=refusals(ANY, BODY, KEY, STOPPING),
+    parameters=(_CHAT_ID,),
+    body=StopRequest,
+    body_required=False,
+    security=KEYS,
+)
+_RUN = Operation(
+    routes.RUN,
+    "runAgent",
+    "Run an agent for AG-UI's `HttpAgent`. The same `threadId` and `runId` again give the same "
+    "run, and nothing is generated twice.",
+    answers=(
+        Answer(
+            200,
+            "The events of the run.",
+            content_type="text/event-stream",
+            headers=("Evenflow-Via",),
+            chunks=(RunEvent,),
+        ),
+    ),
+    refusals=refusals(ANY, BODY, KEY, COMPLETING, {404: ("agent_not_found",)}),
+    parameters=(LAST_CHUNK_ID,),
+    body=RunRequest,
+    security=KEYS,
+)
+_RUN_STOP = Operation(
+    routes.RUN_STOP,
+    "stopRun",
+    "Stop a run, and its model, whoever reads it.",
+    answers=(Answer(200, "It does not run any more.", Stopped),),
+    refusals=refusals(ANY, BODY, KEY, STOPPING),
+    body=RunName,
+    security=KEYS,
+)
+
+INTERFACE_OPERATIONS: tuple[Operation, ...] = (_CHAT, _CHAT_STREAM, _CHAT_STOP, _RUN, _RUN_STOP)

@@ -1,0 +1,63 @@
+"""How calls are refused: the codes by HTTP status, in groups that several calls share."""
+
+from __future__ import annotations
+
+HOST = {403: ("host_not_allowed",)}
+ANY = {400: ("bad_request",), **HOST, 500: ("internal_error",), 503: ("node_full",)}
+POST = {415: ("unsupported_media_type",), 417: ("bad_request",)}
+BODY = {
+    **POST,
+    400: ("invalid_json", "invalid_field"),
+    408: ("body_timeout",),
+    413: ("message_too_large",),
+    415: ("unsupported_media_type", "unsupported_encoding"),
+}
+TOKEN = {401: ("token_missing", "token_invalid", "token_expired"), 503: ("keys_unavailable",)}
+RESPONSE = {
+    404: ("response_not_found", "path_not_found"),
+    410: ("response_expired",),
+    503: ("store_unavailable", "response_elsewhere", "newer_form"),
+}
+READING = {400: ("invalid_field",), 429: ("response_readers",)}
+ACCEPTING = {
+    409: ("causal_violation",),
+    410: ("response_expired", "session_ended"),
+    429: ("rate_limited", "session_in_flight", "tenant_in_flight", "queue_full", "sessions_full"),
+    503: (
+        "draining",
+        "store_unavailable",
+        "store_behind",
+        "session_contended",
+        "response_elsewhere",
+        "newer_form",
+        "node_memory",
+    ),
+}
+KEY = {401: ("invalid_api_key", "token_expired")}
+COMPLETING = {
+    400: (
+        "unsupported_parameter",
+        "unsupported_value",
+        "idempotency_key_reused",
+        "context_length_exceeded",
+        "content_policy_violation",
+    ),
+    404: ("model_not_found", "response_not_found"),
+    410: ("response_expired", "response_cancelled", "response_restarted"),
+    413: ("model_refused",),
+    422: ("model_refused",),
+    429: (*ACCEPTING[429], *READING[429], "upstream_throttled", "insufficient_quota"),
+    500: ("attempts_exhausted",),
+    502: ("upstream_failed", "model_not_set_up", "response_restarted"),
+    503: (*ACCEPTING[503], "queue_timeout", "queue_displaced", "upstream_overloaded"),
+    504: ("first_token_timeout", "model_timeout", "timeout"),
+}
+STOPPING = {503: (*RESPONSE[503], "owner_unreachable")}
+ENDING = {status: COMPLETING[status] for status in (422, 500, 502, 504)}
+HANDSHAKE = {
+    400: ("unsupported_subprotocol",),
+    403: ("origin_not_allowed",),
+    426: ("upgrade_required",),
+    429: ("session_connections",),
+    503: ("draining", "reconnect_storm"),
+}

@@ -1,0 +1,227 @@
+"""The calls of sessions, their messages and responses."""
+
+from __future__ import annotations
+
+from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
+from stream_core.api_documents.refusal_codes import (
+    ACCEPTING,
+    ANY,
+    BODY,
+    POST,
+    READING,
+    RESPONSE,
+    TOKEN,
+)
+from stream_core.api_documents.shared_parameters import RESPONSE_ID
+from stream_core.protocol import routes
+from stream_core.protocol.http_bodies import (
+    ConversationPage,
+    MessageAccepted,
+    PollAnswer,
+    ResponseEntries,
+    ResponseStatus,
+    SessionOpened,
+)
+from stream_core.protocol.http_contract import EVENT_ID_PATTERN
+from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
+from stream_core.protocol.messages import (
+    ErrorFrame,
+    PostedMessage,
+    ResponseCompleted,
+    ResponseDelta,
+    ResponseFailed,
+    ResponsePart,
+    ResponseRestarted,
+    SessionRequest,
+)
+
+_EPOCH = Parameter(
+    "epoch",
+    "query",
+    "The newest epoch that the client was told.",
+    {"type": "integer", "minimum": 1},
+)
+
+_SESSION = Operation(
+    routes.OPEN_SESSION,
+    "openSession",
+    "Open a session, or continue the one that is named.",
+    answers=(
+        Answer(201, "The session is open.", SessionOpened),
+        Answer(
+            429,
+            "In AWS: more calls than the API's throttle allows. The body is the API's own.",
+            content_type="",
+        ),
+    ),
+    refusals=refusals(
+        ANY,
+        BODY,
+        {
+            401: ("tenant_key_invalid",),
+            404: ("agent_not_found",),
+            503: ("keys_unavailable", "node_memory"),
+        },
+    ),
+    body=SessionRequest,
+    body_required=False,
+    security=("", "tenantKey"),
+)
+_SESSION_ID = Parameter(
+    "session_id", "path", "The token's own session.", {"type": "string", "minLength": 1}
+)
+_ONE_SESSION = {
+    404: ("session_not_found", "path_not_found"),
+    503: ("store_unavailable",),
+}
+_MESSAGES = Operation(
+    routes.MESSAGES,
+    "listMessages",
+    "The conversation: the session's messages that stand, with their answers so far. The newest "
+    "page comes first, and the oldest message of a page.",
+    answers=(Answer(200, "A page.", ConversationPage),),
+    refusals=refusals(
+        ANY,
+        TOKEN,
+        _ONE_SESSION,
+        {400: ("invalid_field",), 404: ("message_not_found",), 410: ("session_ended",)},
+    ),
+    parameters=(
+        _SESSION_ID,
+        Parameter(
+            "before",
+            "query",
+            "Only messages before this one: `next_before` of the page before.",
+            {"type": "string"},
+        ),
+        Parameter(
+            "limit",
+            "query",
+            "The most messages. More than 100 are 100; a page of 1 MiB of text ends sooner.",
+            {"type": "integer", "minimum": 1, "default": 20},
+        ),
+    ),
+)
+_END_SESSION = Operation(
+    routes.END_SESSION,
+    "endSession",
+    "End the session: running answers are cancelled, and all that is kept of it is deleted.",
+    answers=(Answer(204, "It has ended, now or before.", content_type=""),),
+    refusals=refusals(ANY, POST, TOKEN, _ONE_SESSION),
+    parameters=(_SESSION_ID,),
+)
+_MESSAGE = Operation(
+    routes.POST_MESSAGE,
+    "sendMessage",
+    "Send a message. The same `message_id` again gives the same `response_id`, and nothing is "
+    "generated twice.",
+    answers=(Answer(202, "The message is on record.", MessageAccepted, headers=("Set-Cookie",)),),
+    refusals=refusals(ANY, BODY, TOKEN, ACCEPTING, {404: ("agent_not_found",)}),
+    body=PostedMessage,
+)
+_POLL = Operation(
+    routes.POLL,
+    "pollResponse",
+    "The text from `from_index` on. Waits for text, as the rules of the long poll say.",
+    answers=(Answer(200, "The text that there is.", PollAnswer, headers=("Evenflow-Via",)),),
+    refusals=refusals(ANY, TOKEN, RESPONSE, READING, {503: ("node_memory",)}),
+    parameters=(
+        RESPONSE_ID,
+        Parameter(
+            "from_index",
+            "query",
+            "The first index wanted.",
+            {"type": "integer", "minimum": 0, "default": 0},
+        ),
+        Parameter(
+            "timeout_ms",
+            "query",
+            "How long to wait for text. At most `poll_timeout_max_ms`.",
+            {"type": "integer", "minimum": 0, "default": DEFAULT_TIMEOUT_MS},
+        ),
+        _EPOCH,
+    ),
+)
+_CANCEL = Operation(
+    routes.CANCEL,
+    "cancelResponse",
+    "Cancel the response: the model stops at once.",
+    answers=(
+        Answer(200, "It has ended. One that had ended before keeps its status.", ResponseStatus),
+    ),
+    refusals=refusals(ANY, POST, TOKEN, RESPONSE, {503: ("owner_unreachable",)}),
+    parameters=(RESPONSE_ID,),
+)
+_ENTRIES = Operation(
+    routes.ENTRIES,
+    "readEntries",
+    "A range of entries that are there already. The answer never changes, so that shared caches "
+    "keep it, each for one token or ticket.",
+    answers=(Answer(200, "All entries of the range.", ResponseEntries),),
+    refusals=refusals(ANY, TOKEN, RESPONSE, READING, {404: ("entries_not_found",)}),
+    parameters=(
+        RESPONSE_ID,
+        Parameter(
+            "epoch",
+            "path",
+            "Of the last owner whose entries count. Begin with 1.",
+            {"type": "integer", "minimum": 1},
+        ),
+        Parameter("first", "path", "The first index.", {"type": "integer", "minimum": 0}),
+        Parameter(
+            "last", "path", "The last index, at most 1,023 more.", {"type": "integer", "minimum": 0}
+        ),
+    ),
+)
+_EVENTS = Operation(
+    routes.EVENTS,
+    "streamResponse",
+    "The response as server-sent events. `Last-Event-ID` resumes after the event with that `id`.",
+    answers=(
+        Answer(
+            200,
+            "The events, to the response's end.",
+            content_type="text/event-stream",
+            headers=("Evenflow-Via", "Evenflow-Next-Index"),
+            events=(
+                ResponseDelta,
+                ResponsePart,
+                ResponseRestarted,
+                ResponseCompleted,
+                ResponseFailed,
+                ErrorFrame,
+            ),
+        ),
+        Answer(204, "The client has everything: this ends an `EventSource`.", content_type=""),
+    ),
+    refusals=refusals(ANY, TOKEN, RESPONSE, READING),
+    parameters=(
+        RESPONSE_ID,
+        Parameter(
+            "Last-Event-ID",
+            "header",
+            "The `id` of the last event that the client has, empty for none. It overrides "
+            "`after` and `epoch`.",
+            {"type": "string", "pattern": f"^$|{EVENT_ID_PATTERN}"},
+        ),
+        Parameter(
+            "after",
+            "query",
+            "The last index that the client has.",
+            {"type": "integer", "minimum": -1, "default": -1},
+        ),
+        _EPOCH,
+    ),
+    security=("session", "eventsCookie"),
+)
+
+SESSION_OPERATIONS: tuple[Operation, ...] = (
+    _SESSION,
+    _MESSAGES,
+    _END_SESSION,
+    _MESSAGE,
+    _POLL,
+    _CANCEL,
+    _EVENTS,
+    _ENTRIES,
+)

@@ -1,0 +1,26 @@
+"""What several calls take, and who may call them."""
+
+from __future__ import annotations
+
+from stream_core.api_documents.operation import Parameter
+from stream_core.protocol.http_contract import CHUNK_ID_PATTERN
+
+RESPONSE_ID = Parameter(
+    "response_id",
+    "path",
+    "From the answer to `POST /chat/message`.",
+    {"type": "string", "minLength": 1},
+)
+KEYS = ("", "tenantKey", "session")
+IDEMPOTENCY_KEY = Parameter(
+    "Idempotency-Key",
+    "header",
+    "The same request with the same key gives the same response, and nothing is generated twice.",
+    {"type": "string", "minLength": 1, "maxLength": 255},
+)
+LAST_CHUNK_ID = Parameter(
+    "Last-Event-ID",
+    "header",
+    "The `id` of the last event that the client has, empty for none.",
+    {"type": "string", "pattern": f"^$|{CHUNK_ID_PATTERN}"},
+)
