@@ -1,8 +1,7 @@
-"""What all endpoints share: reading requests, and writing answers and errors."""
+"""What all endpoints share: reading requests, and writing answers."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -18,16 +17,10 @@ from stream_core.policy.session_token import SessionClaims
 from stream_core.protocol.errors import EvenflowError, RequestTimeout
 from stream_core.protocol.http_contract import (
     NEVER_CACHED,
-    allow_header,
     error_headers,
-    internal_error,
-    method_not_allowed,
-    path_not_found,
     whole_number,
 )
 from stream_core.protocol.session_init import bearer
-
-_logger = logging.getLogger(__name__)
 
 RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -80,47 +73,6 @@ def error_answer(error: EvenflowError) -> web.Response:
     if isinstance(error, RequestTimeout):
         answer.force_close()
     return answer
-
-
-@web.middleware
-async def errors_in_shape(request: web.Request, handler: RequestHandler) -> web.StreamResponse:
-    """Turn every error, ours or aiohttp's, into an answer in Evenflow's shape."""
-    try:
-        return await handler(request)
-    except EvenflowError as error:
-        return error_answer(error)
-    except web.HTTPException as refused:
-        if refused.status < 400:
-            raise
-        return _refused_by_http(request, refused)
-    except web.RequestPayloadError:
-        # The body doesn't match its headers.
-        return _refused_by_http(
-            request, web.HTTPBadRequest(reason="the body cannot be decoded; nothing was accepted")
-        )
-    except Exception:
-        _logger.exception("%s %s failed", request.method, request.path)
-        return error_answer(internal_error())
-
-
-async def expectation(request: web.Request) -> web.StreamResponse | None:
-    """Answer `Expect`: tell the client to go on, or refuse."""
-    if request.headers.get("Expect", "").lower() != "100-continue":
-        return _refused_by_http(request, web.HTTPExpectationFailed())
-    if request.transport is not None:
-        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    return None
-
-
-def _refused_by_http(request: web.Request, refused: web.HTTPException) -> web.Response:
-    if isinstance(refused, web.HTTPNotFound):
-        return error_answer(path_not_found(request.path))
-    if isinstance(refused, web.HTTPMethodNotAllowed):
-        answer = error_answer(method_not_allowed(request.method, request.path))
-        answer.headers.update(allow_header(refused.allowed_methods))
-        return answer
-    body = {"type": "invalid_request_error", "code": "bad_request", "message": refused.reason}
-    return json_answer({"error": body}, refused.status)
 
 
 VIA_HEADER = "Evenflow-Via"

@@ -19,14 +19,12 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
 from fargate_handler.gateway.entries_endpoint import EntriesEndpoint
+from fargate_handler.gateway.error_shapes import error_in_shape, errors_in_shape, expectation
 from fargate_handler.gateway.events_endpoint import EventsEndpoint
 from fargate_handler.gateway.handshake import asks_for_upgrade, head_fault, no_upgrade
 from fargate_handler.gateway.http_answers import (
     RequestHandler,
     address_of,
-    error_answer,
-    errors_in_shape,
-    expectation,
     json_answer,
 )
 from fargate_handler.gateway.http_connection import HttpConnection
@@ -244,7 +242,7 @@ class HttpEndpoints:
         from_client = request.path not in _NOT_FOR_CLIENTS
         if from_client:
             if accepted.refuses(request.transport):
-                answer = error_answer(node_full())
+                answer = error_in_shape(request, node_full())
                 answer.force_close()
                 return answer
             if not self._answering.has_room(address) and not accepted.cut_oldest_body():

@@ -14,6 +14,7 @@ from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
 from stream_core.delivery.delivery_clock import DeliveryClock
+from stream_core.log.entries import NotAPart
 from stream_core.log.response_stream import ResponseFull, ResponseStream
 from stream_core.policy.channel import MessageKind
 from stream_core.policy.limits import Limits
@@ -236,6 +237,12 @@ class Generation:
             # cycle.
             _drop_frames(error)
             return error
+        except NotAPart as wrong:
+            _logger.error("the token source gave what is no part of an answer: %s", wrong)
+            return UpstreamFailed(
+                f"the model's answer can't be read ({wrong}); what came before was kept",
+                code="upstream_failed",
+            )
         except Exception as error:
             _logger.exception("the token source failed with an unknown error")
             _drop_frames(error)

@@ -1,1 +1,1 @@
-"""Random bytes from clients and from the model's server, for as long as one likes: `__main__`."""
+"""Random bytes and odd requests, for as long as one likes: `__main__`."""

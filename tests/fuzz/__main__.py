@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz --seconds 600`: random bytes for both ports and from the model's server.
+"""`python -m tests.fuzz --seconds 600`: random bytes and odd requests, and a model's odd answers.
 
 They go to a real process at its defaults (but for what `SETTINGS` names). Meanwhile honest readers
 are answered, byte for byte. It ends at the first thing that is wrong, with the inputs that were
@@ -49,12 +49,12 @@ async def fuzzing(log: Path, seed: int, first: int = 0) -> AsyncIterator[Fuzzing
 async def _run(seconds: float, seed: int, first: int, most: int | None) -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            async with fuzzing(Path(folder) / "server.log", seed, first) as running:
+        async with fuzzing(Path(folder) / "server.log", seed, first) as running:
+            try:
                 await running.run(seconds, most)
-        except Found as found:
-            print(found, file=sys.stderr)
-            return 1
+            except Found as found:
+                print(found, file=sys.stderr)
+                return 1
     sent = ", ".join(f"{count} {kind}" for kind, count in sorted(running.sent.items()))
     grown = running.grown_bytes / 1_048_576
     print(

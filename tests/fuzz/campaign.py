@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 import traceback
 from collections import Counter
@@ -12,16 +11,18 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
+from tests.fuzz.honest import HonestReaders, completion
 from tests.fuzz.hostile_client import (
     HANDSHAKE_SECONDS,
     check_answer,
     check_frames,
+    check_protocol,
     exchange,
     handshake,
 )
-from tests.fuzz.inputs import Input, OpenSession, input_of
-from tests.fuzz.model_server import ModelServer, honest_text
-from tests.integration.chat_client import ChatSession, open_session
+from tests.fuzz.inputs import Input, input_of
+from tests.fuzz.model_server import ModelServer
+from tests.fuzz.open_session import OpenSession
 from tests.integration.server_process import ServerProcess
 
 TOGETHER = 24
@@ -74,6 +75,7 @@ class Fuzzing:
     """By how much the server's resident memory has grown."""
 
     def __post_init__(self) -> None:
+        self._honest = HonestReaders(self.server, self.http)
         self._resident_bytes = self.server.resident_bytes
 
     async def run(self, seconds: float, most: int | None = None) -> None:
@@ -89,7 +91,7 @@ class Fuzzing:
             inputs: Sequence[Input] = ()
             try:
                 async with asyncio.timeout(_TOGETHER_SECONDS):
-                    session = await self._open_session()
+                    session = await self._honest.open_sessions()
                     numbers = range(number, number + TOGETHER)
                     inputs = [input_of(self.seed, each, session) for each in numbers]
                     await self._send_together(inputs, session)
@@ -118,23 +120,16 @@ class Fuzzing:
             )
         )
 
-    async def _open_session(self) -> OpenSession:
-        """A session with an answer, for inputs to name."""
-        session = await open_session(self.http, self.server.http_url)
-        start = await session.post("m1", None, "honest 0")
-        assert start.status == 202, start
-        return OpenSession(session.token.encode(), start.json["response_id"].encode())
-
     async def _send_together(self, inputs: Sequence[Input], session: OpenSession) -> None:
         async with asyncio.TaskGroup() as group:
             for given in inputs:
                 group.create_task(self._send(given, session))
                 self.sent[given.kind] += 1
-            group.create_task(self._ask_honestly(inputs[0].number))
+            group.create_task(self._honest.ask(inputs[0].number, session.others))
         # While nobody waits for an answer. One that comes later could be taken for the next one's.
         self.model.send_unasked()
         await asyncio.sleep(_UNASKED_SECONDS)
-        await asyncio.gather(*map(self._completes, range(_CONNECTIONS)))
+        await asyncio.gather(*map(self._honest.completes, range(_CONNECTIONS)))
 
     async def _send(self, given: Input, session: OpenSession) -> None:
         # Both ports, and many addresses, so that no share of one is used up.
@@ -146,50 +141,19 @@ class Fuzzing:
             check_frames(await exchange(port, address, sent, HANDSHAKE_SECONDS))
         elif given.kind == "requests":
             check_answer(await exchange(port, address, given.pieces))
+        elif given.kind == "protocols":
+            check_protocol(given, await exchange(port, address, given.pieces))
         else:
             self.model.will_answer(given)
             await self._read_hostile_model(given)
 
     async def _read_hostile_model(self, given: Input) -> None:
-        body = _completion(f"fuzz {given.number}")
+        body = completion(f"fuzz {given.number}")
         async with self.http.post(f"{self.server.http_url}/v1/chat/completions", json=body) as got:
             answer = await got.read()
         check_answer(answer)
-
-    async def _ask_honestly(self, number: int) -> None:
-        """Ask over both protocols."""
-        session = await open_session(self.http, self.server.http_url)
-        await asyncio.gather(self._completes(number), self._streams(session, number + 1))
-
-    async def _completes(self, number: int) -> None:
-        body = _completion(f"honest {number}")
-        async with self.http.post(f"{self.server.http_url}/v1/chat/completions", json=body) as got:
-            said = await got.text()
-        assert got.status == 200, said
-        assert _content(said) == honest_text(number), said
-
-    async def _streams(self, session: ChatSession, number: int) -> None:
-        async with session.connect() as connection:
-            answer = await connection.ask("m1", None, f"honest {number}")
-        assert answer.text == honest_text(number), answer.text
 
     def _look(self) -> None:
         assert self.server.process.poll() is None, "the server has ended"
         assert "Traceback" not in self.server.log, "the log has a traceback"
         assert self.grown_bytes < _MOST_GROWTH_BYTES, f"grown by {self.grown_bytes} bytes"
-
-
-def _completion(text: str) -> dict[str, object]:
-    return {"model": "default", "stream": True, "messages": [{"role": "user", "content": text}]}
-
-
-def _content(events: str) -> str:
-    """The text of an event stream of `/v1`."""
-    chunks = [
-        json.loads(line.removeprefix("data: "))
-        for line in events.splitlines()
-        if line.startswith("data: {")
-    ]
-    return "".join(
-        choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"]
-    )

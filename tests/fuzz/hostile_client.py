@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import struct
 from contextlib import suppress
 
-from tests.fuzz.inputs import Input
+from tests.fuzz.inputs import RESPONSES, Input
+from tests.integration.chat_client import checked_error
 from tests.integration.raw_websocket import CLOSE, CONTINUATION, PING, PONG, TEXT
 
 # When nothing came for so long after the first bytes, the server waits for more.
@@ -59,10 +61,13 @@ async def exchange(
 def handshake(given: Input, token: bytes) -> bytes:
     """What opens a WebSocket for an input's frames."""
     path = b"/realtime" if "realtime" in given.protocol else b"/ws"
+    asked = b"Sec-WebSocket-Protocol: %b, bearer.%b" % (given.protocol.encode(), token)
+    if given.protocol == RESPONSES:
+        path, asked = b"/v1/responses", b"Authorization: Bearer %b" % token
     return (
         b"GET %b HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-        b"Sec-WebSocket-Protocol: %b, bearer.%b\r\n\r\n" % (path, given.protocol.encode(), token)
+        b"%b\r\n\r\n" % (path, asked)
     )
 
 
@@ -72,6 +77,7 @@ def check_frames(answer: bytes) -> None:
     Raises:
         AssertionError: it did.
     """
+    check_answer(answer)
     head, _, rest = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 101 "), f"the handshake was refused: {answer[:500]!r}"
     while len(rest) >= 2:
@@ -98,3 +104,26 @@ def check_answer(answer: bytes) -> None:
         AssertionError: it did.
     """
     assert b'"code":"internal_error"' not in answer, answer[:500]
+
+
+def check_protocol(given: Input, answer: bytes) -> None:
+    """Check the answer to a whole request: errors have the shape that its protocol's clients know.
+
+    Raises:
+        AssertionError: they don't, or the server found an error of its own.
+    """
+    check_answer(answer)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if not head:
+        return  # whatever it waits for had not come yet
+    status = int(head.split(b" ", 2)[1])
+    assert status != 500, answer[:500]
+    method, path, _ = b"".join(given.pieces).split(b" ", 2)
+    if status < 400 or method == b"HEAD":
+        return
+    error = json.loads(body)
+    checked_error(error)
+    if path.startswith(b"/v1/messages"):
+        assert error["type"] == "error", answer[:500]
+    else:
+        assert error.keys() == {"error"}, answer[:500]

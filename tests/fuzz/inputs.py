@@ -10,21 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tests.fuzz.mutation import mutated, pieces
+from tests.fuzz.open_session import OpenSession
+from tests.fuzz.protocol_requests import protocol_request, response_message
 from tests.integration.raw_websocket import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT
-
-_TOKEN, _RESPONSE = b"{token}", b"rsp_x"
-
-
-@dataclass(frozen=True)
-class OpenSession:
-    """What is right in an input: the token of a session, and a response of it."""
-
-    token: bytes
-    response_id: bytes
-
-    def fill(self, form: bytes) -> bytes:
-        """A form with what is right in its places."""
-        return form.replace(_TOKEN, self.token).replace(_RESPONSE, self.response_id)
 
 
 @dataclass(frozen=True)
@@ -32,7 +20,7 @@ class Input:
     """One input.
 
     Args:
-        kind: `frames` and `requests` are of a client, `answers` of the model's server.
+        kind: `frames`, `requests` and `protocols` are of a client, `answers` of the model's server.
         pieces: the bytes, as they are sent one after the other.
         protocol: the subprotocol of `frames`.
         unasked: for `answers`, one more that comes later, while nobody waits for one.
@@ -53,11 +41,14 @@ class Input:
 def input_of(seed: int, number: int, session: OpenSession) -> Input:
     """The input with this number."""
     chance = random.Random(f"{seed}:{number}")
-    make = chance.choice((_frames, _requests, _chunked_requests, _answers))
+    make = chance.choice((_frames, _requests, _chunked_requests, _protocols, _protocols, _answers))
     return make(number, chance, session)
 
 
 # -- frames ----------------------------------------------------------------------------------------
+
+RESPONSES = "responses"
+"""The `protocol` of the Responses API's WebSocket. It has no subprotocol."""
 
 _CHAT: tuple[dict[str, object], ...] = (
     {"type": "chat.message", "message_id": "m2", "previous_message_id": "m1",
@@ -88,9 +79,11 @@ _VALUES: tuple[object, ...] = (
 
 
 def _frames(number: int, chance: random.Random, session: OpenSession) -> Input:
-    protocol = chance.choice(tuple(_SPOKEN))
+    protocol = chance.choice((RESPONSES, *_SPOKEN))
     data = b"".join(
-        _frame(chance.choice(_SPOKEN[protocol]), chance, session)
+        _framed(session.fill(response_message(chance)), chance)
+        if protocol == RESPONSES
+        else _frame(chance.choice(_SPOKEN[protocol]), chance, session)
         for _ in range(chance.randint(1, 6))
     )
     if chance.random() < 0.3:
@@ -102,7 +95,11 @@ def _frame(form: Mapping[str, object], chance: random.Random, session: OpenSessi
     message = dict(form)
     if chance.random() < 0.5:
         message[chance.choice([*message, "more"])] = chance.choice(_VALUES)
-    payload = mutated(session.fill(json.dumps(message).encode()), chance, most=1)
+    return _framed(session.fill(json.dumps(message).encode()), chance)
+
+
+def _framed(payload: bytes, chance: random.Random) -> bytes:
+    payload = mutated(payload, chance, most=1)
     opcode = TEXT
     if chance.random() < 0.3:
         opcode = chance.choice((CONTINUATION, BINARY, PING, PONG, CLOSE, 0x3, 0xF))
@@ -130,7 +127,7 @@ def _masked(payload: bytes, chance: random.Random) -> bytes:
 
 # -- requests --------------------------------------------------------------------------------------
 
-_AUTHORIZED = b"Host: 127.0.0.1\r\nAuthorization: Bearer " + _TOKEN + b"\r\n"
+_AUTHORIZED = b"Host: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
 _MESSAGE = b'{"message_id":"m2","previous_message_id":"m1","payload":{"text":"fuzz"}}'
 _COMPLETION = b'{"model":"default","stream":true,"messages":[{"role":"user","content":"fuzz"}]}'
 _GZIP = b"Content-Encoding: gzip\r\n"
@@ -201,6 +198,11 @@ def _chunked(body: bytes, chance: random.Random) -> bytes:
     return b"".join(chunks) + b"0\r\n\r\n"
 
 
+def _protocols(number: int, chance: random.Random, session: OpenSession) -> Input:
+    named = session.trespassing if chance.random() < 0.2 else session
+    return Input("protocols", number, pieces(protocol_request(chance, named), chance))
+
+
 # -- answers of the model's server -----------------------------------------------------------------
 
 
@@ -220,7 +222,7 @@ def answer(body: bytes, more: bytes = b"") -> bytes:
 DONE = b"data: [DONE]\n\n"
 _CALL = {"index": 0, "id": "call_1", "type": "function",
          "function": {"name": "look", "arguments": '{"a":'}}  # fmt: skip
-_EVENTS = (
+EVENTS = (
     event({"content": "one"}) + event({"content": " two 🙂"}) + event({}, "stop") + DONE,
     event({"reasoning_content": "hm"}) + event({"refusal": "no"}) + event({}, "length") + DONE,
     event({"tool_calls": [_CALL]}) + event({}, "tool_calls") + DONE,
@@ -228,6 +230,8 @@ _EVENTS = (
     b": comment\n\nevent: x\nid: 7\nretry: 1\n" + event({"content": "one"}).replace(b"\n", b"\r\n"),
     b'data: {"error": {"message": "it failed", "code": 500}}\n\n',
 )
+"""Whole answers, and those that break off."""
+
 _MORE = (
     b"", b"", b"", b"Content-Encoding: gzip\r\n", b"Content-Encoding: br\r\n",
     b"Content-Length: 3\r\n", b"Connection: close\r\n", b"Connection: upgrade\r\nUpgrade: h2c\r\n",
@@ -246,12 +250,12 @@ def _answers(number: int, chance: random.Random, _: OpenSession) -> Input:
     if chance.random() < 0.2:
         # Whoever asks next must not get it.
         unasked = answer(event({"content": "somebody else's"}) + event({}, "stop") + DONE)
-        whole = answer(chance.choice(_EVENTS))
+        whole = answer(chance.choice(EVENTS))
         return Input("answers", number, (whole,), unasked=mutated(unasked, chance, most=1))
     if chance.random() < 0.2:
         data = chance.choice(_STATUSES)
     else:
-        body = chance.choice(_EVENTS)
+        body = chance.choice(EVENTS)
         body = mutated(body, chance) if chance.random() < 0.6 else body
         data = answer(body, chance.choice(_MORE))
     if chance.random() < 0.3:
@@ -261,4 +265,4 @@ def _answers(number: int, chance: random.Random, _: OpenSession) -> Input:
     return Input("answers", number, pieces(data, chance))
 
 
-KINDS: tuple[str, ...] = ("frames", "requests", "answers")
+KINDS: tuple[str, ...] = ("frames", "requests", "protocols", "answers")

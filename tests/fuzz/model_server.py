@@ -8,11 +8,11 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from tests.fuzz.inputs import DONE, Input, answer, event
+from tests.fuzz.inputs import DONE, EVENTS, Input, answer, event
 
 _HEAD_END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
-_ASKED = re.compile(r"(honest|fuzz) (\d+)$")
+_ASKED = re.compile(r"(honest|fuzz|parts) (\d+)$")
 # So long a connection is kept for a next request, and after an input, in which an answer may have
 # no end.
 _KEPT_SECONDS = 10.0
@@ -67,7 +67,8 @@ class ModelServer:
         """Returns for how many seconds the connection stays."""
         given = self._inputs.pop(number, None) if who == "fuzz" else None
         if given is None:
-            writer.write(honest_answer(number))
+            parts = answer(EVENTS[number % len(EVENTS)])
+            writer.write(parts if who == "parts" else honest_answer(number))
             await writer.drain()
             return _KEPT_SECONDS
         for piece in given.pieces:
@@ -85,8 +86,8 @@ async def _last_message(reader: asyncio.StreamReader) -> str:
     head = await reader.readuntil(_HEAD_END)
     length = _LENGTH.search(head)
     body = await (reader.readexactly(int(length[1])) if length else _chunked_body(reader))
-    text: str = json.loads(body)["messages"][-1]["content"]
-    return text
+    content = json.loads(body)["messages"][-1].get("content")
+    return content if isinstance(content, str) else str(content).rstrip("'}]")
 
 
 async def _chunked_body(reader: asyncio.StreamReader) -> bytes:

@@ -8,7 +8,8 @@ import pytest
 
 from tests.fuzz.__main__ import fuzzing
 from tests.fuzz.campaign import Found
-from tests.fuzz.inputs import KINDS, OpenSession, input_of
+from tests.fuzz.inputs import KINDS, input_of
+from tests.fuzz.open_session import OpenSession
 
 _SEED = 1
 _SECONDS = 10.0

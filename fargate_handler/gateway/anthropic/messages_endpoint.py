@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import NamedTuple
 
 from aiohttp import web
 
 from fargate_handler.gateway.anthropic.messages_request import MessagesCall, read_call
+from fargate_handler.gateway.anthropic.refusals import REQUEST_ID, refusal
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.deadline import Deadline, TimedOut
+from fargate_handler.gateway.deadline import Deadline
 from fargate_handler.gateway.event_stream import EventStream
-from fargate_handler.gateway.http_answers import json_answer
 from fargate_handler.gateway.requests.known_models import check_model
 from fargate_handler.gateway.requests.resuming import last_event, resume_appending
 from fargate_handler.gateway.requests.submission import (
@@ -28,27 +27,18 @@ from stream_core.encoders.anthropic_messages import (
     PING,
     AnthropicObjects,
     error_object,
-    status_of,
     thoughts_before,
 )
 from stream_core.encoders.block_encoder import BlockEncoder
 from stream_core.encoders.port import LAST_EVENT_ID, EventId
 from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import (
-    EvenflowError,
-    InvalidRequest,
-    NotFound,
-    RequestTimeout,
-    is_worth_repeating,
-)
-from stream_core.protocol.http_contract import error_headers
+from stream_core.protocol.errors import EvenflowError, InvalidRequest, NotFound
 
 _VERSION_HEADER = "anthropic-version"
 # The first version has other events. Later ones have the same, and only ask differently.
 _OTHER_EVENTS = "2023-01-01"
 PATHS_NOT_SERVED = "/v1/messages/{rest:.*}"
 """The other calls of this API."""
-_REQUEST_ID = "request-id"
 _REST = {
     "/count_tokens": "tokens are not counted here: the model's server counts them, and each answer "
     "has the counts in `usage`",
@@ -77,11 +67,11 @@ class MessagesEndpoint:
         try:
             asked = await self._accept(request)
         except EvenflowError as error:
-            return _refused(error, f"req_{secrets.token_hex(12)}")
+            return refusal(error)
         try:
             return await self._answer(request, asked)
         except EvenflowError as error:
-            return _refused(error, asked.stream.response_id)
+            return refusal(error, asked.stream.response_id)
         finally:
             if asked.key is None:
                 leave_response(self._context, asked.stream)
@@ -103,7 +93,7 @@ class MessagesEndpoint:
 
     async def _answer(self, request: web.Request, asked: _Asked) -> web.StreamResponse:
         context, call, stream = self._context, asked.call, asked.stream
-        headers = {_REQUEST_ID: stream.response_id}
+        headers = {REQUEST_ID: stream.response_id}
         if not call.stream:
             objects = self._objects(call, stream)
             answer = WholeAnswer(
@@ -142,7 +132,7 @@ async def not_served(request: web.Request) -> web.Response:
         "of Anthropic's API only POST /v1/messages is served here",
     )
     error = NotFound(f"{why}. Nothing was generated", code="path_not_found")
-    return _refused(error, f"req_{secrets.token_hex(12)}")
+    return refusal(error)
 
 
 def _check_version(given: str | None) -> None:
@@ -152,18 +142,3 @@ def _check_version(given: str | None) -> None:
             code="unsupported_value",
             param=_VERSION_HEADER,
         )
-
-
-def _refused(error: EvenflowError, request_id: str) -> web.Response:
-    """The answer for an error, with what this API's clients read of it."""
-    headers = error_headers(error) | {_REQUEST_ID: request_id}
-    if error.retry_after_ms is not None:
-        headers["retry-after-ms"] = str(error.retry_after_ms)
-    # These clients repeat failed requests. That is useless after the client's own timeout, and
-    # for lasting errors.
-    if isinstance(error, TimedOut) or not is_worth_repeating(error):
-        headers["x-should-retry"] = "false"
-    answer = json_answer(error_object(error, request_id), status_of(error), headers)
-    if isinstance(error, RequestTimeout):
-        answer.force_close()
-    return answer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 
 from aiohttp import web
@@ -18,6 +17,7 @@ from fargate_handler.gateway.requests.resuming import last_event
 from fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
     checked_key,
+    digest_of,
     read_request,
     sender_of,
 )
@@ -61,9 +61,9 @@ class ChatEndpoint:
             asked = parse(CHAT_REQUEST, await read_request(request, sender, context, reading))
             channel = chat_channel(sender.tenant, asked.id, sender.session)
             whole = asked_of_agent(context, sender, turns_of(asked.messages), asked)
-            stream, _ = await submit_as_next(
-                context, sender, channel, _message_id(asked, key), whole
-            )
+            name = secrets.token_hex(16) if key is None else digest_of(key, sender)
+            message_id = _message_id(asked, name)
+            stream, _ = await submit_as_next(context, sender, channel, message_id, whole)
             del asked, whole
         return await self._answer(request, stream, last)
 
@@ -129,7 +129,6 @@ class ChatEndpoint:
         return await EventStream(context, request, encoder, headers).write(stream)
 
 
-def _message_id(asked: ChatRequest, key: str | None) -> str:
+def _message_id(asked: ChatRequest, name: str) -> str:
     """The id of the message that a request becomes. It says whether the answer continues one."""
-    name = secrets.token_hex(16) if key is None else hashlib.sha256(key.encode()).hexdigest()[:40]
     return name if asked.messages[-1].role != "assistant" else f"{_CONTINUES}{name}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
@@ -14,6 +13,7 @@ from fargate_handler.gateway.interfaces.agent_answer import Asked, asked_of_agen
 from fargate_handler.gateway.interfaces.run_messages import offered, turns_of
 from fargate_handler.gateway.interfaces.submission import submit_as_next
 from fargate_handler.gateway.request_body import read_body
+from fargate_handler.gateway.requests.json_values import check_json, written
 from fargate_handler.gateway.requests.resuming import last_event
 from fargate_handler.gateway.requests.submission import Sender, read_request, sender_of
 from fargate_handler.gateway.resumption import Progress, resume
@@ -51,6 +51,7 @@ class RunEndpoint:
             messages = [
                 message.model_dump(by_alias=True, exclude_unset=True) for message in asked.messages
             ]
+            check_json(messages, "messages")  # they may have to be told again
             channel = run_channel(sender.tenant, asked.thread_id, asked.run_id, sender.session)
             stream = None
             if told is not None or _ends_in_answer(asked):
@@ -80,7 +81,7 @@ class RunEndpoint:
                 param="resume",
             )
         forwarded = asked.forwarded_props if isinstance(asked.forwarded_props, dict) else {}
-        said = parse(FORWARDED, orjson.dumps(forwarded))
+        said = parse(FORWARDED, written(forwarded, "forwardedProps").encode())
         if asked.tools:
             said = said.model_copy(update={"tools": offered(asked.tools)})
         return asked_of_agent(self._context, sender, turns_of(asked.messages, asked.context), said)

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import orjson
-
+from fargate_handler.gateway.requests.json_values import written
 from stream_core.encoders.ui_message_chunks import METADATA
 from stream_core.log.conversation import ToolCall, Turn
 from stream_core.protocol.errors import InvalidRequest
@@ -110,7 +109,7 @@ def _step(step: Sequence[tuple[str, UIPart]], *, left_behind: bool) -> Iterator[
     thoughts: dict[str, str] = {}
     for where, part in step:
         if (name := _tool_name(part)) and part.state != "input-streaming":
-            result = _result(part)
+            result = _result(part, where)
             if result is None and left_behind:
                 continue
             if result is None:
@@ -120,7 +119,8 @@ def _step(step: Sequence[tuple[str, UIPart]], *, left_behind: bool) -> Iterator[
                     code="invalid_field",
                     param=where,
                 )
-            calls.append(ToolCall(part.tool_call_id, name, orjson.dumps(part.input or {}).decode()))
+            given = written(part.input or {}, f"{where}.input")
+            calls.append(ToolCall(part.tool_call_id, name, given))
             results.append(Turn("tool", result, tool_call_id=part.tool_call_id))
         elif part.type == "reasoning" and (field := _field_of(part)):
             thoughts[field] = thoughts.get(field, "") + part.text
@@ -137,7 +137,7 @@ def _tool_name(part: UIPart) -> str:
     return part.type.removeprefix("tool-") if part.type.startswith("tool-") else ""
 
 
-def _result(part: UIPart) -> str | None:
+def _result(part: UIPart, where: str) -> str | None:
     """What a call gave. None if it has no result."""
     approval = part.approval
     refused = approval is not None and approval.approved is False
@@ -147,7 +147,7 @@ def _result(part: UIPart) -> str | None:
         return part.error_text
     if part.state == "output-denied" or refused:
         return (approval and approval.reason) or "The user did not allow this call."
-    return part.output if isinstance(part.output, str) else orjson.dumps(part.output).decode()
+    return part.output if isinstance(part.output, str) else written(part.output, f"{where}.output")
 
 
 def _field_of(part: UIPart) -> str:

@@ -9,6 +9,16 @@ import orjson
 from stream_core.protocol.errors import InvalidRequest
 
 
+def written(value: object, where: str) -> str:
+    """A value as JSON.
+
+    Raises:
+        InvalidRequest: as for `check_json`.
+    """
+    check_json(value, where)
+    return orjson.dumps(value).decode()
+
+
 def check_json(value: object, where: str) -> None:
     """Check that a value can be written as JSON.
 

@@ -61,6 +61,7 @@ async def test_responses_are_made_one_after_the_other(
         (_CREATE | {"tools": [{"type": "web_search"}]}, "tools.0"),
         (_CREATE | {"previous_response_id": "resp_1"}, "previous_response_id"),
         (["response.create"], "type"),
+        (_CREATE | {"more": json.loads("[" * 400 + "]" * 400)}, "more"),
     ],
 )
 async def test_what_is_not_served_is_an_error_and_the_next_is_answered(

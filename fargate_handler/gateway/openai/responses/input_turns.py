@@ -82,7 +82,7 @@ class InputTurns:
 
     def _message(self, item: dict[str, Any], where: str) -> None:
         role = item.get("role")
-        if role not in _ROLES:
+        if not isinstance(role, str) or role not in _ROLES:
             raise wrong(f"{where}role must be one of {', '.join(_ROLES)}", f"{where}role")
         if role == "assistant":
             self._said(item, where)

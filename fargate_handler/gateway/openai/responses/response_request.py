@@ -150,7 +150,10 @@ def _echo(request: ResponseRequest) -> dict[str, Any]:
         "reasoning": request.reasoning and request.reasoning.model_dump(exclude_unset=True),
         "text": request.text and request.text.model_dump(exclude_unset=True, exclude_none=True),
     }
-    return {name: value for name, value in echo.items() if value is not None}
+    told = {name: value for name, value in echo.items() if value is not None}
+    for name, value in told.items():
+        check_json(value, name)
+    return told
 
 
 def _options(request: ResponseRequest) -> ModelOptions:

@@ -22,6 +22,7 @@ from fargate_handler.gateway.openai.responses.response_request import (
 )
 from fargate_handler.gateway.openai.responses.responses_endpoint import about_response
 from fargate_handler.gateway.openai.responses.submitting import submit
+from fargate_handler.gateway.requests.json_values import check_json
 from fargate_handler.gateway.requests.submission import Sender, leave_response
 from fargate_handler.gateway.resumption import Progress, reading
 from fargate_handler.orchestrator.held_requests import memory_of
@@ -267,4 +268,6 @@ def _read(message: bytes) -> ResponseCall:
         raise unsupported("a response over a WebSocket has a reader; use POST", "background")
     for name in _OF_THE_TRANSPORT:
         body.pop(name, None)
+    for name, value in body.items():
+        check_json(value, name)
     return read_call(orjson.dumps(body))

@@ -436,6 +436,19 @@ async def test_an_unknown_failure_is_tried_again_and_its_details_stay_in_the_log
     assert "hunter2" in caplog.text
 
 
+async def test_what_is_no_part_of_an_answer_is_the_model_s_failure_and_the_text_stays() -> None:
+    bench = Bench()
+    await bench.start()
+    for number in range(2):
+        bench.source.calls[number].push("Even", Part(Kind.DATA, "{", name="source"))
+        await settle()
+    assert bench.ended == [ResponseState.ERROR]
+    assert error_code(bench.stream) == "upstream_failed"
+    assert "the value of data is not JSON" in str(bench.stream.error)
+    assert bench.reader.held.text == "Even"
+    assert bench.retries == 1
+
+
 # -- deadlines -------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,66 @@
+"""Errors that no endpoint has answered, each in the shape of the API that was called."""
+
+from __future__ import annotations
+
+import logging
+
+from aiohttp import web
+
+from fargate_handler.gateway.anthropic.refusals import is_of_anthropic, refusal
+from fargate_handler.gateway.http_answers import RequestHandler, error_answer
+from stream_core.protocol.errors import EvenflowError, InvalidRequest
+from stream_core.protocol.http_contract import (
+    allow_header,
+    internal_error,
+    method_not_allowed,
+    path_not_found,
+)
+
+_logger = logging.getLogger(__name__)
+
+
+def error_in_shape(request: web.Request, error: EvenflowError) -> web.Response:
+    """The answer for an error: Anthropic's clients know theirs, all others know Evenflow's."""
+    return refusal(error) if is_of_anthropic(request.path) else error_answer(error)
+
+
+@web.middleware
+async def errors_in_shape(request: web.Request, handler: RequestHandler) -> web.StreamResponse:
+    """Turn every error, ours or aiohttp's, into an answer."""
+    try:
+        return await handler(request)
+    except EvenflowError as error:
+        return error_in_shape(request, error)
+    except web.HTTPException as refused:
+        if refused.status < 400:
+            raise
+        return _refused_by_http(request, refused)
+    except web.RequestPayloadError:
+        # The body doesn't match its headers.
+        return _refused_by_http(
+            request, web.HTTPBadRequest(reason="the body cannot be decoded; nothing was accepted")
+        )
+    except Exception:
+        _logger.exception("%s %s failed", request.method, request.path)
+        return error_in_shape(request, internal_error())
+
+
+async def expectation(request: web.Request) -> web.StreamResponse | None:
+    """Answer `Expect`: tell the client to go on, or refuse."""
+    if request.headers.get("Expect", "").lower() != "100-continue":
+        return _refused_by_http(request, web.HTTPExpectationFailed())
+    if request.transport is not None:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    return None
+
+
+def _refused_by_http(request: web.Request, refused: web.HTTPException) -> web.Response:
+    if isinstance(refused, web.HTTPNotFound):
+        return error_in_shape(request, path_not_found(request.path))
+    if isinstance(refused, web.HTTPMethodNotAllowed):
+        answer = error_in_shape(request, method_not_allowed(request.method, request.path))
+        answer.headers.update(allow_header(refused.allowed_methods))
+        return answer
+    answer = error_in_shape(request, InvalidRequest(refused.reason, code="bad_request"))
+    answer.set_status(refused.status)
+    return answer
