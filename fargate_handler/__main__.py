@@ -12,13 +12,13 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import uvloop
 
 from fargate_handler.background import Background
 from fargate_handler.bounded_log import LOG_FORMAT, BoundedLog, LineFormatter
-from fargate_handler.chosen_adapters import open_adapters
+from fargate_handler.chosen_adapters import open_adapters, open_tracing
 from fargate_handler.handler import Handler
 from fargate_handler.leave import Leave, signals
 from fargate_handler.line_writer import LineWriter
@@ -41,6 +41,10 @@ from fargate_handler.supervisor import (
 )
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.limits import Limits
+
+if TYPE_CHECKING:
+    from fargate_handler.tracing.call_trace import CallTraces
+    from fargate_handler.tracing.exporting import Tracing
 
 _logger = logging.getLogger("evenflow")
 
@@ -164,8 +168,19 @@ async def _serve_model(settings: HandlerSettings) -> None:
     from fargate_handler.inference.worker import Worker  # noqa: PLC0415
 
     leave = Leave()
-    with signals(leave):
-        await serve_until_asked(settings, Worker(settings, asyncio.get_running_loop()), leave)
+    async with open_tracing("evenflow-worker") as tracing:
+        traces = None if tracing is None else _call_traces(tracing)
+        worker = Worker(settings, asyncio.get_running_loop(), traces)
+        with signals(leave):
+            await serve_until_asked(settings, worker, leave)
+
+
+def _call_traces(tracing: Tracing) -> CallTraces:
+    # OpenTelemetry is loaded only where it is used.
+    from fargate_handler.tracing.call_trace import CallTraces  # noqa: PLC0415
+    from fargate_handler.tracing.spans import Spans  # noqa: PLC0415
+
+    return CallTraces(Spans(tracing, time.monotonic, time.time))
 
 
 def _nothing() -> None:

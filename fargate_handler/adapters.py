@@ -17,6 +17,7 @@ from stream_sqlite.file import FileUnusable
 from stream_sqlite.stores import SQLiteStores
 
 if TYPE_CHECKING:
+    from fargate_handler.tracing.exporting import Tracing
     from stream_aws.ecs_task import EcsTask, TaskProtection
     from stream_aws.key_secret import KeySecret
     from stream_aws.metric_publication import MetricPublication
@@ -74,6 +75,7 @@ class Adapters:
     """The adapters that the settings need. The node does without those that are None.
 
     `peer_address` is where other tasks reach this one, `http://host:port`, from ECS's metadata.
+    `tracing` makes spans, which it exports.
     """
 
     signing_keys: dict[str, bytes]
@@ -85,6 +87,7 @@ class Adapters:
     ecs_task: EcsTask | None = None
     task_protection: TaskProtection | None = None
     peer_address: str | None = None
+    tracing: Tracing | None = None
 
 
 @contextmanager

@@ -32,6 +32,7 @@ from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.dispatcher import ServedModel
 from fargate_handler.peers import Peers, own_address
 from fargate_handler.processes import Place, Siblings, public_addresses, public_sockets
+from fargate_handler.public_models import own_name
 from fargate_handler.scale_in_protection import ScaleInProtection
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from fargate_handler.token_sources.chosen_source import chosen_source
@@ -46,6 +47,7 @@ from stream_core.policy.session_token import SessionTokens, TenantKeys
 from stream_core.protocol.ending_frames import CloseCode
 
 if TYPE_CHECKING:
+    from fargate_handler.tracing.answer_trace import AnswerTraces
     from stream_aws.key_secret import Keys, KeySecret
 
 _logger = logging.getLogger(__name__)
@@ -117,7 +119,9 @@ class Handler:
         self._tenant_keys = TenantKeys(adapters.tenant_keys, known=known)
         self._peers = Peers(self._tokens, _SILENCE_SECONDS, wall_time)
         self._membership = Membership(
-            NodeContext(settings, self._clock, metrics, monotonic, wall_time),
+            NodeContext(
+                settings, self._clock, metrics, monotonic, wall_time, traces=self._answer_traces()
+            ),
             adapters.stores,
             ServedModel(
                 self._source,
@@ -300,6 +304,17 @@ class Handler:
         gauge(catalogue.CLOCK_INTERVAL, lambda: clock.interval * 1000)
         gauge(catalogue.CLOCK_LOAD, lambda: clock.load * 100)
         gauge(catalogue.CLOCK_LATENESS, lambda: clock.lateness * 1000)
+
+    def _answer_traces(self) -> AnswerTraces | None:
+        if self._adapters.tracing is None:
+            return None
+        # OpenTelemetry is loaded only where it is used.
+        from fargate_handler.tracing.answer_trace import AnswerTraces  # noqa: PLC0415
+        from fargate_handler.tracing.spans import Spans  # noqa: PLC0415
+
+        settings = self._settings
+        spans = Spans(self._adapters.tracing, self._monotonic, self._wall_time)
+        return AnswerTraces(spans, settings.model, own_name(settings.model, settings.model_name))
 
     def _context(self) -> GatewayContext:
         settings = self._settings

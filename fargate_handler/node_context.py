@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fargate_handler.metrics import Metrics
 from stream_core.delivery.delivery_clock import DeliveryClock
 from stream_core.policy.limits import Limits
+
+if TYPE_CHECKING:
+    from fargate_handler.tracing.answer_trace import AnswerTraces
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +19,7 @@ class NodeContext:
     """A node's limits, metrics and clocks.
 
     `monotonic` is in seconds, for all that is measured here. `wall_time` is in seconds since the
-    epoch, for what other tasks read.
+    epoch, for what other tasks read. `traces` follows answers, where traces are exported.
     """
 
     limits: Limits
@@ -23,3 +27,4 @@ class NodeContext:
     metrics: Metrics
     monotonic: Callable[[], float]
     wall_time: Callable[[], float]
+    traces: AnswerTraces | None = field(default=None, kw_only=True)

@@ -9,7 +9,7 @@ from fargate_handler.gateway.connection_registry import OpenConnection
 from fargate_handler.gateway.context import ClientContext
 from fargate_handler.gateway.live_reader import LiveReader
 from stream_core.delivery.flow_control import FlowEvent, FlowState, Lag
-from stream_core.delivery.paced_cursor import Pace, PacedCursor
+from stream_core.delivery.paced_cursor import Pace, PacedCursor, Transport
 from stream_core.log.entries import Part
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
@@ -86,6 +86,11 @@ class ClientReader(LiveReader):
         self.number = number
         self._flows = not client.session.blocked and pace.credit is None
         self._asked_to_pause = False
+
+    @property
+    def transport(self) -> Transport:
+        """A WebSocket."""
+        return "websocket"
 
     @property
     def holds_model(self) -> bool:

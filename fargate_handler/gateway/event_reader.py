@@ -10,6 +10,7 @@ from fargate_handler.gateway.context import ClientContext
 from fargate_handler.gateway.deadline import Deadline, TimedOut
 from fargate_handler.gateway.live_reader import LiveReader
 from stream_core.delivery.flow_control import FlowEvent, Lag
+from stream_core.delivery.paced_cursor import Transport
 from stream_core.encoders.port import LogEncoder
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import EvenflowError, TooSlow
@@ -148,6 +149,11 @@ class EventReader(LiveReader):
         self.deliver(self._context.monotonic(), None)
 
     # -- what the response and the node call -------------------------------------------------------
+
+    @property
+    def transport(self) -> Transport:
+        """Server-sent events."""
+        return "sse"
 
     @property
     def holds_model(self) -> bool:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 
 from fargate_handler.gateway.context import ClientContext
 from stream_core.delivery.flow_control import FlowEvent, FlowState, Lag, ReaderFlow
+from stream_core.delivery.paced_cursor import Transport
 from stream_core.log.response_log import Cursor
 from stream_core.log.response_stream import ResponseStream
 
@@ -83,6 +84,11 @@ class LiveReader(ABC):
         if event is not None:
             self._tell_lag(lag)
         return event
+
+    @property
+    @abstractmethod
+    def transport(self) -> Transport:
+        """How it is delivered to."""
 
     @property
     @abstractmethod

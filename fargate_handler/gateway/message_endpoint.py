@@ -27,6 +27,7 @@ from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.log.response_log import ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.trace_context import TRACEPARENT, known_traceparent
 from stream_core.protocol.content_encoding import GZIP
 from stream_core.protocol.http_bodies import MessageAccepted, ResponseStatus
 from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS, Polled, PollPatience
@@ -47,7 +48,10 @@ class MessageEndpoint:
         message = parse(POSTED_MESSAGE, body)
         # A message counts as sent even if its client hangs up now.
         event = IngestEvent.of_chat(
-            claims, message, context.sender(claims.channel, address_of(request, context))
+            claims,
+            message,
+            context.sender(claims.channel, address_of(request, context)),
+            known_traceparent(request.headers.get(TRACEPARENT)),
         )
         stream = await asyncio.shield(context.background.run(self._submit(event)))
         accepted = MessageAccepted(

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from fargate_handler.gateway.context import ClientContext
+from stream_core.delivery.paced_cursor import Transport
 from stream_core.log.response_log import EVERYTHING, ResumePoint, resume_point
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
@@ -54,6 +55,11 @@ class WakingReader:
         self.left_behind = False
         self.only_end = False
         self._news = asyncio.Event()
+
+    @property
+    def transport(self) -> Transport:
+        """A request and its whole answer."""
+        return "http"
 
     @property
     def holds_model(self) -> bool:

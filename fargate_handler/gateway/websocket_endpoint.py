@@ -29,6 +29,7 @@ from fargate_handler.gateway.requests.submission import sender_with
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.gateway.websocket_protocol import WebSocketProtocol
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.trace_context import TRACEPARENT, known_traceparent
 from stream_core.protocol import openai_realtime
 from stream_core.protocol.dialect import CompactDialect, Dialect, subprotocols
 from stream_core.protocol.errors import (
@@ -178,6 +179,7 @@ class WebSocketEndpoint:
         check_handshake(request)
         self._check_origin(request, always=True)
         sender = sender_with(bearer(request.headers.get("Authorization")), address, context)
+        sender = sender._replace(traceparent=known_traceparent(request.headers.get(TRACEPARENT)))
         if context.orchestrator.draining:
             raise Overloaded(
                 "this node is leaving; connect again", code="draining", retry_after_ms=1000

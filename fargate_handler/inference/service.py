@@ -6,6 +6,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import grpc
 
@@ -17,7 +19,11 @@ from fargate_handler.token_sources.port import ModelFinish, TokenSource
 from stream_core.log.entries import Content, Part
 from stream_core.log.response_stream import ResponseFull
 from stream_core.policy.limits import Limits
+from stream_core.policy.trace_context import TRACEPARENT, known_traceparent
 from stream_core.protocol.errors import EvenflowError, InternalError, UpstreamFailed
+
+if TYPE_CHECKING:
+    from fargate_handler.tracing.call_trace import CallTraces
 
 _TELL_EVERY_SECONDS = 1.0
 
@@ -42,6 +48,8 @@ class TokenBuffer:
         self._most_tokens = most_tokens
         self._most_characters = most_characters
         self._monotonic = monotonic
+        self.on_first: Callable[[], None] | None = None
+        """Called once, when there are the first tokens to send."""
         self._silent = True
         """Whether there is no sign of life to send."""
         self._told_at = -_TELL_EVERY_SECONDS
@@ -97,6 +105,9 @@ class TokenBuffer:
             await self._changed.wait()
         if not self._waiting and self._ended:
             return None
+        if self.on_first is not None and self._waiting:
+            self.on_first()
+            self.on_first = None
         self._silent = True
         self._told_at = self._monotonic()
         most = self._most_tokens
@@ -127,11 +138,24 @@ _Context = grpc.aio.ServicerContext[wire.StreamRequest, wire.StreamEvent]
 _DescribeContext = grpc.aio.ServicerContext[wire.DescribeRequest, wire.DescribeResponse]
 
 
-class InferenceService(InferenceServicer):
-    """Serves `llm.v1.Inference` (proto/llm/v1/inference.proto)."""
+def _traceparent(context: _Context) -> str:
+    """The trace that the handler has named. Empty: none."""
+    told = dict(context.invocation_metadata() or ()).get(TRACEPARENT)
+    return known_traceparent(told) if isinstance(told, str) else ""
 
-    def __init__(self, source: TokenSource, limits: Limits) -> None:
+
+class InferenceService(InferenceServicer):
+    """Serves `llm.v1.Inference` (proto/llm/v1/inference.proto).
+
+    Args:
+        traces: follows calls, where traces are exported.
+    """
+
+    def __init__(
+        self, source: TokenSource, limits: Limits, traces: CallTraces | None = None
+    ) -> None:
         self._source = source
+        self._traces = traces
         self._limits = limits
         self._buffers: set[TokenBuffer] = set()
         self._taken_of_ended = 0
@@ -149,7 +173,7 @@ class InferenceService(InferenceServicer):
         buffer = TokenBuffer(self._limits.worker_buffer_tokens, self._limits.response_bytes)
         self._buffers.add(buffer)
         try:
-            outcome = await self._outcome(request, buffer, context)
+            outcome = await self._followed(request, buffer, context)
         finally:
             self._buffers.discard(buffer)
             self._taken_of_ended += buffer.taken
@@ -176,15 +200,29 @@ class InferenceService(InferenceServicer):
         while self._buffers:  # noqa: ASYNC110 - once, as the process ends
             await asyncio.sleep(_IDLE_LOOK_SECONDS)
 
-    async def _outcome(
+    async def _followed(
         self, request: wire.StreamRequest, buffer: TokenBuffer, context: _Context
+    ) -> ModelFinish | EvenflowError:
+        """Send the model's tokens, as a part of the trace that the handler has named."""
+        told = _traceparent(context)
+        if self._traces is None:
+            return await self._outcome(request, buffer, context, told)
+        with self._traces.call(told) as trace:
+            buffer.on_first = trace.first_token
+            outcome = await self._outcome(request, buffer, context, trace.traceparent)
+            trace.error = outcome.code if isinstance(outcome, EvenflowError) else None
+            return outcome
+
+    async def _outcome(
+        self, request: wire.StreamRequest, buffer: TokenBuffer, context: _Context, traceparent: str
     ) -> ModelFinish | EvenflowError:
         """Send the model's tokens. Returns how it ended. Afterwards the model is always stopped."""
         if request.prefix and not self._source.continues:
             return UpstreamFailed(
                 "this model cannot go on from the middle of an answer", code="upstream_failed"
             )
-        generating = asyncio.ensure_future(self._source.generate(request_of(request), buffer))
+        asked = replace(request_of(request), traceparent=traceparent)
+        generating = asyncio.ensure_future(self._source.generate(asked, buffer))
         generating.add_done_callback(lambda _: buffer.end())
         try:
             while (contents := await buffer.take()) is not None:

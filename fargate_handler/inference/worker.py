@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -18,6 +19,9 @@ from fargate_handler.settings import ConfigurationError, HandlerSettings
 from fargate_handler.token_sources.chosen_source import chosen_source
 from stream_core.delivery.delivery_clock import DeliveryClock
 
+if TYPE_CHECKING:
+    from fargate_handler.tracing.call_trace import CallTraces
+
 _STOP_SECONDS = 5.0
 _SERVICE = inference_pb2.DESCRIPTOR.services_by_name["Inference"].full_name
 
@@ -25,11 +29,19 @@ _SERVICE = inference_pb2.DESCRIPTOR.services_by_name["Inference"].full_name
 class Worker:
     """Serves `llm.v1.Inference` and gRPC's health protocol.
 
+    Args:
+        traces: follows calls, where traces are exported.
+
     Raises:
         ConfigurationError: its model is `grpc`, so it would call other workers.
     """
 
-    def __init__(self, settings: HandlerSettings, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        settings: HandlerSettings,
+        loop: asyncio.AbstractEventLoop,
+        traces: CallTraces | None = None,
+    ) -> None:
         if settings.model == "grpc":
             raise ConfigurationError(
                 "EVENFLOW_MODEL=grpc: a worker needs a model of its own, not other workers"
@@ -40,7 +52,7 @@ class Worker:
         self._source = chosen_source(settings, clock)
         self._health = health.aio.HealthServicer()
         self._server = grpc.aio.server(options=worker_options(settings))
-        self._service = InferenceService(self._source, settings)
+        self._service = InferenceService(self._source, settings, traces)
         add_InferenceServicer_to_server(self._service, self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
 

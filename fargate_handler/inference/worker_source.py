@@ -20,6 +20,7 @@ from fargate_handler.token_sources.operator_log import OperatorLog
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from stream_core.log.entries import NotAPart, Part
 from stream_core.policy.limits import Limits
+from stream_core.policy.trace_context import TRACEPARENT
 from stream_core.protocol.errors import ModelRefused, UpstreamFailed
 
 _logger = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ class GrpcWorkers:
                     if request.options.tools and await self._lacks_tools(worker):
                         without_tools = True
                         continue
-                    return await self._ask(worker, message, answer)
+                    return await self._ask(worker, message, answer, request.traceparent)
             except grpc.aio.AioRpcError as error:
                 if error.code() is not _Gone:
                     raise error_of(error, self._operator) from error
@@ -108,9 +109,13 @@ class GrpcWorkers:
         ) from failure
 
     async def _ask(
-        self, worker: _Worker, message: wire.StreamRequest, answer: _Answer
+        self, worker: _Worker, message: wire.StreamRequest, answer: _Answer, traceparent: str
     ) -> ModelFinish:
-        call = worker.connection.stub.Stream(message, timeout=self._call_seconds)
+        call = worker.connection.stub.Stream(
+            message,
+            timeout=self._call_seconds,
+            metadata=((TRACEPARENT, traceparent),) if traceparent else None,
+        )
         try:
             async for event in call:
                 answer.take(event)

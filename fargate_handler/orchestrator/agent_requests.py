@@ -46,7 +46,11 @@ class AgentRequests:
         agent, asked = self._agent_of(channel, kind), asked_by(kind, turns)
         model = terms.model or agent.model or ""
         asked = replace(
-            asked, model=self._models.get(model, model), user=terms.user, metadata=terms.metadata
+            asked,
+            model=self._models.get(model, model),
+            user=terms.user,
+            metadata=terms.metadata,
+            traceparent=terms.traceparent,
         )
         if kind.brings_conversation:
             return asked

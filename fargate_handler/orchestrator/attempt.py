@@ -58,6 +58,43 @@ class ReplacingSink:
             self._stream.restart()
 
 
+class FirstTokenSink:
+    """A `TokenSink` that tells of the first token, and then leaves the way to the other one.
+
+    Args:
+        tell: called before the first token is pushed.
+    """
+
+    __slots__ = ("_sink", "_tell", "push", "push_part")
+
+    def __init__(self, sink: TokenSink, tell: Callable[[], None]) -> None:
+        self._sink = sink
+        self._tell = tell
+        self.push: Callable[[str], None] = self._push_first
+        self.push_part: Callable[[Part], None] = self._push_first_part
+
+    @property
+    def paused(self) -> bool:
+        """Whether the source should not read its model."""
+        return self._sink.paused
+
+    def alive(self) -> None:
+        """Note a sign of life."""
+        self._sink.alive()
+
+    def _push_first(self, token: str) -> None:
+        self._begin()
+        self.push(token)
+
+    def _push_first_part(self, part: Part) -> None:
+        self._begin()
+        self.push_part(part)
+
+    def _begin(self) -> None:
+        self.push, self.push_part = self._sink.push, self._sink.push_part
+        self._tell()
+
+
 class SpokenRefusals:
     """A `TokenSink` for chats: a refusal is what the model says, and why it ended."""
 

@@ -50,6 +50,7 @@ class Dispatcher:
         self._clock = context.clock
         self._limits = context.limits
         self._monotonic = context.monotonic
+        self._traces = context.traces
         self._retries = context.metrics.counter(catalogue.GENERATION_RETRIES)
 
     def check(self, channel: Channel, kind: MessageKind) -> None:
@@ -82,10 +83,15 @@ class Dispatcher:
         turns: tuple[Turn, ...],
         terms: MessageTerms,
         *,
+        since: float,
         inherited: bool = False,
     ) -> None:
-        """Begin to generate the response to the last one of `turns`."""
-        workload = self._workload
+        """Begin to generate the response to the last one of `turns`.
+
+        Args:
+            since: when the message came, or its take-over began, in seconds.
+        """
+        workload, traces = self._workload, self._traces
         grace_seconds = self._limits.grace_seconds
         # An inherited response has the full grace: its readers must find this task first.
         if kind.grace_seconds is not None and not inherited:
@@ -99,6 +105,10 @@ class Dispatcher:
             stream.unread_since = None if is_there else self._monotonic()
         workload.held_requests.begin(stream, kind, turns)
         asked, limits, gone = self._what_is_asked(stream.channel, kind, turns, terms)
+        if traces is not None:
+            stream.observer = traces.begin(
+                stream, terms.traceparent, asked.model, since, taken_over=inherited
+            )
         generation = Generation(
             stream=stream,
             kind=kind,
@@ -150,7 +160,7 @@ class Dispatcher:
                 self._ledger.go_on(stream, left.lease, len(entries), kind)
                 turns = conversation.begin_late(left.message.message_id, left.message.text)
                 terms = MessageTerms.from_text(left.message.terms)
-                self.begin(stream, kind, line, turns, terms, inherited=True)
+                self.begin(stream, kind, line, turns, terms, since=left.since, inherited=True)
         finally:
             if copy is not None:
                 copy.lose()

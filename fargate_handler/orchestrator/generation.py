@@ -9,7 +9,12 @@ import random
 from collections.abc import Callable
 
 from fargate_handler.background import Background
-from fargate_handler.orchestrator.attempt import ModelWatch, ReplacingSink, SpokenRefusals
+from fargate_handler.orchestrator.attempt import (
+    FirstTokenSink,
+    ModelWatch,
+    ReplacingSink,
+    SpokenRefusals,
+)
 from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
@@ -120,6 +125,8 @@ class Generation:
         self.waits_since = None
         self._watch = ModelWatch(self.stream, self._limits, self._monotonic())
         self.stream.start()
+        if self.stream.observer is not None:
+            self.stream.observer.started()
         self._task = background.run(self._run())
 
     def cancel(self) -> None:
@@ -157,6 +164,8 @@ class Generation:
         self._asked = WholeRequest(())
         self.stream.on_unread = None
         self._on_end(self)
+        if self.stream.observer is not None:
+            self.stream.observer.generated()
 
     # -- attempts ----------------------------------------------------------------------------------
 
@@ -257,6 +266,9 @@ class Generation:
         self._overdue = None
         replaces = not self._prefix and self._delivered
         sink: TokenSink = ReplacingSink(stream) if replaces else stream
+        if stream.observer is not None and stream.epoch > 1:
+            # Its first delta came at another task, so the response doesn't tell.
+            sink = FirstTokenSink(sink, stream.observer.first_token)
         spoken = None if self.kind.brings_conversation else SpokenRefusals(sink)
         generating = self._source.generate(self._request(), spoken or sink)
         self._attempt = asyncio.get_running_loop().create_task(generating)
@@ -278,7 +290,7 @@ class Generation:
         return finish if spoken is None else spoken.finish(finish)
 
     def _request(self) -> ModelRequest:
-        stream, asked = self.stream, self._asked
+        stream, asked, observer = self.stream, self._asked, self.stream.observer
         return ModelRequest(
             stream.channel.agent,
             asked.turns,
@@ -288,6 +300,7 @@ class Generation:
             asked.options,
             model=asked.model,
             caller=caller_of(self.kind, stream.channel, stream.message_id, asked),
+            traceparent=asked.traceparent if observer is None else observer.traceparent,
         )
 
     def _give_up(self, error: EvenflowError) -> None:

@@ -116,6 +116,7 @@ class Orchestrator:
             raise
 
     async def _submit(self, event: IngestEvent, channel: Channel) -> Submission:
+        came_at = self._monotonic()
         async with self._conversations.turn(channel):
             conversation = self._conversations.open(channel, self._monotonic(), event.kind)
             known = conversation.known_response(event.message_id)
@@ -128,7 +129,7 @@ class Orchestrator:
                 await self._catch_up(conversation, event)
             for _ in range(_TRIES):
                 try:
-                    return await self._accept(conversation, event)
+                    return await self._accept(conversation, event, came_at)
                 except Conflict:
                     if fresh:
                         raise
@@ -168,7 +169,9 @@ class Orchestrator:
                 # We accepted it without knowing: the call failed, and its sender was told an error.
                 await self._succession.begin_late(entry.response_id)
 
-    async def _accept(self, conversation: Conversation, event: IngestEvent) -> Submission:
+    async def _accept(
+        self, conversation: Conversation, event: IngestEvent, came_at: float
+    ) -> Submission:
         known = conversation.known_response(event.message_id)
         if known is not None:
             return Submission(await self._answer_to(known, event), duplicate=True)
@@ -192,7 +195,7 @@ class Orchestrator:
                 )
                 if not event.kind.brings_conversation:
                     stream.history_dropped = conversation.left_out(turns)
-                self._dispatcher.begin(stream, event.kind, line, turns, event.terms)
+                self._dispatcher.begin(stream, event.kind, line, turns, event.terms, since=came_at)
         return Submission(stream, duplicate=False)
 
     async def _answer_to(self, response_id: str, event: IngestEvent) -> ResponseStream:

@@ -29,6 +29,7 @@ class Recording:
         "polls",
         "sent",
         "sent_bytes",
+        "since",
         "stored_bytes",
         "stream",
         "waiting_since",
@@ -49,6 +50,8 @@ class Recording:
     ) -> None:
         self.stream = stream
         self.lease = lease
+        self.since = now
+        """When it was to be written first."""
         self._has_readers_later = not kind.brings_conversation
         self.written = written
         """The next index that the store does not have."""

@@ -334,10 +334,13 @@ class ResponseRecorder:
             self._on_lost(recording.stream)
 
     def _forget(self, recording: Recording) -> None:
-        recording.stream.on_urgent = None
+        stream = recording.stream
+        stream.on_urgent = None
         if self._is_ours(recording):
             self._count(recording, 0)
-            del self._recordings[recording.stream.response_id]
+            del self._recordings[stream.response_id]
+            if stream.observer is not None:
+                stream.observer.recorded(recording.since)
 
     # -- readers -----------------------------------------------------------------------------------
 

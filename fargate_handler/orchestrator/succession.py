@@ -54,6 +54,7 @@ class Inheritance:
     Args:
         message: the message that it answers.
         began_at: when its first delta came, in seconds on the monotonic clock.
+        since: when the take-over began, likewise.
     """
 
     head: ResponseHead
@@ -63,6 +64,7 @@ class Inheritance:
     conversation: StoredConversation
     message: LedgerEntry
     began_at: float | None
+    since: float
 
 
 class Succession:
@@ -209,6 +211,7 @@ class Succession:
             return True
         # Before the call: its answer may be lost, and then nobody else would look.
         self._claimed.add(response_id)
+        since = self._monotonic()
         stored = await self._responses.take_over(response_id, self._keeper.owner, self._wall_time())
         if stored is None or stored.head is None:
             self._claimed.discard(response_id)
@@ -233,7 +236,9 @@ class Succession:
                 return False  # our lease was lost meanwhile, and with it this response
             try:
                 self._taken.value += self._begin(
-                    Inheritance(head, head.lease, channel, stored, conversation, message, began_at)
+                    Inheritance(
+                        head, head.lease, channel, stored, conversation, message, began_at, since
+                    )
                 )
             except RateLimited:
                 return False  # there is no room now: the next sweep tries again

@@ -44,16 +44,24 @@ class IngestEvent:
 
     @classmethod
     def of_chat(
-        cls, claims: SessionClaims, message: ChatMessage, sender: tuple[str, str] | None = None
+        cls,
+        claims: SessionClaims,
+        message: ChatMessage,
+        sender: tuple[str, str] | None = None,
+        traceparent: str = "",
     ) -> Self:
-        """A message of a session's client, over any transport."""
+        """A message of a session's client, over any transport.
+
+        Args:
+            traceparent: the trace of the call that brought it, where the message says none.
+        """
         return cls(
             claims.channel,
             message.message_id,
             message.previous_message_id,
             message.payload.text,
             replaces=message.replaces,
-            terms=message.payload.terms(claims.user),
+            terms=message.payload.terms(claims.user).within(message.traceparent or traceparent),
             sender=sender,
         )
 
@@ -77,7 +85,8 @@ AGENT = "openai/chat"
 class WholeRequest:
     """The whole request to a model. The ledger has it as the message's text, for all tasks.
 
-    The model's name at its server, the user and the metadata come from the message's terms.
+    The model's name at its server, the user, the metadata and the trace come from the message's
+    terms.
 
     Args:
         echo: what the protocol tells again of the request, or needs to continue it. The model is
@@ -89,6 +98,7 @@ class WholeRequest:
     model: str = ""
     user: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    traceparent: str = ""
     echo: Mapping[str, Any] = field(default_factory=dict)
 
     def to_text(self) -> str:

@@ -10,13 +10,16 @@ import aiohttp
 
 from fargate_handler.token_sources.port import ModelRequest, TokenSink
 from stream_core.policy.agents import metadata_header
+from stream_core.policy.trace_context import TRACEPARENT
 
 # Printable characters other than the escape's own. Line ends and what is not ASCII are escaped.
 _AS_IT_IS = string.punctuation.replace("%", "") + " "
 
 
 def caller_headers(request: ModelRequest) -> dict[str, str]:
-    """The headers `Evenflow-…` about the caller: percent-escaped, the metadata as ASCII JSON."""
+    """The headers `Evenflow-…` about the caller: percent-escaped, the metadata as ASCII JSON. And
+    `traceparent`.
+    """
     caller = request.caller
     values = {
         "Evenflow-Session": caller.session,
@@ -26,6 +29,8 @@ def caller_headers(request: ModelRequest) -> dict[str, str]:
     }
     headers = {name: quote(value, safe=_AS_IT_IS) for name, value in values.items() if value}
     headers["Evenflow-Attempt"] = str(request.attempt)
+    if request.traceparent:
+        headers[TRACEPARENT] = request.traceparent
     if caller.metadata:
         headers["Evenflow-Metadata"] = metadata_header(dict(caller.metadata))
     return headers

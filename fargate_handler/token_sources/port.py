@@ -87,6 +87,7 @@ class ModelRequest:
             pushes only what comes after that.
         key: the name of this attempt. The same call made twice has the same.
         model: the name at the model's server. Empty: the source's own.
+        traceparent: the trace that the call belongs to, as W3C Trace Context has it. Empty: none.
     """
 
     agent: str
@@ -97,6 +98,7 @@ class ModelRequest:
     options: ModelOptions = ModelOptions()
     model: str = ""
     caller: Caller = Caller()
+    traceparent: str = ""
 
 
 @dataclass(frozen=True, slots=True)

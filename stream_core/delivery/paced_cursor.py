@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from stream_core.log.entries import LogEntry, size_of
 from stream_core.log.response_log import Cursor, ResponseLog
 from stream_core.protocol.errors import InvalidRequest
 
+Transport = Literal["websocket", "sse", "http"]
+"""`http`: a poll, or an answer in one piece."""
+
 
 class Reader(Protocol):
     """A cursor with a transport behind it."""
+
+    @property
+    def transport(self) -> Transport:
+        """How it is delivered to."""
 
     @property
     def holds_model(self) -> bool:

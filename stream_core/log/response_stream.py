@@ -19,6 +19,7 @@ from stream_core.log.response_log import (
 )
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
+from stream_core.ports.answer_observer import AnswerObserver
 from stream_core.protocol.dialect import Encoder, SharedEncoder
 from stream_core.protocol.errors import RateLimited
 from stream_core.protocol.messages import Usage, Via
@@ -83,6 +84,7 @@ class ResponseStream:
         "history_dropped",
         "log",
         "message_id",
+        "observer",
         "on_pause",
         "on_unread",
         "on_urgent",
@@ -133,7 +135,8 @@ class ResponseStream:
         """Tokens that the model has given, in all attempts."""
         self.signs_of_life = 0
         """How often the model has shown, without a token, that it is alive."""
-        self.degraded = False
+        # Whether a fallback took the model's place; whether tokens wait for a slot of the clock.
+        self.degraded = self._scheduled = False
         self.usage: Usage | None = None
         self.finish_reason: str | None = None
         self.error: dict[str, Any] | None = None
@@ -141,6 +144,7 @@ class ResponseStream:
         self.polls = self.history_dropped = 0
         self.acknowledged = -1
         """The last index that a client has acknowledged."""
+        self.observer: AnswerObserver | None = None
         self.on_unread: Callable[[], None] | None = None
         """Called when the last reader leaves."""
         self.on_pause: Callable[[bool], None] | None = None
@@ -162,7 +166,6 @@ class ResponseStream:
         self._window = slots_of(limits.window_ms(kind))
         # Slots from one delivery to the next (0: it has not begun); the slot of the next one.
         self._interval = self._due = 0
-        self._scheduled = False  # whether tokens wait for a slot of the clock
         self._delivered_at = self._pace = 0.0
 
     @property
@@ -484,6 +487,8 @@ class ResponseStream:
         """Add a reader, and deliver at once what it has not been given."""
         self.readers[reader] = None
         self.unread_since = None
+        if self.observer is not None:
+            self.observer.attached(reader)
         self.hold_or_release()
         reader.deliver(self._monotonic(), None)
 
@@ -491,6 +496,8 @@ class ResponseStream:
         """Remove a reader. When the last one leaves, the grace period begins."""
         if reader in self.readers:
             del self.readers[reader]
+            if self.observer is not None:
+                self.observer.detached(reader)
             self.hold_or_release()
             if not self.readers:
                 self.readers.clear()  # gives its memory back

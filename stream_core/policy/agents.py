@@ -74,6 +74,7 @@ class MessageTerms(BaseModel):
         timeout_ms: the most milliseconds that the answer may take.
         user: the user for whom it is, where the application names one.
         model: the public name of the model. Empty for the agent's own, or the only one.
+        traceparent: its sender's trace, `known_traceparent`.
     """
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -83,11 +84,16 @@ class MessageTerms(BaseModel):
     metadata: Metadata = {}
     user: str = ""
     model: str = ""
+    traceparent: str = ""
 
     def to_text(self) -> str:
         """The terms as the store keeps them. Empty where all are the default."""
         text = self.model_dump_json(exclude_defaults=True)
         return "" if text == "{}" else text
+
+    def within(self, traceparent: str) -> Self:
+        """The same terms, within a trace."""
+        return self.model_copy(update={"traceparent": traceparent}) if traceparent else self
 
     @classmethod
     def from_text(cls, text: str) -> Self:

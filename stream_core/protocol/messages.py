@@ -22,6 +22,7 @@ from stream_core.policy.agents import (
     User,
 )
 from stream_core.policy.channel import NAME_PATTERN
+from stream_core.policy.trace_context import Traceparent
 from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.http_contract import ErrorFields
 from stream_core.protocol.part_objects import PartObject
@@ -61,12 +62,14 @@ class ChatMessage(FromClient):
     """A user's message. `previous_message_id` is the session's last one, null for the first.
 
     `replaces` is the id of a message of the conversation, where this one is another try at it. The
-    model is then given neither that message nor what came after it.
+    model is then given neither that message nor what came after it. `traceparent` is the trace that
+    it belongs to, as W3C Trace Context has it.
     """
 
     message_id: Identifier
     previous_message_id: Identifier | None = None
     replaces: Identifier | None = None
+    traceparent: Traceparent | None = None
     payload: MessagePayload
 
 

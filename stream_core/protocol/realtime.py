@@ -8,6 +8,7 @@ from pydantic import Field, TypeAdapter
 
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.agents import GivenParams, Metadata, TimeoutMs
+from stream_core.policy.trace_context import Traceparent
 from stream_core.protocol.dialect import REALTIME, Dialect, EntryEncoder, TokenEncoder
 from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.http_contract import ErrorFields
@@ -57,6 +58,7 @@ class Start(FromClient):
     params: GivenParams | None = None
     timeout_ms: TimeoutMs | None = None
     metadata: Metadata | None = None
+    traceparent: Traceparent | None = None
 
 
 class Pause(FromClient):
@@ -208,6 +210,7 @@ def _understood(frame: RealtimeClientMessage) -> ClientMessage:
             type="chat.message",
             message_id=frame.id,
             previous_message_id=frame.previous,
+            traceparent=frame.traceparent,
             payload=MessagePayload(
                 text=frame.text,
                 params=frame.params,

@@ -34,7 +34,7 @@ async def submit_as_next(
         None,
         asked.whole.to_text(),
         kind=INTERFACE.sent_with(sender.session),
-        terms=asked.terms,
+        terms=asked.terms.within(sender.traceparent),
         sender=context.sender(channel, sender.address),
     )
     return await asyncio.shield(context.background.run(_submit(context, event)))

@@ -26,6 +26,7 @@ from fargate_handler.orchestrator.whole_request import (
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
+from stream_core.policy.trace_context import TRACEPARENT, known_traceparent
 from stream_core.protocol.content_encoding import GZIP
 from stream_core.protocol.errors import AuthenticationFailed, Conflict, Gone, InvalidRequest
 from stream_core.protocol.http_contract import whole_number
@@ -41,6 +42,7 @@ class Sender(NamedTuple):
     """A tenant with its own key. With `session`, the request came with that session's token.
 
     `known`: whether there was a key or a token. Otherwise all that is known is the address.
+    `traceparent`: the trace of its call. Empty: none.
     """
 
     tenant: str
@@ -48,6 +50,7 @@ class Sender(NamedTuple):
     session: Channel | None = None
     user: str = ""
     known: bool = True
+    traceparent: str = ""
 
 
 def sender_of(request: web.Request, context: GatewayContext) -> Sender:
@@ -57,7 +60,8 @@ def sender_of(request: web.Request, context: GatewayContext) -> Sender:
         AuthenticationFailed: as for `sender_with`.
     """
     given = bearer(request.headers.get("Authorization")) or request.headers.get(API_KEY)
-    return sender_with(given, address_of(request, context), context)
+    sender = sender_with(given, address_of(request, context), context)
+    return sender._replace(traceparent=known_traceparent(request.headers.get(TRACEPARENT)))
 
 
 def sender_with(given: str | None, address: str, context: GatewayContext) -> Sender:
@@ -244,7 +248,7 @@ def event_of(
         None,
         text,
         kind=kind.sent_with(sender.session),
-        terms=terms,
+        terms=terms.within(sender.traceparent),
         sender=context.sender(channel, sender.address),
     )
 

@@ -1,0 +1,43 @@
+"""Ids of spans that any task can tell without having been told."""
+
+from __future__ import annotations
+
+import hashlib
+
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+
+
+def trace_id_of(response_id: str) -> int:
+    """The trace of a message that came without one: the 128 random bits of its response's id."""
+    return int(response_id.removeprefix("rsp_"), 16)
+
+
+def answer_span_id(response_id: str, epoch: int) -> int:
+    """The span `answer` at the response's owner of an epoch.
+
+    So a task that takes over can link to a span that was perhaps lost with its task.
+    """
+    digest = hashlib.sha256(f"{response_id}:{epoch}".encode()).digest()
+    return int.from_bytes(digest[:8]) or 1
+
+
+class ChosenIds(RandomIdGenerator):
+    """Random ids, but for a span whose ids were chosen."""
+
+    def __init__(self) -> None:
+        self._trace_id: int | None = None
+        self._span_id: int | None = None
+
+    def choose(self, trace_id: int, span_id: int) -> None:
+        """Choose the ids of the span that is made next. `trace_id` is for one without a parent."""
+        self._trace_id, self._span_id = trace_id, span_id
+
+    def generate_span_id(self) -> int:
+        """The id that was chosen, once. Then random ones."""
+        chosen, self._span_id = self._span_id, None
+        return super().generate_span_id() if chosen is None else chosen
+
+    def generate_trace_id(self) -> int:
+        """The id that was chosen, once. Then random ones."""
+        chosen, self._trace_id = self._trace_id, None
+        return super().generate_trace_id() if chosen is None else chosen

@@ -1,0 +1,61 @@
+"""Exports spans over OTLP (http/protobuf), as the variables `OTEL_…` say. It needs the SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Tracer
+
+from fargate_handler.tracing.chosen_ids import ChosenIds
+
+_logger = logging.getLogger(__name__)
+
+_FLUSH_SECONDS = 5.0
+_SERVICE_NAME = "service.name"
+
+
+class Tracing(NamedTuple):
+    """Makes spans, which are exported. `ids` chooses the ids of the next one."""
+
+    tracer: Tracer
+    ids: ChosenIds
+
+
+@asynccontextmanager
+async def exported_traces(service: str) -> AsyncIterator[Tracing]:
+    """Export spans in a thread. At the end what is left is sent, for 5 s at the most.
+
+    Args:
+        service: the name of the service, where the environment says none.
+    """
+    ids = ChosenIds()
+    provider = TracerProvider(resource=_resource(service), id_generator=ids, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    try:
+        yield Tracing(provider.get_tracer("evenflow"), ids)
+    finally:
+        # A collector that doesn't answer must not keep the process: the thread ends with it.
+        flush = threading.Thread(target=provider.shutdown, daemon=True)
+        flush.start()
+        await asyncio.to_thread(flush.join, _FLUSH_SECONDS)
+        if flush.is_alive():
+            _logger.warning(
+                "the collector of traces took nothing for %g s; the last spans are lost",
+                _FLUSH_SECONDS,
+            )
+
+
+def _resource(service: str) -> Resource:
+    said = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    named = "OTEL_SERVICE_NAME" in os.environ or f"{_SERVICE_NAME}=" in said
+    return Resource.create({} if named else {_SERVICE_NAME: service})

@@ -1,0 +1,38 @@
+"""`traceparent` of W3C Trace Context: the trace that a message belongs to, as its sender says."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+TRACEPARENT = "traceparent"
+"""The name of the header, and of gRPC's metadata."""
+
+# https://www.w3.org/TR/trace-context/#traceparent-header. Later versions may say more behind it.
+_FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)
+_INVALID_VERSION = "ff"
+_VERSION = "00"
+_SAMPLED = 1
+_LONGEST = 256
+
+
+def known_traceparent(text: str | None) -> str:
+    """The trace in `text`, written as version 00 has it.
+
+    Empty where `text` names none: then it is as if it had not been sent.
+    """
+    found = _FORM.fullmatch(text) if text else None
+    if found is None:
+        return ""
+    version, trace_id, span_id, flags, more = found.groups()
+    if version == _INVALID_VERSION or (version == _VERSION and more):
+        return ""
+    if not (int(trace_id, 16) and int(span_id, 16)):
+        return ""
+    return f"{_VERSION}-{trace_id}-{span_id}-{int(flags, 16) & _SAMPLED:02x}"
+
+
+Traceparent = Annotated[str, Field(max_length=_LONGEST), AfterValidator(known_traceparent)]
+"""A client's word for the trace of its message. A wrong one is no error."""
