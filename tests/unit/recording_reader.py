@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stream_core.delivery.paced_cursor import Transport
 from stream_core.log.entries import Content, LogEntry, Restart, joined
 from stream_core.log.response_log import Cursor, ResponseLog
 from stream_core.log.response_stream import ResponseStream
@@ -68,6 +69,8 @@ class Delivery:
 
 class RecordingReader:
     """A reader whose socket always has room; `paused` is set by `pause` and `resume`."""
+
+    transport: Transport = "http"
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from fargate_handler.clock_driver import ClockDriver
 from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock
+from stream_core.delivery.paced_cursor import Transport
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
@@ -114,6 +115,7 @@ class _Reader:
     """The reader and the model of one stream."""
 
     holds_model = False
+    transport: Transport = "http"
 
     def __init__(self, core: SimulatedCore, cost: float, gap: float, kind: MessageKind) -> None:
         self.slots: list[int] = []

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_core.delivery.paced_cursor import Transport
 from stream_core.log.entries import LogEntry, Restart
 from stream_core.log.response_log import LogClosed, ResponseState
 from stream_core.log.response_stream import ResponseFull, ResponseStream
@@ -170,6 +171,7 @@ def test_every_reader_of_a_lost_response_is_told_and_what_waits_is_not_delivered
 def test_readers_that_leave_as_they_are_told_do_not_hide_one_another() -> None:
     class Leaving:
         holds_model = False
+        transport: Transport = "http"
 
         def __init__(self) -> None:
             self.told = 0

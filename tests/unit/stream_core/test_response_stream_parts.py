@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_core.delivery.paced_cursor import Transport
 from stream_core.log.entries import Content, Kind, NotAPart, Part, joined
 from stream_core.log.response_log import Cursor, LogClosed
 from stream_core.log.response_stream import ResponseFull, ResponseStream
@@ -19,6 +20,7 @@ class Taken:
     """A reader that keeps what each delivery gives it."""
 
     holds_model = False
+    transport: Transport = "http"
 
     def __init__(self, stream: ResponseStream) -> None:
         self.deliveries: list[list[Content]] = []
