@@ -33,6 +33,7 @@ FOREGROUND = (
     "burst",
     "fallback",
     "ended",
+    "tracing",
     "audience",
     "processes",
 )

@@ -49,8 +49,12 @@ class TraceCollector:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of a handler that exports here, soon after each span has ended."""
-        return {"OTEL_EXPORTER_OTLP_ENDPOINT": self.url, "OTEL_BSP_SCHEDULE_DELAY": "20"}
+        """The variables of a handler that exports every trace here, soon after a span has ended."""
+        return {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": self.url,
+            "OTEL_TRACES_SAMPLER": "parentbased_always_on",
+            "OTEL_BSP_SCHEDULE_DELAY": "20",
+        }
 
     async def until(self, *names: str) -> list[CollectedSpan]:
         """Wait for spans of these names, as many of each; returns all that came, by their begin."""
