@@ -24,7 +24,6 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from fargate_handler.gateway.client_address import LOCAL_PROXIES, TrustedProxies
 from fargate_handler.inference.worker_pool import split_address
 from fargate_handler.memory import usable_cores
 from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
@@ -39,6 +38,7 @@ from fargate_handler.token_sources.bedrock_terms import (
 from stream_core.policy.allowed_hosts import is_loopback, parse_hosts
 from stream_core.policy.allowed_origins import parse_origins
 from stream_core.policy.channel import NAME_PATTERN
+from stream_core.policy.client_address import LOCAL_PROXIES, TrustedProxies
 from stream_core.policy.limits import Limits
 
 _PREFIX = "EVENFLOW_"

@@ -9,6 +9,7 @@ from infra.constructs.inference.model_access import ModelAccess
 from infra.settings import EnvironmentSettings
 from infra.stacks.data_stack import DataStack
 from infra.stacks.edge_stack import EdgeStack
+from infra.stacks.firewall_stack import FirewallStack
 from infra.stacks.functions_stack import FunctionsStack
 from infra.stacks.inference_stack import InferenceStack
 from infra.stacks.network_stack import NetworkStack
@@ -38,6 +39,7 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
         data=data,
         service=service,
         functions=functions,
+        firewall=_firewall(app, settings),
         env=env,
     )
     ObservabilityStack(
@@ -52,6 +54,13 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
     for name, value in _tags(settings).items():
         cdk.Tags.of(app).add(name, value)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+
+
+def _firewall(app: cdk.App, settings: EnvironmentSettings) -> FirewallStack | None:
+    firewall = settings.edge.firewall
+    if firewall is None:
+        return None
+    return FirewallStack(app, f"{settings.prefix}-firewall", settings=settings, firewall=firewall)
 
 
 def _model_access(
