@@ -7,7 +7,7 @@ import sys
 
 import aws_cdk as cdk
 
-from infra.application import build_application
+from infra.application import NobodyIsPagedError, build_application
 from infra.constructs.edge.web_client import PageNotBuiltError
 from infra.environments import UnknownEnvironmentError, environment
 from infra.function_package import FunctionPackageError
@@ -19,7 +19,12 @@ def main() -> int:
     name = app.node.try_get_context("env") or os.environ.get("ENV", "")
     try:
         build_application(app, environment(name))
-    except (UnknownEnvironmentError, FunctionPackageError, PageNotBuiltError) as error:
+    except (
+        UnknownEnvironmentError,
+        NobodyIsPagedError,
+        FunctionPackageError,
+        PageNotBuiltError,
+    ) as error:
         print(error, file=sys.stderr)
         return 1
     app.synth()

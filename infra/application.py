@@ -9,6 +9,7 @@ from infra.constructs.inference.model_access import ModelAccess
 from infra.settings import EnvironmentSettings
 from infra.stacks.data_stack import DataStack
 from infra.stacks.edge_stack import EdgeStack
+from infra.stacks.firewall_stack import FirewallStack
 from infra.stacks.functions_stack import FunctionsStack
 from infra.stacks.inference_stack import InferenceStack
 from infra.stacks.network_stack import NetworkStack
@@ -16,8 +17,17 @@ from infra.stacks.observability_stack import ObservabilityStack
 from infra.stacks.service_stack import ServiceStack
 
 
+class NobodyIsPagedError(Exception):
+    """An environment with users would wake nobody. The message says what to set."""
+
+
 def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
-    """Add the environment's stacks to the app. Their account is the one that is deployed to."""
+    """Add the environment's stacks to the app. Their account is the one that is deployed to.
+
+    Raises:
+        NobodyIsPagedError: staging or prod has nobody whom its alarms wake.
+    """
+    _check_somebody_is_paged(settings)
     env, prefix = cdk.Environment(region=settings.region.name), settings.prefix
     network = NetworkStack(app, f"{prefix}-network", settings=settings, env=env)
     data = DataStack(app, f"{prefix}-data", settings=settings, env=env)
@@ -38,6 +48,7 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
         data=data,
         service=service,
         functions=functions,
+        firewall=_firewall(app, settings),
         env=env,
     )
     ObservabilityStack(
@@ -52,6 +63,24 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
     for name, value in _tags(settings).items():
         cdk.Tags.of(app).add(name, value)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+
+
+def _check_somebody_is_paged(settings: EnvironmentSettings) -> None:
+    alarms = settings.alarms
+    if settings.name == "dev" or alarms.somebody_is_paged or alarms.nobody_is_paged:
+        return
+    raise NobodyIsPagedError(
+        f"{settings.name} has nobody whom its alarms wake: in infra/environments.py give it "
+        "alarms=AlarmSettings(page_email=...) or AlarmSettings(page_topic_arn=...), or, if that is "
+        "meant, AlarmSettings(nobody_is_paged=True)"
+    )
+
+
+def _firewall(app: cdk.App, settings: EnvironmentSettings) -> FirewallStack | None:
+    firewall = settings.edge.firewall
+    if firewall is None:
+        return None
+    return FirewallStack(app, f"{settings.prefix}-firewall", settings=settings, firewall=firewall)
 
 
 def _model_access(

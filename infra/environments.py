@@ -8,6 +8,7 @@ from infra.stack_settings import (
     AlarmSettings,
     DataSettings,
     EdgeSettings,
+    FirewallSettings,
     FunctionSettings,
     HandlerServiceSettings,
     NetworkSettings,
@@ -38,10 +39,10 @@ _DEV = EnvironmentSettings(
     ),
     functions=FunctionSettings(
         reserved_concurrency=None,
-        throttle_rate=50,
-        throttle_burst=100,
-        session_rate=10,
-        session_burst=20,
+        throttle_rate=300,
+        throttle_burst=600,
+        session_rate=200,
+        session_burst=400,
     ),
     edge=EdgeSettings(price_class="PRICE_CLASS_100"),
     inference=InferenceSettings(kind="demo"),
@@ -77,7 +78,7 @@ _STAGING = EnvironmentSettings(
         session_rate=50,
         session_burst=100,
     ),
-    edge=EdgeSettings(price_class="PRICE_CLASS_100"),
+    edge=EdgeSettings(price_class="PRICE_CLASS_100", firewall=FirewallSettings()),
     inference=InferenceSettings(kind="bedrock"),
 )
 _PROD = EnvironmentSettings(
@@ -85,7 +86,12 @@ _PROD = EnvironmentSettings(
     open_tenant=False,
     log_retention_days=365,
     network=NetworkSettings(cidr="10.40.0.0/16", zones=3, endpoint_zones=3, flow_logs=True),
-    data=DataSettings(keep=True, customer_key=True, point_in_time_recovery=True),
+    data=DataSettings(
+        keep=True,
+        customer_key=True,
+        point_in_time_recovery=True,
+        warm_writes_per_second=7_000,
+    ),
     handler=HandlerServiceSettings(
         cpu=1_024,
         memory_mib=2_048,
@@ -104,7 +110,7 @@ _PROD = EnvironmentSettings(
         session_rate=100,
         session_burst=200,
     ),
-    edge=EdgeSettings(price_class="PRICE_CLASS_ALL"),
+    edge=EdgeSettings(price_class="PRICE_CLASS_ALL", firewall=FirewallSettings()),
     inference=InferenceSettings(kind="bedrock"),
 )
 ENVIRONMENTS = {settings.name: settings for settings in (_DEV, _STAGING, _PROD)}

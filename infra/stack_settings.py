@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
 
+NEW_TABLE_WRITES = 4_000
+"""Write units a second that DynamoDB gives a new table of its own accord."""
 Percent = Annotated[int, Ge(1), Le(100)]
 
 
@@ -70,12 +72,16 @@ class DataSettings(Settings):
     Args:
         keep: whether tables, secrets, logs and buckets of logs survive the deletion of their stack.
         customer_key: encrypt with a key of the account instead of AWS's.
+        warm_writes_per_second: what the buffer of responses takes at once, from its first minute. A
+            new table takes 4,000, and more as it is used more. What is above that is paid once.
+            `infra.announce` says what the load needs. It can be raised, never lowered.
         signing_key_rotation_days: a key signs for one such period, and verifies for three.
     """
 
     keep: bool
     customer_key: bool
     point_in_time_recovery: bool
+    warm_writes_per_second: int = Field(NEW_TABLE_WRITES, ge=NEW_TABLE_WRITES, le=40_000)
     signing_key_rotation_days: int = Field(30, ge=1, le=365)
 
 
@@ -201,13 +207,30 @@ class FunctionSettings(Settings):
     session_burst: int = Field(ge=1)
 
 
+class FirewallSettings(Settings):
+    """The web ACL before CloudFront. Rates are of one address, over five minutes.
+
+    Args:
+        sessions_without_key: requests to `/session` without the header `Authorization`. What is
+            above gets 403 from WAF for a while.
+        requests: requests that send something: POST and DELETE, whatever their path. The default
+            is twice what 1,000 concurrent streams of 20 s need, if all came from one backend.
+    """
+
+    sessions_without_key: int = Field(3_000, ge=10, le=2_000_000_000)
+    requests: int = Field(30_000, ge=10, le=2_000_000_000)
+
+
 class EdgeSettings(Settings):
     """The CloudFront distribution.
 
     Args:
         domain_name, certificate_arn: an address of your own and its ACM certificate in
             us-east-1, or neither.
-        web_acl_arn: a WAF web ACL of your own (scope CLOUDFRONT, in us-east-1).
+        firewall: a WAF web ACL with AWS's managed rules and a rate for each address. None: none.
+        web_acl_arn: a WAF web ACL of your own instead (scope CLOUDFRONT, in us-east-1).
+        edge_key: which entry of the secret `evenflow-<env>-edge-keys` CloudFront shows the
+            functions. They take any, so that one can be replaced (docs/runbooks/signing-keys.md).
         read_timeout_seconds: how long an origin may be silent. Longer than a poll and than an event
             stream's heartbeat.
     """
@@ -215,7 +238,9 @@ class EdgeSettings(Settings):
     price_class: Literal["PRICE_CLASS_100", "PRICE_CLASS_200", "PRICE_CLASS_ALL"]
     domain_name: str | None = None
     certificate_arn: str | None = None
+    firewall: FirewallSettings | None = None
     web_acl_arn: str | None = None
+    edge_key: str = Field("k1", pattern=r"^[a-z0-9-]{1,64}$")
     read_timeout_seconds: int = Field(60, ge=30, le=120)
 
     @model_validator(mode="after")
@@ -224,15 +249,24 @@ class EdgeSettings(Settings):
             raise ValueError("domain_name and certificate_arn must be set together")
         return self
 
+    @model_validator(mode="after")
+    def _has_one_web_acl(self) -> Self:
+        if self.firewall is not None and self.web_acl_arn is not None:
+            raise ValueError("web_acl_arn is set beside firewall, and there can be one of them")
+        return self
+
 
 class AlarmSettings(Settings):
     """Who is told of alarms, and where it says what to do.
 
     Args:
-        page_email: who is woken when readers are hurting, or soon will be. None: nobody.
+        page_email: who is woken when readers are hurting, or soon will be.
+        page_topic_arn: or an SNS topic of your own, such as a paging service's. Its policy must let
+            `cloudwatch.amazonaws.com` publish. Then there is no topic `evenflow-<env>-pages`.
+        nobody_is_paged: whether staging or prod may have neither.
         notice_email: who is told every change of every alarm. None: nobody.
         runbook_base_url: the folder of docs/runbooks/ where readers of an alarm can open it, with a
-            slash at its end.
+            slash at its end. None: alarms say the runbook's first step themselves.
         quiet_frames_per_second: below this rate of all tasks nothing is a sudden drop. Take answers
             of 20 s at 20 frames a second that begin by chance. A minute is below half of the one
             before 40 times a day at a rate of 100, 6.7 times at 200, and never at 1,000 (computed
@@ -240,8 +274,21 @@ class AlarmSettings(Settings):
     """
 
     page_email: str | None = None
+    page_topic_arn: str | None = Field(None, pattern=r"^arn:aws[^:]*:sns:[^:]+:[0-9]{12}:.+$")
+    nobody_is_paged: bool = False
     notice_email: str | None = None
-    runbook_base_url: str = Field(
-        "https://github.com/evenflow/evenflow/blob/main/docs/runbooks/", pattern=r"^https://.*/$"
-    )
+    runbook_base_url: str | None = Field(None, pattern=r"^https://.*/$")
     quiet_frames_per_second: int = Field(1_000, ge=1)
+
+    @model_validator(mode="after")
+    def _pages_have_one_topic(self) -> Self:
+        if self.page_email is not None and self.page_topic_arn is not None:
+            raise ValueError(
+                "page_email is set beside page_topic_arn: subscribe it to that topic instead"
+            )
+        return self
+
+    @property
+    def somebody_is_paged(self) -> bool:
+        """Whether an alarm can wake somebody."""
+        return self.page_email is not None or self.page_topic_arn is not None

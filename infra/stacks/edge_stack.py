@@ -8,6 +8,7 @@ from constructs import Construct
 from infra.constructs.edge.edge import Edge
 from infra.settings import EnvironmentSettings
 from infra.stacks.data_stack import DataStack
+from infra.stacks.firewall_stack import FirewallStack
 from infra.stacks.functions_stack import FunctionsStack
 from infra.stacks.service_stack import ServiceStack
 
@@ -24,9 +25,17 @@ class EdgeStack(cdk.Stack):
         data: DataStack,
         service: ServiceStack,
         functions: FunctionsStack,
+        firewall: FirewallStack | None,
         env: cdk.Environment,
     ) -> None:
-        super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
+        super().__init__(
+            scope,
+            construct_id,
+            env=env,
+            termination_protection=settings.data.keep,
+            # A web ACL for CloudFront is in us-east-1, wherever this is.
+            cross_region_references=firewall is not None,
+        )
         edge = Edge(
             self,
             "Edge",
@@ -34,6 +43,8 @@ class EdgeStack(cdk.Stack):
             load_balancer=service.load_balancer.load_balancer,
             http_api=functions.session_api.http_api,
             access_logs=data.access_logs,
+            edge_keys=data.secrets.edge_keys,
+            web_acl_arn=firewall.web_acl_arn if firewall else settings.edge.web_acl_arn,
         )
         address = settings.edge.domain_name or edge.distribution.distribution_domain_name
         cdk.CfnOutput(

@@ -31,7 +31,13 @@ def _settings(name: str) -> EnvironmentSettings:
         return EnvironmentSettings.model_validate(
             _settings(name.removesuffix(_WORKERS)).model_dump() | {"workers": {}}
         )
-    return environment(name) if name in ENVIRONMENTS else _choosy()
+    return paging(environment(name)) if name in ENVIRONMENTS else _choosy()
+
+
+def paging(settings: EnvironmentSettings) -> EnvironmentSettings:
+    """The same with somebody to wake, which staging and prod are refused without."""
+    alarms = settings.alarms.model_copy(update={"page_email": "on-call@example.com"})
+    return settings if settings.name == "dev" else settings.model_copy(update={"alarms": alarms})
 
 
 def _choosy() -> EnvironmentSettings:

@@ -58,6 +58,7 @@ def test_settings_are_frozen(name: str) -> None:
         ),
         ("handler.connections_per_task", 6_000, "at most half of 10000"),
         ("handler.tasks_max", 0, "not be below tasks_min"),
+        ("functions.session_rate", 10, "one address keeps all others from opening sessions"),
         ("edge.domain_name", "chat.example.com", "must be set together"),
         ("allowed_origins", ("app.example.com",), "must be origins as browsers write them"),
         ("allowed_origins", ("https://app.example.com", "*"), "alone"),

@@ -11,6 +11,7 @@ from aws_cdk import aws_cloudfront as cloudfront
 from aws_cdk import aws_cloudfront_origins as origins
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra.acknowledge import acknowledge, acknowledge_warning
@@ -18,6 +19,7 @@ from infra.constructs.edge.headers import module_headers, security_headers
 from infra.constructs.edge.web_client import WebClient
 from infra.settings import EnvironmentSettings
 from stream_core.protocol.routes import (
+    EDGE_KEY_HEADER,
     ENTRIES,
     OPEN_SESSION,
     POLL,
@@ -45,9 +47,12 @@ class Edge(Construct):
         load_balancer: elbv2.IApplicationLoadBalancer,
         http_api: apigateway.HttpApi,
         access_logs: s3.IBucket,
+        edge_keys: secretsmanager.ISecret,
+        web_acl_arn: str | None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings = settings
+        self._edge_keys = edge_keys
         self._read_timeout = Duration.seconds(settings.edge.read_timeout_seconds)
         web_client = WebClient(self, "WebClient", settings=settings, access_logs=access_logs)
         page = origins.S3BucketOrigin.with_origin_access_control(
@@ -81,14 +86,14 @@ class Edge(Construct):
             else None,
             price_class=cloudfront.PriceClass[edge.price_class],
             http_version=cloudfront.HttpVersion.HTTP2_AND_3,
-            web_acl_id=edge.web_acl_arn,
+            web_acl_id=web_acl_arn,
             enable_logging=True,
             log_bucket=access_logs,
             log_file_prefix="cloudfront/",
             log_includes_cookies=False,
         )
         web_client.deploy(self.distribution)
-        self._acknowledge()
+        self._acknowledge(web_acl_arn)
 
     def _file(
         self, page: cloudfront.IOrigin, headers: cloudfront.ResponseHeadersPolicy
@@ -185,6 +190,12 @@ class Edge(Construct):
     def _api_origin(self, http_api: apigateway.HttpApi) -> cloudfront.IOrigin:
         return origins.HttpOrigin(
             f"{http_api.api_id}.execute-api.{Stack.of(self).region}.amazonaws.com",
+            # CloudFormation puts the key in; it is in no template.
+            custom_headers={
+                EDGE_KEY_HEADER: self._edge_keys.secret_value_from_json(
+                    self._settings.edge.edge_key
+                ).unsafe_unwrap()
+            },
             protocol_policy=cloudfront.OriginProtocolPolicy.HTTPS_ONLY,
             origin_ssl_protocols=[cloudfront.OriginSslPolicy.TLS_V1_2],
             read_timeout=self._read_timeout,
@@ -207,7 +218,7 @@ class Edge(Construct):
         arn = self._settings.edge.certificate_arn
         return acm.Certificate.from_certificate_arn(self, "Certificate", arn) if arn else None
 
-    def _acknowledge(self) -> None:
+    def _acknowledge(self, web_acl_arn: str | None) -> None:
         edge = self._settings.edge
         acknowledge_warning(
             self.distribution,
@@ -216,9 +227,11 @@ class Edge(Construct):
             "the list",
         )
         acknowledge(self.distribution, "CFR1", "readers may be anywhere")
-        if edge.web_acl_arn is None:
+        if web_acl_arn is None:
             acknowledge(
-                self.distribution, "CFR2", "a web ACL is a setting: an organisation brings its own"
+                self.distribution,
+                "CFR2",
+                "a web ACL costs by the month: staging and prod have one, dev can be given one",
             )
         if edge.certificate_arn is None:
             acknowledge(
