@@ -40,10 +40,10 @@ class ResponseRecorder:
     """Writes the logs of this node to the store, in the background.
 
     The first delta and the end of a response are written at once. The rest is written about every
-    `store_interval_ms`: less often while the delivery clock lengthens its interval, or while there
-    are thousands of responses. Those take turns, spread over the interval, so that delivery isn't
-    held up. A response has at most one write under way. So a slow store gets larger chunks, not
-    more of them, and the order is kept.
+    `store_interval_ms`, or more often where it may be polled (`Recording.is_due`). Responses take
+    turns, so that delivery isn't held up: less often while the delivery clock lengthens its
+    interval, or while there are thousands of them. A response has at most one write under way. So
+    a slow store gets larger chunks, not more of them, and the order is kept.
 
     What the store does not take stays in the log, and is written again with jitter. When too much
     waits, `behind` is true and new messages are refused. A response that could not be written until
@@ -164,7 +164,7 @@ class ResponseRecorder:
         self._clock.put_after(self, self._step)
         now = self._monotonic()
         recordings = self._next_turn(now)
-        self._write_out(recordings)
+        self._write_out([each for each in recordings if self._is_due(each, now)])
         for recording in recordings:
             self._count(recording, recording.stream.log.text_bytes - recording.stored_bytes)
             if now >= recording.look_at:
@@ -184,6 +184,13 @@ class ResponseRecorder:
             everything.move_to_end(recording.stream.response_id)
         return recordings
 
+    def _is_due(self, recording: Recording, now: float) -> bool:
+        """Whether its next write is nearer to this turn than to the next one."""
+        limits, ahead = self._limits, self._interval / 2
+        return recording.is_due(
+            now + ahead, limits.store_interval_ms / 1000, limits.polled_store_interval_ms / 1000
+        )
+
     def _count(self, recording: Recording, backlog_bytes: int) -> None:
         self.backlog_bytes += backlog_bytes - recording.backlog_bytes
         recording.backlog_bytes = backlog_bytes
@@ -199,10 +206,13 @@ class ResponseRecorder:
 
     @property
     def _interval(self) -> float:
-        stretch = self._clock.interval * 1000 / self._limits.batch_window_ms
+        """The seconds between two turns of a response."""
+        limits = self._limits
+        stretch = self._clock.interval * 1000 / limits.batch_window_ms
         # Writing takes time from delivering, so thousands of responses are written less often.
         shortest = len(self._recordings) / self._responses.chunks_per_second
-        return max(self._limits.store_interval_ms / 1000 * stretch, shortest)
+        usual_ms = min(limits.store_interval_ms, limits.polled_store_interval_ms)
+        return max(usual_ms / 1000 * stretch, shortest)
 
     @property
     def _step(self) -> float:
@@ -242,6 +252,7 @@ class ResponseRecorder:
         async with self._slots:
             # They are made only now: what came while it waited is in them.
             chunks = [recording.send(self._began_at(recording)) for recording in recordings]
+            wrote_at = self._monotonic()
             left = await self._append(chunks)
         now = self._monotonic()
         not_taken = {chunk.response_id for chunk in left}
@@ -253,7 +264,7 @@ class ResponseRecorder:
                 recording.take_back()
                 self._try_later(recording, now)
                 continue
-            recording.take_note()
+            recording.take_note(wrote_at)
             self._delays.record((now - recording.writing_since) * 1000)
             if recording.stream.log.closed:
                 self._hurry(recording)
