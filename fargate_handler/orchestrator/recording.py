@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 
 from stream_core.log.conversation import REMEMBERED
 from stream_core.log.entries import LogEntry, size_of
@@ -63,8 +62,8 @@ class Recording:
         self.writing = False
         self.due_at = now
         """No write begins before this time. It is later after a failed one."""
-        self.wrote_at = -inf
-        """When the last write began that the store took."""
+        self.wrote_at = now
+        """When the last write began that the store took. Before that, when this began."""
         self.waiting_since: float | None = None
         """Since when entries wait to be sent. None if none do."""
         self.writing_since = now
