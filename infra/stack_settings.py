@@ -55,13 +55,19 @@ class NetworkSettings(Settings):
     Args:
         zones: the number of availability zones, the first ones of RegionSettings.zone_ids.
         endpoint_zones: in how many of them an interface endpoint has an address. Each costs by the
-            hour.
+            hour. 0: there are no such endpoints. Then tasks stand in public subnets, with
+            addresses of their own, and call AWS over the internet. Nobody reaches them there.
     """
 
     cidr: str
     zones: int = Field(ge=2, le=3)
-    endpoint_zones: int = Field(ge=1, le=3)
+    endpoint_zones: int = Field(ge=0, le=3)
     flow_logs: bool
+
+    @property
+    def tasks_are_public(self) -> bool:
+        """Whether tasks have public addresses, by which they reach AWS."""
+        return self.endpoint_zones == 0
 
 
 class DataSettings(Settings):
