@@ -195,12 +195,13 @@ class FunctionSettings(Settings):
         reserved_concurrency: None reserves nothing. A new account can do nothing else: it has a
             quota of 10, and must leave 10 unreserved. `infra.announce` says what an environment
             needs.
+        memory_mib: a poll is paid by it for as long as it waits. Imported, it takes 90.
         throttle_rate, throttle_burst: requests a second, over all clients.
         session_rate, session_burst: how many of them session_init answers, so that a flood of these
             leaves polls alone.
     """
 
-    memory_mib: int = Field(512, ge=128, le=10_240)
+    memory_mib: int = Field(256, ge=128, le=10_240)
     reserved_concurrency: ReservedConcurrency | None
     session_init_timeout_seconds: int = Field(10, ge=1, le=29)
     poll_response_timeout_seconds: int = Field(29, ge=1, le=29)  # an HTTP API gives up after 30 s
