@@ -188,7 +188,7 @@ def test_the_announcement_says_which_quotas_an_account_needs(
         announcement(s.settings, s.templates, Traffic()) for s in (dev, prod, choosy)
     )
     assert "Lambda concurrent executions: none reserved" in small
-    assert "Fargate On-Demand vCPU: 2 (6 tasks: a deployment while 3 run)" in small
+    assert "Fargate On-Demand vCPU: 1.5 (6 tasks: a deployment while 3 run)" in small
     assert "Bedrock" not in small
     # 100 + 600 + 1, and 100 that AWS keeps free; 134 % of 60 tasks with a core each
     assert "Lambda concurrent executions: 801 (701 reserved" in large
