@@ -1,4 +1,6 @@
-"""The VPC: isolated subnets without NAT, from which AWS is reached through endpoints."""
+"""The VPC: isolated subnets without NAT, from which AWS is reached through endpoints. Where there
+are none, tasks stand in public subnets.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from infra.acknowledge import acknowledge
 from infra.constructs.network.security_groups import SecurityGroups
 from infra.constructs.retention import log_group
 from infra.settings import EnvironmentSettings
+from infra.stack_settings import NetworkSettings
 
 _Service = ec2.InterfaceVpcEndpointAwsService
 _ALWAYS = {
@@ -45,6 +48,8 @@ class VpcEndpoints(Construct):
         super().__init__(scope, construct_id)
         vpc.add_gateway_endpoint("DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
         vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+        if settings.network.tasks_are_public:
+            return
         subnets = vpc.isolated_subnets[: settings.network.endpoint_zones]
         for name, service in interface_services(settings).items():
             ec2.InterfaceVpcEndpoint(
@@ -67,6 +72,14 @@ def interface_services(
     return {**_ALWAYS, **_MODELS[settings.inference.kind]}
 
 
+def task_subnets(settings: EnvironmentSettings) -> ec2.SubnetSelection:
+    """Where tasks stand."""
+    public = settings.network.tasks_are_public
+    return ec2.SubnetSelection(
+        subnet_type=ec2.SubnetType.PUBLIC if public else ec2.SubnetType.PRIVATE_ISOLATED
+    )
+
+
 class Network(Construct):
     """The VPC with its endpoints and security groups."""
 
@@ -83,16 +96,17 @@ class Network(Construct):
             ip_addresses=ec2.IpAddresses.cidr(network.cidr),
             availability_zones=list(zones),
             nat_gateways=0,
-            subnet_configuration=[
-                ec2.SubnetConfiguration(
-                    name="isolated", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=20
-                )
-            ],
+            subnet_configuration=_subnets(network),
         )
         self._name_zones_by_id()
-        self._attach_internet_gateway()
+        if not network.tasks_are_public:
+            self._attach_internet_gateway()
         self.security_groups = SecurityGroups(
-            self, "SecurityGroups", vpc=self.vpc, region=settings.region
+            self,
+            "SecurityGroups",
+            vpc=self.vpc,
+            region=settings.region,
+            tasks_are_public=network.tasks_are_public,
         )
         VpcEndpoints(
             self, "Endpoints", vpc=self.vpc, settings=settings, security_groups=self.security_groups
@@ -109,7 +123,7 @@ class Network(Construct):
     def _name_zones_by_id(self) -> None:
         # The L2 puts these ids where the zones' letters belong, which mean other zones in each
         # account.
-        for subnet in self.vpc.isolated_subnets:
+        for subnet in (*self.vpc.isolated_subnets, *self.vpc.public_subnets):
             resource = subnet.node.default_child
             assert isinstance(resource, ec2.CfnSubnet)  # noqa: S101 - what the L2 is made of
             resource.availability_zone_id = subnet.availability_zone
@@ -117,7 +131,7 @@ class Network(Construct):
 
     def _attach_internet_gateway(self) -> None:
         # CloudFront makes VPC origins only in a VPC that has an internet gateway. No route leads to
-        # it.
+        # it. Public subnets have one anyway.
         gateway = ec2.CfnInternetGateway(self, "InternetGateway")
         ec2.CfnVPCGatewayAttachment(
             self,
@@ -133,3 +147,17 @@ class Network(Construct):
         self.vpc.add_flow_log(
             "FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(destination)
         )
+
+
+def _subnets(network: NetworkSettings) -> list[ec2.SubnetConfiguration]:
+    # The load balancer is in isolated ones: CloudFront asks that of a VPC origin.
+    isolated = ec2.SubnetConfiguration(
+        name="isolated", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=20
+    )
+    public = ec2.SubnetConfiguration(
+        name="public",
+        subnet_type=ec2.SubnetType.PUBLIC,
+        cidr_mask=20,
+        map_public_ip_on_launch=False,  # tasks ask for theirs
+    )
+    return [isolated, public] if network.tasks_are_public else [isolated]

@@ -15,10 +15,17 @@ class SecurityGroups(Construct):
     """The groups of balancer, handlers and endpoints, in the VPC's stack: no stack refers back."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, vpc: ec2.IVpc, region: RegionSettings
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        vpc: ec2.IVpc,
+        region: RegionSettings,
+        tasks_are_public: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         self._vpc = vpc
+        self.tasks_are_public = tasks_are_public
         self.balancer = self._group("Balancer", "Load balancer: reached by CloudFront alone")
         # Handlers reach each other, too. But a new description would replace the group, which a
         # deployed stack can't do.
@@ -38,7 +45,10 @@ class SecurityGroups(Construct):
         self.handler.connections.allow_internally(
             ec2.Port.tcp(HANDLER_PORT), "Following a response of another task"
         )
-        self.handler.connections.allow_to(self.endpoints, _HTTPS, "AWS APIs")
+        if tasks_are_public:
+            self.handler.add_egress_rule(ec2.Peer.any_ipv4(), _HTTPS, "AWS APIs")
+        else:
+            self.handler.connections.allow_to(self.endpoints, _HTTPS, "AWS APIs")
         for name, prefix_list in (
             ("DynamoDB", region.dynamodb),
             ("S3 (layers of images)", region.s3),
@@ -70,7 +80,10 @@ def worker_security_group(
     port = ec2.Port.tcp(WORKER_PORT)
     group.add_ingress_rule(security_groups.handler, port, "Answers")
     security_groups.handler.add_egress_rule(group, port, "Answers", remote_rule=True)
-    group.add_egress_rule(security_groups.endpoints, _HTTPS, "AWS APIs")
-    security_groups.endpoints.add_ingress_rule(group, _HTTPS, "AWS APIs", remote_rule=True)
+    if security_groups.tasks_are_public:
+        group.add_egress_rule(ec2.Peer.any_ipv4(), _HTTPS, "AWS APIs")
+    else:
+        group.add_egress_rule(security_groups.endpoints, _HTTPS, "AWS APIs")
+        security_groups.endpoints.add_ingress_rule(group, _HTTPS, "AWS APIs", remote_rule=True)
     group.add_egress_rule(ec2.Peer.prefix_list(region.s3), _HTTPS, "S3 (layers of images)")
     return group

@@ -12,6 +12,7 @@ from constructs import Construct
 
 from infra.acknowledge import acknowledge
 from infra.constructs.metrics import evenflow_metric
+from infra.constructs.network.network import task_subnets
 from infra.constructs.network.security_groups import HANDLER_PORT
 from infra.constructs.service.handler_task import CONTAINER_NAME
 from infra.constructs.service.load_balancer import LoadBalancer
@@ -70,8 +71,8 @@ class HandlerService(Construct):
             cluster=cluster.cluster,
             task_definition=task,
             # Without a desired count: a deployment would undo what the autoscaling has added.
-            assign_public_ip=False,
-            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
+            assign_public_ip=settings.network.tasks_are_public,
+            vpc_subnets=task_subnets(settings),
             security_groups=[security_group],
             service_connect_configuration=service_connect,
             platform_version=ecs.FargatePlatformVersion.VERSION1_4,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from aws_cdk import Duration
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_servicediscovery as servicediscovery
 from constructs import Construct
 
 from infra.constructs.inference.model_access import ModelAccess
+from infra.constructs.network.network import task_subnets
 from infra.constructs.network.security_groups import (
     WORKER_PORT,
     SecurityGroups,
@@ -152,8 +152,8 @@ class Workers(Construct):
                 self, "Task", settings=settings, workers=workers, model_access=model_access
             ),
             # Without a desired count: a deployment would undo what the autoscaling has added.
-            assign_public_ip=False,
-            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
+            assign_public_ip=settings.network.tasks_are_public,
+            vpc_subnets=task_subnets(settings),
             security_groups=[security_group],
             service_connect_configuration=self.service_connect.of_workers(workers),
             platform_version=ecs.FargatePlatformVersion.VERSION1_4,
