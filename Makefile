@@ -112,17 +112,17 @@ bench: .venv/.bench ## the side-by-side measurements: a table, JSON and a plot i
 bench-peers: .venv/.bench $(PEER_PACKAGES) ## Evenflow beside LiteLLM, Portkey, nginx, nchan, Durable Streams, resumable-stream and socket.io (minutes)
 	$(PY) -m bench.peers
 
-synth: .venv/.infra web/dist/index.html infra/node_modules/.installed ## the CloudFormation templates of ENV=dev|staging|prod, in cdk.out/
-	$(CDK) synth --quiet -c env=$(ENV)
+synth: .venv/.infra web/dist/index.html infra/node_modules/.installed ## the CloudFormation templates of ENV=dev|staging|prod, in cdk.out/ (REGION=, INSTALLATION=)
+	$(CDK) synth --quiet -c env=$(ENV) $(if $(REGION),-c region=$(REGION)) $(if $(INSTALLATION),-c installation=$(INSTALLATION))
 
 deploy: synth ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials); says first what it creates and costs
-	@$(PY) -m infra.announce $(ENV)
+	@$(PY) -m infra.announce $(ENV) '$(REGION)' '$(INSTALLATION)'
 	@command -v "$${CDK_DOCKER:-docker}" >/dev/null || { echo "deploy builds the handler's image: install Docker, or name another builder in CDK_DOCKER"; exit 2; }
 	@printf 'Deploy this? [y/N] '; read answer; test "$$answer" = y
 	$(CDK) deploy --app cdk.out --all --require-approval broadening
 
 redrive: .venv/.aws ## give the messages of ENV's dead letters another life (LIMIT=, DRY_RUN=1; needs AWS credentials)
-	@$(PY) -m stream_aws.redrive --env $(ENV) $(if $(LIMIT),--limit $(LIMIT)) $(if $(DRY_RUN),--dry-run)
+	@$(PY) -m stream_aws.redrive --env $(ENV) $(if $(INSTALLATION),--installation $(INSTALLATION)) $(if $(REGION),--region $(REGION)) $(if $(LIMIT),--limit $(LIMIT)) $(if $(DRY_RUN),--dry-run)
 
 docs: .venv/.dev ## write the pages that are generated from the code
 	$(PY) -m docs.generate

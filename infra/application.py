@@ -6,7 +6,9 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
 from infra.constructs.inference.model_access import ModelAccess
+from infra.regions import GLOBAL_REGION
 from infra.settings import EnvironmentSettings
+from infra.stacks.certificate_stack import CertificateStack
 from infra.stacks.data_stack import DataStack
 from infra.stacks.edge_stack import EdgeStack
 from infra.stacks.functions_stack import FunctionsStack
@@ -30,13 +32,16 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
         model_access=_model_access(app, settings, network, env),
         env=env,
     )
-    functions = FunctionsStack(app, f"{prefix}-functions", settings=settings, data=data, env=env)
+    handlers = service.handlers
+    functions = FunctionsStack(
+        app, f"{prefix}-functions", settings=settings, data=data.data, env=env
+    ).functions
     EdgeStack(
         app,
         f"{prefix}-edge",
-        settings=settings,
-        data=data,
-        service=service,
+        settings=_with_certificate(app, settings),
+        data=data.data,
+        handlers=handlers,
         functions=functions,
         env=env,
     )
@@ -44,9 +49,9 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
         app,
         f"{prefix}-observability",
         settings=settings,
-        load_balancer=service.load_balancer.load_balancer,
-        target_group=service.load_balancer.target_group,
-        http_api_id=functions.session_api.http_api.api_id,
+        load_balancer=handlers.load_balancer.load_balancer,
+        target_group=handlers.load_balancer.target_group,
+        http_api_id=functions.http_api.api_id,
         env=env,
     )
     for name, value in _tags(settings).items():
@@ -65,10 +70,30 @@ def _model_access(
     return inference.model_access
 
 
+def _with_certificate(app: cdk.App, settings: EnvironmentSettings) -> EnvironmentSettings:
+    """The settings with a certificate of CloudFront's region, if the edge can't make one."""
+    edge = settings.edge
+    if edge.certificate_arn or settings.region.name == GLOBAL_REGION:
+        return settings
+    if edge.domain_name is None or edge.hosted_zone is None:
+        return settings
+    stack = CertificateStack(
+        app,
+        # In us-east-1, beside those of other regions.
+        f"{settings.global_prefix}-certificate",
+        settings=settings,
+        domain_name=edge.domain_name,
+        zone=edge.hosted_zone,
+    )
+    made = edge.model_copy(update={"certificate_arn": stack.certificate.certificate_arn})
+    return settings.model_copy(update={"edge": made})
+
+
 def _tags(settings: EnvironmentSettings) -> dict[str, str]:
     return {
         "project": "evenflow",
         "environment": settings.name,
+        "installation": settings.installation,
         "owner": settings.owner,
         "managed-by": "cdk",
     }

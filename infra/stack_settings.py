@@ -20,40 +20,11 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class RegionSettings(Settings):
-    """What differs between regions and can't be looked up without credentials.
-
-    (`aws ec2 describe-managed-prefix-lists`, `aws ec2 describe-availability-zones`)
-
-    Args:
-        zone_ids: the availability zones to use, best first. Their ids are the same in every
-            account, the letters of their names are not. CloudFront's VPC origins are not in every
-            zone: in us-east-1 not in use1-az3.
-        cloudfront: the prefix list com.amazonaws.global.cloudfront.origin-facing.
-        s3, dynamodb: the prefix lists of the gateway endpoints.
-    """
-
-    name: str
-    zone_ids: tuple[str, ...]
-    cloudfront: str
-    s3: str
-    dynamodb: str
-
-
-US_EAST_1 = RegionSettings(
-    name="us-east-1",
-    zone_ids=("use1-az1", "use1-az2", "use1-az4"),
-    cloudfront="pl-3b927c52",
-    s3="pl-63a5400a",
-    dynamodb="pl-02cd2c6b",
-)
-
-
 class NetworkSettings(Settings):
     """The VPC.
 
     Args:
-        zones: the number of availability zones, the first ones of RegionSettings.zone_ids.
+        zones: the number of availability zones, the first ones of Region.zone_ids.
         endpoint_zones: in how many of them an interface endpoint has an address. Each costs by the
             hour.
     """
@@ -201,12 +172,27 @@ class FunctionSettings(Settings):
     session_burst: int = Field(ge=1)
 
 
+class HostedZone(Settings):
+    """A public zone of Route 53.
+
+    Args:
+        zone_id: `Z0123456789ABCDEFGHIJ`.
+        name: `example.com`.
+    """
+
+    zone_id: str
+    name: str
+
+
 class EdgeSettings(Settings):
     """The CloudFront distribution.
 
     Args:
-        domain_name, certificate_arn: an address of your own and its ACM certificate in
-            us-east-1, or neither.
+        domain_name: an address of your own. It takes a hosted zone or a certificate.
+        hosted_zone: the zone that the address is in. Records and certificates are made, and
+            CloudFront speaks TLS with the load balancer.
+        certificate_arn: a certificate for the address in us-east-1. Without a hosted zone the
+            record is yours to make, and CloudFront speaks HTTP with the load balancer, inside AWS.
         web_acl_arn: a WAF web ACL of your own (scope CLOUDFRONT, in us-east-1).
         read_timeout_seconds: how long an origin may be silent. Longer than a poll and than an event
             stream's heartbeat.
@@ -214,14 +200,16 @@ class EdgeSettings(Settings):
 
     price_class: Literal["PRICE_CLASS_100", "PRICE_CLASS_200", "PRICE_CLASS_ALL"]
     domain_name: str | None = None
+    hosted_zone: HostedZone | None = None
     certificate_arn: str | None = None
     web_acl_arn: str | None = None
     read_timeout_seconds: int = Field(60, ge=30, le=120)
 
     @model_validator(mode="after")
     def _domain_has_certificate(self) -> Self:
-        if (self.domain_name is None) != (self.certificate_arn is None):
-            raise ValueError("domain_name and certificate_arn must be set together")
+        proven = self.certificate_arn is not None or self.hosted_zone is not None
+        if (self.domain_name is not None) != proven:
+            raise ValueError("domain_name must be set together with hosted_zone or certificate_arn")
         return self
 
 
