@@ -15,7 +15,9 @@ from infra.settings import EnvironmentSettings
 from tests.infrastructure.synthesis import Synthesis, synthesize
 
 Synthesize = Callable[[str], Synthesis]
-"""Of an environment, `choosy`, or either with workers: `staging-workers`."""
+"""Of an environment, `choosy`, or either with workers: `staging-workers`. A region and an
+installation may follow: `dev/eu-west-1/acme`.
+"""
 
 _WORKERS = "-workers"
 
@@ -23,7 +25,9 @@ _WORKERS = "-workers"
 @pytest.fixture(scope="session")
 def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
     """Synthesizes an environment, or gives what it was synthesized to before."""
-    return cache(lambda name: synthesize(_settings(name), tmp_path_factory.mktemp(name)))
+    return cache(
+        lambda name: synthesize(_settings(name), tmp_path_factory.mktemp(name.replace("/", "-")))
+    )
 
 
 def _settings(name: str) -> EnvironmentSettings:
@@ -31,7 +35,10 @@ def _settings(name: str) -> EnvironmentSettings:
         return EnvironmentSettings.model_validate(
             _settings(name.removesuffix(_WORKERS)).model_dump() | {"workers": {}}
         )
-    return environment(name) if name in ENVIRONMENTS else _choosy()
+    if name == "choosy":
+        return _choosy()
+    name, region, installation = [*name.split("/"), "", ""][:3]
+    return environment(name, region=region, installation=installation)
 
 
 def _choosy() -> EnvironmentSettings:

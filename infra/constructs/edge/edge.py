@@ -192,14 +192,12 @@ class Edge(Construct):
         )
 
     def _balancer_origin(self, load_balancer: elbv2.IApplicationLoadBalancer) -> cloudfront.IOrigin:
-        # No certificate can be for the name that AWS gives to a load balancer, so CloudFront asks
-        # for our address. It finds the load balancer by its ARN all the same.
-        edge = self._settings.edge
-        secured = edge.hosted_zone is not None
+        # The certificate is for our address, not for the name that AWS gives to a load balancer.
+        # CloudFront compares it with the viewer's Host, which every path to the handlers passes on.
+        secured = self._settings.edge.hosted_zone is not None
         return origins.VpcOrigin.with_application_load_balancer(
             load_balancer,
             vpc_origin_name=self._settings.global_prefix,
-            domain_name=edge.domain_name if secured else None,
             protocol_policy=cloudfront.OriginProtocolPolicy.HTTPS_ONLY
             if secured
             else cloudfront.OriginProtocolPolicy.HTTP_ONLY,  # inside AWS's network
