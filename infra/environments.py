@@ -29,7 +29,7 @@ _DEV = EnvironmentSettings(
     open_tenant=True,
     log_retention_days=7,
     network=NetworkSettings(cidr="10.20.0.0/16", zones=2, endpoint_zones=1, flow_logs=False),
-    data=DataSettings(keep=False, customer_key=False, point_in_time_recovery=False),
+    data=DataSettings(keep=False, customer_key=False),
     handler=HandlerServiceSettings(
         cpu=512,
         memory_mib=1_024,
@@ -63,7 +63,7 @@ _STAGING = EnvironmentSettings(
     open_tenant=False,
     log_retention_days=30,
     network=NetworkSettings(cidr="10.30.0.0/16", zones=2, endpoint_zones=2, flow_logs=False),
-    data=DataSettings(keep=False, customer_key=True, point_in_time_recovery=False),
+    data=DataSettings(keep=False, customer_key=True),
     handler=HandlerServiceSettings(
         cpu=1_024,
         memory_mib=2_048,
@@ -88,7 +88,7 @@ _PROD = EnvironmentSettings(
     open_tenant=False,
     log_retention_days=365,
     network=NetworkSettings(cidr="10.40.0.0/16", zones=3, endpoint_zones=3, flow_logs=True),
-    data=DataSettings(keep=True, customer_key=True, point_in_time_recovery=True),
+    data=DataSettings(keep=True, customer_key=True, recovery_days=1),
     handler=HandlerServiceSettings(
         cpu=1_024,
         memory_mib=2_048,

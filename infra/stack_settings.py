@@ -41,12 +41,15 @@ class DataSettings(Settings):
     Args:
         keep: whether tables, secrets, logs and buckets of logs survive the deletion of their stack.
         customer_key: encrypt with a key of the account instead of AWS's.
+        recovery_days: how far back conversations (the tables of sessions and of the ledger) can be
+            restored. So long a deleted one is still in the backup: a day is what tables keep. The
+            response buffer is never backed up. 0: nothing is.
         signing_key_rotation_days: a key signs for one such period, and verifies for three.
     """
 
     keep: bool
     customer_key: bool
-    point_in_time_recovery: bool
+    recovery_days: int = Field(0, ge=0, le=35)
     signing_key_rotation_days: int = Field(30, ge=1, le=365)
 
 

@@ -308,10 +308,18 @@ class Limits(BaseModel):
         3, 2, 600, "another task may take over what a silent one was answering"
     )
     store_interval_ms: int = _limit(
+        1_000,
+        10,
+        10_000,
+        "what has grown is written to the response buffer (the end at once); text that a killed "
+        "task had given since is given again, or replaced",
+    )
+    polled_store_interval_ms: int = _limit(
         150,
         10,
         10_000,
-        "what has grown is written to the response buffer (the first and the last delta at once)",
+        "likewise for an answer without a reader at its task, which may be polled (the first delta "
+        "at once); it grows with the time that polls wait, up to the one above",
     )
     store_backlog_bytes: int = _limit(
         67_108_864,

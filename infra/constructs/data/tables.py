@@ -48,10 +48,12 @@ class OwnTables(Construct):
         super().__init__(scope, construct_id)
         self._settings = settings
         self._key = key
-        responses = self._table("Responses", "response_id", "position")
+        recovery_days = settings.data.recovery_days
+        # The ledger has what was said. A backup would keep users' text beyond the buffer's day.
+        responses = self._table("Responses", "response_id", "position", recovery_days=0)
         self.tables = Tables(
-            sessions=self._table("Sessions", "channel", None),
-            ledger=self._table("Ledger", "channel", "message_id"),
+            sessions=self._table("Sessions", "channel", None, recovery_days),
+            ledger=self._table("Ledger", "channel", "message_id", recovery_days),
             responses=responses,
         )
         responses.add_global_secondary_index(
@@ -60,7 +62,9 @@ class OwnTables(Construct):
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )
 
-    def _table(self, name: str, partition: str, sort: str | None) -> dynamodb.Table:
+    def _table(
+        self, name: str, partition: str, sort: str | None, recovery_days: int
+    ) -> dynamodb.Table:
         data = self._settings.data
         table = dynamodb.Table(
             self,
@@ -75,16 +79,17 @@ class OwnTables(Construct):
             else dynamodb.TableEncryption.AWS_MANAGED,
             encryption_key=self._key,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
-                point_in_time_recovery_enabled=data.point_in_time_recovery
+                point_in_time_recovery_enabled=recovery_days > 0,
+                recovery_period_in_days=recovery_days or None,
             ),
             deletion_protection=data.keep,
             removal_policy=removal_policy(self._settings),
         )
-        if not data.point_in_time_recovery:
+        if not recovery_days:
             acknowledge(
                 table,
                 "DDB3",
-                "point-in-time recovery is a setting: on in prod; elsewhere the data may be lost",
+                "a backup would keep users' text after its end; prod has one of conversations",
             )
         return table
 
