@@ -11,6 +11,7 @@ from infra.settings import EnvironmentSettings
 from infra.stacks.certificate_stack import CertificateStack
 from infra.stacks.data_stack import DataStack
 from infra.stacks.edge_stack import EdgeStack
+from infra.stacks.firewall_stack import FirewallStack
 from infra.stacks.functions_stack import FunctionsStack
 from infra.stacks.inference_stack import InferenceStack
 from infra.stacks.network_stack import NetworkStack
@@ -43,6 +44,7 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
         data=data.data,
         handlers=handlers,
         functions=functions,
+        firewall=_firewall(app, settings),
         env=env,
     )
     ObservabilityStack(
@@ -57,6 +59,15 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
     for name, value in _tags(settings).items():
         cdk.Tags.of(app).add(name, value)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+
+
+def _firewall(app: cdk.App, settings: EnvironmentSettings) -> FirewallStack | None:
+    firewall = settings.edge.firewall
+    if firewall is None:
+        return None
+    # In us-east-1, beside those of other regions.
+    stack_id = f"{settings.global_prefix}-firewall"
+    return FirewallStack(app, stack_id, settings=settings, firewall=firewall)
 
 
 def _model_access(

@@ -11,6 +11,7 @@ from infra.stack_settings import (
     AlarmSettings,
     DataSettings,
     EdgeSettings,
+    FirewallSettings,
     FunctionSettings,
     HandlerServiceSettings,
     NetworkSettings,
@@ -41,10 +42,10 @@ _DEV = EnvironmentSettings(
     ),
     functions=FunctionSettings(
         reserved_concurrency=None,
-        throttle_rate=50,
-        throttle_burst=100,
-        session_rate=10,
-        session_burst=20,
+        throttle_rate=300,
+        throttle_burst=600,
+        session_rate=200,
+        session_burst=400,
     ),
     edge=EdgeSettings(price_class="PRICE_CLASS_100"),
     inference=InferenceSettings(kind="demo"),
@@ -80,7 +81,7 @@ _STAGING = EnvironmentSettings(
         session_rate=50,
         session_burst=100,
     ),
-    edge=EdgeSettings(price_class="PRICE_CLASS_100"),
+    edge=EdgeSettings(price_class="PRICE_CLASS_100", firewall=FirewallSettings()),
     inference=InferenceSettings(kind="bedrock"),
 )
 _PROD = EnvironmentSettings(
@@ -107,7 +108,7 @@ _PROD = EnvironmentSettings(
         session_rate=100,
         session_burst=200,
     ),
-    edge=EdgeSettings(price_class="PRICE_CLASS_ALL"),
+    edge=EdgeSettings(price_class="PRICE_CLASS_ALL", firewall=FirewallSettings()),
     inference=InferenceSettings(kind="bedrock"),
 )
 ENVIRONMENTS = {settings.name: settings for settings in (_DEV, _STAGING, _PROD)}

@@ -19,6 +19,7 @@ from infra.constructs.data.data import Data
 from infra.constructs.data.keys import allow_use_of
 from infra.constructs.data.tables import Tables
 from infra.constructs.edge.edge import Edge
+from infra.constructs.edge.firewall import Firewall
 from infra.constructs.edge.outputs import frontend_outputs
 from infra.constructs.functions.functions import Functions
 from infra.constructs.inference.model import model_access
@@ -28,6 +29,7 @@ from infra.constructs.observability.observability import Observability
 from infra.constructs.service.handlers import Handlers
 from infra.environments import environment
 from infra.inference_settings import InferenceSettings
+from infra.regions import GLOBAL_REGION
 from infra.settings import EnvironmentSettings
 from infra.stack_settings import (
     AlarmSettings,
@@ -48,6 +50,10 @@ class RegionNeededError(Exception):
     """The stack doesn't say its region, on which names and addresses of AWS depend."""
 
 
+class WebAclNeededError(Exception):
+    """The web ACL can't be made in the stack's region."""
+
+
 class EvenflowService(Construct):
     """Handlers behind CloudFront, functions, tables, alarms and a dashboard.
 
@@ -61,8 +67,8 @@ class EvenflowService(Construct):
         tables: tables of yours, of the form that Tables describes. None: tables of our own.
         zone: a public zone of Route 53. It gets the records, and there is TLS everywhere.
         domain_name: the public name. None: that of the zone, or CloudFront's own.
-        certificate: a certificate for the name in us-east-1. It can be made here only if that is
-            the stack's region.
+        certificate, web_acl_arn: a certificate for the name, and a web ACL, both in us-east-1. They
+            can be made here only if that is the stack's region.
         image: a reference to the handler's image, in ECR of the region if `vpc` is None. None: it
             is built, which takes a checkout.
         name: begins all names, after `evenflow-`. None: it is made of the construct's path, so
@@ -72,6 +78,8 @@ class EvenflowService(Construct):
 
     Raises:
         RegionNeededError: the stack has no region.
+        CertificateNeededError, WebAclNeededError: it is in another region than us-east-1, and what
+            CloudFront takes from there was not given.
         UnknownRegionError: it is in a region that Evenflow doesn't know.
         ValidationError: the arguments contradict each other.
     """
@@ -87,6 +95,7 @@ class EvenflowService(Construct):
         zone: route53.IHostedZone | None = None,
         domain_name: str | None = None,
         certificate: acm.ICertificate | None = None,
+        web_acl_arn: str | None = None,
         image: str | None = None,
         name: str | None = None,
         like: Literal["dev", "staging", "prod"] = "dev",
@@ -120,7 +129,7 @@ class EvenflowService(Construct):
             "network": base.network.model_copy(update={"cidr": vpc.vpc_cidr_block})
             if vpc
             else None,
-            "edge": _edge(base.edge, zone, domain_name, certificate),
+            "edge": _edge(base.edge, zone, domain_name, certificate, web_acl_arn),
         }
         chosen = {field: value for field, value in given.items() if value is not None}
         self._settings = EnvironmentSettings.model_validate(base.model_dump() | chosen)
@@ -153,6 +162,8 @@ class EvenflowService(Construct):
             load_balancer=balancer.load_balancer,
             http_api=self.functions.http_api,
             access_logs=self.data.access_logs,
+            edge_keys=self.data.secrets.edge_keys,
+            web_acl_arn=self._web_acl_arn(),
         )
         self.url = f"https://{self.edge.address}"
         frontend_outputs(self, settings, self.edge.address)
@@ -177,6 +188,19 @@ class EvenflowService(Construct):
             self, "SecurityGroups", vpc=vpc, settings=self._settings, own_vpc=False
         )
         return vpc, groups
+
+    def _web_acl_arn(self) -> str | None:
+        edge, region = self._settings.edge, self._settings.region.name
+        if edge.firewall is None:
+            return edge.web_acl_arn
+        if region != GLOBAL_REGION:
+            raise WebAclNeededError(
+                f"CloudFront takes its web ACL from {GLOBAL_REGION}, and this is {region}: make an "
+                "infra.constructs.edge.firewall.Firewall in a stack there, and name it with "
+                "web_acl_arn"
+            )
+        name = self._settings.global_prefix
+        return Firewall(self, "Firewall", name=name, firewall=edge.firewall).web_acl_arn
 
     def _allow_keys_of(self, tables: Tables) -> None:
         roles: tuple[iam.IRole, ...] = (
@@ -214,6 +238,7 @@ def _edge(
     zone: route53.IHostedZone | None,
     domain_name: str | None,
     certificate: acm.ICertificate | None,
+    web_acl_arn: str | None,
 ) -> EdgeSettings:
     given = {
         "hosted_zone": HostedZone(zone_id=zone.hosted_zone_id, name=zone.zone_name)
@@ -221,5 +246,7 @@ def _edge(
         else None,
         "domain_name": domain_name or (zone.zone_name if zone else None),
         "certificate_arn": certificate.certificate_arn if certificate else None,
+        "web_acl_arn": web_acl_arn,
+        "firewall": None if web_acl_arn else base.firewall,
     }
     return EdgeSettings.model_validate(base.model_dump() | given)

@@ -179,6 +179,11 @@ class EnvironmentSettings(Settings):
                 limits.connections_per_node,
                 "tasks refuse connections before one is added",
             ),
+            (
+                limits.sessions_per_address_per_second,
+                self.functions.session_rate,
+                "one address keeps all others from opening sessions",
+            ),
         ):
             if smaller >= larger:
                 raise ValueError(f"{smaller:g} must be below {larger:g}, or {why}")

@@ -187,6 +187,20 @@ class HostedZone(Settings):
     name: str
 
 
+class FirewallSettings(Settings):
+    """The web ACL before CloudFront. Rates are of one address, over five minutes.
+
+    Args:
+        sessions_without_key: requests to `/session` without the header `Authorization`. What is
+            above gets 403 from WAF for a while.
+        requests: requests that send something: POST and DELETE, whatever their path. The default
+            is twice what 1,000 concurrent streams of 20 s need, if all came from one backend.
+    """
+
+    sessions_without_key: int = Field(3_000, ge=10, le=2_000_000_000)
+    requests: int = Field(30_000, ge=10, le=2_000_000_000)
+
+
 class EdgeSettings(Settings):
     """The CloudFront distribution.
 
@@ -196,7 +210,10 @@ class EdgeSettings(Settings):
             CloudFront speaks TLS with the load balancer.
         certificate_arn: a certificate for the address in us-east-1. Without a hosted zone the
             record is yours to make, and CloudFront speaks HTTP with the load balancer, inside AWS.
-        web_acl_arn: a WAF web ACL of your own (scope CLOUDFRONT, in us-east-1).
+        firewall: a WAF web ACL with AWS's managed rules and a rate for each address. None: none.
+        web_acl_arn: a WAF web ACL of your own instead (scope CLOUDFRONT, in us-east-1).
+        edge_key: which entry of the secret `evenflow-<env>-edge-keys` CloudFront shows the
+            functions. They take any, so that one can be replaced (docs/runbooks/signing-keys.md).
         read_timeout_seconds: how long an origin may be silent. Longer than a poll and than an event
             stream's heartbeat.
     """
@@ -205,7 +222,9 @@ class EdgeSettings(Settings):
     domain_name: str | None = None
     hosted_zone: HostedZone | None = None
     certificate_arn: str | None = None
+    firewall: FirewallSettings | None = None
     web_acl_arn: str | None = None
+    edge_key: str = Field("k1", pattern=r"^[a-z0-9-]{1,64}$")
     read_timeout_seconds: int = Field(60, ge=30, le=120)
 
     @model_validator(mode="after")
@@ -213,6 +232,12 @@ class EdgeSettings(Settings):
         proven = self.certificate_arn is not None or self.hosted_zone is not None
         if (self.domain_name is not None) != proven:
             raise ValueError("domain_name must be set together with hosted_zone or certificate_arn")
+        return self
+
+    @model_validator(mode="after")
+    def _has_one_web_acl(self) -> Self:
+        if self.firewall is not None and self.web_acl_arn is not None:
+            raise ValueError("web_acl_arn is set beside firewall, and there can be one of them")
         return self
 
 

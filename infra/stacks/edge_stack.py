@@ -12,6 +12,7 @@ from infra.constructs.functions.functions import Functions
 from infra.constructs.service.handlers import Handlers
 from infra.regions import GLOBAL_REGION
 from infra.settings import EnvironmentSettings
+from infra.stacks.firewall_stack import FirewallStack
 
 
 class EdgeStack(cdk.Stack):
@@ -26,6 +27,7 @@ class EdgeStack(cdk.Stack):
         data: Data,
         handlers: Handlers,
         functions: Functions,
+        firewall: FirewallStack | None,
         env: cdk.Environment,
     ) -> None:
         super().__init__(
@@ -33,7 +35,7 @@ class EdgeStack(cdk.Stack):
             construct_id,
             env=env,
             termination_protection=settings.data.keep,
-            # The certificate is in another region then.
+            # CloudFront's certificate and web ACL are in us-east-1, wherever this is.
             cross_region_references=settings.region.name != GLOBAL_REGION,
         )
         edge = Edge(
@@ -43,5 +45,7 @@ class EdgeStack(cdk.Stack):
             load_balancer=handlers.load_balancer.load_balancer,
             http_api=functions.http_api,
             access_logs=data.access_logs,
+            edge_keys=data.secrets.edge_keys,
+            web_acl_arn=firewall.web_acl_arn if firewall else settings.edge.web_acl_arn,
         )
         frontend_outputs(self, settings, edge.address)

@@ -62,6 +62,13 @@ class Limits(BaseModel):
         10_000_000,
         "the session idle longest is forgotten; when all are busy, 429 sessions_full",
     )
+    sessions_per_address_per_second: float = _limit(
+        10,
+        0.1,
+        1_000_000,
+        "429 address_sessions: sessions opened without a tenant's key from one address (burst: a "
+        "minute's worth; this machine's own are not counted)",
+    )
     readers_per_response: int = _limit(10_000, 1, 1_000_000, "429 response_readers")
     batch_window_ms: int = _limit(
         50, 10, 1_000, "the delta is cut and delivered; also the shortest delivery interval of chat"

@@ -88,6 +88,17 @@ def test_the_handler_starts_from_what_the_image_holds(context: Path) -> None:
     assert done.returncode != 0
 
 
+def test_every_stage_begins_with_one_image_of_ecr_public_that_cannot_change() -> None:
+    instructions = _instructions()
+    (image,) = (rest for word, rest in instructions if word == "ARG")
+    name, _, reference = image.partition("=")
+    assert re.fullmatch(
+        r"public\.ecr\.aws/docker/library/python:3\.12-slim@sha256:[0-9a-f]{64}", reference
+    )
+    begun = [rest.split()[0] for word, rest in instructions if word == "FROM"]
+    assert begun == [f"${{{name}}}"] * 2
+
+
 def test_it_runs_as_nobody_and_installs_only_what_is_locked() -> None:
     instructions = _instructions()
     assert [rest for word, rest in instructions if word == "USER"] == ["10001:10001"]

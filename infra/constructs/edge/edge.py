@@ -13,6 +13,7 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from aws_cdk import aws_route53 as route53
 from aws_cdk import aws_route53_targets as targets
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra.acknowledge import acknowledge, acknowledge_warning
@@ -23,6 +24,7 @@ from infra.regions import GLOBAL_REGION
 from infra.settings import EnvironmentSettings
 from infra.stack_settings import HostedZone
 from stream_core.protocol.routes import (
+    EDGE_KEY_HEADER,
     ENTRIES,
     OPEN_SESSION,
     POLL,
@@ -54,9 +56,12 @@ class Edge(Construct):
         load_balancer: elbv2.IApplicationLoadBalancer,
         http_api: apigateway.HttpApi,
         access_logs: s3.IBucket,
+        edge_keys: secretsmanager.ISecret,
+        web_acl_arn: str | None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings = settings
+        self._edge_keys = edge_keys
         self._read_timeout = Duration.seconds(settings.edge.read_timeout_seconds)
         web_client = WebClient(self, "WebClient", settings=settings, access_logs=access_logs)
         page = origins.S3BucketOrigin.with_origin_access_control(
@@ -96,14 +101,14 @@ class Edge(Construct):
             else None,
             price_class=cloudfront.PriceClass[edge.price_class],
             http_version=cloudfront.HttpVersion.HTTP2_AND_3,
-            web_acl_id=edge.web_acl_arn,
+            web_acl_id=web_acl_arn,
             enable_logging=True,
             log_bucket=access_logs,
             log_file_prefix="cloudfront/",
             log_includes_cookies=False,
         )
         web_client.deploy(self.distribution)
-        self._acknowledge()
+        self._acknowledge(web_acl_arn)
         self.address = edge.domain_name or self.distribution.distribution_domain_name
         if edge.domain_name and edge.hosted_zone:
             self._records(edge.domain_name, edge.hosted_zone)
@@ -209,6 +214,12 @@ class Edge(Construct):
     def _api_origin(self, http_api: apigateway.HttpApi) -> cloudfront.IOrigin:
         return origins.HttpOrigin(
             f"{http_api.api_id}.execute-api.{Stack.of(self).region}.amazonaws.com",
+            # CloudFormation puts the key in; it is in no template.
+            custom_headers={
+                EDGE_KEY_HEADER: self._edge_keys.secret_value_from_json(
+                    self._settings.edge.edge_key
+                ).unsafe_unwrap()
+            },
             protocol_policy=cloudfront.OriginProtocolPolicy.HTTPS_ONLY,
             origin_ssl_protocols=[cloudfront.OriginSslPolicy.TLS_V1_2],
             read_timeout=self._read_timeout,
@@ -247,7 +258,7 @@ class Edge(Construct):
         route53.ARecord(self, "Ipv4", zone=in_zone, record_name=name, target=target)
         route53.AaaaRecord(self, "Ipv6", zone=in_zone, record_name=name, target=target)
 
-    def _acknowledge(self) -> None:
+    def _acknowledge(self, web_acl_arn: str | None) -> None:
         edge = self._settings.edge
         acknowledge_warning(
             self.distribution,
@@ -256,9 +267,11 @@ class Edge(Construct):
             "the list",
         )
         acknowledge(self.distribution, "CFR1", "readers may be anywhere")
-        if edge.web_acl_arn is None:
+        if web_acl_arn is None:
             acknowledge(
-                self.distribution, "CFR2", "a web ACL is a setting: an organisation brings its own"
+                self.distribution,
+                "CFR2",
+                "a web ACL costs by the month: staging and prod have one, dev can be given one",
             )
         if edge.domain_name is None:
             acknowledge(
