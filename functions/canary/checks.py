@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from functions.canary.reading import Reading, WrongAnswer
 
@@ -50,6 +50,8 @@ def run_check(check: Check) -> Finding:
         wrong = str(error)
     except TimeoutError:
         wrong = "nothing came in time"
+    except (IncompleteRead, ConnectionClosed):
+        wrong = "the connection was cut before the answer's end"
     except (OSError, HTTPException, WebSocketException) as error:
         wrong = f"{type(error).__name__}: {error}"
     except (KeyError, TypeError, ValueError) as error:
