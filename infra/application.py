@@ -7,6 +7,7 @@ from cdk_nag import AwsSolutionsChecks
 
 from infra.constructs.inference.model_access import ModelAccess
 from infra.settings import EnvironmentSettings
+from infra.stacks.canary_stack import CanaryStack
 from infra.stacks.data_stack import DataStack
 from infra.stacks.edge_stack import EdgeStack
 from infra.stacks.functions_stack import FunctionsStack
@@ -31,7 +32,7 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
         env=env,
     )
     functions = FunctionsStack(app, f"{prefix}-functions", settings=settings, data=data, env=env)
-    EdgeStack(
+    edge = EdgeStack(
         app,
         f"{prefix}-edge",
         settings=settings,
@@ -40,6 +41,16 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
         functions=functions,
         env=env,
     )
+    if settings.canary is not None:
+        CanaryStack(
+            app,
+            f"{prefix}-canary",
+            settings=settings,
+            canary=settings.canary,
+            url=edge.url,
+            data=data,
+            env=env,
+        )
     ObservabilityStack(
         app,
         f"{prefix}-observability",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from infra.canary_settings import CanarySettings
 from infra.inference_settings import InferenceSettings
 from infra.settings import EnvironmentSettings
 from infra.stack_settings import (
@@ -79,6 +80,7 @@ _STAGING = EnvironmentSettings(
     ),
     edge=EdgeSettings(price_class="PRICE_CLASS_100"),
     inference=InferenceSettings(kind="bedrock"),
+    canary=CanarySettings(),
 )
 _PROD = EnvironmentSettings(
     name="prod",
@@ -106,6 +108,7 @@ _PROD = EnvironmentSettings(
     ),
     edge=EdgeSettings(price_class="PRICE_CLASS_ALL"),
     inference=InferenceSettings(kind="bedrock"),
+    canary=CanarySettings(),
 )
 ENVIRONMENTS = {settings.name: settings for settings in (_DEV, _STAGING, _PROD)}
 

@@ -36,9 +36,10 @@ class EdgeStack(cdk.Stack):
             access_logs=data.access_logs,
         )
         address = settings.edge.domain_name or edge.distribution.distribution_domain_name
+        self.url = f"https://{address}"
         cdk.CfnOutput(
             self,
             "Url",
-            value=f"https://{address}",
+            value=self.url,
             description="The page, and the base of every call",
         )

@@ -7,6 +7,7 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
 from infra.constructs.observability.aws_widgets import aws_rows
+from infra.constructs.observability.canary_alarms import CanaryAlarms
 from infra.constructs.observability.catalogue_alarms import CatalogueAlarms, users_hurting_alarm
 from infra.constructs.observability.dashboard import catalogue_rows, dashboard
 from infra.constructs.observability.runbook_alarm import AlarmTopics
@@ -41,6 +42,8 @@ class ObservabilityStack(cdk.Stack):
             http_api_id=http_api_id,
         )
         alarms = [*catalogue.alarms, *service.alarms]
+        if settings.canary is not None:
+            alarms += CanaryAlarms(self, "Canary", settings=settings, topics=topics).alarms
         hurting = users_hurting_alarm(self, settings=settings, topics=topics, alarms=alarms)
         dashboard(
             self,
