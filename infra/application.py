@@ -8,6 +8,7 @@ from cdk_nag import AwsSolutionsChecks
 from infra.constructs.inference.model_access import ModelAccess
 from infra.regions import GLOBAL_REGION
 from infra.settings import EnvironmentSettings
+from infra.stacks.canary_stack import CanaryStack
 from infra.stacks.certificate_stack import CertificateStack
 from infra.stacks.data_stack import DataStack
 from infra.stacks.edge_stack import EdgeStack
@@ -37,7 +38,7 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
     functions = FunctionsStack(
         app, f"{prefix}-functions", settings=settings, data=data.data, env=env
     ).functions
-    EdgeStack(
+    edge = EdgeStack(
         app,
         f"{prefix}-edge",
         settings=_with_certificate(app, settings),
@@ -47,6 +48,16 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
         firewall=_firewall(app, settings),
         env=env,
     )
+    if settings.canary is not None:
+        CanaryStack(
+            app,
+            f"{prefix}-canary",
+            settings=settings,
+            canary=settings.canary,
+            url=edge.url,
+            data=data.data,
+            env=env,
+        )
     ObservabilityStack(
         app,
         f"{prefix}-observability",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
+from infra.canary_settings import CanarySettings
 from infra.inference_settings import BedrockSettings, InferenceSettings
 from infra.regions import Region, region_named
 from infra.settings import EnvironmentSettings
@@ -83,6 +84,7 @@ _STAGING = EnvironmentSettings(
     ),
     edge=EdgeSettings(price_class="PRICE_CLASS_100", firewall=FirewallSettings()),
     inference=InferenceSettings(kind="bedrock"),
+    canary=CanarySettings(),
 )
 _PROD = EnvironmentSettings(
     name="prod",
@@ -110,6 +112,7 @@ _PROD = EnvironmentSettings(
     ),
     edge=EdgeSettings(price_class="PRICE_CLASS_ALL", firewall=FirewallSettings()),
     inference=InferenceSettings(kind="bedrock"),
+    canary=CanarySettings(),
 )
 ENVIRONMENTS = {settings.name: settings for settings in (_DEV, _STAGING, _PROD)}
 

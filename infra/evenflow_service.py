@@ -21,6 +21,7 @@ from infra.constructs.data.tables import Tables
 from infra.constructs.edge.edge import Edge
 from infra.constructs.edge.firewall import Firewall
 from infra.constructs.edge.outputs import frontend_outputs
+from infra.constructs.functions.canary import Canary
 from infra.constructs.functions.functions import Functions
 from infra.constructs.inference.model import model_access
 from infra.constructs.network.network import Network
@@ -154,12 +155,11 @@ class EvenflowService(Construct):
             cluster=cluster,
         )
         self.functions = Functions(self, "Functions", settings=settings, data=self.data)
-        balancer = self.handlers.load_balancer
         self.edge = Edge(
             self,
             "Edge",
             settings=settings,
-            load_balancer=balancer.load_balancer,
+            load_balancer=self.handlers.load_balancer.load_balancer,
             http_api=self.functions.http_api,
             access_logs=self.data.access_logs,
             edge_keys=self.data.secrets.edge_keys,
@@ -167,6 +167,22 @@ class EvenflowService(Construct):
         )
         self.url = f"https://{self.edge.address}"
         frontend_outputs(self, settings, self.edge.address)
+        self._watch(tables)
+        if tables is not None:
+            self._allow_keys_of(tables)
+
+    def _watch(self, tables: Tables | None) -> None:
+        settings, balancer = self._settings, self.handlers.load_balancer
+        if settings.canary is not None:
+            Canary(
+                self,
+                "Canary",
+                settings=settings,
+                canary=settings.canary,
+                url=self.url,
+                tenant_keys=self.data.secrets.tenant_keys,
+                key=self.data.key,
+            )
         self.observability = Observability(
             self,
             "Observability",
@@ -177,8 +193,6 @@ class EvenflowService(Construct):
             cluster_name=self.handlers.cluster.name,
             tables=tables,
         )
-        if tables is not None:
-            self._allow_keys_of(tables)
 
     def _network(self, vpc: ec2.IVpc | None) -> tuple[ec2.IVpc, SecurityGroups]:
         if vpc is None:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from infra.canary_settings import CanarySettings
 from infra.inference_settings import InferenceSettings
 from infra.regions import US_EAST_1, Region
 from infra.stack_settings import (
@@ -54,6 +55,8 @@ class EnvironmentSettings(Settings):
         open_tenant: whether anybody who knows the address can open sessions as the tenant `public`,
             which costs money. Otherwise `public` needs the key in the secret of the tenants' keys.
         allowed_origins: other origins whose pages may call, `https://app.example.com`, or only `*`.
+        canary: asks through the front door each minute, which costs some dollars a month beside the
+            model's tokens. None: nobody does, and nothing tells that the address doesn't answer.
         agents: the agents that sessions may choose, by name. Empty: one, the model as it is.
         limits: those of the handler and the functions. Only those that differ are passed on.
     """
@@ -73,6 +76,7 @@ class EnvironmentSettings(Settings):
     edge: EdgeSettings
     inference: InferenceSettings
     alarms: AlarmSettings = AlarmSettings()
+    canary: CanarySettings | None = None
     allowed_origins: tuple[str, ...] = ()
     agents: dict[Annotated[str, Field(pattern=NAME_PATTERN)], Agent] = Field(default_factory=dict)
     # Polls end before the HTTP API gives up (30 s). A drain and what follows it end before ECS

@@ -48,4 +48,5 @@ class EdgeStack(cdk.Stack):
             edge_keys=data.secrets.edge_keys,
             web_acl_arn=firewall.web_acl_arn if firewall else settings.edge.web_acl_arn,
         )
+        self.url = f"https://{edge.address}"
         frontend_outputs(self, settings, edge.address)

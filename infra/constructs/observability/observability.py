@@ -7,6 +7,7 @@ from constructs import Construct
 
 from infra.constructs.data.tables import Tables
 from infra.constructs.observability.aws_widgets import aws_rows
+from infra.constructs.observability.canary_alarms import CanaryAlarms
 from infra.constructs.observability.catalogue_alarms import CatalogueAlarms, users_hurting_alarm
 from infra.constructs.observability.dashboard import catalogue_rows, dashboard
 from infra.constructs.observability.runbook_alarm import AlarmTopics
@@ -47,6 +48,8 @@ class Observability(Construct):
             cluster_name=cluster_name,
         )
         alarms = [*catalogue.alarms, *service.alarms]
+        if settings.canary is not None:
+            alarms += CanaryAlarms(self, "Canary", settings=settings, topics=self.topics).alarms
         hurting = users_hurting_alarm(self, settings=settings, topics=self.topics, alarms=alarms)
         dashboard(
             self,
