@@ -5,7 +5,7 @@ None of it can be looked up without credentials, so it is a table.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 GLOBAL_REGION = "us-east-1"
 """Where CloudFront's certificates and web ACLs are, whatever the region of the rest."""
@@ -34,7 +34,7 @@ class Region(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
-    zone_ids: tuple[str, ...] = Field(min_length=2)
+    zone_ids: tuple[str, ...]
     cloudfront: str
     s3: str
     dynamodb: str

@@ -16,10 +16,10 @@ from tests.infrastructure.synthesis import Synthesis, synthesize
 
 Synthesize = Callable[[str], Synthesis]
 """Of an environment, `choosy`, or either with workers: `staging-workers`. A region and an
-installation may follow: `dev/eu-west-1/acme`.
+installation may follow: `dev/eu-west-1/acme`. `dev-zone` has an address in Route 53.
 """
 
-_WORKERS = "-workers"
+_WORKERS, _ZONE = "-workers", "-zone"
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +38,17 @@ def _settings(name: str) -> EnvironmentSettings:
     if name == "choosy":
         return _choosy()
     name, region, installation = [*name.split("/"), "", ""][:3]
-    return environment(name, region=region, installation=installation)
+    settings = environment(name.removesuffix(_ZONE), region=region, installation=installation)
+    return _in_zone(settings) if name.endswith(_ZONE) else settings
+
+
+def _in_zone(settings: EnvironmentSettings) -> EnvironmentSettings:
+    data = settings.model_dump()
+    data["edge"] |= {
+        "domain_name": "chat.example.com",
+        "hosted_zone": {"zone_id": "Z0123456789ABCDEFGHIJ", "name": "example.com"},
+    }
+    return EnvironmentSettings.model_validate(data)
 
 
 def _choosy() -> EnvironmentSettings:

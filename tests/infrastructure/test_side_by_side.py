@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -14,8 +15,20 @@ from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
 
 # What has one name in an account, whatever the region. Of others each region has its own.
-_GLOBAL = ("AWS::CloudFront::", "AWS::IAM::", "AWS::S3::", "AWS::CloudWatch::Dashboard")
-_INSTALLATIONS = ("dev", "dev/eu-west-1", "dev/us-east-1/acme", "dev/eu-west-1/acme")
+_GLOBAL = (
+    "AWS::CloudFront::",
+    "AWS::CloudWatch::Dashboard",
+    "AWS::IAM::",
+    "AWS::S3::",
+    "AWS::WAFv2::",  # those of CloudFront
+)
+# staging has what CloudFront takes from us-east-1 in every region.
+_INSTALLATIONS = (
+    "staging",
+    "staging/eu-west-1",
+    "staging/us-east-1/acme",
+    "staging/eu-west-1/acme",
+)
 
 
 def _names(kind: str, properties: dict[str, Any]) -> Iterator[str]:
@@ -31,9 +44,11 @@ def _names(kind: str, properties: dict[str, Any]) -> Iterator[str]:
 
 def _taken(synthesis: Synthesis) -> Iterator[tuple[str, str, str]]:
     """(scope, kind, name) of all that only one resource can have."""
-    region = synthesis.settings.region.name
+    manifest = json.loads((synthesis.folder / "manifest.json").read_text("utf-8"))
     for stack, template in synthesis.templates.items():
-        yield region, "stack", f"{synthesis.settings.prefix}-{stack}"
+        name = f"{synthesis.settings.prefix}-{stack}"
+        region = manifest["artifacts"][name]["environment"].rsplit("/", 1)[-1]
+        yield region, "stack", name
         for resource in template["Resources"].values():
             kind = resource["Type"]
             scope = "global" if kind.startswith(_GLOBAL) else region
@@ -61,6 +76,7 @@ def test_no_name_is_taken_twice(synthesized: Synthesize) -> None:
         "AWS::Lambda::Function",
         "AWS::Logs::LogGroup",
         "AWS::SecretsManager::Secret",
+        "AWS::WAFv2::WebACL",
         "export",
     }
 
@@ -68,12 +84,12 @@ def test_no_name_is_taken_twice(synthesized: Synthesize) -> None:
 def test_metrics_of_installations_are_apart(synthesized: Synthesize) -> None:
     values = {
         variable["Value"]
-        for name in ("dev", "dev/us-east-1/acme")
+        for name in ("staging", "staging/us-east-1/acme")
         for container in synthesized(name).only("AWS::ECS::TaskDefinition")["ContainerDefinitions"]
         for variable in container["Environment"]
         if variable["Name"] == "EVENFLOW_METRICS_ENVIRONMENT"
     }
-    assert values == {"evenflow-dev", "acme-dev"}
+    assert values == {"evenflow-staging", "acme-staging"}
 
 
 def test_a_region_that_is_not_in_the_table_is_told_what_it_needs() -> None:
