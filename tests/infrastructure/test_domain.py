@@ -1,4 +1,4 @@
-"""An address in a zone of Route 53: its records, its certificates, and TLS up to the load balancer."""
+"""An address in a zone of Route 53: its records and certificates, and TLS to the load balancer."""
 
 from __future__ import annotations
 
