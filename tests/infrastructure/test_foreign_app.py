@@ -39,10 +39,11 @@ app.synth()
 _ALONE = f"""{_IMPORT}
 from cdk_nag import AwsSolutionsChecks
 app = cdk.App(outdir="out")
-stack = cdk.Stack(app, "Two", env=cdk.Environment(region="eu-west-1"))
+env = cdk.Environment(region="eu-west-1")
+one, two = cdk.Stack(app, "One", env=env), cdk.Stack(app, "Two", env=env)
 image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/evenflow@sha256:" + "0" * 64
-first = EvenflowService(stack, "First", image=image)
-EvenflowService(stack, "Second", image=image, tables=first.data.tables)
+first = EvenflowService(one, "Chat", image=image)
+EvenflowService(two, "Chat", image=image, tables=first.data.tables)
 cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
 app.synth()
 """
@@ -80,34 +81,40 @@ def _run(app: str, installed: Path, folder: Path) -> subprocess.CompletedProcess
     )  # fmt: skip
 
 
-def _template(app: str, installed: Path, folder: Path) -> dict[str, Any]:
+def _templates(app: str, installed: Path, folder: Path) -> list[dict[str, Any]]:
     done = _run(app, installed, folder)
     assert done.returncode == 0, done.stderr
-    (template,) = (folder / "out").glob("*.template.json")
-    found: dict[str, Any] = json.loads(template.read_text("utf-8"))
-    return found
+    return [
+        json.loads(template.read_text("utf-8"))
+        for template in sorted((folder / "out").glob("*.template.json"))
+    ]
 
 
-def _of_type(template: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [r["Properties"] for r in template["Resources"].values() if r["Type"] == kind]
+def _of_type(kind: str, *templates: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        resource["Properties"]
+        for template in templates
+        for resource in template["Resources"].values()
+        if resource["Type"] == kind
+    ]
 
 
 def test_it_takes_what_the_app_has_already(installed: Path, tmp_path: Path) -> None:
     assert len(_SHOP.strip().splitlines()) <= 17
-    template = _template(_SHOP, installed, tmp_path)
+    (template,) = _templates(_SHOP, installed, tmp_path)
 
-    assert len(_of_type(template, "AWS::EC2::VPC")) == 1
-    assert len(_of_type(template, "AWS::ECS::Cluster")) == 1
-    (service,) = _of_type(template, "AWS::ECS::Service")
+    assert len(_of_type("AWS::EC2::VPC", template)) == 1
+    assert len(_of_type("AWS::ECS::Cluster", template)) == 1
+    (service,) = _of_type("AWS::ECS::Service", template)
     subnets = service["NetworkConfiguration"]["AwsvpcConfiguration"]["Subnets"]
     assert all("PrivateSubnet" in subnet["Ref"] for subnet in subnets)
-    (task,) = _of_type(template, "AWS::ECS::TaskDefinition")
+    (task,) = _of_type("AWS::ECS::TaskDefinition", template)
     assert task["ContainerDefinitions"][0]["Image"] == "registry.example.com/evenflow:1"
 
-    assert {record["Name"] for record in _of_type(template, "AWS::Route53::RecordSet")} == {
+    assert {record["Name"] for record in _of_type("AWS::Route53::RecordSet", template)} == {
         "chat.example.com."
     }
-    (listener,) = _of_type(template, "AWS::ElasticLoadBalancingV2::Listener")
+    (listener,) = _of_type("AWS::ElasticLoadBalancingV2::Listener", template)
     assert (listener["Protocol"], listener["Port"]) == ("HTTPS", 443)
     assert template["Outputs"]["ChatUrl"]["Value"] == "https://chat.example.com"
     assert not [match for match in findings(template) if match.rule.id != "W3005"]
@@ -117,15 +124,26 @@ def test_it_needs_no_argument_but_an_image_and_two_of_it_are_apart(
     installed: Path, tmp_path: Path
 ) -> None:
     """cdk-nag finds nothing, or the app would fail."""
-    template = _template(_ALONE, installed, tmp_path)
-    names = [table["TableName"] for table in _of_type(template, "AWS::DynamoDB::Table")]
+    templates = _templates(_ALONE, installed, tmp_path)
+    names = [table["TableName"] for table in _of_type("AWS::DynamoDB::Table", *templates)]
     assert len(set(names)) == len(names) == 3, "the second has the tables of the first"
-    assert len(_of_type(template, "AWS::EC2::VPC")) == 2
-    alarms = [alarm["AlarmName"] for alarm in _of_type(template, "AWS::CloudWatch::Alarm")]
+    assert len(_of_type("AWS::EC2::VPC", *templates)) == 2
+    alarms = [alarm["AlarmName"] for alarm in _of_type("AWS::CloudWatch::Alarm", *templates)]
     assert len(set(alarms)) == len(alarms)
-    secrets = _of_type(template, "AWS::SecretsManager::Secret")
+    secrets = _of_type("AWS::SecretsManager::Secret", *templates)
     keys = [secret["GenerateSecretString"]["GenerateStringKey"] for secret in secrets]
-    assert sorted(keys) == ["k1", "k1", "public", "public"], "nobody opens sessions without a key"
+    assert keys.count("public") == 2, "nobody opens sessions without a key"
+    for task in _of_type("AWS::ECS::TaskDefinition", *templates):
+        image = json.dumps(task["ContainerDefinitions"][0]["Image"])
+        assert "111111111111.dkr.ecr.eu-west-1." in image
+        assert "/evenflow@sha256:0000" in image
+    pulling = [
+        statement["Resource"]
+        for policy in _of_type("AWS::IAM::Policy", *templates)
+        for statement in policy["PolicyDocument"]["Statement"]
+        if "ecr:BatchGetImage" in statement["Action"]
+    ]
+    assert pulling == ["arn:aws:ecr:eu-west-1:111111111111:repository/evenflow"] * 2
 
 
 @pytest.mark.parametrize(
