@@ -76,6 +76,7 @@ def costs(
         _tables(settings, traffic),
         _functions(settings, traffic),
         _edge(traffic),
+        *_firewall(resources, traffic),
         _watching(resources),
         _keys(resources),
     ]
@@ -179,10 +180,25 @@ def _functions(settings: EnvironmentSettings, traffic: Traffic) -> Row:
     )
 
 
+def _calls_per_hour(traffic: Traffic) -> float:
+    return traffic.answers_per_hour * (1 + traffic.polled * traffic.polls_per_answer)
+
+
 def _edge(traffic: Traffic) -> Row:
-    calls = traffic.answers_per_hour * (1 + traffic.polled * traffic.polls_per_answer)
+    calls = _calls_per_hour(traffic)
     hour = traffic.gigabytes_per_hour * prices.EDGE_GB.usd + calls * prices.EDGE_CALL.usd
     return Row("CloudFront", 0, hour, (prices.EDGE_GB, prices.EDGE_CALL))
+
+
+def _firewall(resources: list[Any], traffic: Traffic) -> list[Row]:
+    web_acls = _of_type(resources, "AWS::WAFv2::WebACL")
+    if not web_acls:
+        return []
+    rules = sum(len(web_acl["Properties"]["Rules"]) for web_acl in web_acls)
+    month = len(web_acls) * prices.FIREWALL_MONTH.usd + rules * prices.FIREWALL_RULE_MONTH.usd
+    used = (prices.FIREWALL_MONTH, prices.FIREWALL_RULE_MONTH, prices.FIREWALL_CALL)
+    calls = _calls_per_hour(traffic)
+    return [Row(f"WAF ({rules} rules)", month, calls * prices.FIREWALL_CALL.usd, used)]
 
 
 def _watching(resources: list[Any]) -> Row:

@@ -91,7 +91,12 @@ _PROD = EnvironmentSettings(
     open_tenant=False,
     log_retention_days=365,
     network=NetworkSettings(cidr="10.40.0.0/16", zones=3, endpoint_zones=3, flow_logs=True),
-    data=DataSettings(keep=True, customer_key=True, recovery_days=1),
+    data=DataSettings(
+        keep=True,
+        customer_key=True,
+        recovery_days=1,
+        warm_writes_per_second=7_000,
+    ),
     handler=HandlerServiceSettings(
         cpu=1_024,
         memory_mib=2_048,

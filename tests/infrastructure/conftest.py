@@ -39,7 +39,7 @@ def _settings(name: str) -> EnvironmentSettings:
         return _choosy()
     name, region, installation = [*name.split("/"), "", ""][:3]
     settings = environment(name.removesuffix(_ZONE), region=region, installation=installation)
-    return _in_zone(settings) if name.endswith(_ZONE) else settings
+    return paging(_in_zone(settings) if name.endswith(_ZONE) else settings)
 
 
 def _in_zone(settings: EnvironmentSettings) -> EnvironmentSettings:
@@ -49,6 +49,12 @@ def _in_zone(settings: EnvironmentSettings) -> EnvironmentSettings:
         "hosted_zone": {"zone_id": "Z0123456789ABCDEFGHIJ", "name": "example.com"},
     }
     return EnvironmentSettings.model_validate(data)
+
+
+def paging(settings: EnvironmentSettings) -> EnvironmentSettings:
+    """The same with somebody to wake, which staging and prod are refused without."""
+    alarms = settings.alarms.model_copy(update={"page_email": "on-call@example.com"})
+    return settings if settings.name == "dev" else settings.model_copy(update={"alarms": alarms})
 
 
 def _choosy() -> EnvironmentSettings:

@@ -11,8 +11,8 @@ from infra.announce import announcement
 from infra.costs import HOURS_PER_MONTH, Row, Traffic, costs
 from infra.environments import environment
 from infra.prices import Price
+from infra.quotas import output_burndown
 from infra.settings import EnvironmentSettings
-from infra.stack_settings import AlarmSettings
 from tests.infrastructure.synthesis import Synthesis
 
 
@@ -144,12 +144,49 @@ def test_the_announcement_says_which_quotas_an_account_needs(
     # 100 + 600 + 1, and 100 that AWS keeps free; 134 % of 60 tasks with a core each
     assert "Lambda concurrent executions: 801 (701 reserved" in large
     assert "Fargate On-Demand vCPU: 80 (80 tasks: a deployment while 60 run)" in large
-    # 1,000 streams of 20 s with 1,400 tokens each
+    # 1,000 streams of 20 s: 1,000 tokens and 5 times 400 each; each reserves 4,096 while it runs
     assert (
-        "3,000 requests and 4,200,000 tokens a minute for 1,000 streams, and access to the model"
-        in large
-    )
+        "3,000 requests and 13,096,000 tokens a minute for 1,000 streams (9,000,000 used, an "
+        "output token counts 5 times; 4,096,000 reserved, 4,096 by each answer that runs), and "
+        "access to the model"
+    ) in large
+    # each of 1,000 streams every 150 ms
+    for text, warm in ((small, "4,000"), (large, "7,000")):
+        assert (
+            "DynamoDB write units of a table: 6,667 a second at most, into the buffer of responses "
+            f"(an account allows 40,000; a new table takes {warm} at once)"
+        ) in text
+    assert "raise data.warm_writes_per_second" in small
+    assert "raise data.warm_writes_per_second" not in large
+    # 50 answers a second, a twentieth of them with 5 polls; 20 frames of 220 bytes a second each
+    assert "CloudFront: 62 requests a second (a distribution has 250,000)" in large
+    assert "and 0.04 Gbit/s (150)" in large
     assert "SageMaker ml.g6e.xlarge for endpoint usage: 2" in gpus
+
+
+@pytest.mark.parametrize(
+    ("model", "burndown"),
+    [
+        ("anthropic.claude-haiku-4-5-20251001-v1:0", 5),
+        ("anthropic.claude-sonnet-4-20250514-v1:0", 5),
+        ("anthropic.claude-opus-4-8", 5),
+        ("anthropic.claude-3-7-sonnet-20250219-v1:0", 5),
+        ("anthropic.claude-3-5-haiku-20241022-v1:0", 1),
+        ("anthropic.claude-3-haiku-20240307-v1:0", 1),
+        ("anthropic.claude-v2:1", 1),
+        ("amazon.nova-lite-v1:0", 1),
+    ],
+)
+def test_an_output_token_of_newer_claudes_takes_five_of_the_quota(
+    model: str, burndown: int
+) -> None:
+    assert output_burndown(model) == burndown
+
+
+def test_a_web_acl_is_counted_with_its_rules(prod: Synthesis, dev: Synthesis) -> None:
+    (row,) = (row for row in _rows(prod) if row.what.startswith("WAF"))
+    assert row.month_at_rest == 5 + 5 * 1
+    assert not [row for row in _rows(dev) if row.what.startswith("WAF")]
 
 
 def test_the_announcement_says_who_may_come_in_and_that_nobody_hears_alarms(
@@ -158,8 +195,6 @@ def test_the_announcement_says_who_may_come_in_and_that_nobody_hears_alarms(
     small, large = (announcement(s.settings, s.templates, Traffic()) for s in (dev, prod))
     assert "NOTE: anybody may open a session" in small
     assert "anybody may" not in large
-    assert "NOTE: alarms wake nobody" in large
-    told = prod.settings.model_copy(
-        update={"alarms": AlarmSettings(page_email="on-call@example.com")}
-    )
-    assert "NOTE" not in announcement(told, prod.templates, Traffic())
+    assert "NOTE: alarms wake nobody" in small
+    assert "NOTE: one address can keep others" in small
+    assert "NOTE" not in large

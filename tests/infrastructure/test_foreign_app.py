@@ -55,7 +55,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sources, installed = tmp_path_factory.mktemp("sources"), tmp_path_factory.mktemp("installed")
     left_out = shutil.ignore_patterns("node_modules", "__pycache__")
     for name in ("fargate_handler", "functions", "infra", "requirements", "web/dist",
-                 "stream_aws", "stream_core", "stream_sqlite"):  # fmt: skip
+                 "docs/runbooks", "stream_aws", "stream_core", "stream_sqlite"):  # fmt: skip
         shutil.copytree(ROOT / name, sources / name, ignore=left_out)
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copyfile(ROOT / name, sources / name)

@@ -22,6 +22,8 @@ _GLOBAL = (
     "AWS::S3::",
     "AWS::WAFv2::",  # those of CloudFront
 )
+# Named within what they belong to.
+_WITHIN_ANOTHER = ("AWS::ApiGatewayV2::Stage", "AWS::ApplicationAutoScaling::", "AWS::IAM::Policy")
 # staging has what CloudFront takes from us-east-1 in every region.
 _INSTALLATIONS = (
     "staging",
@@ -51,6 +53,8 @@ def _taken(synthesis: Synthesis) -> Iterator[tuple[str, str, str]]:
         yield region, "stack", name
         for resource in template["Resources"].values():
             kind = resource["Type"]
+            if kind.startswith(_WITHIN_ANOTHER):
+                continue
             scope = "global" if kind.startswith(_GLOBAL) else region
             for name in _names(kind, resource.get("Properties", {})):
                 yield scope, kind, name
