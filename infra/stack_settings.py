@@ -28,13 +28,19 @@ class NetworkSettings(Settings):
     Args:
         zones: the number of availability zones, the first ones of Region.zone_ids.
         endpoint_zones: in how many of them an interface endpoint has an address. Each costs by the
-            hour.
+            hour. 0: there are no such endpoints. Then tasks stand in public subnets, with
+            addresses of their own, and call AWS over the internet. Nobody reaches them there.
     """
 
     cidr: str
     zones: int = Field(ge=2, le=3)
-    endpoint_zones: int = Field(ge=1, le=3)
+    endpoint_zones: int = Field(ge=0, le=3)
     flow_logs: bool
+
+    @property
+    def tasks_are_public(self) -> bool:
+        """Whether tasks have public addresses, by which they reach AWS."""
+        return self.endpoint_zones == 0
 
 
 class DataSettings(Settings):
@@ -166,12 +172,13 @@ class FunctionSettings(Settings):
         reserved_concurrency: None reserves nothing. A new account can do nothing else: it has a
             quota of 10, and must leave 10 unreserved. `infra.announce` says what an environment
             needs.
+        memory_mib: a poll is paid by it for as long as it waits. Imported, it takes 90.
         throttle_rate, throttle_burst: requests a second, over all clients.
         session_rate, session_burst: how many of them session_init answers, so that a flood of these
             leaves polls alone.
     """
 
-    memory_mib: int = Field(512, ge=128, le=10_240)
+    memory_mib: int = Field(256, ge=128, le=10_240)
     reserved_concurrency: ReservedConcurrency | None
     session_init_timeout_seconds: int = Field(10, ge=1, le=29)
     poll_response_timeout_seconds: int = Field(29, ge=1, le=29)  # an HTTP API gives up after 30 s

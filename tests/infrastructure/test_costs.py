@@ -26,9 +26,9 @@ def _rows(synthesis: Synthesis, traffic: Traffic | None = None) -> list[Row]:
 
 
 def test_tasks_at_rest_cost_what_their_size_costs(dev: Synthesis, prod: Synthesis) -> None:
-    half_a_core_and_one_gigabyte = 0.5 * 0.03238 + 0.00356
+    a_quarter_of_a_core_and_one_gigabyte = 0.25 * 0.03238 + 0.00356
     assert _row(_rows(dev), "ECS").month_at_rest == pytest.approx(
-        half_a_core_and_one_gigabyte * 730
+        a_quarter_of_a_core_and_one_gigabyte * 730
     )
     one_core_and_two_gigabytes = 0.03238 + 2 * 0.00356
     assert _row(_rows(prod), "ECS").month_at_rest == pytest.approx(
@@ -45,8 +45,18 @@ def test_at_rest_tasks_renew_their_leases_and_look_at_those_of_others(
     assert _row(_rows(prod), "DynamoDB").month_at_rest == pytest.approx(3 * one_task)
 
 
-def test_endpoints_are_counted_in_the_template(synthesis: Synthesis) -> None:
-    services = 7 + (synthesis.settings.inference.kind != "demo")
+def test_tasks_without_endpoints_pay_for_their_addresses(dev: Synthesis) -> None:
+    assert _row(_rows(dev), "Public addresses of tasks (1)").month_at_rest == pytest.approx(3.65)
+    assert not any(row.what.startswith("VPC endpoints") for row in _rows(dev))
+
+
+def test_endpoints_are_counted_in_the_template(staging: Synthesis, prod: Synthesis) -> None:
+    for synthesis in (staging, prod):
+        _check_endpoints(synthesis)
+
+
+def _check_endpoints(synthesis: Synthesis) -> None:
+    services = 7 + 1  # and the model's
     addresses = services * synthesis.settings.network.endpoint_zones
     row = _row(_rows(synthesis), "VPC endpoints")
     assert row.what == f"VPC endpoints ({addresses} addresses)"
@@ -63,25 +73,64 @@ def test_alarms_secrets_and_keys_are_counted_in_the_template(synthesis: Synthesi
 
 def test_an_hour_of_streams_follows_from_the_traffic(prod: Synthesis) -> None:
     traffic = Traffic(
-        streams=1_000, answer_seconds=36, chunk_seconds=0.2, other_writes=20, polled=0
+        streams=1_000,
+        answer_seconds=36,
+        answers_per_session=100,
+        chunk_seconds=0.2,
+        other_writes=18,
+        typed=1,
+        other_reads=8,
+        polled=0,
     )
     assert traffic.answers_per_hour == 100_000
     rows = _rows(prod, traffic)
-    # 180 chunks and 20 other writes for each of 100,000 answers, $0.625 a million; the leases of
-    # 2.5 tasks beside
-    assert _row(rows, "DynamoDB").hour_of_streams == pytest.approx(12.5, abs=0.01)
-    assert _row(rows, "Lambda").hour_of_streams == 0
+    # 180 chunks, the end and 19 other writes for each of 100,000 answers, $0.625 a million, and 8
+    # reads, $0.125 a million; the leases of 2.5 tasks beside
+    assert _row(rows, "DynamoDB").hour_of_streams == pytest.approx(12.6, abs=0.01)
+    # 1,000 sessions are opened
+    assert _row(rows, "Lambda").hour_of_streams == pytest.approx(0.0014, abs=0.0002)
     # 1,000 tokens in and 400 out for each
     assert _row(rows, "Bedrock").hour_of_streams == pytest.approx(100_000 * (0.0011 + 0.0022))
     # 10,000 connections on tasks that hold 4,000
     assert _row(rows, "ECS").hour_of_streams == pytest.approx(2.5 * (0.03238 + 2 * 0.00356))
 
 
+def test_polls_are_paid_for_as_long_as_they_wait(dev: Synthesis) -> None:
+    traffic = Traffic(streams=1_000, answer_seconds=36, answers_per_session=100_000, polled=1)
+    # A quarter of a gigabyte for 36 s, and 6 calls of function and HTTP API, 100,000 times
+    assert _row(_rows(dev, traffic), "Lambda").hour_of_streams == pytest.approx(
+        100_000 * (9 * 0.0000133334 + 6 * 1.2e-6), rel=0.001
+    )
+
+
+def test_it_costs_what_it_is_meant_to_cost(dev: Synthesis, prod: Synthesis) -> None:
+    assert sum(row.month_at_rest for row in _rows(dev)) < 60
+    for synthesis in (dev, prod):
+        assert _without_model(_rows(synthesis)) < 5
+        answers = Traffic(output_tokens=300, answer_seconds=15, polled=0)
+        hour = _without_model(_rows(synthesis, answers))
+        assert 1_000 * hour / answers.answers_per_hour < 0.02
+
+
+def _without_model(rows: list[Row]) -> float:
+    return sum(row.hour_of_streams for row in rows if not row.what.startswith("Bedrock"))
+
+
+def test_a_web_acl_costs_by_its_rules_and_requests(dev: Synthesis) -> None:
+    acl = {"Type": "AWS::WAFv2::WebACL", "Properties": {"Rules": [{}, {}, {}]}}
+    template = {"Resources": {"Acl": acl}}
+    row = _row(costs(dev.settings, [template], Traffic()), "WAF (3 rules)")
+    assert row.month_at_rest == 8
+    # Two calls a session of five answers, seven for each answer that is polled
+    assert row.hour_of_streams == pytest.approx(180_000 * (2 / 5 + 0.05 * 7) * 0.6e-6)
+
+
 def test_twice_the_streams_cost_twice_as_much(synthesis: Synthesis) -> None:
     once, twice = _rows(synthesis), _rows(synthesis, dataclasses.replace(Traffic(), streams=2_000))
     for one, two in zip(once, twice, strict=True):
         assert two.month_at_rest == one.month_at_rest
-        assert two.hour_of_streams == pytest.approx(2 * one.hour_of_streams)
+        if not one.what.startswith("CloudWatch"):  # as many metrics, however much they count
+            assert two.hour_of_streams == pytest.approx(2 * one.hour_of_streams)
 
 
 def _with_gpu(instance_type: str) -> EnvironmentSettings:
@@ -139,7 +188,7 @@ def test_the_announcement_says_which_quotas_an_account_needs(
         announcement(s.settings, s.templates, Traffic()) for s in (dev, prod, choosy)
     )
     assert "Lambda concurrent executions: none reserved" in small
-    assert "Fargate On-Demand vCPU: 3 (6 tasks: a deployment while 3 run)" in small
+    assert "Fargate On-Demand vCPU: 1.5 (6 tasks: a deployment while 3 run)" in small
     assert "Bedrock" not in small
     # 100 + 600 + 1, and 100 that AWS keeps free; 134 % of 60 tasks with a core each
     assert "Lambda concurrent executions: 801 (701 reserved" in large
