@@ -143,3 +143,33 @@ class SessionInitSettings:
             agents=agents(environment),
             limits=limits(environment),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CanarySettings:
+    """The settings of the canary.
+
+    Its variables are `EVENFLOW_URL`, `EVENFLOW_TENANT_KEYS_SECRET` (an ARN), `EVENFLOW_TENANT`,
+    `EVENFLOW_QUESTION` and `EVENFLOW_METRICS_ENVIRONMENT`.
+    """
+
+    url: str
+    tenant_keys_secret: str
+    tenant: str
+    question: str
+    metrics_environment: str
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
+        """Read the settings.
+
+        Raises:
+            ConfigurationError: a variable is missing.
+        """
+        return cls(
+            url=required(environment, "url"),
+            tenant_keys_secret=required(environment, "tenant_keys_secret"),
+            tenant=required(environment, "tenant"),
+            question=required(environment, "question"),
+            metrics_environment=required(environment, "metrics_environment"),
+        )

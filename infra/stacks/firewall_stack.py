@@ -1,4 +1,4 @@
-"""evenflow-<env>-firewall, in us-east-1"""
+"""evenflow-<env>-<region>-firewall, in us-east-1"""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from infra.constructs.edge.firewall import Firewall
+from infra.regions import GLOBAL_REGION
 from infra.settings import EnvironmentSettings
 from infra.stack_settings import FirewallSettings
-
-_REGION = "us-east-1"
 
 
 class FirewallStack(cdk.Stack):
@@ -26,10 +25,10 @@ class FirewallStack(cdk.Stack):
         super().__init__(
             scope,
             construct_id,
-            env=cdk.Environment(region=_REGION),
+            env=cdk.Environment(region=GLOBAL_REGION),
             termination_protection=settings.data.keep,
-            cross_region_references=True,
+            cross_region_references=settings.region.name != GLOBAL_REGION,
         )
         self.web_acl_arn = Firewall(
-            self, "Firewall", name=settings.prefix, firewall=firewall
+            self, "Firewall", name=settings.global_prefix, firewall=firewall
         ).web_acl_arn

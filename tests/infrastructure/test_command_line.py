@@ -83,5 +83,5 @@ def test_the_announcement_reads_what_was_synthesized_last(
     (tmp_path / "cdk.out").symlink_to(dev.folder)
     monkeypatch.chdir(tmp_path)
     assert announce.main(["dev"]) == 0
-    assert capsys.readouterr().out.startswith("Environment dev in us-east-1: 6 stacks\n")
+    assert capsys.readouterr().out.startswith("Environment evenflow-dev in us-east-1: 6 stacks\n")
     assert announce.main(["prod"]) == 1

@@ -100,7 +100,9 @@ def test_redriving_finds_its_tables_and_its_queue_by_the_name_of_the_environment
         for table in synthesis.of_type("AWS::DynamoDB::Table", "data").values()
     }
     called.add(synthesis.only("AWS::SQS::Queue", "data")["QueueName"])
-    assert {name.format(env=synthesis.settings.name) for name in NAMES.values()} <= called
+    assert {
+        name.format(installation="evenflow", env=synthesis.settings.name) for name in NAMES.values()
+    } <= called
 
 
 def test_what_an_environment_keeps_cannot_be_lost_by_a_mistake(synthesis: Synthesis) -> None:

@@ -116,7 +116,7 @@ class TestCatalogue:
         row, alarm = metric.alarm, alarms[metric.name]
         assert row is not None
         assert (alarm["Namespace"], alarm["MetricName"]) == ("Evenflow", metric.name)
-        assert alarm["Dimensions"] == [{"Name": "Environment", "Value": "prod"}]
+        assert alarm["Dimensions"] == [{"Name": "Environment", "Value": "evenflow-prod"}]
         assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (
             row.above,
             "GreaterThanThreshold",
@@ -178,7 +178,8 @@ class TestCatalogue:
         assert len(ours) >= len(WITH_ALARM)
         assert {metric["MetricName"] for metric in ours} <= NAMES
         assert all(
-            metric["Dimensions"] == [{"Name": "Environment", "Value": "prod"}] for metric in ours
+            metric["Dimensions"] == [{"Name": "Environment", "Value": "evenflow-prod"}]
+            for metric in ours
         )
 
     def test_no_alarm_selects_by_unit(self, alarms: dict[str, Any]) -> None:

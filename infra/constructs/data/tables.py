@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -17,8 +19,24 @@ TTL_ATTRIBUTE = "expires_at"  # seconds since the epoch, written by stream_aws
 UNFINISHED_INDEX, UNFINISHED_KEY = "by-owner", "running"
 
 
-class Tables(Construct):
-    """The tables. They are paid by use, so a quiet environment costs nothing, and items expire."""
+@dataclass(frozen=True)
+class Tables:
+    """The tables, each with the attribute `expires_at` as its time to live.
+
+    Args:
+        sessions: its partition key is `channel`.
+        ledger: `channel`, sorted by `message_id`.
+        responses: `response_id`, sorted by `position`. Its index `by-owner` has the partition key
+            `running`, and holds keys only. All keys are strings.
+    """
+
+    sessions: dynamodb.ITable
+    ledger: dynamodb.ITable
+    responses: dynamodb.ITable
+
+
+class OwnTables(Construct):
+    """Tables that are paid by use, so a quiet environment costs nothing."""
 
     def __init__(
         self,
@@ -32,12 +50,15 @@ class Tables(Construct):
         self._settings = settings
         self._key = key
         recovery_days = settings.data.recovery_days
-        self.sessions = self._table("Sessions", "channel", None, recovery_days)
-        self.ledger = self._table("Ledger", "channel", "message_id", recovery_days)
         # The ledger has what was said. A backup would keep users' text beyond the buffer's day.
-        self.responses = self._table("Responses", "response_id", "position", recovery_days=0)
-        self._warm(self.responses)
-        self.responses.add_global_secondary_index(
+        responses = self._table("Responses", "response_id", "position", recovery_days=0)
+        self.tables = Tables(
+            sessions=self._table("Sessions", "channel", None, recovery_days),
+            ledger=self._table("Ledger", "channel", "message_id", recovery_days),
+            responses=responses,
+        )
+        self._warm(responses)
+        responses.add_global_secondary_index(
             index_name=UNFINISHED_INDEX,
             partition_key=_string(UNFINISHED_KEY),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,

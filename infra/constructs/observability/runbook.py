@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-_PAGES = Path(__file__).resolve().parents[3] / "docs" / "runbooks"
+from infra.package_data import runbooks
+
 _FIRST_STEP = re.compile(r"^## Look first\n\n(.+?)\n\n", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
@@ -26,7 +26,7 @@ def what_to_do(name: str, base_url: str | None) -> str:
     """
     if base_url is not None:
         return f"What to do: {base_url}{name}.md"
-    found = _FIRST_STEP.search((_PAGES / f"{name}.md").read_text("utf-8"))
+    found = _FIRST_STEP.search((runbooks() / f"{name}.md").read_text("utf-8"))
     if found is None:
         raise NoFirstStepError(f"docs/runbooks/{name}.md has no section `Look first`")
     step = _LINK.sub(r"\1", " ".join(found[1].split())).rstrip(".:")

@@ -9,10 +9,10 @@ from aws_cdk import aws_servicediscovery as servicediscovery
 from constructs import Construct
 
 from infra.constructs.inference.model_access import ModelAccess
-from infra.constructs.network.network import task_subnets
 from infra.constructs.network.security_groups import (
     WORKER_PORT,
     SecurityGroups,
+    task_subnets,
     worker_security_group,
 )
 from infra.constructs.retention import log_group
@@ -39,7 +39,7 @@ class ServiceConnect(Construct):
         self._namespace = servicediscovery.HttpNamespace(
             self, "Namespace", name=settings.prefix, description="Handlers find workers here"
         )
-        self._logs = log_group(self, "Logs", f"/evenflow/{settings.name}/service-connect", settings)
+        self._logs = log_group(self, "Logs", f"/{settings.log_path}/service-connect", settings)
 
     @property
     def of_handlers(self) -> ecs.ServiceConnectProps:
@@ -153,7 +153,7 @@ class Workers(Construct):
             ),
             # Without a desired count: a deployment would undo what the autoscaling has added.
             assign_public_ip=settings.network.tasks_are_public,
-            vpc_subnets=task_subnets(settings),
+            vpc_subnets=task_subnets(settings, cluster.vpc),
             security_groups=[security_group],
             service_connect_configuration=self.service_connect.of_workers(workers),
             platform_version=ecs.FargatePlatformVersion.VERSION1_4,
