@@ -174,7 +174,7 @@ class Orchestrator:
             return Submission(await self._answer_to(known, event), duplicate=True)
         now, channel, line = self._monotonic(), event.channel, event.line
         self._workload.check(line)
-        self._dispatcher.check(channel, event.kind)
+        self._dispatcher.check(channel, event.kind, event.terms)
         conversation.check(event.message_id, event.previous_message_id, event.replaces)
         self._workload.limiting(channel, event.kind).check_in_flight()
         stream = self._dispatcher.new_stream(

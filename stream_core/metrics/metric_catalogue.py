@@ -242,6 +242,42 @@ GENERATION_RETRIES = Metric(
 GENERATIONS_DEGRADED = Metric(
     "generations.degraded", _C, "responses", "responses ended with the fallback answer"
 )
+BREAKERS_OPEN = Metric(
+    "upstream.open_breakers",
+    _G,
+    "upstreams",
+    "models whose server failed so often in a row that it is not called, or only probed",
+    "0",
+    Alarm(
+        Statistic.MAXIMUM,
+        0,
+        "",
+        silence="no task is running, or none can publish: ws.active_connections says so",
+        datapoints=2,
+        minutes=3,
+    ),
+)
+UPSTREAM_FAILURES = Metric(
+    "upstream.failures",
+    _C,
+    "attempts",
+    "attempts that failed, by the `code`: that of the error which a reader would be given",
+    label="code",
+)
+UPSTREAM_THROTTLES = Metric(
+    "upstream.throttles",
+    _C,
+    "attempts",
+    "attempts that the model's server refused because it has too much to do (429, or 503)",
+    "0 a minute",
+    Alarm(
+        Statistic.SUM,
+        20,
+        " a minute",
+        silence="no task is running, or none can publish: ws.active_connections says so",
+        felt_by_readers=False,
+    ),
+)
 RESPONSES_COMPLETED = Metric("responses.completed", _C, "responses", "responses that completed")
 RESPONSES_FAILED = Metric("responses.failed", _C, "responses", "responses that ended in an error")
 RESPONSES_CANCELLED = Metric(
