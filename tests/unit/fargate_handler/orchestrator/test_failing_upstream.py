@@ -59,7 +59,9 @@ async def test_after_failures_in_a_row_messages_are_refused_and_the_model_is_not
     assert refused.value.retry_after_seconds == 10
     assert "was not accepted" in refused.value.message
     assert len(node.source.calls) == 2
-    assert node.metrics.labelled(catalogue.MESSAGES_REFUSED).by_label == {"upstream_unavailable": 1}
+    assert node.metrics.labelled(catalogue.MESSAGES_REFUSED).by_labels == {
+        ("upstream_unavailable",): 1
+    }
 
 
 async def test_one_message_tries_and_its_first_token_lets_all_others_through() -> None:
@@ -165,8 +167,8 @@ async def test_failed_attempts_are_counted_by_their_code_and_throttled_ones_apar
         "busy", code="slow_down", status=429, type=RateLimited.type, retry_after_ms=60_000
     )
     await fail(node, throttled, BROKEN)
-    assert node.metrics.labelled(catalogue.UPSTREAM_FAILURES).by_label == {
-        "slow_down": 1,
-        "upstream_failed": 1,
+    assert node.metrics.labelled(catalogue.UPSTREAM_FAILURES).by_labels == {
+        ("slow_down",): 1,
+        ("upstream_failed",): 1,
     }
     assert node.count(catalogue.UPSTREAM_THROTTLES) == 1
