@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from docs.costs import costs_page
 from docs.drawing import architecture_svg
+from docs.grafana_dashboard import grafana_dashboard
 from docs.licences import licences_page
 from docs.markdown import paragraph
 from fargate_handler.settings import HandlerSettings
@@ -21,7 +22,7 @@ from stream_core.api_documents.asyncapi import asyncapi_document
 from stream_core.api_documents.openapi import openapi_document
 from stream_core.delivery.flow_control import FLOW_TRANSITIONS
 from stream_core.log.response_log import RESPONSE_TRANSITIONS
-from stream_core.metrics.metric_catalogue import CATALOGUE
+from stream_core.metrics.metric_catalogue import BURN_RATES, CATALOGUE, PROMISES, Promise
 from stream_core.policy import memory_bound as memory
 from stream_core.policy.limits import Limits
 from stream_core.protocol.client_session_states import SESSION_TRANSITIONS
@@ -191,8 +192,8 @@ def _size(size: int) -> str:
 def metrics_page() -> str:
     """Every metric of the catalogue."""
     rows = (
-        f"| `{m.name}` | {m.kind} | {m.unit} | {_cell(m.meaning)} | {m.target or ''} | "
-        f"{m.alarm.text if m.alarm else ''} |"
+        f"| `{m.name}`{' *p*' if m.on_page_only else ''} | {m.kind} | {m.unit} | "
+        f"{_cell(m.meaning)} | {m.target or ''} | {m.alarm.text if m.alarm else ''} |"
         for m in CATALOGUE
     )
     return "\n".join(
@@ -203,14 +204,40 @@ def metrics_page() -> str:
             *paragraph(
                 "`GET /metrics` gives them in Prometheus' text format as `evenflow_<name with "
                 "underscores>`. A ratio is given as its percent of the last whole minute and as "
-                "the two counters behind it (`…_part_total`, `…_whole_total`)."
+                "the two counters behind it (`…_part_total`, `…_whole_total`). "
+                "[grafana/evenflow.json](grafana/evenflow.json) is a dashboard of them all, for "
+                "Grafana to import. Those with a *p* are on the page alone, not in CloudWatch."
             ),
             "",
             "| metric | kind | unit | what it is | target | alarm |",
             "|---|---|---|---|---|---|",
             *rows,
             "",
+            "## Promises",
+            "",
+            *paragraph(
+                "How fast a promise is being broken wakes somebody, over a long window, which says "
+                "that it matters, and a short one, which says that it goes on."
+            ),
+            "",
+            "| promise | of a month | alarm |",
+            "|---|---|---|",
+            *(
+                f"| {promise.name}: `{promise.metric.name}` | at most {promise.allowed:g} % | "
+                f"{_burn_alarm(promise)} |"
+                for promise in PROMISES
+            ),
+            "",
         ]
+    )
+
+
+def _burn_alarm(promise: Promise) -> str:
+    return "; or ".join(
+        f"> {rate.times * promise.allowed:g} % of {rate.long_minutes // 60} h "
+        f"({promise.least * rate.long_minutes // 60:,} cases or more) and of "
+        f"{rate.short_minutes} min"
+        for rate in BURN_RATES
     )
 
 
@@ -273,6 +300,7 @@ def _cell(text: str) -> str:
 PAGES: Mapping[str, Callable[[], str]] = {
     "limits.md": limits_page,
     "metrics.md": metrics_page,
+    "grafana/evenflow.json": grafana_dashboard,
     "states.md": states_page,
     "openapi.json": openapi_page,
     "asyncapi.json": asyncapi_page,

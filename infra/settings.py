@@ -149,11 +149,6 @@ class EnvironmentSettings(Settings):
                 self.edge.read_timeout_seconds,
                 "CloudFront cuts event streams off",
             ),
-            (
-                handler.connections_per_task,
-                limits.connections_per_node,
-                "tasks refuse connections before one is added",
-            ),
         ):
             if smaller >= larger:
                 raise ValueError(f"{smaller:g} must be below {larger:g}, or {why}")

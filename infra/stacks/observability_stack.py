@@ -7,11 +7,13 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
 from infra.constructs.observability.aws_widgets import aws_rows
+from infra.constructs.observability.burn_alarms import BurnAlarm
 from infra.constructs.observability.catalogue_alarms import CatalogueAlarms, users_hurting_alarm
 from infra.constructs.observability.dashboard import catalogue_rows, dashboard
 from infra.constructs.observability.runbook_alarm import AlarmTopics
 from infra.constructs.observability.service_alarms import ServiceAlarms
 from infra.settings import EnvironmentSettings
+from stream_core.metrics.metric_catalogue import PROMISES
 
 
 class ObservabilityStack(cdk.Stack):
@@ -40,12 +42,19 @@ class ObservabilityStack(cdk.Stack):
             target_group=target_group,
             http_api_id=http_api_id,
         )
-        alarms = [*catalogue.alarms, *service.alarms]
+        burning = [
+            BurnAlarm(
+                self, f"Burn-{promise.name}", settings=settings, topics=topics, promise=promise
+            )
+            for promise in PROMISES
+        ]
+        windows = [window for promise in burning for window in promise.windows]
+        alarms = [*catalogue.alarms, *service.alarms, *windows]
         hurting = users_hurting_alarm(self, settings=settings, topics=topics, alarms=alarms)
         dashboard(
             self,
             settings=settings,
-            alarms=[hurting, *alarms],
+            alarms=[hurting, *(promise.composite for promise in burning), *alarms],
             rows=[
                 *catalogue_rows(settings),
                 *aws_rows(

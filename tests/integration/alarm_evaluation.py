@@ -74,9 +74,8 @@ def is_raised(alarm: Mapping[str, Any], series: Mapping[str, Series]) -> bool:
     """
     if "Metrics" not in alarm:
         return _is_crossed(alarm, series[""])
-    by_metric = {selection.name: series[name] for name, selection in selections(alarm).items()}
     readings = {
-        _is_crossed(alarm, MetricMath(alarm["Metrics"], by_metric, cautious).result())
+        _is_crossed(alarm, MetricMath(alarm["Metrics"], series, cautious).result())
         for cautious in (False, True)
     }
     assert len(readings) == 1, "it depends on how metric math is read"
