@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from docs.costs import costs_page, stale_figures
 from docs.drawing import architecture_svg
+from docs.grafana_dashboard import grafana_dashboard
 from docs.licences import licences_page
 from docs.markdown import paragraph
 from fargate_handler.settings import HandlerSettings
@@ -22,7 +23,13 @@ from stream_core.api_documents.openapi import openapi_document
 from stream_core.delivery.flow_control import FLOW_TRANSITIONS
 from stream_core.log.response_log import RESPONSE_TRANSITIONS
 from stream_core.metrics.canary_metrics import CANARY_METRICS
-from stream_core.metrics.metric_catalogue import CATALOGUE, Metric
+from stream_core.metrics.metric_catalogue import (
+    BURN_RATES,
+    CATALOGUE,
+    PROMISES,
+    Metric,
+    Promise,
+)
 from stream_core.policy import memory_bound as memory
 from stream_core.policy.limits import Limits
 from stream_core.protocol.client_session_states import SESSION_TRANSITIONS
@@ -199,7 +206,9 @@ def metrics_page() -> str:
             *paragraph(
                 "`GET /metrics` gives them in Prometheus' text format as `evenflow_<name with "
                 "underscores>`. A ratio is given as its percent of the last whole minute and as "
-                "the two counters behind it (`…_part_total`, `…_whole_total`)."
+                "the two counters behind it (`…_part_total`, `…_whole_total`). "
+                "[grafana/evenflow.json](grafana/evenflow.json) is a dashboard of them all, for "
+                "Grafana to import. Those with a *p* are on the page alone, not in CloudWatch."
             ),
             "",
             *_metric_rows(CATALOGUE),
@@ -211,6 +220,21 @@ def metrics_page() -> str:
             "",
             *_metric_rows(CANARY_METRICS),
             "",
+            "## Promises",
+            "",
+            *paragraph(
+                "How fast a promise is being broken wakes somebody, over a long window, which says "
+                "that it matters, and a short one, which says that it goes on."
+            ),
+            "",
+            "| promise | of a month | alarm |",
+            "|---|---|---|",
+            *(
+                f"| {promise.name}: `{promise.metric.name}` | at most {promise.allowed:g} % | "
+                f"{_burn_alarm(promise)} |"
+                for promise in PROMISES
+            ),
+            "",
         ]
     )
 
@@ -221,9 +245,18 @@ def _metric_rows(metrics: Iterable[Metric]) -> Iterable[str]:
     for m in metrics:
         alarm = m.alarm.text if m.alarm else ""
         yield (
-            f"| `{m.name}` | {m.kind} | {m.unit} | {_cell(m.meaning)} | {m.target or ''} | "
-            f"{alarm} |"
+            f"| `{m.name}`{' *p*' if m.on_page_only else ''} | {m.kind} | {m.unit} | "
+            f"{_cell(m.meaning)} | {m.target or ''} | {alarm} |"
         )
+
+
+def _burn_alarm(promise: Promise) -> str:
+    return "; or ".join(
+        f"> {rate.times * promise.allowed:g} % of {rate.long_minutes // 60} h "
+        f"({promise.least * rate.long_minutes // 60:,} cases or more) and of "
+        f"{rate.short_minutes} min"
+        for rate in BURN_RATES
+    )
 
 
 def states_page() -> str:
@@ -285,6 +318,7 @@ def _cell(text: str) -> str:
 PAGES: Mapping[str, Callable[[], str]] = {
     "limits.md": limits_page,
     "metrics.md": metrics_page,
+    "grafana/evenflow.json": grafana_dashboard,
     "states.md": states_page,
     "openapi.json": openapi_page,
     "asyncapi.json": asyncapi_page,

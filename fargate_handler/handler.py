@@ -24,7 +24,7 @@ from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from fargate_handler.membership import Membership
-from fargate_handler.memory import GarbageCollection, open_files, resident_bytes
+from fargate_handler.memory import GarbageCollection, memory_bytes, open_files, resident_bytes
 from fargate_handler.metrics import Metrics
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
@@ -44,6 +44,7 @@ from stream_core.policy.allowed_hosts import AllowedHosts
 from stream_core.policy.allowed_origins import AllowedOrigins
 from stream_core.policy.client_address import TrustedProxies
 from stream_core.policy.connection_places import ConnectionPlaces, most_served
+from stream_core.policy.node_load import LoadFigure, NodeUse
 from stream_core.policy.session_token import SessionTokens, TenantKeys
 from stream_core.protocol.ending_frames import CloseCode
 
@@ -109,6 +110,7 @@ class Handler:
         self._clock = DeliveryClock(monotonic(), settings)
         self._metrics = metrics
         self._measures = DeliveryMeasures(self._metrics)
+        self._load = LoadFigure(settings)
         self._outbox = Outbox(loop.call_soon, self._measures)
         self._driver = ClockDriver(self._clock, loop, monotonic, self._outbox.flush)
         self._agents = Agents(read_agents(settings))
@@ -211,7 +213,7 @@ class Handler:
         if self._protecting is not None:
             self._protecting.cancel()
         begun, seconds = self._monotonic(), self._settings.drain_seconds
-        connections = list(self._registry)
+        connections, answers = list(self._registry), self._orchestrator.answering
         random.shuffle(connections)
         to_go = seconds - min(_FLUSH_SECONDS, seconds * _FLUSH_SHARE)
         departures = Departures(
@@ -228,6 +230,7 @@ class Handler:
             self._close_those_whose_slot_is_over(departures)
             await asyncio.sleep(_DRAIN_STEP_SECONDS)
         self._tell_their_slots(departures)
+        self._count_outcomes(len(connections), answers)
         await self._membership.leave(max(begun + seconds, self._monotonic() + _FLUSH_SECONDS))
         self._registry.close_all(CloseCode.GOING_AWAY, "this node is leaving")
 
@@ -252,6 +255,7 @@ class Handler:
         if now - swept_at < _STOPPED_SECONDS:
             for watched in tuple(self._registry.slow):
                 watched.look_at_readers(now)
+        self._load.sample(self._use())
         closed = self._registry.let_go_of_unsent(self._orchestrator.memory.unsent)
         self._measures.too_slow.value += closed
         self._accepted.log()
@@ -266,7 +270,8 @@ class Handler:
     def _end_minute(self, now: float) -> None:
         # By the wall clock, so that all tasks have the same minutes.
         ended, self._minute = self._minute, _minute_of(self._wall_time())
-        self._metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).whole += len(self._registry)
+        for of_open in (catalogue.DEAD_CONNECTIONS_RATE, catalogue.RESET_RATE):
+            self._metrics.ratio(of_open).whole += len(self._registry)
         self._metrics.end_minute(now)
         if self._adapters.publication is not None:
             self._adapters.publication.minute_ended(self._metrics.snapshot(), ended)
@@ -293,14 +298,30 @@ class Handler:
 
     def _close_those_whose_slot_is_over(self, departures: Departures[OpenConnection]) -> None:
         """Close connections whose slot has passed. Those that read an answer get another slot."""
-        now = self._monotonic()
+        now, went = self._monotonic(), self._metrics.labelled(catalogue.DRAINED_CONNECTIONS)
         for connection in departures.over(now):
-            if not (connection.reading and departures.put_back(connection, now)):
+            reading, before = connection.reading, len(self._registry)
+            if not (reading and departures.put_back(connection, now)):
                 connection.close(CloseCode.GOING_AWAY, "this node is leaving")
+                if len(self._registry) < before:
+                    went.count("cut" if reading else "closed")
+
+    def _count_outcomes(self, connections: int, answers: int) -> None:
+        """Count how a drain went that began with so many."""
+        went = self._metrics.labelled(catalogue.DRAINED_CONNECTIONS)
+        went.count("cut", times=len(self._registry))
+        went.count("moved", times=max(0, connections - went.value))
+        left = min(answers, self._orchestrator.answering)
+        ended = self._metrics.labelled(catalogue.DRAINED_ANSWERS)
+        ended.count("finished", times=answers - left)
+        ended.count("handed_over", times=left)
 
     def _register_gauges(self) -> None:
         gauge, clock = self._metrics.gauge, self._clock
         gauge(catalogue.MEMORY_RESIDENT, resident_bytes)
+        memory = memory_bytes()
+        gauge(catalogue.MEMORY_USED, lambda: 100 * resident_bytes() / memory)
+        gauge(catalogue.NODE_LOAD, lambda: self._load.percent)
         gauge(catalogue.ACTIVE_CONNECTIONS, lambda: len(self._registry))
         gauge(catalogue.CLOCK_INTERVAL, lambda: clock.interval * 1000)
         gauge(catalogue.CLOCK_LOAD, lambda: clock.load * 100)
@@ -317,6 +338,17 @@ class Handler:
         spans = Spans(self._adapters.tracing, self._monotonic, self._wall_time)
         return AnswerTraces(spans, settings.model, own_name(settings.model, settings.model_name))
 
+    def _use(self) -> NodeUse:
+        measures, orchestrator, clock = self._measures, self._orchestrator, self._clock
+        return NodeUse(
+            connections=len(self._registry),
+            event_streams=measures.event_streams + measures.waiting_polls,
+            answers=orchestrator.generating,
+            queue=orchestrator.queued,
+            cpu_share=clock.load,
+            lateness_seconds=clock.lateness,
+        )
+
     def _context(self) -> GatewayContext:
         settings = self._settings
         return GatewayContext(
@@ -324,6 +356,7 @@ class Handler:
             clock=self._clock,
             metrics=self._metrics,
             measures=self._measures,
+            load=self._load,
             outbox=self._outbox,
             orchestrator=self._orchestrator,
             registry=self._registry,

@@ -28,6 +28,11 @@ class Ratio:
         self._whole_then = 0
         self._last_minute: float | None = None
 
+    def count_both(self) -> None:
+        """Count one event of the whole that is of the part, too."""
+        self.part += 1
+        self.whole += 1
+
     @property
     def percent(self) -> float:
         """0–100. 0 when `whole` counted nothing."""
@@ -53,19 +58,26 @@ class Counter:
         self.value += 1
 
 
+# A series more for each; what comes after them is `other`.
+_MOST_LABELLED = 200
+_OTHER = "other"
+
+
 class LabelledCounter(Counter):
     """A counter whose events have labels."""
 
-    __slots__ = ("by_label",)
+    __slots__ = ("by_labels",)
 
     def __init__(self) -> None:
         super().__init__()
-        self.by_label: dict[str, int] = {}
+        self.by_labels: dict[tuple[str, ...], int] = {}
 
-    def count(self, label: str) -> None:
-        """Count one event."""
-        self.value += 1
-        self.by_label[label] = self.by_label.get(label, 0) + 1
+    def count(self, *labels: str, times: int = 1) -> None:
+        """Count an event, which occurred so many times."""
+        if labels not in self.by_labels and len(self.by_labels) >= _MOST_LABELLED:
+            labels = (_OTHER,) * len(labels)
+        self.value += times
+        self.by_labels[labels] = self.by_labels.get(labels, 0) + times
 
 
 class Metrics:
@@ -79,9 +91,7 @@ class Metrics:
         self._process = process
         self._distributions = _each(MetricKind.DISTRIBUTION, Distribution)
         self._labelled = {
-            metric.name: LabelledCounter()
-            for metric in catalogue.CATALOGUE
-            if metric.label is not None
+            metric.name: LabelledCounter() for metric in catalogue.CATALOGUE if metric.labels
         }
         self._counters: dict[str, Counter] = {
             **_each(MetricKind.COUNTER, Counter),
@@ -117,6 +127,7 @@ class Metrics:
 
     def end_minute(self, now: float) -> None:
         """End a minute. `now` is in seconds on a monotonic clock."""
+        self._count_uneven()
         for ratio in self._ratios.values():
             ratio.end_minute()
         if self._minute_began is not None and now > self._minute_began:
@@ -125,8 +136,15 @@ class Metrics:
             )
         self._frames_then, self._minute_began = self.frames_sent.value, now
 
+    def _count_uneven(self) -> None:
+        """Take what is uneven from the jitter's buckets, so that it costs nothing a delta."""
+        jitter, uneven = self.distribution(catalogue.DELIVERY_JITTER), catalogue.UNEVEN_RATE
+        ratio = self.ratio(uneven)
+        ratio.part, ratio.whole = jitter.count_above(catalogue.UNEVEN_MS), jitter.count
+
     def snapshot(self) -> MetricSnapshot:
         """A copy of everything measured so far."""
+        self._count_uneven()
         by_the_second = catalogue.MESSAGES_PER_SECOND.name
         return MetricSnapshot(
             distributions={
@@ -146,12 +164,13 @@ class Metrics:
 
     def families(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
         """Each metric as a Prometheus family. A ratio is its percent and its two counters."""
+        self._count_uneven()
         for metric in catalogue.CATALOGUE:
             name, text = metric.prometheus_name, f"{metric.meaning} ({metric.unit})"
             if metric.kind is MetricKind.DISTRIBUTION:
                 yield _histogram(name, text, self.distribution(metric))
-            elif metric.label is not None:
-                yield _by_label(name, text, metric.label, self.labelled(metric))
+            elif metric.labels:
+                yield _by_labels(name, text, metric.labels, self.labelled(metric))
             elif metric.kind is MetricKind.COUNTER:
                 yield CounterMetricFamily(name, text, value=self.counter(metric).value)
             elif metric.kind is MetricKind.RATIO:
@@ -186,10 +205,12 @@ def _each(kind: MetricKind, make: Callable[[], _T]) -> dict[str, _T]:
     return {metric.name: make() for metric in catalogue.CATALOGUE if metric.kind is kind}
 
 
-def _by_label(name: str, text: str, label: str, counter: LabelledCounter) -> CounterMetricFamily:
-    family = CounterMetricFamily(name, text, labels=[label])
-    for value, count in sorted(counter.by_label.items()):
-        family.add_metric([value], count)
+def _by_labels(
+    name: str, text: str, labels: tuple[str, ...], counter: LabelledCounter
+) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, text, labels=labels)
+    for values, count in sorted(counter.by_labels.items()):
+        family.add_metric(values, count)
     return family
 
 

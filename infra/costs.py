@@ -10,7 +10,7 @@ from infra import prices
 from infra.prices import Price
 from infra.settings import EnvironmentSettings
 from infra.stack_settings import HandlerServiceSettings, WorkerServiceSettings
-from stream_core.metrics.metric_catalogue import CATALOGUE, MetricKind
+from stream_core.metrics.metric_catalogue import PUBLISHED, MetricKind
 
 HOURS_PER_MONTH = 730
 # Every task renews its lease, and reads all leases twice a second: a read unit has those of some
@@ -161,7 +161,8 @@ def _fargate(what: str, size: HandlerServiceSettings | WorkerServiceSettings, ta
 
 
 def _tasks_for(settings: EnvironmentSettings, traffic: Traffic) -> float:
-    return traffic.streams * traffic.connections_per_stream / settings.handler.connections_per_task
+    connections = settings.limits.connections_per_node * settings.handler.load_percent / 100
+    return traffic.streams * traffic.connections_per_stream / connections
 
 
 def _balancer(traffic: Traffic) -> Row:
@@ -270,7 +271,7 @@ def _watching(resources: list[Any]) -> Row:
     composites = len(_of_type(resources, "AWS::CloudWatch::CompositeAlarm"))
     dashboards = len(_of_type(resources, "AWS::CloudWatch::Dashboard"))
     # The others have nothing to say while nobody asks.
-    at_rest = sum(metric.kind in _SENT_AT_REST for metric in CATALOGUE)
+    at_rest = sum(metric.kind in _SENT_AT_REST for metric in PUBLISHED)
     month = (
         at_rest * prices.METRIC_MONTH.usd
         + (watched + 2 * tracking)
@@ -278,7 +279,7 @@ def _watching(resources: list[Any]) -> Row:
         + composites * prices.COMPOSITE_ALARM_MONTH.usd
         + dashboards * prices.DASHBOARD_MONTH.usd
     )
-    what = f"CloudWatch ({len(CATALOGUE)} metrics, {len(alarms) + composites} alarms)"
+    what = f"CloudWatch ({len(PUBLISHED)} metrics, {len(alarms) + composites} alarms)"
     used = (
         prices.METRIC_MONTH,
         prices.ALARM_METRIC_MONTH,

@@ -179,11 +179,6 @@ class EnvironmentSettings(Settings):
                 "CloudFront cuts event streams off",
             ),
             (
-                handler.connections_per_task,
-                limits.connections_per_node,
-                "tasks refuse connections before one is added",
-            ),
-            (
                 limits.sessions_per_address_per_second,
                 self.functions.session_rate,
                 "one address keeps all others from opening sessions",

@@ -7,8 +7,6 @@ from typing import Annotated, Literal, Self
 from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
-
 NEW_TABLE_WRITES = 4_000
 """Write units a second that DynamoDB gives a new table of its own accord."""
 Percent = Annotated[int, Ge(1), Le(100)]
@@ -71,8 +69,10 @@ class HandlerServiceSettings(Settings):
     CPU is in Fargate's units, 1,024 for a core. A handler uses one core at most.
 
     Args:
-        connections_per_task: the average that autoscaling aims at.
-        surge_connections: (average above that, tasks added at once), rising.
+        load_percent: the average load that autoscaling aims at (node.load_percent). At most half: a
+            task that fails must leave its load room at the others. At 40, one of two that fails
+            leaves the other at 80, where deliveries are still even.
+        surge_load: (percent above that, tasks added at once), rising.
         deployment_percent: the most old and new tasks during a deployment, in percent of the wanted
             ones, rounded down. The more, the more tasks hand their readers over at once.
         deregistration_delay_seconds: how long a leaving task may finish its answers before its
@@ -86,9 +86,8 @@ class HandlerServiceSettings(Settings):
     memory_mib: int
     tasks_min: int = Field(ge=1)
     tasks_max: int
-    connections_per_task: int = Field(ge=1)
-    cpu_percent: Percent = 60
-    surge_connections: tuple[tuple[int, int], ...]
+    load_percent: int = Field(40, ge=1, le=50)
+    surge_load: tuple[tuple[int, int], ...]
     open_files: int = Field(65_535, ge=65_535, le=1_048_576)
     idle_timeout_seconds: int = Field(65, ge=1, le=4_000)
     health_check_seconds: int = Field(10, ge=5, le=300)
@@ -102,14 +101,6 @@ class HandlerServiceSettings(Settings):
     def _consistent(self) -> Self:
         if self.tasks_max < self.tasks_min:
             raise ValueError(f"tasks_max must not be below tasks_min ({self.tasks_min})")
-        if (
-            ACTIVE_CONNECTIONS.alarm
-            and self.connections_per_task > ACTIVE_CONNECTIONS.alarm.above / 2
-        ):
-            # A task that fails must leave its connections room at the others.
-            raise ValueError(
-                f"connections_per_task must be at most half of {ACTIVE_CONNECTIONS.alarm.above:g}"
-            )
         if self.tasks_min * self.deployment_percent // 100 == self.tasks_min:
             raise ValueError(
                 f"deployment_percent leaves no room for one more than {self.tasks_min} tasks"

@@ -215,6 +215,10 @@ def _acknowledge(client: CommandingClient, message: ResponseAck) -> None:
     reader = client.readers.get(message.response_id)
     stream = reader.stream if reader is not None else _stream(client, message.response_id)
     client.context.measures.acknowledged.value += _acknowledged(stream, message.index)
+    if reader is not None:
+        took = reader.acknowledged(message.index, client.context.monotonic())
+        if took is not None:
+            client.context.metrics.distribution(catalogue.ACKNOWLEDGEMENT).record(took * 1000)
 
 
 def _acknowledged(stream: ResponseStream, index: int) -> int:

@@ -27,7 +27,7 @@ from stream_core.protocol.client_session_states import (
     SetTimer,
     StopReading,
 )
-from stream_core.protocol.ending_frames import CloseCode
+from stream_core.protocol.ending_frames import CloseCode, code_label
 from stream_core.protocol.messages import (
     ResponseSummary,
     ServerMessage,
@@ -70,6 +70,7 @@ class ClientConnection:
         context = self.context
         self.transport = transport
         context.registry.add(self)
+        context.metrics.labelled(catalogue.CONNECTIONS_OPENED).count(self.session.dialect.name)
         now = context.monotonic()
         self._do(self.session.connected(_ready_frame(context, self.session), random.random(), now))
         setup = now - self._asked_at + context.clock.lateness
@@ -189,6 +190,8 @@ class ClientConnection:
         match output:
             case SendClose(code, reason):
                 self.context.outbox.flush()
+                closed = self.context.metrics.labelled(catalogue.CONNECTIONS_CLOSED)
+                closed.count(code_label(code))
                 self.transport.send_close(code, reason)
             case StopReading():
                 self.context.metrics.counter(catalogue.FLOODS).value += 1
@@ -200,10 +203,16 @@ class ClientConnection:
         if isinstance(output, MessageRefused):
             self.context.metrics.labelled(catalogue.MESSAGES_REFUSED).count(output.code)
             return
-        if output.event is SessionEvent.LOSE:
-            dead = self.context.metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE)
-            dead.part += 1
-            dead.whole += 1  # those that are still open are counted at the end of the minute
+        metrics = self.context.metrics
+        lost, reset = output.event is SessionEvent.LOSE, output.event is SessionEvent.DISCONNECT
+        # Those that are still open are counted at the end of the minute.
+        if lost:
+            metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).count_both()
+        if reset:
+            metrics.ratio(catalogue.RESET_RATE).count_both()
+            metrics.labelled(catalogue.CONNECTIONS_CLOSED).count(code_label(CloseCode.RESET))
+        age = self.context.monotonic() - self._asked_at
+        metrics.distribution(catalogue.CONNECTION_AGE).record(age)
         self.context.registry.remove(self)
         self.readers.leave_all()
 

@@ -58,6 +58,7 @@ class ClientReader(LiveReader):
         "_paced",
         "_send",
         "_session",
+        "_unacknowledged",
         "number",
     )
 
@@ -86,6 +87,8 @@ class ClientReader(LiveReader):
         self.number = number
         self._flows = not client.session.blocked and pace.credit is None
         self._asked_to_pause = False
+        # The last index that it had been given at a moment: then it is looked for.
+        self._unacknowledged: tuple[int, float] | None = None
 
     @property
     def transport(self) -> Transport:
@@ -137,6 +140,20 @@ class ClientReader(LiveReader):
     def epoch(self) -> int:
         """The newest epoch that this reader was told of."""
         return self._log.epoch_at(self.next_index - 1)
+
+    def acknowledged(self, index: int, now: float) -> float | None:
+        """Note that the client has everything up to `index`.
+
+        Returns:
+            How many seconds it took, from an earlier call, until it had all that it had been given
+            by then. None: it has not all of that yet, or there was no such call.
+        """
+        awaited = self._unacknowledged
+        if awaited is not None and index < awaited[0]:
+            return None
+        last = self.next_index - 1
+        self._unacknowledged = (last, now) if index < last else None
+        return None if awaited is None else now - awaited[1]
 
     def lost(self) -> None:
         """This copy of the response has ended: find another one."""

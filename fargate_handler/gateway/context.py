@@ -19,6 +19,7 @@ from stream_core.policy.allowed_hosts import AllowedHosts
 from stream_core.policy.allowed_origins import AllowedOrigins, is_own_page
 from stream_core.policy.channel import Channel
 from stream_core.policy.client_address import TrustedProxies
+from stream_core.policy.node_load import LoadFigure
 from stream_core.policy.session_token import SessionTokens, TenantKeys
 from stream_core.protocol.session_init import OPEN_TENANT
 
@@ -57,6 +58,7 @@ class GatewayContext(ClientContext):
     """
 
     accepted: AcceptedConnections
+    load: LoadFigure
     turns: AddressTurns
     trusted_proxies: TrustedProxies
     reconnects: ReconnectRate

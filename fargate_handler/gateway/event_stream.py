@@ -68,6 +68,7 @@ class EventStream:
         Raises:
             EvenflowError: before the head was sent. Later errors are written into the stream.
         """
+        self._context.measures.event_streams += 1
         try:
             try:
                 await self._write(stream)
@@ -77,6 +78,8 @@ class EventStream:
                 await self._tell(error)
         except ConnectionError:
             pass  # the client has left
+        finally:
+            self._context.measures.event_streams -= 1
         return self._answer
 
     async def _write(self, stream: ResponseStream) -> None:

@@ -278,7 +278,12 @@ class HttpEndpoints:
         # healthy to that one.
         for_life = request.headers.get("User-Agent", "").startswith(_LOAD_BALANCER)
         refuses = (draining or full) and not for_life
-        health = Health(status=status, connections=len(context.registry))
+        health = Health(
+            status=status,
+            connections=len(context.registry),
+            load_percent=round(context.load.percent, 1),
+            loaded_by=context.load.worst,
+        )
         return json_answer(health.model_dump(), 503 if refuses else 200)
 
     async def _ws(self, _request: web.Request) -> web.StreamResponse:

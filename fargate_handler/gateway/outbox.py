@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from fargate_handler.metrics import Counter, Metrics, Ratio
 from stream_core.metrics import metric_catalogue as catalogue
@@ -12,9 +13,23 @@ from stream_core.metrics.metric_snapshot import Distribution
 class DeliveryMeasures:
     """The metrics of the hot path, looked up once."""
 
-    __slots__ = ("acknowledged", "delivered", "due", "frames", "jitter", "lagging", "too_slow")
+    __slots__ = (
+        "acknowledged",
+        "delivered",
+        "due",
+        "event_streams",
+        "frames",
+        "jitter",
+        "lagging",
+        "too_slow",
+        "waiting_polls",
+    )
 
     def __init__(self, metrics: Metrics) -> None:
+        self.event_streams = self.waiting_polls = 0
+        """How many are open, and how many wait."""
+        metrics.gauge(catalogue.EVENT_STREAMS, lambda: self.event_streams)
+        metrics.gauge(catalogue.WAITING_POLLS, lambda: self.waiting_polls)
         self.jitter: Distribution = metrics.distribution(catalogue.DELIVERY_JITTER)
         self.due: Ratio = metrics.ratio(catalogue.BACKPRESSURE_DROPS)
         self.frames: Counter = metrics.frames_sent
@@ -22,6 +37,15 @@ class DeliveryMeasures:
         self.acknowledged: Counter = metrics.counter(catalogue.DELTAS_ACKNOWLEDGED)
         self.lagging: Counter = metrics.counter(catalogue.READERS_LAGGING)
         self.too_slow: Counter = metrics.counter(catalogue.READERS_TOO_SLOW)
+
+    @contextmanager
+    def waiting_poll(self) -> Iterator[None]:
+        """Count a poll that waits."""
+        self.waiting_polls += 1
+        try:
+            yield
+        finally:
+            self.waiting_polls -= 1
 
 
 SendText = Callable[[bytes], None]

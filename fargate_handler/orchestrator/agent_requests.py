@@ -27,13 +27,15 @@ class AgentRequests:
         self._agents = agents
         self._models = models or {}
 
-    def check(self, channel: Channel, kind: MessageKind = CHAT) -> None:
-        """Check that the channel's agent still exists.
+    def model(self, channel: Channel, terms: MessageTerms, kind: MessageKind = CHAT) -> str:
+        """The model's name at its server. Empty for the source's own.
 
         Raises:
-            NotFound: it doesn't.
+            NotFound: the channel's agent no longer exists.
         """
-        self._agent_of(channel, kind)
+        agent = self._agent_of(channel, kind)
+        name = terms.model or agent.model or ""
+        return self._models.get(name, name)
 
     def asked(
         self, channel: Channel, turns: Sequence[Turn], terms: MessageTerms, kind: MessageKind = CHAT
@@ -44,10 +46,9 @@ class AgentRequests:
             NotFound: the channel's agent no longer exists.
         """
         agent, asked = self._agent_of(channel, kind), asked_by(kind, turns)
-        model = terms.model or agent.model or ""
         asked = replace(
             asked,
-            model=self._models.get(model, model),
+            model=self.model(channel, terms, kind),
             user=terms.user,
             metadata=terms.metadata,
             traceparent=terms.traceparent,

@@ -8,8 +8,15 @@ from dataclasses import replace
 from fargate_handler.token_sources.port import ModelFinish, TokenSink
 from stream_core.log.entries import JOINING, Kind, Part
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.circuit_breaker import Call
 from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import UpstreamTimeout
+from stream_core.protocol.errors import (
+    EvenflowError,
+    InternalError,
+    Overloaded,
+    UpstreamTimeout,
+    is_upstreams_fault,
+)
 
 
 class ReplacingSink:
@@ -125,6 +132,29 @@ class SpokenRefusals:
     def finish(self, finish: ModelFinish) -> ModelFinish:
         """How the answer ended."""
         return replace(finish, finish_reason="content_filter") if self._refused else finish
+
+
+def tell(call: Call, outcome: ModelFinish | EvenflowError, now: float) -> None:
+    """Tell the upstream's circuit breaker how an attempt ended."""
+    if isinstance(outcome, InternalError):
+        call.withdrawn(now)
+    elif isinstance(outcome, EvenflowError) and is_upstreams_fault(outcome):
+        call.failed(now)
+    else:
+        call.succeeded()
+
+
+def upstream_unavailable(seconds: float, kept: str) -> Overloaded:
+    """The error while the circuit breaker is open, for so many more seconds.
+
+    Args:
+        kept: what became of the message.
+    """
+    return Overloaded(
+        f"the model's server has failed many times in a row and is not asked for now; {kept}",
+        code="upstream_unavailable",
+        retry_after_ms=max(1, round(seconds * 1000)),
+    )
 
 
 class ModelWatch:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
+from fargate_handler.orchestrator.attempt import upstream_unavailable
 from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.message_ledger import MessageLedger
@@ -18,8 +19,9 @@ from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import CHAT, Channel, MessageKind
+from stream_core.policy.circuit_breaker import CircuitBreakers
 from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import NotFound, RateLimited
+from stream_core.protocol.errors import EvenflowError, NotFound, RateLimited, is_throttled
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +54,26 @@ class Dispatcher:
         self._monotonic = context.monotonic
         self._traces = context.traces
         self._retries = context.metrics.counter(catalogue.GENERATION_RETRIES)
+        self._failures = context.metrics.labelled(catalogue.UPSTREAM_FAILURES)
+        self._throttles = context.metrics.counter(catalogue.UPSTREAM_THROTTLES)
+        limits = context.limits
+        self._breakers = CircuitBreakers(limits.breaker_failures, limits.breaker_open_seconds)
+        context.metrics.gauge(catalogue.BREAKERS_OPEN, lambda: self._breakers.not_closed)
 
-    def check(self, channel: Channel, kind: MessageKind) -> None:
-        """Check that the channel's agent still exists.
+    def check(self, channel: Channel, kind: MessageKind, terms: MessageTerms) -> None:
+        """Check that a message can be answered.
 
         Raises:
-            NotFound: it doesn't.
+            NotFound: the channel's agent no longer exists.
+            Overloaded: its model's server has failed too often, and there is no fallback answer.
         """
-        self._requests.check(channel, kind)
+        breaker = self._breakers.of(self._requests.model(channel, terms, kind))
+        seconds = breaker.refuses_for(self._monotonic())
+        if seconds > 0 and not self._fallback_of(kind):
+            raise upstream_unavailable(seconds, "the message was not accepted, send it again then")
+
+    def _fallback_of(self, kind: MessageKind) -> str:
+        return self._fallback_text if kind.falls_back else ""
 
     def new_stream(
         self, response_id: str, message_id: str, channel: Channel, kind: MessageKind = CHAT
@@ -115,14 +129,16 @@ class Dispatcher:
             line=line,
             asked=asked,
             source=self._source,
+            breaker=self._breakers.of(asked.model),
             clock=self._clock,
             limits=limits,
             grace_seconds=grace_seconds,
-            fallback_text=self._fallback_text if kind.falls_back else "",
+            fallback_text=self._fallback_of(kind),
             continues=lambda asked: self._source.continues and can_go_on(asked, stream.log.entries),
             monotonic=self._monotonic,
             in_force=lambda: self._ledger.in_force,
             on_attempt=self._attempted_again,
+            on_failure=self._attempt_failed,
             on_end=workload.generations.ended,
         )
         workload.generations.add(generation)
@@ -178,3 +194,7 @@ class Dispatcher:
 
     def _attempted_again(self) -> None:
         self._retries.value += 1
+
+    def _attempt_failed(self, error: EvenflowError) -> None:
+        self._failures.count(error.code)
+        self._throttles.value += is_throttled(error)

@@ -14,6 +14,8 @@ from fargate_handler.orchestrator.attempt import (
     ModelWatch,
     ReplacingSink,
     SpokenRefusals,
+    tell,
+    upstream_unavailable,
 )
 from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
@@ -22,6 +24,7 @@ from stream_core.delivery.delivery_clock import DeliveryClock
 from stream_core.log.entries import NotAPart
 from stream_core.log.response_stream import ResponseFull, ResponseStream
 from stream_core.policy.channel import MessageKind
+from stream_core.policy.circuit_breaker import Call, CircuitBreaker, CircuitOpen
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import (
     EvenflowError,
@@ -54,12 +57,14 @@ class Generation:
         kind: the kind of the message.
         line: where it waits for a place.
         asked: the request to the model.
+        breaker: of the upstream that the model is.
         grace_seconds: without a reader for so long, the response is cancelled.
         fallback_text: the answer if all attempts failed and nothing was delivered. Empty: the
             error.
         continues: whether the source can continue what was delivered, when it is asked this.
         in_force: whether this task may end the response. Until it may, the end waits.
         on_attempt: called at the beginning of each attempt after the first.
+        on_failure: called with the error of each attempt that failed.
         on_end: called once, after the response has ended or was abandoned and the model is closed.
     """
 
@@ -71,6 +76,7 @@ class Generation:
         line: Line,
         asked: WholeRequest,
         source: TokenSource,
+        breaker: CircuitBreaker,
         clock: DeliveryClock,
         limits: Limits,
         grace_seconds: float,
@@ -79,6 +85,7 @@ class Generation:
         monotonic: Callable[[], float],
         in_force: Callable[[], bool],
         on_attempt: Callable[[], None],
+        on_failure: Callable[[EvenflowError], None],
         on_end: Callable[[Generation], None],
     ) -> None:
         self.stream = stream
@@ -86,8 +93,11 @@ class Generation:
         self.line = line
         self.waits_since: float | None = stream.created_at
         """Since when it waits for a place, in seconds. None: it has one, or needs none."""
+        self.model = asked.model
+        """The model's name at its server. Empty for the source's own."""
         self._asked = asked
         self._source = source
+        self._breaker = breaker
         self._clock = clock
         self._limits = limits
         self._grace = grace_seconds
@@ -96,11 +106,13 @@ class Generation:
         self._monotonic = monotonic
         self._in_force = in_force
         self._on_attempt = on_attempt
+        self._on_failure = on_failure
         self._on_end = on_end
         self._task: asyncio.Task[None] | None = None
         self._begun = False
         self._abandoned = False
         self._attempt: asyncio.Task[ModelFinish] | None = None
+        self._call: Call | None = None
         self._overdue: UpstreamTimeout | None = None
         self._watch = ModelWatch(stream, limits, monotonic())
         # A response that was taken over has a beginning.
@@ -185,7 +197,7 @@ class Generation:
     async def _attempts(self) -> None:
         """Try until an attempt completes the stream, or none is left."""
         while True:
-            outcome = await self._outcome()
+            outcome = await self._call_upstream()
             if self._over:
                 return  # it was cancelled meanwhile, and this is the source's answer to that
             while not self._in_force():  # noqa: ASYNC110 - rare, and takes seconds
@@ -211,6 +223,7 @@ class Generation:
         if (
             isinstance(error, ModelRefused | UpstreamRejected)
             or self.stream.attempt >= self._last_attempt
+            or self._breaker.refuses_for(self._monotonic()) > 0
         ):
             return False
         sender_repeats = not self.kind.repeatable  # with a key, repeating gives the same error
@@ -234,6 +247,26 @@ class Generation:
     @property
     def _over(self) -> bool:
         return self._abandoned or self.stream.state.terminal
+
+    async def _call_upstream(self) -> ModelFinish | EvenflowError:
+        """Make one attempt, unless the upstream has failed too often. Returns how it ended."""
+        try:
+            call = self._call = self._breaker.call(self._monotonic())
+        except CircuitOpen as refused:
+            return upstream_unavailable(
+                refused.seconds, "what was delivered was kept, ask again then"
+            )
+        try:
+            outcome = await self._outcome()
+            # After a cancel it is the source's answer to that. A deadline is the request's.
+            if not self._over and (isinstance(outcome, ModelFinish) or not self._is_late):
+                tell(call, outcome, self._monotonic())
+            if not self._over and not isinstance(outcome, ModelFinish):
+                self._on_failure(outcome)
+            return outcome
+        finally:
+            self._call = None
+            call.withdrawn(self._monotonic())
 
     async def _outcome(self) -> ModelFinish | EvenflowError:
         """Make one attempt. Returns how it ended."""
@@ -319,6 +352,8 @@ class Generation:
         if slot != self._look_slot or self._over:
             return
         now = self._monotonic()
+        if self._call is not None and stream.tokens > self._tokens_before:
+            self._call.answers()
         if stream.unread_since is not None and now - stream.unread_since >= self._grace:
             self.cancel()
             return

@@ -21,6 +21,8 @@ _OUTCOMES = {
     ResponseState.CANCELLED: catalogue.RESPONSES_CANCELLED,
 }
 _RETRY_AFTER_MS = 5_000
+# The label of the model that the source has by itself.
+_OWN_MODEL = "default"
 
 
 class Generations:
@@ -51,12 +53,22 @@ class Generations:
         self._left_with: EvenflowError | None = None
         self._handed_over = False
         self._background = Background()
-        metrics.gauge(catalogue.QUEUE_DEPTH, lambda: len(self._queue))
-        metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: len(self._running))
+        metrics.gauge(catalogue.QUEUE_DEPTH, lambda: self.queued)
+        metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: self.running)
         metrics.gauge(catalogue.GENERATIONS_PARKED, lambda: len(self._parked))
 
     def __len__(self) -> int:
         return self.without_parked + len(self._parked)
+
+    @property
+    def running(self) -> int:
+        """How many have a place."""
+        return len(self._running)
+
+    @property
+    def queued(self) -> int:
+        """How many wait for a place."""
+        return len(self._queue)
 
     @property
     def without_parked(self) -> int:
@@ -118,7 +130,7 @@ class Generations:
         stream.on_pause = stream.parked_at = None
         self._on_end(generation)
         if stream.state.terminal:
-            self._measure(stream)
+            self._measure(stream, generation.model)
         self._fill()
 
     def interrupt_all(self, error: EvenflowError) -> None:
@@ -214,8 +226,11 @@ class Generations:
         self._idle.pop(generation.stream.response_id, None)
         self._places.remove(generation.line.sender)
 
-    def _measure(self, stream: ResponseStream) -> None:
+    def _measure(self, stream: ResponseStream, model: str) -> None:
         metrics = self._metrics
+        metrics.labelled(catalogue.RESPONSES_ENDED).count(
+            stream.channel.agent, model or _OWN_MODEL, stream.state.value, _reason(stream)
+        )
         metrics.counter(_OUTCOMES[stream.state]).value += 1
         metrics.counter(catalogue.GENERATIONS_DEGRADED).value += stream.degraded
         self._count_failure(stream)
@@ -242,6 +257,12 @@ class Generations:
         rate = self._metrics.ratio(catalogue.RESPONSE_FAILURE_RATE)
         rate.whole += 1
         rate.part += failed or stream.degraded
+
+
+def _reason(stream: ResponseStream) -> str:
+    """Why a response has ended: its finish reason, or its error's code."""
+    code = stream.error["code"] if stream.error is not None else None
+    return str(code or stream.finish_reason or stream.state)
 
 
 def _displaced() -> Overloaded:

@@ -23,7 +23,14 @@ from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
 from stream_core.policy.memory_bound import EXCHANGE_BYTES
 from stream_core.ports.session_store import NotAccepted
-from stream_core.protocol.errors import Conflict, EvenflowError, Gone, NotFound, Overloaded
+from stream_core.protocol.errors import (
+    Conflict,
+    EvenflowError,
+    Gone,
+    NotFound,
+    Overloaded,
+    is_for_want_of_room,
+)
 
 # How often another task may be quicker before the client is asked to try again.
 _TRIES = 3
@@ -72,6 +79,7 @@ class Orchestrator:
         self._elsewhere = elsewhere
         self._places = asyncio.Semaphore(_ACCEPTED_AT_ONCE)
         self._metrics = context.metrics
+        self._refusals = context.metrics.ratio(catalogue.REFUSAL_RATE)
         self._monotonic = context.monotonic
 
     @property
@@ -83,6 +91,16 @@ class Orchestrator:
     def answering(self) -> int:
         """How many responses have not ended."""
         return len(self._workload.generations)
+
+    @property
+    def generating(self) -> int:
+        """How many answers have a place, and so a model."""
+        return self._generations.running
+
+    @property
+    def queued(self) -> int:
+        """How many messages wait for a place."""
+        return self._generations.queued
 
     @property
     def draining(self) -> bool:
@@ -113,7 +131,10 @@ class Orchestrator:
                 return await self._submit(event, event.channel)
         except EvenflowError as refusal:
             self._metrics.labelled(catalogue.MESSAGES_REFUSED).count(refusal.code)
+            self._refusals.part += is_for_want_of_room(refusal)
             raise
+        finally:
+            self._refusals.whole += 1
 
     async def _submit(self, event: IngestEvent, channel: Channel) -> Submission:
         came_at = self._monotonic()
@@ -177,7 +198,7 @@ class Orchestrator:
             return Submission(await self._answer_to(known, event), duplicate=True)
         now, channel, line = self._monotonic(), event.channel, event.line
         self._workload.check(line)
-        self._dispatcher.check(channel, event.kind)
+        self._dispatcher.check(channel, event.kind, event.terms)
         conversation.check(event.message_id, event.previous_message_id, event.replaces)
         self._workload.limiting(channel, event.kind).check_in_flight()
         stream = self._dispatcher.new_stream(

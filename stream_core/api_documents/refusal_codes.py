@@ -31,6 +31,7 @@ ACCEPTING = {
         "response_elsewhere",
         "newer_form",
         "node_memory",
+        "upstream_unavailable",
     ),
 }
 KEY = {401: ("invalid_api_key", "token_expired")}

@@ -22,12 +22,13 @@ class Statistic(StrEnum):
     """How a minute's values become one. The value is CloudWatch's name for it."""
 
     P95 = "p95"
+    P99 = "p99"
     AVERAGE = "Average"
     MAXIMUM = "Maximum"
     SUM = "Sum"
 
 
-_SAID = {Statistic.P95: "p95 ", Statistic.AVERAGE: "avg "}
+_SAID = {Statistic.P95: "p95 ", Statistic.P99: "p99 ", Statistic.AVERAGE: "avg "}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,9 @@ class Metric:
 
     Args:
         target: the goal in words. None where only the trend matters.
-        label: what divides a counter on /metrics. CloudWatch has the sum.
+        labels: what divide a counter on /metrics. CloudWatch has the sum.
+        on_page_only: whether it is on /metrics alone. Each metric costs in CloudWatch, which has
+            what an alarm or a person at night looks for.
     """
 
     name: str
@@ -82,7 +85,8 @@ class Metric:
     meaning: str
     target: str | None = None
     alarm: Alarm | None = None
-    label: str | None = None
+    labels: tuple[str, ...] = ()
+    on_page_only: bool = False
 
     @property
     def prometheus_name(self) -> str:
@@ -137,6 +141,55 @@ DEAD_CONNECTIONS_RATE = Metric(
     "< 1 %/min",
     Alarm(Statistic.AVERAGE, 5, " %/min", silence="nobody is connected"),
 )
+RESET_RATE = Metric(
+    "ws.reset_rate",
+    _R,
+    "%",
+    "connections that ended without a close frame in the last minute, of those open: a network "
+    "that drops them, a proxy that cuts them, or clients that crash",
+    "< 2 %/min",
+    Alarm(Statistic.AVERAGE, 10, " %/min", silence="nobody is connected"),
+)
+UNEVEN_MS = 100
+UNEVEN_RATE = Metric(
+    "ws.uneven_rate",
+    _R,
+    "%",
+    f"deltas more than {UNEVEN_MS} ms off their stream's interval, of those of which "
+    "ws.delivery_jitter_ms was measured in the last minute",
+)
+CONNECTION_AGE = Metric(
+    "ws.connection_seconds",
+    _D,
+    "s",
+    "how long a connection lasted",
+    on_page_only=True,
+)
+CONNECTIONS_OPENED = Metric(
+    "ws.opened",
+    _C,
+    "connections",
+    "connections that were greeted, by the `protocol`",
+    labels=("protocol",),
+    on_page_only=True,
+)
+CONNECTIONS_CLOSED = Metric(
+    "ws.closed",
+    _C,
+    "connections",
+    "connections that ended, by the `code` of the close frame: 1005, it had none; 1006, there was "
+    "no close frame; `other`, one that the client made up",
+    labels=("code",),
+    on_page_only=True,
+)
+ACKNOWLEDGEMENT = Metric(
+    "ws.acknowledgement_ms",
+    _D,
+    "ms",
+    "from an acknowledgement to the one for all that the client had been given by then; clients "
+    "acknowledge about once a second",
+    on_page_only=True,
+)
 MESSAGES_PER_SECOND = Metric(
     "ws.messages_per_second",
     _G,
@@ -182,19 +235,39 @@ POLL_COUNT = Metric(
     Alarm(Statistic.AVERAGE, 10, "", silence="nobody uses the fallback"),
 )
 FIRST_TOKEN = Metric(
-    "model.first_token_ms", _D, "ms", "from accepting the message to its first delta"
+    "model.first_token_ms",
+    _D,
+    "ms",
+    "from accepting the message to its first delta",
+    "p95 < 5,000 ms",
+    Alarm(
+        Statistic.P95,
+        10_000,
+        " ms",
+        silence="nothing was answered",
+        datapoints=5,
+    ),
 )
 TOKEN_GAP = Metric(
     "model.token_gap_ms",
     _D,
     "ms",
-    "mean gap between two tokens of a response, as the model gave them",
+    "time between two tokens of a response, as they went into its log: tokens that were delivered "
+    "together have come evenly since the delivery before. Counted when the response ends",
 )
 QUEUE_WAIT = Metric(
     "queue.wait_ms",
     _D,
     "ms",
-    "from accepting a message to the begin of its generation (watch p95, p99, p99.9)",
+    "from accepting a message to the begin of its generation",
+    "p99 < 1,000 ms",
+    Alarm(
+        Statistic.P99,
+        5_000,
+        " ms",
+        silence="no message was accepted",
+        datapoints=5,
+    ),
 )
 QUEUE_DEPTH = Metric(
     "queue.depth", _G, "messages", "accepted messages whose generation has not begun"
@@ -212,7 +285,17 @@ MESSAGES_REFUSED = Metric(
     "messages",
     "messages that were not accepted, over all transports, by the `code` that their sender was "
     "given",
-    label="code",
+    labels=("code",),
+)
+REFUSAL_RATE = Metric(
+    "messages.refusal_rate",
+    _R,
+    "%",
+    "messages that this node did not accept for want of room, of its store or of its model (429 "
+    "and 503), of all that were sent in the last minute; without those over a limit of their own "
+    "sender",
+    "< 1 %",
+    Alarm(Statistic.AVERAGE, 5, " %", silence="no message was sent"),
 )
 HTTP_REFUSED = Metric(
     "http.refused",
@@ -220,14 +303,32 @@ HTTP_REFUSED = Metric(
     "requests",
     "requests and handshakes refused for their `Host`, `Origin`, type or encoding, by the `code`: "
     "many mean an attack, or a name that EVENFLOW_ALLOWED_HOSTS lacks",
-    label="code",
+    labels=("code",),
 )
 HTTP_REQUESTS = Metric(
     "http.requests",
     _C,
     "requests",
     "requests of clients for a path that is served, without WebSockets, by the `protocol`",
-    label="protocol",
+    labels=("protocol",),
+)
+EVENT_STREAMS = Metric(
+    "http.event_streams", _G, "streams", "event streams of any protocol that are open at this node"
+)
+WAITING_POLLS = Metric(
+    "http.waiting_polls",
+    _G,
+    "polls",
+    "long polls that wait at this node; in AWS a function answers them",
+    on_page_only=True,
+)
+NODE_LOAD = Metric(
+    "node.load_percent",
+    _G,
+    "%",
+    "the worst of this node's shares: connections, event streams with waiting polls, answers and "
+    "the queue, each of its limit; the core; lateness of the delivery clock, of an interval. The "
+    "mean of the last minute: the service is scaled by it",
 )
 GENERATIONS_RUNNING = Metric("generations.running", _G, "responses", "responses being generated")
 GENERATIONS_PARKED = Metric(
@@ -241,6 +342,52 @@ GENERATION_RETRIES = Metric(
 )
 GENERATIONS_DEGRADED = Metric(
     "generations.degraded", _C, "responses", "responses ended with the fallback answer"
+)
+BREAKERS_OPEN = Metric(
+    "upstream.open_breakers",
+    _G,
+    "upstreams",
+    "models whose server failed so often in a row that it is not called, or only probed",
+    "0",
+    Alarm(
+        Statistic.MAXIMUM,
+        0,
+        "",
+        silence="no task is running, or none can publish: ws.active_connections says so",
+        datapoints=2,
+        minutes=3,
+    ),
+)
+UPSTREAM_FAILURES = Metric(
+    "upstream.failures",
+    _C,
+    "attempts",
+    "attempts that failed, by the `code`: that of the error which a reader would be given",
+    labels=("code",),
+    on_page_only=True,
+)
+UPSTREAM_THROTTLES = Metric(
+    "upstream.throttles",
+    _C,
+    "attempts",
+    "attempts that the model's server refused because it has too much to do (429, or 503)",
+    "0 a minute",
+    Alarm(
+        Statistic.SUM,
+        20,
+        " a minute",
+        silence="no task is running, or none can publish: ws.active_connections says so",
+        felt_by_readers=False,
+    ),
+)
+RESPONSES_ENDED = Metric(
+    "responses.ended",
+    _C,
+    "responses",
+    "responses that ended, by the agent, the model, the `state` and its `reason`: why the model "
+    "ended, or the error's code",
+    labels=("agent", "model", "state", "reason"),
+    on_page_only=True,
 )
 RESPONSES_COMPLETED = Metric("responses.completed", _C, "responses", "responses that completed")
 RESPONSES_FAILED = Metric("responses.failed", _C, "responses", "responses that ended in an error")
@@ -268,6 +415,20 @@ MEMORY_RESIDENT = Metric(
     _G,
     "bytes",
     "memory of this process; where the system doesn't tell it, the most that it has had",
+)
+MEMORY_USED = Metric(
+    "memory.used_percent",
+    _G,
+    "%",
+    "memory of this process, of what its container or its machine has",
+    "< 60 %",
+    Alarm(
+        Statistic.MAXIMUM,
+        80,
+        " %",
+        silence="no task is running, or none can publish: ws.active_connections says so",
+        felt_by_readers=False,
+    ),
 )
 MEMORY_HELD = Metric(
     "memory.held_bytes",
@@ -323,7 +484,24 @@ CONNECTIONS_CUT = Metric(
     "connections of any protocol that were cut or refused: without a whole `head` or too slow a "
     "`body` in time; to make `room`, since they kept the node waiting for longest; `full`, since "
     "all places were taken",
-    label="why",
+    labels=("why",),
+)
+DRAINED_CONNECTIONS = Metric(
+    "drain.connections",
+    _C,
+    "connections",
+    "connections of a node that leaves: `moved` when they were asked to, `closed` when they were "
+    "not, `cut` while they read an answer that took too long",
+    labels=("outcome",),
+    on_page_only=True,
+)
+DRAINED_ANSWERS = Metric(
+    "drain.answers",
+    _C,
+    "responses",
+    "answers of a node that leaves: `finished`, or `handed_over` to another one or the next start",
+    labels=("outcome",),
+    on_page_only=True,
 )
 RESUME = Metric(
     "ws.resume_ms", _D, "ms", "from a response.resume to its first frame handed to the socket"
@@ -407,9 +585,50 @@ LOG_LINES_DROPPED = Metric(
     "lines",
     "lines that were not logged, by the `reason`: `repeated`, there was one of their kind within "
     "the second; `unread`, a thousand waited for whoever reads the log",
-    label="reason",
+    labels=("reason",),
 )
 
 CATALOGUE: tuple[Metric, ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, Metric)
+)
+PUBLISHED = tuple(metric for metric in CATALOGUE if not metric.on_page_only)
+"""Those that CloudWatch has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What readers are promised, with an alarm on how fast it is broken.
+
+    Args:
+        metric: the percent of the cases in which it is broken.
+        allowed: how many percent may be, over a month.
+        least: in fewer cases an hour there is no alarm: each would be too much of a share.
+    """
+
+    name: str
+    metric: Metric
+    allowed: float
+    least: int
+
+
+@dataclass(frozen=True, slots=True)
+class BurnRate:
+    """How many times as fast as allowed a promise is broken, in two windows.
+
+    The long one says that it matters, the short one that it goes on.
+    """
+
+    times: float
+    long_minutes: int
+    short_minutes: int
+
+
+PROMISES = (
+    Promise("answers", RESPONSE_FAILURE_RATE, allowed=1.0, least=20),
+    Promise("evenness", UNEVEN_RATE, allowed=1.0, least=1_000),
+)
+# At these rates what is allowed in a month of 30 days is used up in two days, or in ten.
+BURN_RATES = (
+    BurnRate(14.4, long_minutes=60, short_minutes=5),
+    BurnRate(3, long_minutes=360, short_minutes=30),
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
-from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
+from stream_core.metrics.metric_catalogue import PUBLISHED, Metric, MetricKind
 
 # Preferred numbers (ISO 3, series R20), at most 14.3 % apart. They include the round numbers that
 # are thresholds, so a percentile from the buckets is on the same side of them as the true one.
@@ -60,15 +60,19 @@ class Distribution:
         self.counts = [0] * (len(self.BOUNDS) + 1)
         self.total = 0.0
 
-    def record(self, value: float) -> None:
-        """Count one value."""
-        self.counts[bisect_left(self._bounds, value)] += 1
-        self.total += value
+    def record(self, value: float, times: int = 1) -> None:
+        """Count a value, which occurred so many times."""
+        self.counts[bisect_left(self._bounds, value)] += times
+        self.total += value * times
 
     @property
     def count(self) -> int:
         """How many values were recorded."""
         return sum(self.counts)
+
+    def count_above(self, bound: float) -> int:
+        """How many values are above `bound`, one of `BOUNDS`."""
+        return sum(self.counts[self._bounds.index(bound) + 1 :])
 
     def percentile(self, p: float) -> float:
         """The p-th percentile (0–100), interpolated in its bucket. 0.0 without values."""
@@ -161,7 +165,7 @@ class MetricSnapshot:
         """
         return [
             MetricPoint(metric, tuple(values), tuple(counts))
-            for metric in CATALOGUE
+            for metric in PUBLISHED
             if (weighted := list(self._weighted_values(metric, earlier, leaving)))
             for values, counts in [zip(*weighted, strict=True)]
         ]

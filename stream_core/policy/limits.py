@@ -259,6 +259,20 @@ class Limits(BaseModel):
         "the error behind the text; without any text the fallback answer, where one is set, "
         "marked degraded",
     )
+    breaker_failures: int = _limit(
+        10,
+        1,
+        1_000_000,
+        "503 upstream_unavailable, or the fallback answer, where one is set: attempts at one model "
+        "in a row that its server failed; throttled and refused ones don't count",
+    )
+    breaker_open_seconds: float = _limit(
+        10,
+        0.1,
+        3_600,
+        "one attempt tries whether the model's server is there again; until it answers, nothing "
+        "else is sent to it",
+    )
     response_bytes: int = _limit(
         1_048_576, 1_024, 67_108_864, "the model is stopped; finish_reason length"
     )

@@ -207,6 +207,29 @@ def is_refusal(error: Mapping[str, Any]) -> bool:
     )
 
 
+def is_for_want_of_room(error: EvenflowError) -> bool:
+    """Whether the node, its store or its model had no room: neither the sender's fault nor its
+    limit. A node that leaves has room elsewhere.
+    """
+    return (isinstance(error, Overloaded) and error.code != "draining") or error.code in (
+        "queue_full",
+        "sessions_full",
+    )
+
+
+def is_throttled(error: EvenflowError) -> bool:
+    """Whether the model's server had too much to do."""
+    return isinstance(error, UpstreamAnswered) and error.type in (RateLimited.type, Overloaded.type)
+
+
+def is_upstreams_fault(error: EvenflowError) -> bool:
+    """Whether the model's server failed. One that throttles, or refuses a request or our settings,
+    works.
+    """
+    works = isinstance(error, UpstreamRejected) or error.status == RateLimited.status
+    return isinstance(error, UpstreamFailed | UpstreamTimeout) and not works
+
+
 _PERMANENT = frozenset(["insufficient_quota", "model_not_set_up"])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from stream_core.log.response_log import ResponseState
 from stream_core.protocol.http_contract import ErrorFields
@@ -145,7 +145,11 @@ class PollAnswer(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether the task takes new connections (otherwise 503), and how many it has."""
+    """Whether the task takes new connections (otherwise 503), how many it has, and its load."""
 
     status: Literal["serving", "draining", "full"]
     connections: int
+    load_percent: float = Field(
+        description="the largest share of a limit that is in use, mean of the last minute"
+    )
+    loaded_by: str = Field(description="what has the largest share now; empty in the first second")

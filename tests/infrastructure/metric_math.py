@@ -32,8 +32,8 @@ _OPERATORS: dict[type[ast.AST], Callable[[float, float], float]] = {
 
 @dataclass(frozen=True)
 class MetricMath:
-    """The `Metrics` of an alarm, over `series` by the name of the metric; all of one length,
-    None where nothing was published.
+    """The `Metrics` of an alarm, over `series` by the ids of those that are metrics; all of one
+    length, None where nothing was published.
     """
 
     queries: Sequence[Mapping[str, Any]]
@@ -47,7 +47,7 @@ class MetricMath:
 
     def _of(self, query: Mapping[str, Any]) -> Series:
         if "MetricStat" in query:
-            return self.series[query["MetricStat"]["Metric"]["MetricName"]]
+            return self.series[query["Id"]]
         return self._evaluate(ast.parse(query["Expression"], mode="eval").body)
 
     def _evaluate(self, node: ast.expr) -> Series:

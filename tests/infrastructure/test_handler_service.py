@@ -13,7 +13,7 @@ from fargate_handler import scale_in_protection
 from fargate_handler.gateway import cookies
 from fargate_handler.public_models import parse_models
 from fargate_handler.settings import HandlerSettings
-from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
+from stream_core.metrics.metric_catalogue import NODE_LOAD
 from stream_core.policy.agents import agents_from_json
 from stream_core.policy.limits import Limits
 from tests.infrastructure.synthesis import Synthesis
@@ -258,7 +258,7 @@ def test_a_deployment_does_not_set_the_number_of_tasks_back(synthesis: Synthesis
     assert (target["MinCapacity"], target["MaxCapacity"]) == (handler.tasks_min, handler.tasks_max)
 
 
-def test_tasks_are_added_for_connections_for_cpu_and_for_a_surge(synthesis: Synthesis) -> None:
+def test_tasks_are_added_for_their_load_and_for_a_surge(synthesis: Synthesis) -> None:
     handler = synthesis.settings.handler
     policies = [
         policy["Properties"]
@@ -271,22 +271,20 @@ def test_tasks_are_added_for_connections_for_cpu_and_for_a_surge(synthesis: Synt
         for p in policies
         if p["PolicyType"].startswith("Target")
     ]
-    (connections,) = (p for p in tracking if "CustomizedMetricSpecification" in p)
-    assert connections["CustomizedMetricSpecification"] == {
+    (load,) = tracking
+    assert load["CustomizedMetricSpecification"] == {
         "Namespace": "Evenflow",
-        "MetricName": ACTIVE_CONNECTIONS.name,
+        "MetricName": NODE_LOAD.name,
         "Dimensions": [{"Name": "Environment", "Value": synthesis.settings.prefix}],
         "Statistic": "Average",
     }
-    assert connections["TargetValue"] == handler.connections_per_task < 10_000 / 2
-    (cpu,) = (p for p in tracking if "PredefinedMetricSpecification" in p)
-    assert cpu["TargetValue"] == handler.cpu_percent
+    assert load["TargetValue"] == handler.load_percent
     (surge,) = (
         p["StepScalingPolicyConfiguration"] for p in policies if p["PolicyType"] == "StepScaling"
     )
     assert surge["Cooldown"] == 180  # a new task's first minute is published by then
     assert [step["ScalingAdjustment"] for step in surge["StepAdjustments"]] == [
-        tasks for _, tasks in handler.surge_connections
+        tasks for _, tasks in handler.surge_load
     ]
 
 

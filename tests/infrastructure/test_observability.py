@@ -13,10 +13,19 @@ import pytest
 from infra.environments import environment
 from infra.settings import EnvironmentSettings
 from infra.stack_settings import AlarmSettings
-from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, Statistic
+from stream_core.metrics.metric_catalogue import (
+    BURN_RATES,
+    CATALOGUE,
+    PROMISES,
+    PUBLISHED,
+    BurnRate,
+    Metric,
+    Promise,
+    Statistic,
+)
 from tests.infrastructure.metric_math import MetricMath, Series
 from tests.infrastructure.own_stacks import Template, observability_template, resources
-from tests.integration.alarm_evaluation import is_raised
+from tests.integration.alarm_evaluation import is_raised, rule_of, selections
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 NAMES = {metric.name for metric in CATALOGUE}
@@ -24,7 +33,9 @@ WITH_ALARM = [metric for metric in CATALOGUE if metric.alarm is not None]
 PLAIN = [metric for metric in WITH_ALARM if metric.alarm and not metric.alarm.sudden_drop]
 DROPS = [metric for metric in WITH_ALARM if metric.alarm and metric.alarm.sudden_drop]
 PERCENTILES = [
-    metric for metric in PLAIN if metric.alarm and metric.alarm.statistic is Statistic.P95
+    metric
+    for metric in PLAIN
+    if metric.alarm and metric.alarm.statistic in (Statistic.P95, Statistic.P99)
 ]
 FELT = {metric.name for metric in WITH_ALARM if metric.alarm and metric.alarm.felt_by_readers}
 # What readers feel besides the catalogue.
@@ -34,6 +45,12 @@ CAN_WAIT = {
     "dead_letters.waiting",
     "session_init.duration_ms",
     "rotate_signing_keys.errors",
+}
+WINDOWS = {
+    f"burn.{promise.name}-{minutes}-minutes"
+    for promise in PROMISES
+    for rate in BURN_RATES
+    for minutes in (rate.long_minutes, rate.short_minutes)
 }
 # A drop within a minute is recorded, its five-minute copy is felt.
 RECORDED = {metric.name for metric in DROPS}
@@ -63,8 +80,15 @@ def alarms(template: Template) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def composite(template: Template) -> Any:
-    [alarm] = resources(template, "AWS::CloudWatch::CompositeAlarm").values()
+    """The one that says that users are hurting."""
+    [alarm] = (
+        alarm for alarm in _composites(template) if alarm["AlarmName"].endswith("users-are-hurting")
+    )
     return alarm
+
+
+def _composites(template: Template) -> list[Any]:
+    return list(resources(template, "AWS::CloudWatch::CompositeAlarm").values())
 
 
 @pytest.fixture(scope="module")
@@ -195,10 +219,8 @@ class TestSuddenDrop:
 
     @staticmethod
     def raised(alarm: dict[str, Any], series: Series, *, cautious: bool) -> list[bool]:
-        [stat] = _selected(alarm)
-        percents = MetricMath(
-            alarm["Metrics"], {stat["Metric"]["MetricName"]: series}, cautious
-        ).result()
+        [name] = selections(alarm)
+        percents = MetricMath(alarm["Metrics"], {name: series}, cautious).result()
         missing = alarm["TreatMissingData"] == "breaching"
         return [
             missing if percent is None else percent > alarm["Threshold"] for percent in percents
@@ -265,6 +287,48 @@ class TestSuddenDrop:
         )
 
 
+class TestBurnRates:
+    """The windows of a promise, each an alarm, and what wakes somebody."""
+
+    pytestmark = pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: str(promise.name))
+
+    @pytest.mark.parametrize("rate", BURN_RATES, ids=str)
+    def test_a_window_is_above_its_threshold(
+        self, promise: Promise, rate: BurnRate, alarms: dict[str, Any]
+    ) -> None:
+        allowed = rate.times * promise.allowed
+        enough = promise.least * rate.long_minutes // 60
+        long = alarms[f"burn.{promise.name}-{rate.long_minutes}-minutes"]
+        short = alarms[f"burn.{promise.name}-{rate.short_minutes}-minutes"]
+        assert {(s.name, s.period) for s in selections(long).values()} == {
+            (promise.metric.name, 60 * rate.long_minutes)
+        }
+        assert {(s.name, s.period) for s in selections(short).values()} == {
+            (promise.metric.name, 60 * rate.short_minutes)
+        }
+        assert is_raised(long, {"cases": [enough], "broken": [allowed + 0.1]})
+        assert not is_raised(long, {"cases": [enough], "broken": [allowed]})
+        assert not is_raised(long, {"cases": [enough - 1], "broken": [100.0]}), "a few are no share"
+        assert not is_raised(long, {"cases": [None], "broken": [None]})
+        assert is_raised(short, {"": [allowed + 0.1]})
+        assert not is_raised(short, {"": [None]})
+
+    def test_somebody_is_woken_while_both_windows_of_a_rate_are_raised(
+        self, promise: Promise, template: Template
+    ) -> None:
+        burning = f"{PREFIX}burn.{promise.name}"
+        rule = rule_of(template["Resources"], burning)
+        pairs = [
+            {f"{burning}-{minutes}-minutes" for minutes in pair}
+            for pair in ((rate.long_minutes, rate.short_minutes) for rate in BURN_RATES)
+        ]
+        for pair in pairs:
+            assert rule(pair)
+            for window in pair:
+                assert not rule({window})
+        assert not rule({f"{burning}-60-minutes", f"{burning}-30-minutes"})
+
+
 class TestDeadLetters:
     def test_a_single_one_raises_until_the_queue_is_empty(self, alarms: dict[str, Any]) -> None:
         alarm = alarms["dead_letters.waiting"]
@@ -281,10 +345,10 @@ class TestDeadLetters:
 
 class TestWhoIsTold:
     def test_every_change_of_every_alarm_is_recorded(
-        self, template: Template, alarms: dict[str, Any], composite: Any
+        self, template: Template, alarms: dict[str, Any]
     ) -> None:
         notices = _topic(template, "notices")
-        for alarm in (*alarms.values(), composite):
+        for alarm in (*alarms.values(), *_composites(template)):
             assert notices in alarm["AlarmActions"]
             assert notices in alarm["OKActions"]
 
@@ -293,9 +357,10 @@ class TestWhoIsTold:
     ) -> None:
         pages = _topic(template, "pages")
         felt = FELT - RECORDED | FELT_TOO | FELT_DROPS
-        assert pages in composite["AlarmActions"]
+        for wakes in _composites(template):
+            assert pages in wakes["AlarmActions"]
         paging = {name for name, alarm in alarms.items() if pages in alarm["AlarmActions"]}
-        assert paging == set(alarms) - felt - CAN_WAIT - RECORDED
+        assert paging == set(alarms) - felt - CAN_WAIT - RECORDED - WINDOWS
         assert {"ws.active_connections", "queue.depth", "service.healthy_tasks"} <= paging
 
     def test_the_composite_is_raised_by_each_alarm_that_readers_feel_and_by_no_other(
@@ -363,9 +428,9 @@ class TestWhoIsTold:
 
 class TestRunbooks:
     def test_every_alarm_says_what_it_means_and_the_first_step_of_a_runbook_that_exists(
-        self, alarms: dict[str, Any], composite: Any
+        self, alarms: dict[str, Any], template: Template
     ) -> None:
-        for alarm in (*alarms.values(), composite):
+        for alarm in (*alarms.values(), *_composites(template)):
             description = alarm["AlarmDescription"]
             assert len(description) <= 1024  # CloudWatch's limit
             found = re.search(
@@ -408,9 +473,9 @@ class TestRunbooks:
         )
 
     def test_the_page_of_an_alarm_has_the_parts_that_one_looks_for_at_night(
-        self, alarms: dict[str, Any], composite: Any
+        self, alarms: dict[str, Any], template: Template
     ) -> None:
-        for alarm in (*alarms.values(), composite):
+        for alarm in (*alarms.values(), *_composites(template)):
             page = (RUNBOOKS / alarm["AlarmDescription"].rpartition("/")[2]).read_text("utf-8")
             headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
             assert headings == [
@@ -450,7 +515,7 @@ class TestDashboard:
             for widget in widgets
             if any(namespace == "Evenflow" for namespace, _ in self.metrics_of(widget))
         ]
-        assert sorted(ours) == sorted(NAMES)
+        assert sorted(ours) == sorted(metric.name for metric in PUBLISHED)
 
     @pytest.mark.parametrize("metric", WITH_ALARM, ids=lambda metric: str(metric.name))
     def test_the_threshold_is_drawn_and_the_statistic_that_it_is_for(

@@ -51,12 +51,7 @@ def test_settings_are_frozen(name: str) -> None:
             Limits(poll_timeout_max_ms=25_000, drain_seconds=105, sse_heartbeat_seconds=90),
             "event streams off",
         ),
-        (
-            "limits",
-            Limits(poll_timeout_max_ms=25_000, drain_seconds=105, connections_per_node=2_000),
-            "before one is added",
-        ),
-        ("handler.connections_per_task", 6_000, "at most half of 10000"),
+        ("handler.load_percent", 51, "less than or equal to 50"),
         ("handler.tasks_max", 0, "not be below tasks_min"),
         ("edge.domain_name", "chat.example.com", "together with hosted_zone or certificate_arn"),
         ("functions.throttle_rate", 20_000, "what all HTTP APIs of an account get in us-east-1"),
@@ -102,13 +97,14 @@ def test_workers_that_would_cut_answers_off_are_refused(workers: dict[str, int],
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_the_target_of_the_autoscaling_is_well_below_the_alarm(name: str) -> None:
+def test_at_the_target_and_in_the_last_step_there_are_fewer_connections_than_alarm(
+    name: str,
+) -> None:
     assert ACTIVE_CONNECTIONS.alarm is not None
-    highest_step = max(above for above, _ in environment(name).handler.surge_connections)
-    assert (
-        environment(name).handler.connections_per_task + highest_step
-        < ACTIVE_CONNECTIONS.alarm.above
-    )
+    handler = environment(name).handler
+    highest = handler.load_percent + max(above for above, _ in handler.surge_load)
+    connections = environment(name).limits.connections_per_node * highest / 100
+    assert connections < ACTIVE_CONNECTIONS.alarm.above
 
 
 def test_prod_keeps_its_data_and_dev_does_not() -> None:

@@ -10,6 +10,7 @@ have enough.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -74,9 +75,8 @@ def is_raised(alarm: Mapping[str, Any], series: Mapping[str, Series]) -> bool:
     """
     if "Metrics" not in alarm:
         return _is_crossed(alarm, series[""])
-    by_metric = {selection.name: series[name] for name, selection in selections(alarm).items()}
     readings = {
-        _is_crossed(alarm, MetricMath(alarm["Metrics"], by_metric, cautious).result())
+        _is_crossed(alarm, MetricMath(alarm["Metrics"], series, cautious).result())
         for cautious in (False, True)
     }
     assert len(readings) == 1, "it depends on how metric math is read"
@@ -97,3 +97,25 @@ def _is_crossed(alarm: Mapping[str, Any], watched: Series) -> bool:
     )
     needed: int = alarm.get("DatapointsToAlarm", alarm["EvaluationPeriods"])
     return bool(crossed >= needed)
+
+
+def rule_of(resources: Mapping[str, Any], name: str) -> Callable[[set[str]], bool]:
+    """When the composite alarm of this name is raised, given the names of those that are."""
+    names = {
+        logical_id: it["Properties"]["AlarmName"]
+        for logical_id, it in resources.items()
+        if it["Type"] == "AWS::CloudWatch::Alarm"
+    }
+    [rule] = (
+        it["Properties"]["AlarmRule"]
+        for it in resources.values()
+        if it["Type"] == "AWS::CloudWatch::CompositeAlarm" and it["Properties"]["AlarmName"] == name
+    )
+    _, parts = rule["Fn::Join"]
+    text = "".join(
+        part if isinstance(part, str) else names[part["Fn::GetAtt"][0]] for part in parts
+    )
+    # What is left of CloudWatch's grammar is Python's, too.
+    text = re.sub(r'ALARM\("([^"]+)"\)', r"('\1' in raised)", text)
+    compiled = compile(text.replace("AND", "and").replace("OR", "or"), name, "eval")
+    return lambda raised: bool(eval(compiled, {"raised": raised}))  # noqa: S307 - our own template

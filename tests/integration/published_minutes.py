@@ -34,12 +34,17 @@ Alarms = Mapping[str, Mapping[str, Any]]
 
 
 class HandlerTask:
-    """One task's metrics, of which each minute is published."""
+    """One task's metrics, of which each minute is published.
 
-    def __init__(self) -> None:
-        self.metrics = Metrics()
+    Args:
+        measuring: those of a whole handler, which has its own gauges. None: gauges that a test
+            sets, except where a part of a handler registers its own.
+    """
+
+    def __init__(self, measuring: Metrics | None = None) -> None:
+        self.metrics = measuring or Metrics()
         self.levels = {metric.name: 0.0 for metric in CATALOGUE if metric.kind is MetricKind.GAUGE}
-        for metric in CATALOGUE:
+        for metric in CATALOGUE if measuring is None else ():
             if metric.kind is MetricKind.GAUGE and metric is not catalogue.MESSAGES_PER_SECOND:
                 self.metrics.gauge(metric, partial(self.levels.__getitem__, metric.name))
         self.published: MetricSnapshot = self.metrics.snapshot()
@@ -101,6 +106,20 @@ class Service:
             for moment, value in zip(result["Timestamps"], result["Values"], strict=True)
         }
         return [seen.get(self.begins + at) for at in range(0, 60 * WINDOW_MINUTES, period)]
+
+    async def last_periods(self, alarm: Mapping[str, Any], end: float) -> dict[str, Series]:
+        """The last period before `end` of each series that an alarm takes, by its id."""
+        last: dict[str, Series] = {}
+        for name, selection in selections(alarm).items():
+            answer = await self.client.get_metric_data(
+                StartTime=datetime.fromtimestamp(end - selection.period, UTC),
+                EndTime=datetime.fromtimestamp(end, UTC),
+                MetricDataQueries=[_query("q", selection)],
+            )
+            values = answer["MetricDataResults"][0]["Values"]
+            assert len(values) <= 1, "the period begins where the emulator's does"
+            last[name] = values or [None]
+        return last
 
     async def units(self, selection: Selection) -> set[str]:
         """The units that were stored with the metric."""

@@ -8,9 +8,8 @@ what it and moto's skip is named in `cloudwatch_emulator`.
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 from aiobotocore.session import AioSession, get_session
@@ -25,10 +24,19 @@ from fargate_handler.settings import HandlerSettings
 from fargate_handler.token_sources.openai import OpenAIModel
 from stream_aws.metric_publication import cloudwatch_unit
 from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
+from stream_core.metrics.metric_catalogue import (
+    BURN_RATES,
+    CATALOGUE,
+    PROMISES,
+    PUBLISHED,
+    Metric,
+    MetricKind,
+    Promise,
+)
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
-from tests.integration.alarm_evaluation import Selection, selections
+from tests.integration import synthesized_alarms
+from tests.integration.alarm_evaluation import Selection, is_raised, rule_of, selections
 from tests.integration.aws_emulator import SIGNED_BY
 from tests.integration.cloudwatch_emulator import cloudwatch_emulator
 from tests.integration.published_minutes import (
@@ -40,53 +48,24 @@ from tests.integration.published_minutes import (
     Service,
 )
 from tests.integration.scripted_model import Reply, scripted_model
-from tests.integration.server_process import ROOT, free_port
+from tests.integration.server_process import free_port
 from tests.unit.fargate_handler.orchestrator.peer_network import PeerNetwork
 from tests.unit.hand_turned_clock import HandTurnedClock
 
-_TEMPLATES = ROOT / "tests" / "infrastructure" / "snapshots" / ENVIRONMENT
 LEVEL = catalogue.ACTIVE_CONNECTIONS
 WATCHED = [metric for metric in CATALOGUE if metric.alarm]
 
 
-def _resources(kind: str, stack: str = "*") -> dict[str, Any]:
-    """By their ids, as reviewed: tests/infrastructure holds the snapshots to what is
-    synthesized.
-    """
-    templates = [json.loads(path.read_text("utf-8")) for path in _TEMPLATES.glob(f"{stack}.json")]
-    return {
-        name: it
-        for template in templates
-        for name, it in template["Resources"].items()
-        if it["Type"] == kind
-    }
-
-
 @pytest.fixture(scope="module")
 def all_alarms() -> Alarms:
-    """Those of all stacks on our own metrics by their ids, with those that autoscaling makes to
-    hold a target.
-    """
-    alarms = {
-        name: alarm["Properties"] for name, alarm in _resources("AWS::CloudWatch::Alarm").items()
-    }
-    for name, policy in _resources("AWS::ApplicationAutoScaling::ScalingPolicy").items():
-        tracking = policy["Properties"].get("TargetTrackingScalingPolicyConfiguration", {})
-        if watched := tracking.get("CustomizedMetricSpecification"):
-            alarms[name] = watched | {"Period": 60}
-    return {name: alarm for name, alarm in alarms.items() if _is_ours(alarm)}
+    """Those of all stacks on minutes of our own metrics, also those of autoscaling."""
+    return synthesized_alarms.of_minutes()
 
 
 @pytest.fixture(scope="module")
 def alarms() -> Alarms:
-    """Those that tell somebody, by their names."""
-    resources = _resources("AWS::CloudWatch::Alarm", "observability").values()
-    ours = (resource["Properties"] for resource in resources if _is_ours(resource["Properties"]))
-    return {properties["AlarmName"]: properties for properties in ours}
-
-
-def _is_ours(alarm: Mapping[str, Any]) -> bool:
-    return any(selection.namespace == "Evenflow" for selection in selections(alarm).values())
+    """Those that tell somebody."""
+    return synthesized_alarms.that_tell_somebody()
 
 
 @pytest.fixture(scope="module")
@@ -126,10 +105,10 @@ async def test_every_metric_of_the_catalogue_is_published_with_its_unit_and_the_
     stored = (await service.client.list_metrics(Namespace="Evenflow"))["Metrics"]
     dimensions = [{"Name": "Environment", "Value": ENVIRONMENT}]
     assert sorted(metric["MetricName"] for metric in stored) == sorted(
-        metric.name for metric in CATALOGUE
+        metric.name for metric in PUBLISHED
     )
     assert all(metric["Dimensions"] == dimensions for metric in stored)
-    for metric in CATALOGUE:
+    for metric in PUBLISHED:
         selection = Selection(
             "Evenflow", metric.name, (("Environment", ENVIRONMENT),), "SampleCount", 60, None
         )
@@ -163,12 +142,12 @@ async def test_every_alarm_selects_something_that_is_published(
             f"{name}: {selection.statistic} has no value"
         )
     assert {metric.name for metric in WATCHED} <= {selection.name for _, selection in selected}
-    connections = {
-        (name, selection.statistic) for name, selection in selected if selection.name == LEVEL.name
+    by_load = {
+        (name, selection.statistic)
+        for name, selection in selected
+        if selection.name == catalogue.NODE_LOAD.name
     }
-    assert sorted(statistic for _, statistic in connections) == ["Average", "Average", "Maximum"], (
-        "tracking, surge, alarm"
-    )
+    assert [statistic for _, statistic in by_load] == ["Average"] * 2, "tracking, surge"
 
 
 @pytest.mark.parametrize("metric", WATCHED, ids=lambda metric: str(metric.name))
@@ -191,14 +170,17 @@ def test_the_alarm_has_the_catalogue_s_statistic_threshold_and_patience(
 
 
 def measured(metric: Metric, breaching: bool) -> list[float]:
-    """Fifty values of which four, or too few, are above the threshold of a p95; one value of an
+    """Values of which 8 %, or too few, are above the threshold of a percentile; one value of an
     average.
     """
     assert metric.alarm is not None
     above = metric.alarm.above
     if metric.alarm.statistic is catalogue.Statistic.AVERAGE:
         return [above + breaching]
-    return [above] * 46 + [above * 1.01] * 4 if breaching else [above] * 48 + [above * 10] * 2
+    if breaching:
+        return [above] * 46 + [above * 1.01] * 4
+    most = 48 if metric.alarm.statistic is catalogue.Statistic.P95 else 400
+    return [above] * most + [above * 10] * 2
 
 
 def happen(task: HandlerTask, metric: Metric, breaching: bool) -> None:
@@ -325,6 +307,63 @@ async def test_a_deployment_is_no_drop_and_pulls_no_average(
     assert await service.series(sums) == [1_000.0] * WINDOW_MINUTES
     assert await service.series(average) == [400.0] * WINDOW_MINUTES
     assert await service.raised(alarms) == set()
+
+
+# -- promises --------------------------------------------------------------------------------------
+
+_HOURS = 6
+_STEP_MINUTES = 5
+
+
+def break_promise(task: HandlerTask, promise: Promise, percent: float, cases: int) -> None:
+    """So many cases, of which so many percent are what readers are promised to be spared."""
+    bad = round(cases * percent / 100)
+    if promise.metric is catalogue.UNEVEN_RATE:
+        jitter = task.metrics.distribution(catalogue.DELIVERY_JITTER)
+        jitter.record(catalogue.UNEVEN_MS, cases - bad)
+        jitter.record(catalogue.UNEVEN_MS + 1.0, bad)
+    else:
+        task.metrics.ratio(promise.metric).whole += cases
+        task.metrics.ratio(promise.metric).part += bad
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: str(promise.name))
+@pytest.mark.parametrize(
+    ("percent_at", "cases", "raised"),
+    [
+        pytest.param(lambda hour: 1, 10_000, False, id="as promised"),
+        pytest.param(lambda hour: 4, 10_000, True, id="a little, all the time"),
+        pytest.param(lambda hour: 20 if hour == 5 else 0, 10_000, True, id="a bad hour"),
+        pytest.param(lambda hour: 20 if hour == 4 else 0, 10_000, False, id="a bad hour before"),
+        pytest.param(lambda hour: 100, 1, False, id="too few to say"),
+    ],
+)
+async def test_a_promise_that_is_broken_too_fast_wakes_somebody(
+    promise: Promise,
+    percent_at: Callable[[int], float],
+    cases: int,
+    raised: bool,
+    service: Service,
+) -> None:
+    service.begins = (int(time.time()) // (3_600 * _HOURS) - 1) * 3_600 * _HOURS
+    task = HandlerTask()
+    for minute in range(0, 60 * _HOURS, _STEP_MINUTES):
+        break_promise(task, promise, percent_at(minute // 60), cases)
+        await service.publish(task, minute)
+    resources = synthesized_alarms.of_observability()
+    name, end = f"evenflow-{ENVIRONMENT}-burn.{promise.name}", service.begins + 3_600 * _HOURS
+    windows = {
+        alarm["AlarmName"]: alarm
+        for alarm in (it["Properties"] for it in resources.values())
+        if alarm.get("AlarmName", "").startswith(f"{name}-")
+    }
+    assert len(windows) == 2 * len(BURN_RATES)
+    burning = {
+        window
+        for window, alarm in windows.items()
+        if is_raised(alarm, await service.last_periods(alarm, end))
+    }
+    assert rule_of(resources, name)(burning) is raised
 
 
 # -- quiet, silent, and many tasks -----------------------------------------------------------------

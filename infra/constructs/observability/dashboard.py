@@ -10,17 +10,26 @@ from constructs import Construct
 
 from infra.constructs.metrics import evenflow_metric, sudden_drop
 from infra.settings import EnvironmentSettings
-from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
+from stream_core.metrics.metric_catalogue import PUBLISHED, Metric, MetricKind
 
 # A metric belongs to the first row with a prefix of its name. The last row takes all others.
 _ROWS = (
     (
         "Delivery",
-        ("ws.delivery", "ws.messages", "ws.backpressure", "deltas.", "readers.", "clock."),
+        (
+            "ws.delivery",
+            "ws.messages",
+            "ws.backpressure",
+            "ws.uneven",
+            "deltas.",
+            "readers.",
+            "clock.",
+        ),
     ),
+    ("Load", ("node.", "memory.", "http.event_streams", "messages.")),
     ("Connections", ("ws.",)),
     ("Fallback", ("fallback.",)),
-    ("Model", ("model.", "generations.", "responses.", "tokens.")),
+    ("Model", ("model.", "upstream.", "generations.", "responses.", "tokens.")),
     ("Queue", ("queue.",)),
     ("Store", ("store.",)),
     ("Take-over", ("lease.",)),
@@ -35,7 +44,7 @@ def catalogue_rows(settings: EnvironmentSettings) -> list[tuple[str, list[cloudw
     Every metric is there once, first those with an alarm.
     """
     rows: dict[str, list[Metric]] = {title: [] for title, _ in _ROWS}
-    for metric in sorted(CATALOGUE, key=lambda metric: metric.alarm is None):
+    for metric in sorted(PUBLISHED, key=lambda metric: metric.alarm is None):
         rows[_row_of(metric)].append(metric)
     return [
         (title, [_graph(metric, settings) for metric in metrics])
@@ -51,7 +60,7 @@ def _row_of(metric: Metric) -> str:
 def _statistics(metric: Metric) -> tuple[str, ...]:
     match metric.kind:
         case MetricKind.DISTRIBUTION:
-            return "p50", "p95", "p99"
+            return "p50", "p95", "p99", "p99.9"
         case MetricKind.COUNTER:
             return ("Sum",)
         case MetricKind.GAUGE if metric.unit not in ("ms", "%"):

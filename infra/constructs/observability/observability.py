@@ -7,12 +7,14 @@ from constructs import Construct
 
 from infra.constructs.data.tables import Tables
 from infra.constructs.observability.aws_widgets import aws_rows
+from infra.constructs.observability.burn_alarms import BurnAlarm
 from infra.constructs.observability.canary_alarms import CanaryAlarms
 from infra.constructs.observability.catalogue_alarms import CatalogueAlarms, users_hurting_alarm
 from infra.constructs.observability.dashboard import catalogue_rows, dashboard
 from infra.constructs.observability.runbook_alarm import AlarmTopics
 from infra.constructs.observability.service_alarms import ServiceAlarms
 from infra.settings import EnvironmentSettings
+from stream_core.metrics.metric_catalogue import PROMISES
 
 
 class Observability(Construct):
@@ -47,14 +49,25 @@ class Observability(Construct):
             http_api_id=http_api_id,
             cluster_name=cluster_name,
         )
-        alarms = [*catalogue.alarms, *service.alarms]
+        burning = [
+            BurnAlarm(
+                self,
+                f"Burn-{promise.name}",
+                settings=settings,
+                topics=self.topics,
+                promise=promise,
+            )
+            for promise in PROMISES
+        ]
+        windows = [window for promise in burning for window in promise.windows]
+        alarms = [*catalogue.alarms, *service.alarms, *windows]
         if settings.canary is not None:
             alarms += CanaryAlarms(self, "Canary", settings=settings, topics=self.topics).alarms
         hurting = users_hurting_alarm(self, settings=settings, topics=self.topics, alarms=alarms)
         dashboard(
             self,
             settings=settings,
-            alarms=[hurting, *alarms],
+            alarms=[hurting, *(promise.composite for promise in burning), *alarms],
             rows=[
                 *catalogue_rows(settings),
                 *aws_rows(

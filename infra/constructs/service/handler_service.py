@@ -15,7 +15,7 @@ from infra.constructs.service.handler_task import CONTAINER_NAME
 from infra.constructs.service.load_balancer import LoadBalancer
 from infra.constructs.service.rollback_alarms import RollbackAlarms
 from infra.settings import EnvironmentSettings
-from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS, Statistic
+from stream_core.metrics.metric_catalogue import NODE_LOAD, Statistic
 
 
 class HandlerCluster(Construct):
@@ -112,7 +112,10 @@ class HandlerService(Construct):
 
 
 class HandlerScaling(Construct):
-    """Scales by connections and CPU per task, and adds several tasks at once in a surge."""
+    """Scales by the load that tasks publish, and adds several tasks at once in a surge.
+
+    The load is the worst of all shares of a task's limits, so one target is enough.
+    """
 
     def __init__(
         self,
@@ -124,9 +127,7 @@ class HandlerScaling(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         handler = settings.handler
-        connections = evenflow_metric(ACTIVE_CONNECTIONS, settings, Statistic.AVERAGE)
-        # A task needs minutes to leave, and its readers move: scale out soon and in late.
-        out, back = Duration.seconds(60), Duration.minutes(10)
+        load = evenflow_metric(NODE_LOAD, settings, Statistic.AVERAGE)
         # A new task counts only after it has started (up to 60 s) and published a minute. Any
         # sooner, the same surge would add tasks twice.
         surge = Duration.minutes(3)
@@ -134,24 +135,19 @@ class HandlerScaling(Construct):
             min_capacity=handler.tasks_min, max_capacity=handler.tasks_max
         )
         count.scale_to_track_custom_metric(
-            "Connections",
-            metric=connections,
-            target_value=handler.connections_per_task,
-            scale_out_cooldown=out,
-            scale_in_cooldown=back,
-        )
-        count.scale_on_cpu_utilization(
-            "Cpu",
-            target_utilization_percent=handler.cpu_percent,
-            scale_out_cooldown=out,
-            scale_in_cooldown=back,
+            "Load",
+            metric=load,
+            target_value=handler.load_percent,
+            # A task needs minutes to leave, and its readers move: scale out soon and in late.
+            scale_out_cooldown=Duration.seconds(60),
+            scale_in_cooldown=Duration.minutes(10),
         )
         count.scale_on_metric(
             "Surge",
-            metric=connections,
+            metric=load,
             scaling_steps=[
-                scaling.ScalingInterval(lower=handler.connections_per_task + above, change=tasks)
-                for above, tasks in handler.surge_connections
+                scaling.ScalingInterval(lower=handler.load_percent + above, change=tasks)
+                for above, tasks in handler.surge_load
             ],
             adjustment_type=scaling.AdjustmentType.CHANGE_IN_CAPACITY,
             evaluation_periods=1,

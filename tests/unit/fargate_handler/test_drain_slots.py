@@ -16,6 +16,7 @@ from fargate_handler.gateway.connection_registry import OpenConnection
 from fargate_handler.handler import Handler
 from fargate_handler.metrics import Metrics
 from fargate_handler.settings import HandlerSettings
+from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
 from tests.chaos.arrival_rate import arrival_rate
 from tests.unit.hand_turned_clock import HandTurnedClock
@@ -215,3 +216,16 @@ async def test_a_drain_without_time_sends_everybody_at_once() -> None:
     assert [client.slot for client in clients] == [0.0] * 5
     assert [client.close_frame for client in clients] == [(1001, "this node is leaving")] * 5
     await node.handler.stop()
+
+
+def outcomes(node: Node) -> dict[tuple[str, ...], int]:
+    return node.handler._metrics.labelled(catalogue.DRAINED_CONNECTIONS).by_labels
+
+
+async def test_clients_are_counted_by_how_they_went(node: Node) -> None:
+    node.clients(5)
+    node.clients(3, obeys=False)
+    node.clients(2, reads=True, obeys=False)
+    draining = await node.drain(106.0)
+    assert draining.done()
+    assert outcomes(node) == {("moved",): 5, ("closed",): 3, ("cut",): 2}

@@ -35,7 +35,7 @@ def test_every_row_of_the_catalogue_is_on_the_page(metric: Metric) -> None:
     match metric.kind:
         case MetricKind.DISTRIBUTION:
             assert read[f"{name}_count"] == read[f"{name}_sum"] == read[f"{name}_bucket<=+Inf"] == 0
-        case MetricKind.COUNTER if metric.label is not None:
+        case MetricKind.COUNTER if metric.labels:
             assert name not in read  # nothing was counted, so there is no label yet
         case MetricKind.COUNTER:
             assert read[f"{name}_total"] == 0
@@ -127,3 +127,33 @@ def test_frames_a_second_are_the_mean_of_the_last_minute() -> None:
     metrics.frames_sent.value += 60
     metrics.end_minute(220.0)
     assert samples(metrics)[name] == 1.0
+
+
+def test_labels_that_come_without_end_are_one_series_in_the_end() -> None:
+    counter = full_metrics().labelled(catalogue.MESSAGES_REFUSED)
+    for number in range(1_000):
+        counter.count(f"code_{number}")
+    counter.count("code_0")
+    assert counter.value == 1_001
+    assert (len(counter.by_labels), counter.by_labels["other",]) == (201, 800)
+    assert counter.by_labels["code_0",] == 2
+
+
+def test_several_labels_are_one_sample_for_each_combination() -> None:
+    metrics = full_metrics()
+    metrics.labelled(catalogue.RESPONSES_ENDED).count("a", "m", "error", "upstream_failed", times=3)
+    page = metrics.prometheus_page().decode()
+    assert (
+        'evenflow_responses_ended_total{agent="a",model="m",reason="upstream_failed",state="error"}'
+        " 3.0" in page
+    )
+
+
+def test_what_is_uneven_is_taken_from_the_buckets_of_the_jitter() -> None:
+    metrics = full_metrics()
+    metrics.end_minute(0.0)
+    for milliseconds in (1.0, 99.0, 100.0, 101.0, 500.0):
+        metrics.distribution(catalogue.DELIVERY_JITTER).record(milliseconds)
+    assert metrics.snapshot().ratios[catalogue.UNEVEN_RATE.name] == (2, 5)
+    metrics.end_minute(60.0)
+    assert metrics.ratio(catalogue.UNEVEN_RATE).percent == 40.0

@@ -140,3 +140,18 @@ def interpolated_percentile(ordered: list[float], p: float) -> float:
     rank = (len(ordered) - 1) * p / 100
     low, high = ordered[math.floor(rank)], ordered[math.ceil(rank)]
     return low + (high - low) * (rank - math.floor(rank))
+
+
+def test_a_value_that_occurred_several_times() -> None:
+    once, often = Distribution(), Distribution()
+    for _ in range(3):
+        once.record(12.0)
+    often.record(12.0, 3)
+    assert (often.counts, often.total) == (once.counts, once.total)
+
+
+def test_how_many_are_above_a_bound() -> None:
+    recorded = Distribution()
+    for value in (1.0, 100.0, 100.1, 2_000_000.0):
+        recorded.record(value)
+    assert recorded.count_above(100.0) == 2

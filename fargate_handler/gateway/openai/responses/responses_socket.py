@@ -34,7 +34,7 @@ from stream_core.encoders.responses.response_events import (
 )
 from stream_core.log.response_log import ResumePoint
 from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics.metric_catalogue import HTTP_REQUESTS
+from stream_core.metrics.metric_catalogue import CONNECTIONS_OPENED, HTTP_REQUESTS
 from stream_core.policy.channel import Channel
 from stream_core.protocol.client_session import Opcode
 from stream_core.protocol.ending_frames import CloseCode
@@ -79,6 +79,8 @@ class ResponsesSocket:
         """The handshake is done."""
         self._transport = transport
         self._context.registry.add(self)
+        opened = self._context.metrics.labelled(CONNECTIONS_OPENED)
+        opened.count(RESPONSES_WEBSOCKET.protocol)
         run = self._context.background.run
         self._tasks = (run(self._serve()), run(self._watch()))
 

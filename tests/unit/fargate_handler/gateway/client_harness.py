@@ -24,6 +24,7 @@ from stream_core.policy.channel import Channel
 from stream_core.policy.client_address import TrustedProxies
 from stream_core.policy.connection_places import ConnectionPlaces
 from stream_core.policy.limits import Limits
+from stream_core.policy.node_load import LoadFigure
 from stream_core.policy.session_token import SessionClaims, SessionTokens, TenantKeys
 from stream_core.protocol.client_session import ClientSession, Opcode
 from stream_core.protocol.dialect import V1, CompactDialect, Dialect
@@ -54,6 +55,7 @@ class Gateway:
             outbox=Outbox(lambda flush: flush(), measures),
             orchestrator=self.orchestrator,
             registry=self.registry,
+            load=LoadFigure(self.limits),
             turns=AddressTurns(),
             accepted=AcceptedConnections(
                 self.places, self.metrics.labelled(catalogue.CONNECTIONS_CUT)

@@ -23,7 +23,7 @@ async def test_a_message_that_the_connection_refuses_is_counted_by_its_code() ->
     client.connection.ask_to_reconnect("leaving", 0)
     await client.say()
     assert client.last_code() == "draining"
-    assert gateway.metrics.labelled(catalogue.MESSAGES_REFUSED).by_label == {"draining": 1}
+    assert gateway.metrics.labelled(catalogue.MESSAGES_REFUSED).by_labels == {("draining",): 1}
 
 
 # -- opening ---------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ async def test_without_a_whole_head_it_is_closed_in_time(received: bytes) -> Non
     await asyncio.sleep(0.01)
     first.transport.abort.assert_called_once_with()
     assert first.taken == []
-    assert (first.cut.by_label, len(first.places)) == ({"head": 1}, 0)
+    assert (first.cut.by_labels, len(first.places)) == ({("head",): 1}, 0)
 
 
 async def test_it_has_no_such_time_once_it_was_taken() -> None:

@@ -7,7 +7,7 @@ from fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest
 from fargate_handler.token_sources.port import Caller, ModelOptions
 from stream_core.log.conversation import Turn
 from stream_core.log.response_log import ResponseState
-from stream_core.policy.agents import Agent, Agents, MessageParams, MessageTerms
+from stream_core.policy.agents import NO_TERMS, Agent, Agents, MessageParams, MessageTerms
 from stream_core.policy.channel import COMPLETION, Channel
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import NotFound
@@ -76,7 +76,7 @@ def test_the_shorter_deadline_is_in_force() -> None:
 
 def test_an_agent_that_is_gone_answers_nothing() -> None:
     with pytest.raises(NotFound):
-        REQUESTS.check(Channel("t", "b", "s"))
+        REQUESTS.model(Channel("t", "b", "s"), NO_TERMS)
 
 
 # -- another task goes on --------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from fargate_handler.token_sources.openai import OpenAIModel
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
 from stream_core.log.conversation import Turn
 from stream_core.policy.channel import CHAT
+from stream_core.policy.circuit_breaker import CircuitBreaker
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import UpstreamFailed
 from tests.unit.hand_turned_clock import HandTurnedClock
@@ -75,6 +76,7 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
         line=Line("public"),
         asked=WholeRequest((Turn("user", text),)),
         source=source,
+        breaker=CircuitBreaker(10, 10.0),
         clock=clock.delivery,
         limits=Limits(),
         grace_seconds=30.0,
@@ -83,6 +85,7 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
         monotonic=clock.monotonic,
         in_force=lambda: True,
         on_attempt=lambda: None,
+        on_failure=lambda _: None,
         on_end=lambda _: ended.set(),
     )
     generation.start(Background())

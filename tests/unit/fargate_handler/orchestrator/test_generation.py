@@ -18,6 +18,7 @@ from stream_core.log.entries import Content, Kind, LogEntry, Part, Restart
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import CHAT, COMPLETION, Channel, MessageKind
+from stream_core.policy.circuit_breaker import CircuitBreaker
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import (
     EvenflowError,
@@ -79,6 +80,7 @@ class Bench:
             line=Line("public"),
             asked=WholeRequest(TURNS),
             source=self.source,
+            breaker=CircuitBreaker(10, 10.0),
             clock=self.clock.delivery,
             limits=self.limits,
             grace_seconds=self.grace_seconds,
@@ -87,6 +89,7 @@ class Bench:
             monotonic=self.clock.monotonic,
             in_force=lambda: self.in_force,
             on_attempt=self._on_attempt,
+            on_failure=lambda _: None,
             on_end=self._on_end,
         )
         self.reader = RecordingReader(self.stream, self.clock, AssembledText())

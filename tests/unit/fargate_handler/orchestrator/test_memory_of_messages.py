@@ -76,7 +76,7 @@ async def test_when_all_conversations_are_busy_a_message_is_refused_and_not_kept
     assert await task.shared.ledger(session(accepted)) == []
     assert task.count(catalogue.MEMORY_REFUSED) == 1
     refused = task.metrics.labelled(catalogue.MESSAGES_REFUSED)
-    assert refused.by_label == {"node_memory": 1}
+    assert refused.by_labels == {("node_memory",): 1}
     await task.answer("one.", 0)
     assert (await task.send("m1", text=_LONG, channel=session(accepted))).stream
     await task.leave()

@@ -234,7 +234,7 @@ async def test_refusals_are_counted_by_their_code() -> None:
     await node.send("m1", session="a", tenant="other")
     await node.refusal("m1", session="b", tenant="third")
     refused = node.metrics.labelled(catalogue.MESSAGES_REFUSED)
-    assert (refused.value, refused.by_label) == (3, {"tenant_in_flight": 2, "queue_full": 1})
+    assert (refused.value, refused.by_labels) == (3, {("tenant_in_flight",): 2, ("queue_full",): 1})
     await node.leave()
 
 
@@ -554,3 +554,31 @@ async def test_after_a_cancel_no_task_is_left() -> None:
     await node.orchestrator.cancel(node.orchestrator.responses.of(Channel("t", "demo", "s"))[0])
     await settle()
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_ended_responses_are_counted_by_agent_model_state_and_reason() -> None:
+    node = Node(Limits(model_retries=0))
+    for session, end in (("a", None), ("b", BROKEN)):
+        await node.send("m1", session=session)
+        await settle()
+        call = node.source.calls[-1]
+        call.finish() if end is None else call.fail(end)
+        await settle()
+    assert node.metrics.labelled(catalogue.RESPONSES_ENDED).by_labels == {
+        ("demo", "default", "completed", "stop"): 1,
+        ("demo", "default", "error", "upstream_failed"): 1,
+    }
+
+
+async def test_the_share_of_messages_for_which_there_is_no_room() -> None:
+    node = Node(Limits(generations_per_node=1, queue_depth=1, messages_in_flight_per_session=1))
+    await node.send("m1")
+    # A limit of its own sender, and a node that leaves, are no want of room.
+    assert await node.refusal("m2", "m1") == "session_in_flight"
+    await node.send("m1", session="waits")
+    assert await node.refusal("m1", session="too many") == "queue_full"
+    node.orchestrator.stop_accepting()
+    assert await node.refusal("m1", session="late") == "draining"
+    rate = node.metrics.ratio(catalogue.REFUSAL_RATE)
+    assert (rate.part, rate.whole) == (1, 5)
+    await node.leave()

@@ -1,0 +1,57 @@
+"""Event streams and polls are counted while they are open, and `/health` says the node's load."""
+
+from __future__ import annotations
+
+import asyncio
+
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.node_load import NodeUse
+from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
+from tests.unit.fargate_handler.gateway.http_calls import Calls, EventStream
+from tests.unit.settle import settle
+
+
+async def test_open_event_streams_and_waiting_polls_are_counted_until_they_end() -> None:
+    gateway = Gateway()
+    client = gateway.connect()
+    await client.say()
+    await settle()
+    calls = Calls(gateway.context, CHANNEL)
+    path = f"/chat/message/{gateway.stream(client).response_id}"
+
+    def levels() -> list[float]:
+        metrics = (catalogue.EVENT_STREAMS, catalogue.WAITING_POLLS)
+        return [gateway.metrics._gauges[metric.name]() for metric in metrics]
+
+    streams = [EventStream(calls, f"{path}/events") for _ in range(2)]
+    polls = [
+        asyncio.create_task(calls.call("GET", path))
+        for path in (path, f"/streams{path.removeprefix('/chat/message')}?offset=-1&live=long-poll")
+    ]
+    await settle()
+    assert levels() == [2, 2]
+    gateway.call.finish()
+    await settle()
+    assert all(stream.answering.done() for stream in streams)
+    assert [poll.result().status for poll in polls] == [200, 200]
+    assert levels() == [0, 0]
+
+
+async def test_health_says_the_load_and_what_it_is_by() -> None:
+    gateway = Gateway()
+    gateway.context.load.sample(
+        NodeUse(
+            connections=0,
+            event_streams=0,
+            answers=gateway.limits.generations_per_node // 4,
+            queue=0,
+            cpu_share=0.1,
+            lateness_seconds=0.0,
+        )
+    )
+    assert await Calls(gateway.context, CHANNEL).json("GET", "/health") == {
+        "status": "serving",
+        "connections": 0,
+        "load_percent": 25.0,
+        "loaded_by": "answers",
+    }
