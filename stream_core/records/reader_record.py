@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from stream_core.log.response_stream import ResponseStream
 from stream_core.records.event_record import EventRecord, milliseconds
+
+if TYPE_CHECKING:
+    from stream_core.log.response_stream import ResponseStream
 
 
 class Left(StrEnum):
@@ -42,8 +44,10 @@ class ReaderRecord(EventRecord):
     first_index: Annotated[int, "where it began"]
     entries_delivered: Annotated[int, "entries that it was given"]
     entries_missed: Annotated[int, "entries that were there, and that it was not given"]
-    entries_acknowledged: Annotated[int, "entries that clients of the answer have said they have"]
-    lags: Annotated[int, "how often it lagged too far"]
+    entries_acknowledged: Annotated[
+        int | None, "entries that clients of the answer have said they have"
+    ] = None
+    lags: Annotated[int, "how often it lagged too far"] = 0
     duration_ms: Annotated[float, "for how long it read"]
 
     def __str__(self) -> str:
