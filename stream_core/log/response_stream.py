@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ from stream_core.protocol.dialect import Encoder, SharedEncoder
 from stream_core.protocol.errors import RateLimited
 from stream_core.protocol.messages import Usage, Via
 from stream_core.records.answer_figures import AnswerFigures
-from stream_core.records.token_gaps import TokenGaps
+from stream_core.records.token_gaps import GAP_BOUNDS, TokenGaps
 
 # The weight of the newest gap in a stream's pace. Three deltas later it counts less than half.
 _PACE_SMOOTHING = 0.25
@@ -565,7 +566,11 @@ class ResponseStream:
             self.gaps = TokenGaps(self.tokens)
         else:
             gap, pace = now - self._delivered_at, self._pace
-            self.gaps.record(gap, self.tokens, now)
+            gaps = self.gaps  # as `TokenGaps.record`, whose call costs more
+            new, gaps.tokens = self.tokens - gaps.tokens, self.tokens
+            gaps.counts[bisect_left(GAP_BOUNDS, gap / (new or 1))] += new
+            if gap > gaps.notable:
+                gaps.note_silence(gap, now)
             due = self._interval * SLOT_SECONDS
             # The stream's current interval is its own, or the model's recent pace where that is
             # slower.

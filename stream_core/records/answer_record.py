@@ -12,7 +12,7 @@ from stream_core.policy.model_prices import ModelPrices
 from stream_core.ports.response_store import ResponseHead
 from stream_core.records.event_record import EventRecord, milliseconds
 
-_CENTS_DIGITS = 8
+_DOLLAR_DIGITS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +91,9 @@ def answer_record(stream: ResponseStream, prices: ModelPrices) -> AnswerRecord:
     Of an answer that was taken over, what the task before knew is not known: when it was accepted,
     and who read it there.
     """
-    figures, usage, channel = stream.figures, stream.usage, stream.channel
+    figures, channel = stream.figures, stream.channel
     protocol, transport = figures.read_over[0] if figures.read_over else (None, None)
-    cost = None
-    if usage is not None:
-        cost = prices.cost(figures.model, usage.prompt_tokens, usage.completion_tokens)
-    given = [reader.next_index for reader in stream.readers]
-    ended_at = stream.created_at if stream.ended_at is None else stream.ended_at
+    reading = [reader.next_index for reader in stream.readers]
     return AnswerRecord(
         tenant=channel.tenant,
         agent=channel.agent,
@@ -115,17 +111,11 @@ def answer_record(stream: ResponseStream, prices: ModelPrices) -> AnswerRecord:
         epoch=stream.epoch,
         attempt=stream.attempt,
         retries=figures.retries,
-        input_tokens=None if usage is None else usage.prompt_tokens,
-        output_tokens=stream.tokens if usage is None else usage.completion_tokens,
-        cached_tokens=None if usage is None else usage.cached_tokens,
-        reasoning_tokens=None if usage is None else usage.reasoning_tokens,
-        tokens_counted_by="pieces" if usage is None else "model",
-        cost_usd=None if cost is None else round(cost, _CENTS_DIGITS),
         entries_generated=stream.log.next_index,
-        entries_delivered=max(figures.delivered, *given, 0),
+        entries_delivered=max(figures.delivered, *reading, 0),
         entries_acknowledged=stream.acknowledged + 1,
         polls=stream.polls or None,
-        duration_ms=milliseconds(ended_at - stream.created_at),
+        **_tokens(stream, prices),
         **_times(stream),
     )
 
@@ -151,8 +141,25 @@ def given_up_record(head: ResponseHead, entries: int, error: str) -> AnswerRecor
     )
 
 
+def _tokens(stream: ResponseStream, prices: ModelPrices) -> dict[str, Any]:
+    usage = stream.usage
+    if usage is None:
+        return {"output_tokens": stream.tokens, "tokens_counted_by": "pieces"}
+    cost = prices.cost(stream.figures.model, usage.prompt_tokens, usage.completion_tokens)
+    return {
+        "input_tokens": usage.prompt_tokens,
+        "output_tokens": usage.completion_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "tokens_counted_by": "model",
+        "cost_usd": None if cost is None else round(cost, _DOLLAR_DIGITS),
+    }
+
+
 def _times(stream: ResponseStream) -> dict[str, Any]:
     figures, times = stream.figures, dict[str, Any]()
+    if stream.ended_at is not None:
+        times["duration_ms"] = milliseconds(stream.ended_at - stream.created_at)
     if stream.epoch == 1:
         if figures.began_at is not None:
             times["queue_ms"] = milliseconds(figures.began_at - stream.created_at)

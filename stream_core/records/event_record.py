@@ -50,4 +50,4 @@ def names_of(record: type[EventRecord]) -> tuple[str, ...]:
 
 def milliseconds(seconds: float) -> float:
     """Seconds as a line gives them: in milliseconds, with one digit behind the point."""
-    return round(seconds * 1000, 1)
+    return int(seconds * 10_000 + 0.5) / 10  # `round` takes four times as long

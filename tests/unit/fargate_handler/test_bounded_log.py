@@ -3,6 +3,9 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 
@@ -10,6 +13,7 @@ from fargate_handler.bounded_log import REPEATED, UNREAD, BoundedLog
 from fargate_handler.line_writer import LineWriter
 from fargate_handler.log_formats import LineFormatter
 from stream_core.policy.log_rate import EACH
+from stream_core.records.event_record import EventRecord
 from tests.full_pipe import full_pipe
 from tests.unit.hand_turned_clock import HandTurnedClock
 
@@ -78,6 +82,40 @@ def test_what_nothing_else_says_is_logged_each_time(read: Read) -> None:
     for number in range(3):
         read.log.logger.error("dead letter: %d", number, extra=EACH)
     assert [line[-1] for line in read.lines()] == ["0", "1", "2"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Happened(EventRecord):
+    EVENT: ClassVar[str] = "happened"
+
+    code: str
+
+    @property
+    def kind(self) -> str:
+        return f"{self.EVENT} {self.code}"
+
+    def __str__(self) -> str:
+        return f"happened: {self.code}"
+
+
+class _Each(_Happened):
+    MOST_PER_SECOND: ClassVar[int | None] = None
+
+
+class _Two(_Happened):
+    MOST_PER_SECOND: ClassVar[int | None] = 2
+
+
+@pytest.mark.parametrize(
+    ("event", "lines"), [(_Each, ["a", "a", "a", "b"]), (_Two, ["a", "a", "b"]), (_Happened, "ab")]
+)
+def test_a_record_says_how_many_of_its_kind_are_logged(
+    read: Read, event: type[_Happened], lines: Sequence[str]
+) -> None:
+    for code in "aaab":
+        read.log.logger.info(event(code=code))
+    assert read.lines() == [f"INFO ours: happened: {code}" for code in lines]
+    assert read.log.counted[REPEATED] == 4 - len(lines)
 
 
 def test_nothing_is_lost_at_the_end(read: Read) -> None:

@@ -46,9 +46,17 @@ def test_a_line_is_an_object_with_its_time_level_logger_and_task() -> None:
 
 
 def test_the_fields_of_a_record_are_the_lines() -> None:
-    told = as_json(record(Happened(count=2)))
-    assert (told["event"], told["count"], told["message"]) == ("happened", 2, "it happened 2 times")
-    assert "unknown" not in told
+    told = as_json(record(Happened(count=2), left_out=3))
+    assert told.pop("timestamp").endswith("+00:00")
+    assert told == {
+        "level": "WARNING",
+        "logger": "ours",
+        "message": "it happened 2 times",
+        "task": "t1",
+        "event": "happened",
+        "count": 2,
+        "left_out": 3,
+    }
 
 
 def test_what_was_left_out_is_a_field_or_stands_behind_the_text() -> None:
