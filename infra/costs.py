@@ -286,7 +286,7 @@ def _watching(resources: list[Any]) -> Row:
         prices.COMPOSITE_ALARM_MONTH,
         prices.DASHBOARD_MONTH,
     )
-    hour = (len(CATALOGUE) - at_rest) * prices.METRIC_MONTH.usd / HOURS_PER_MONTH
+    hour = (len(PUBLISHED) - at_rest) * prices.METRIC_MONTH.usd / HOURS_PER_MONTH
     return Row(what, month, hour, used)
 
 

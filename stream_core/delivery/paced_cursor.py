@@ -21,6 +21,10 @@ class Reader(Protocol):
         """How it is delivered to."""
 
     @property
+    def next_index(self) -> int:
+        """The next index to deliver. 0 for a reader that is only woken."""
+
+    @property
     def holds_model(self) -> bool:
         """Whether it pauses, and the log is the pause window ahead of it."""
 

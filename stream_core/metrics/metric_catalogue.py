@@ -583,8 +583,8 @@ LOG_LINES_DROPPED = Metric(
     "log.lines_dropped",
     _C,
     "lines",
-    "lines that were not logged, by the `reason`: `repeated`, there was one of their kind within "
-    "the second; `unread`, a thousand waited for whoever reads the log",
+    "lines that were not logged, by the `reason`: `repeated`, there were enough of their kind "
+    "within the second; `unread`, 8 MiB waited for whoever reads the log",
     labels=("reason",),
 )
 

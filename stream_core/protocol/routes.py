@@ -12,6 +12,9 @@ from typing import Literal
 EDGE_KEY_HEADER = "x-evenflow-edge-key"
 """The header by which CloudFront shows the functions that a request came through it."""
 
+EVENFLOW = "evenflow"
+"""The protocol of routes of our own."""
+
 _NAME = re.compile(r"\{(\w+)(\+?)\}")
 
 
@@ -47,7 +50,7 @@ class Route:
     path: str
     origin: Origin = Origin.HANDLER
     edge_pattern: str = ""
-    protocol: str = "evenflow"
+    protocol: str = EVENFLOW
 
     @property
     def public_path(self) -> str:

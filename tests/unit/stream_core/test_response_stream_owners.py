@@ -172,6 +172,7 @@ def test_readers_that_leave_as_they_are_told_do_not_hide_one_another() -> None:
     class Leaving:
         holds_model = False
         transport: Transport = "http"
+        next_index = 0
 
         def __init__(self) -> None:
             self.told = 0
