@@ -144,11 +144,11 @@ def test_the_announcement_says_which_quotas_an_account_needs(
     # 100 + 600 + 1, and 100 that AWS keeps free; 134 % of 60 tasks with a core each
     assert "Lambda concurrent executions: 801 (701 reserved" in large
     assert "Fargate On-Demand vCPU: 80 (80 tasks: a deployment while 60 run)" in large
-    # 1,000 streams of 20 s with 1,400 tokens each
-    assert (
-        "3,000 requests and 4,200,000 tokens a minute for 1,000 streams, and access to the model"
-        in large
-    )
+    # 1,000 streams of 20 s: 1,000 tokens each, and 400 that count five times
+    profile = prod.settings.inference.bedrock.inference_profile
+    assert f"Bedrock tokens a minute for {profile}: 9,000,000 (3,000 answers a minute" in large
+    assert "access to anthropic.claude-haiku" in large
+    assert "DynamoDB writes a second of a table: 6,200 (1,000 streams" in large
     assert "SageMaker ml.g6e.xlarge for endpoint usage: 2" in gpus
 
 
