@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.loaders import create_loader
 
 from infra.environments import environment
 from infra.preflight.__main__ import policy, preflight
@@ -25,11 +27,14 @@ from tests.integration.server_process import clean_environment, free_port
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 Answers = dict[str, Any]
+_loader = cache(create_loader)
 
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[AccountServer]:
     """An account that has everything, with a builder that runs beside."""
+    # Sessions of the SDK share what they read: each would read some megabytes of JSON.
+    monkeypatch.setattr("botocore.session.create_loader", _loader)
     with account_server(well()) as server:
         for name, value in CREDENTIALS.items():
             monkeypatch.setenv(name, value)
