@@ -32,7 +32,7 @@ PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers
 LANES := test e2e test-clients test-aws chaos-short attack-short -- types test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-guidellm synth preflight deploy destroy smoke redrive docs proto docs-check lock clean
+.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-guidellm synth preflight deploy destroy deployer smoke redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -130,6 +130,10 @@ deploy: synth ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials);
 destroy: synth ## take ENV=dev|staging|prod away again; what an environment keeps stays (asks first; YES=1 does not)
 	@$(call ask,Destroy $(ENV)?)
 	$(CDK) destroy --app cdk.out --all --force
+
+deployer: .venv/.infra .venv/.aws infra/node_modules/.installed ## the role with which REPOSITORY=owner/name on GitHub deploys into this account, without a key
+	@test -n "$(REPOSITORY)" || { echo "say whose: make deployer REPOSITORY=owner/name"; exit 2; }
+	$(CDK) deploy --app "$(PY) -m infra.deployer $(REPOSITORY)"
 
 smoke: .venv/.dev ## call a deployment at URL= over every transport and protocol: a table, and an exit status (key: EVENFLOW_TENANT_KEY)
 	@test -n "$(URL)" || { echo "say where: make smoke URL=https://d111.cloudfront.net"; exit 2; }

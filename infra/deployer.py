@@ -1,5 +1,5 @@
-"""The role with which a workflow on GitHub deploys: `cdk deploy --app ".venv/bin/python -m
-infra.deployer owner/repository"`, once for each account.
+"""The role with which a workflow on GitHub deploys: `make deployer REPOSITORY=owner/name`, once for
+each account.
 
 GitHub signs who a job is, and AWS trusts that signature for one environment of one repository. No
 key is kept anywhere.
