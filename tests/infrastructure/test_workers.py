@@ -365,6 +365,6 @@ def test_they_are_in_what_a_deployment_costs_and_needs(
     assert "2 ECS service" in text
     # A deployment of 10 workers doubles them while 10 handlers run.
     (cores,) = (
-        line for line in quotas(with_workers.settings, traffic) if line.startswith("Fargate")
+        quota.text for quota in quotas(with_workers.settings, traffic) if quota.service == "fargate"
     )
     assert cores.startswith("Fargate On-Demand vCPU: 30 ")
