@@ -197,8 +197,8 @@ def test_the_announcement_says_which_quotas_an_account_needs(
     profile = prod.settings.inference.bedrock.inference_profile
     assert (
         f"Bedrock tokens a minute for {profile}: 13,096,000 (3,000 answers a minute, 1,000 "
-        "streams: 9,000,000 used, an output token counts 5 times; 4,096,000 reserved, 4,096 by each answer "
-        "that runs)"
+        "streams: 9,000,000 used, an output token counts 5 times; 4,096,000 reserved, 4,096 by "
+        "each answer that runs)"
     ) in large
     assert "access to anthropic.claude-haiku" in large
     # each of 1,000 streams every 150 ms

@@ -18,6 +18,7 @@ from stream_core.metrics.metric_catalogue import (
     BURN_RATES,
     CATALOGUE,
     PROMISES,
+    PUBLISHED,
     BurnRate,
     Metric,
     Promise,
