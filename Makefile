@@ -117,7 +117,7 @@ synth: .venv/.infra web/dist/index.html infra/node_modules/.installed ## the Clo
 
 deploy: synth ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials); says first what it creates and costs
 	@$(PY) -m infra.announce $(ENV) '$(REGION)' '$(INSTALLATION)'
-	@command -v "$${CDK_DOCKER:-docker}" >/dev/null || { echo "deploy builds the handler's image: install Docker, or name another builder in CDK_DOCKER"; exit 2; }
+	@! grep -qs '"dockerFile"' cdk.out/*.assets.json || command -v "$${CDK_DOCKER:-docker}" >/dev/null || { echo "deploy builds the handler's image: install Docker, name another builder in CDK_DOCKER, or an image in infra/environments.py"; exit 2; }
 	@printf 'Deploy this? [y/N] '; read answer; test "$$answer" = y
 	$(CDK) deploy --app cdk.out --all --require-approval broadening
 
