@@ -68,7 +68,7 @@ def test_alarms_secrets_and_keys_are_counted_in_the_template(synthesis: Synthesi
         synthesis.of_type("AWS::CloudWatch::CompositeAlarm")
     )
     assert f"{alarms} alarms" in _row(_rows(synthesis), "CloudWatch").what
-    assert "Secrets (2)" in _row(_rows(synthesis), "Secrets").what
+    assert "Secrets (3)" in _row(_rows(synthesis), "Secrets").what
 
 
 def test_an_hour_of_streams_follows_from_the_traffic(prod: Synthesis) -> None:

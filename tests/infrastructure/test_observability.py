@@ -369,7 +369,7 @@ class TestRunbooks:
             description = alarm["AlarmDescription"]
             assert len(description) <= 1024  # CloudWatch's limit
             found = re.search(
-                r"Look first: (.{20,}\w[`)]?)\. Then: docs/runbooks/(.+)$", description
+                r"Look first: (.{20,}[^.:?][.?]) Then: docs/runbooks/(.+)$", description
             )
             assert found, alarm["AlarmName"]
             page = " ".join((RUNBOOKS / found[2]).read_text("utf-8").split())

@@ -30,4 +30,5 @@ def what_to_do(name: str, base_url: str | None) -> str:
     if found is None:
         raise NoFirstStepError(f"docs/runbooks/{name}.md has no section `Look first`")
     step = _LINK.sub(r"\1", " ".join(found[1].split())).rstrip(".:")
-    return f"Look first: {step}. Then: docs/runbooks/{name}.md"
+    end = "" if step.endswith("?") else "."
+    return f"Look first: {step}{end} Then: docs/runbooks/{name}.md"
