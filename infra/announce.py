@@ -15,7 +15,7 @@ from pathlib import Path
 
 from infra.costs import HOURS_PER_MONTH, Row, Template, Traffic, costs
 from infra.environments import UnknownEnvironmentError, environment
-from infra.quotas import quotas
+from infra.quotas import announced
 from infra.regions import UnknownRegionError
 from infra.settings import EnvironmentSettings
 
@@ -61,7 +61,7 @@ def announcement(
             *_assumptions(traffic),
             "",
             "Quotas that the account needs (Service Quotas):",
-            *(f"  {line}" for line in quotas(settings, traffic)),
+            *(f"  {line}" for line in announced(settings, traffic)),
             *_warnings(settings),
         ]
     )

@@ -5,8 +5,9 @@ What differs from AWS:
 - One hop and plain HTTP, where CloudFront and the load balancer are two and the viewer's is TLS.
 - The cookie alone makes a client stick; the load balancer wants its own encrypted AWSALBAPP cookie
   back as well.
-- Nothing is cached or compressed, and headers are passed on whole: CloudFront's cache, origin
-  request and response headers policies are not applied, nor the methods that a behavior allows.
+- Nothing is cached or compressed, and headers are passed on whole: of CloudFront's policies only
+  the security headers of answers are applied (without HSTS, which is for TLS), not the cache and
+  origin request policies, nor the methods that a behavior allows.
 - A handler whose health check fails gets no new requests after 3 checks of 2 s; the stacks have
   longer ones.
 """
@@ -66,8 +67,12 @@ def _frontend(routes: EdgeRoutes, port: int) -> Iterator[str]:
     yield "    http-request set-header x-evenflow-host %[req.hdr(host)]"
     yield "    http-request set-header x-evenflow-address %[src]"
     unmatched = "!{ var(txn.origin) -m found }"
-    for behavior in routes.behaviors:
+    for number, behavior in enumerate(routes.behaviors):
         matches = f"{{ path_reg {_expression(behavior.pattern)} }} {unmatched}"
+        yield f"    http-request set-var(txn.behavior) int({number}) if {matches}"
+        for name, value in behavior.headers.items():
+            chosen = f"{{ var(txn.behavior) -m int {number} }}"
+            yield f'    http-response set-header {name} "{value}" if {chosen}'
         yield f"    http-request set-var(txn.origin) str({behavior.origin}) if {matches}"
     to_handlers = "{ var(txn.origin) -m str load_balancer }"
     for pattern in routes.handler_patterns:

@@ -194,16 +194,18 @@ def test_the_announcement_says_which_quotas_an_account_needs(
     assert "Lambda concurrent executions: 801 (701 reserved" in large
     assert "Fargate On-Demand vCPU: 80 (80 tasks: a deployment while 60 run)" in large
     # 1,000 streams of 20 s: 1,000 tokens and 5 times 400 each; each reserves 4,096 while it runs
+    profile = prod.settings.inference.bedrock.inference_profile
     assert (
-        "3,000 requests and 13,096,000 tokens a minute for 1,000 streams (9,000,000 used, an "
-        "output token counts 5 times; 4,096,000 reserved, 4,096 by each answer that runs), and "
-        "access to the model"
+        f"Bedrock tokens a minute for {profile}: 13,096,000 (3,000 answers a minute, 1,000 "
+        "streams: 9,000,000 used, an output token counts 5 times; 4,096,000 reserved, 4,096 by "
+        "each answer that runs)"
     ) in large
+    assert "access to anthropic.claude-haiku" in large
     # each of 1,000 streams every 150 ms
     for text, warm in ((small, "4,000"), (large, "7,000")):
         assert (
-            "DynamoDB write units of a table: 6,667 a second at most, into the buffer of responses "
-            f"(an account allows 40,000; a new table takes {warm} at once)"
+            "DynamoDB writes a second of a table: 6,667 (at most, into the buffer of responses; a "
+            f"new table takes {warm} at once"
         ) in text
     assert "raise data.warm_writes_per_second" in small
     assert "raise data.warm_writes_per_second" not in large

@@ -13,13 +13,15 @@ import pytest
 from infra.environments import environment
 from infra.settings import EnvironmentSettings
 from infra.stack_settings import AlarmSettings
+from stream_core.metrics.canary_metrics import CANARY_METRICS
 from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, Statistic
 from tests.infrastructure.metric_math import MetricMath, Series
 from tests.infrastructure.own_stacks import Template, observability_template, resources
 from tests.integration.alarm_evaluation import is_raised
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
-NAMES = {metric.name for metric in CATALOGUE}
+ON_THE_DASHBOARD = {metric.name for metric in CATALOGUE}
+NAMES = ON_THE_DASHBOARD | {metric.name for metric in CANARY_METRICS}
 WITH_ALARM = [metric for metric in CATALOGUE if metric.alarm is not None]
 PLAIN = [metric for metric in WITH_ALARM if metric.alarm and not metric.alarm.sudden_drop]
 DROPS = [metric for metric in WITH_ALARM if metric.alarm and metric.alarm.sudden_drop]
@@ -28,8 +30,14 @@ PERCENTILES = [
 ]
 FELT = {metric.name for metric in WITH_ALARM if metric.alarm and metric.alarm.felt_by_readers}
 # What readers feel besides the catalogue.
-FELT_TOO = {"load_balancer.handler_errors", "load_balancer.own_errors", "http_api.errors"}
+FELT_TOO = {
+    "load_balancer.handler_errors",
+    "load_balancer.own_errors",
+    "http_api.errors",
+    "canary.failures",
+}
 CAN_WAIT = {
+    "canary.first_text_ms",
     "store.retries",
     "dead_letters.waiting",
     "session_init.duration_ms",
@@ -450,7 +458,7 @@ class TestDashboard:
             for widget in widgets
             if any(namespace == "Evenflow" for namespace, _ in self.metrics_of(widget))
         ]
-        assert sorted(ours) == sorted(NAMES)
+        assert sorted(ours) == sorted(ON_THE_DASHBOARD)
 
     @pytest.mark.parametrize("metric", WITH_ALARM, ids=lambda metric: str(metric.name))
     def test_the_threshold_is_drawn_and_the_statistic_that_it_is_for(
