@@ -71,8 +71,8 @@ class EvenflowService(Construct):
         domain_name: the public name. None: that of the zone, or CloudFront's own.
         certificate, web_acl_arn: a certificate for the name, and a web ACL, both in us-east-1. They
             can be made here only if that is the stack's region.
-        image: a reference to the handler's image, in ECR of the region if `vpc` is None. None: it
-            is built, which takes a checkout.
+        image: a reference to the handler's image, in ECR of the region if tasks have no way to the
+            internet. None: it is built, which takes a checkout.
         name: begins all names, after `evenflow-`. None: it is made of the construct's path, so
             two of them differ.
         like: the environment whose sizes and limits count where none are given.

@@ -12,8 +12,8 @@ from infra.settings import EnvironmentSettings
 
 # An account must leave so many of its concurrent executions unreserved.
 _LAMBDA_UNRESERVED = 100
-# Defaults of an account in us-east-1 and elsewhere.
-_TABLE_WRITES, _EDGE_REQUESTS = 40_000, 250_000
+# CloudFront's default for a distribution.
+_EDGE_REQUESTS = 250_000
 # Of Anthropic's models those from Claude 3.7 on take five tokens of the quota for one of output, by
 # the user guide of Bedrock, "How tokens are counted". All others take one.
 _ONE_FOR_ONE = re.compile(r"anthropic\.claude-(v|instant|3-(haiku|sonnet|opus|5)-)")
@@ -71,9 +71,9 @@ def announced(settings: EnvironmentSettings, traffic: Traffic) -> list[str]:
             "Lambda concurrent executions: none reserved; each waiting poll takes one of the "
             "account's",
         )
-    lines.append(_cloudfront(traffic))
     if settings.inference.kind == "bedrock":
         lines.append(f"access to {settings.inference.bedrock.foundation_model}")
+    lines.append(_cloudfront(traffic))
     return lines
 
 
@@ -107,14 +107,12 @@ def _lambda_concurrency(settings: EnvironmentSettings) -> Iterator[Quota]:
 
 def _table_writes(settings: EnvironmentSettings, traffic: Traffic) -> Quota:
     writes, warm = most_writes_per_second(settings, traffic), settings.data.warm_writes_per_second
-    why = (
-        f"a second at most, into the buffer of responses: an account allows {_TABLE_WRITES:,}, a "
-        f"new table takes {warm:,} at once"
-    )
+    why = f"at most, into the buffer of responses; a new table takes {warm:,} at once"
     if writes > warm:
-        why += ". The rest waits in memory for minutes: raise data.warm_writes_per_second"
-    name = "DynamoDB write units of a table"
-    return Quota("dynamodb", name, round(writes), why, code="L-AB614373")
+        why += ", the rest waits in memory for minutes: raise data.warm_writes_per_second"
+    return Quota(
+        "dynamodb", "DynamoDB writes a second of a table", round(writes), why, code="L-AB614373"
+    )
 
 
 def most_writes_per_second(settings: EnvironmentSettings, traffic: Traffic) -> float:
@@ -123,7 +121,8 @@ def most_writes_per_second(settings: EnvironmentSettings, traffic: Traffic) -> f
 
 
 def _cloudfront(traffic: Traffic) -> str:
-    requests = traffic.calls_per_hour / 3600
+    answers = traffic.answers_per_hour / 3600
+    requests = answers * (1 + traffic.polled * traffic.polls_per_answer)
     gigabits = traffic.gigabytes_per_hour * 8 / 3600
     return (
         f"CloudFront: {requests:,.0f} requests a second (a distribution has {_EDGE_REQUESTS:,}) "
@@ -147,19 +146,19 @@ def _of_the_model(settings: EnvironmentSettings, traffic: Traffic) -> Iterator[Q
 
 
 def _bedrock_tokens(model: BedrockSettings, traffic: Traffic) -> Quota:
-    profile, requests = model.inference_profile, traffic.answers_per_hour / 60
     burndown = output_burndown(model.foundation_model)
-    used = requests * (traffic.input_tokens + burndown * traffic.output_tokens)
+    answers = traffic.answers_per_hour / 60
+    used = answers * (traffic.input_tokens + burndown * traffic.output_tokens)
     reserved = traffic.streams * model.max_tokens
     return Quota(
         "bedrock",
-        f"Bedrock tokens a minute for {profile}",
+        f"Bedrock tokens a minute for {model.inference_profile}",
         used + reserved,
-        f"{requests:,.0f} answers a minute, {traffic.streams:,} streams: {used:,.0f} used, an "
+        f"{answers:,.0f} answers a minute, {traffic.streams:,} streams: {used:,.0f} used, an "
         f"output token counts {burndown} times; {reserved:,} reserved, {model.max_tokens:,} by "
         "each answer that runs",
         words=(
-            "global cross-region" if profile.startswith("global.") else "cross-region",
+            "global cross-region" if model.is_global else "cross-region",
             "tokens per minute for",
         ),
     )

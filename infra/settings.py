@@ -50,7 +50,7 @@ class EnvironmentSettings(Settings):
     Args:
         installation: tells the installations of an account apart. It begins every name.
         image: the handler's image, `<account>.dkr.ecr.<region>.amazonaws.com/<repository>:<tag>` or
-            one of another registry, which tasks of our own VPC can't reach. None: CDK builds it.
+            one of another registry, if tasks have public addresses. None: CDK builds it.
         workers: a service of its own that calls the model. None: the handlers call it.
         open_tenant: whether anybody who knows the address can open sessions as the tenant `public`,
             which costs money. Otherwise `public` needs the key in the secret of the tenants' keys.

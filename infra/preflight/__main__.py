@@ -71,8 +71,8 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("environment", nargs="?", default="dev")
-    parser.add_argument("region", nargs="?", default="")
-    parser.add_argument("installation", nargs="?", default="")
+    parser.add_argument("--region", default="", help="instead of us-east-1")
+    parser.add_argument("--installation", default="", help="instead of evenflow")
     parser.add_argument("--policy", action="store_true", help="print the rights that it needs")
     arguments = parser.parse_args()
     if arguments.policy:

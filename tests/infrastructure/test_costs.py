@@ -204,8 +204,8 @@ def test_the_announcement_says_which_quotas_an_account_needs(
     # each of 1,000 streams every 150 ms
     for text, warm in ((small, "4,000"), (large, "7,000")):
         assert (
-            "DynamoDB write units of a table: 6,667 (a second at most, into the buffer of "
-            f"responses: an account allows 40,000, a new table takes {warm} at once"
+            "DynamoDB writes a second of a table: 6,667 (at most, into the buffer of responses; a "
+            f"new table takes {warm} at once"
         ) in text
     assert "raise data.warm_writes_per_second" in small
     assert "raise data.warm_writes_per_second" not in large

@@ -227,7 +227,7 @@ def test_large_requests_are_private_encrypted_and_gone_after_a_day(synthesis: Sy
     ((name, bucket),) = (
         (name, bucket)
         for name, bucket in synthesis.of_type("AWS::S3::Bucket", "data").items()
-        if name.startswith("Requests")
+        if name.startswith("DataRequests")
     )
     properties = bucket["Properties"]
     assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
@@ -253,7 +253,7 @@ def test_tasks_write_below_the_prefix_that_they_may(synthesis: Synthesis) -> Non
     (task,) = (
         task["Properties"]
         for name, task in synthesis.of_type("AWS::ECS::TaskDefinition", "service").items()
-        if name.startswith("Task")
+        if name.startswith("ServiceTask")
     )
     variables = {
         each["Name"]: each["Value"] for each in task["ContainerDefinitions"][0]["Environment"]

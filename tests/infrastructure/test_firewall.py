@@ -27,7 +27,7 @@ def test_it_stands_before_the_distribution_wherever_the_rest_is(guarded: Synthes
     web_acl = guarded.only("AWS::WAFv2::WebACL", "firewall")
     assert (web_acl["Scope"], web_acl["DefaultAction"]) == ("CLOUDFRONT", {"Allow": {}})
     manifest = json.loads((guarded.folder / "manifest.json").read_text("utf-8"))
-    stack = manifest["artifacts"][f"{guarded.settings.prefix}-firewall"]
+    stack = manifest["artifacts"][f"{guarded.settings.global_prefix}-firewall"]
     assert stack["environment"].endswith("/us-east-1")
     distribution = guarded.only("AWS::CloudFront::Distribution", "edge")["DistributionConfig"]
     assert "firewall" in json.dumps(distribution["WebACLId"])
