@@ -115,15 +115,15 @@ bench: .venv/.bench ## the side-by-side measurements: a table, JSON and a plot i
 bench-peers: .venv/.bench $(PEER_PACKAGES) ## Evenflow beside LiteLLM, Portkey, nginx, nchan, Durable Streams, resumable-stream and socket.io (minutes)
 	$(PY) -m bench.peers
 
-synth: .venv/.infra web/dist/index.html infra/node_modules/.installed ## the CloudFormation templates of ENV=dev|staging|prod, in cdk.out/
-	$(CDK) synth --quiet -c env=$(ENV)
+synth: .venv/.infra web/dist/index.html infra/node_modules/.installed ## the CloudFormation templates of ENV=dev|staging|prod, in cdk.out/ (REGION=, INSTALLATION=)
+	$(CDK) synth --quiet -c env=$(ENV) $(if $(REGION),-c region=$(REGION)) $(if $(INSTALLATION),-c installation=$(INSTALLATION))
 
 preflight: .venv/.infra .venv/.aws ## look whether an account has what ENV=dev|staging|prod needs: model, quotas, certificate, bootstrap, Docker (reads only)
-	@$(PY) -m infra.preflight $(ENV)
+	@$(PY) -m infra.preflight $(ENV) $(if $(REGION),--region $(REGION)) $(if $(INSTALLATION),--installation $(INSTALLATION))
 
 deploy: synth ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials); says first what it creates and costs, and asks (YES=1: does not)
-	@$(PY) -m infra.announce $(ENV)
-	@command -v "$${CDK_DOCKER:-docker}" >/dev/null || { echo "deploy builds the handler's image: install Docker, or name another builder in CDK_DOCKER"; exit 2; }
+	@$(PY) -m infra.announce $(ENV) '$(REGION)' '$(INSTALLATION)'
+	@! grep -qs '"dockerFile"' cdk.out/*.assets.json || command -v "$${CDK_DOCKER:-docker}" >/dev/null || { echo "deploy builds the handler's image: install Docker, name another builder in CDK_DOCKER, or an image in infra/environments.py"; exit 2; }
 	@$(call ask,Deploy this?)
 	$(CDK) deploy --app cdk.out --all --require-approval $(if $(YES),never,broadening)
 
@@ -140,7 +140,7 @@ smoke: .venv/.dev ## call a deployment at URL= over every transport and protocol
 	@$(PY) -m functions.canary smoke $(URL)
 
 redrive: .venv/.aws ## give the messages of ENV's dead letters another life (LIMIT=, DRY_RUN=1; needs AWS credentials)
-	@$(PY) -m stream_aws.redrive --env $(ENV) $(if $(LIMIT),--limit $(LIMIT)) $(if $(DRY_RUN),--dry-run)
+	@$(PY) -m stream_aws.redrive --env $(ENV) $(if $(INSTALLATION),--installation $(INSTALLATION)) $(if $(REGION),--region $(REGION)) $(if $(LIMIT),--limit $(LIMIT)) $(if $(DRY_RUN),--dry-run)
 
 docs: .venv/.dev ## write the pages that are generated from the code
 	$(PY) -m docs.generate

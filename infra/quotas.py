@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from infra.costs import Traffic
+from infra.inference_settings import BedrockSettings
 from infra.settings import EnvironmentSettings
 
 # An account must leave so many of its concurrent executions unreserved.
 _LAMBDA_UNRESERVED = 100
-# Bedrock takes so many tokens of the quota for each token that a newer Claude writes.
-_CLAUDE_BURN_DOWN = 5
+# CloudFront's default for a distribution.
+_EDGE_REQUESTS = 250_000
+# Of Anthropic's models those from Claude 3.7 on take five tokens of the quota for one of output, by
+# the user guide of Bedrock, "How tokens are counted". All others take one.
+_ONE_FOR_ONE = re.compile(r"anthropic\.claude-(v|instant|3-(haiku|sonnet|opus|5)-)")
+_ANTHROPIC_BURNDOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,7 @@ def quotas(settings: EnvironmentSettings, traffic: Traffic) -> list[Quota]:
     return [
         *_lambda_concurrency(settings),
         _fargate(settings),
-        _table_writes(traffic),
+        _table_writes(settings, traffic),
         *_of_the_model(settings, traffic),
     ]
 
@@ -67,6 +73,7 @@ def announced(settings: EnvironmentSettings, traffic: Traffic) -> list[str]:
         )
     if settings.inference.kind == "bedrock":
         lines.append(f"access to {settings.inference.bedrock.foundation_model}")
+    lines.append(_cloudfront(traffic))
     return lines
 
 
@@ -98,23 +105,35 @@ def _lambda_concurrency(settings: EnvironmentSettings) -> Iterator[Quota]:
         )
 
 
-def _table_writes(traffic: Traffic) -> Quota:
-    per_second = traffic.streams * (
-        1 / traffic.chunk_seconds + traffic.other_writes / traffic.answer_seconds
-    )
+def _table_writes(settings: EnvironmentSettings, traffic: Traffic) -> Quota:
+    writes, warm = most_writes_per_second(settings, traffic), settings.data.warm_writes_per_second
+    why = f"at most, into the buffer of responses; a new table takes {warm:,} at once"
+    if writes > warm:
+        why += ", the rest waits in memory for minutes: raise data.warm_writes_per_second"
     return Quota(
-        "dynamodb",
-        "DynamoDB writes a second of a table",
-        round(per_second, -2),
-        f"{traffic.streams:,} streams; a new table takes 4,000 at first",
-        code="L-AB614373",
+        "dynamodb", "DynamoDB writes a second of a table", round(writes), why, code="L-AB614373"
+    )
+
+
+def most_writes_per_second(settings: EnvironmentSettings, traffic: Traffic) -> float:
+    """What the response buffer takes if every answer is written as often as one ever is."""
+    return traffic.streams * 1_000 / settings.limits.store_interval_ms
+
+
+def _cloudfront(traffic: Traffic) -> str:
+    answers = traffic.answers_per_hour / 3600
+    requests = answers * (1 + traffic.polled * traffic.polls_per_answer)
+    gigabits = traffic.gigabytes_per_hour * 8 / 3600
+    return (
+        f"CloudFront: {requests:,.0f} requests a second (a distribution has {_EDGE_REQUESTS:,}) "
+        f"and {gigabits:.2f} Gbit/s (150); messages in a WebSocket are not counted"
     )
 
 
 def _of_the_model(settings: EnvironmentSettings, traffic: Traffic) -> Iterator[Quota]:
     inference = settings.inference
     if inference.kind == "bedrock":
-        yield _bedrock_tokens(inference.bedrock.inference_profile, traffic)
+        yield _bedrock_tokens(inference.bedrock, traffic)
     if inference.kind == "sagemaker":
         instance = inference.sagemaker.instance_type
         yield Quota(
@@ -126,18 +145,26 @@ def _of_the_model(settings: EnvironmentSettings, traffic: Traffic) -> Iterator[Q
         )
 
 
-def _bedrock_tokens(profile: str, traffic: Traffic) -> Quota:
-    claude = "anthropic." in profile
-    counted = _CLAUDE_BURN_DOWN if claude else 1
+def _bedrock_tokens(model: BedrockSettings, traffic: Traffic) -> Quota:
+    burndown = output_burndown(model.foundation_model)
     answers = traffic.answers_per_hour / 60
-    why = f"{answers:,.0f} answers a minute, {traffic.streams:,} streams"
+    used = answers * (traffic.input_tokens + burndown * traffic.output_tokens)
+    reserved = traffic.streams * model.max_tokens
     return Quota(
         "bedrock",
-        f"Bedrock tokens a minute for {profile}",
-        answers * (traffic.input_tokens + counted * traffic.output_tokens),
-        f"{why}; a token that Claude writes counts as {counted}" if claude else why,
+        f"Bedrock tokens a minute for {model.inference_profile}",
+        used + reserved,
+        f"{answers:,.0f} answers a minute, {traffic.streams:,} streams: {used:,.0f} used, an "
+        f"output token counts {burndown} times; {reserved:,} reserved, {model.max_tokens:,} by "
+        "each answer that runs",
         words=(
-            "global cross-region" if profile.startswith("global.") else "cross-region",
+            "global cross-region" if model.is_global else "cross-region",
             "tokens per minute for",
         ),
     )
+
+
+def output_burndown(foundation_model: str) -> int:
+    """How many tokens of Bedrock's quota an output token takes."""
+    of_anthropic = foundation_model.startswith("anthropic.")
+    return _ANTHROPIC_BURNDOWN if of_anthropic and not _ONE_FOR_ONE.match(foundation_model) else 1

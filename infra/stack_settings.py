@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
 
+NEW_TABLE_WRITES = 4_000
+"""Write units a second that DynamoDB gives a new table of its own accord."""
 Percent = Annotated[int, Ge(1), Le(100)]
 
 
@@ -20,48 +22,25 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class RegionSettings(Settings):
-    """What differs between regions and can't be looked up without credentials.
-
-    (`aws ec2 describe-managed-prefix-lists`, `aws ec2 describe-availability-zones`)
-
-    Args:
-        zone_ids: the availability zones to use, best first. Their ids are the same in every
-            account, the letters of their names are not. CloudFront's VPC origins are not in every
-            zone: in us-east-1 not in use1-az3.
-        cloudfront: the prefix list com.amazonaws.global.cloudfront.origin-facing.
-        s3, dynamodb: the prefix lists of the gateway endpoints.
-    """
-
-    name: str
-    zone_ids: tuple[str, ...]
-    cloudfront: str
-    s3: str
-    dynamodb: str
-
-
-US_EAST_1 = RegionSettings(
-    name="us-east-1",
-    zone_ids=("use1-az1", "use1-az2", "use1-az4"),
-    cloudfront="pl-3b927c52",
-    s3="pl-63a5400a",
-    dynamodb="pl-02cd2c6b",
-)
-
-
 class NetworkSettings(Settings):
     """The VPC.
 
     Args:
-        zones: the number of availability zones, the first ones of RegionSettings.zone_ids.
+        zones: the number of availability zones, the first ones of Region.zone_ids.
         endpoint_zones: in how many of them an interface endpoint has an address. Each costs by the
-            hour.
+            hour. 0: there are no such endpoints. Then tasks stand in public subnets, with
+            addresses of their own, and call AWS over the internet. Nobody reaches them there.
     """
 
     cidr: str
     zones: int = Field(ge=2, le=3)
-    endpoint_zones: int = Field(ge=1, le=3)
+    endpoint_zones: int = Field(ge=0, le=3)
     flow_logs: bool
+
+    @property
+    def tasks_are_public(self) -> bool:
+        """Whether tasks have public addresses, by which they reach AWS."""
+        return self.endpoint_zones == 0
 
 
 class DataSettings(Settings):
@@ -70,12 +49,19 @@ class DataSettings(Settings):
     Args:
         keep: whether tables, secrets, logs and buckets of logs survive the deletion of their stack.
         customer_key: encrypt with a key of the account instead of AWS's.
+        recovery_days: how far back conversations (the tables of sessions and of the ledger) can be
+            restored. So long a deleted one is still in the backup: a day is what tables keep. The
+            response buffer is never backed up. 0: nothing is.
+        warm_writes_per_second: what the buffer of responses takes at once, from its first minute. A
+            new table takes 4,000, and more as it is used more. What is above that is paid once.
+            `infra.announce` says what the load needs. It can be raised, never lowered.
         signing_key_rotation_days: a key signs for one such period, and verifies for three.
     """
 
     keep: bool
     customer_key: bool
-    point_in_time_recovery: bool
+    recovery_days: int = Field(0, ge=0, le=35)
+    warm_writes_per_second: int = Field(NEW_TABLE_WRITES, ge=NEW_TABLE_WRITES, le=40_000)
     signing_key_rotation_days: int = Field(30, ge=1, le=365)
 
 
@@ -186,12 +172,13 @@ class FunctionSettings(Settings):
         reserved_concurrency: None reserves nothing. A new account can do nothing else: it has a
             quota of 10, and must leave 10 unreserved. `infra.announce` says what an environment
             needs.
+        memory_mib: a poll is paid by it for as long as it waits. Imported, it takes 90.
         throttle_rate, throttle_burst: requests a second, over all clients.
         session_rate, session_burst: how many of them session_init answers, so that a flood of these
             leaves polls alone.
     """
 
-    memory_mib: int = Field(512, ge=128, le=10_240)
+    memory_mib: int = Field(256, ge=128, le=10_240)
     reserved_concurrency: ReservedConcurrency | None
     session_init_timeout_seconds: int = Field(10, ge=1, le=29)
     poll_response_timeout_seconds: int = Field(29, ge=1, le=29)  # an HTTP API gives up after 30 s
@@ -201,27 +188,69 @@ class FunctionSettings(Settings):
     session_burst: int = Field(ge=1)
 
 
+class HostedZone(Settings):
+    """A public zone of Route 53.
+
+    Args:
+        zone_id: `Z0123456789ABCDEFGHIJ`.
+        name: `example.com`.
+    """
+
+    zone_id: str
+    name: str
+
+
+class FirewallSettings(Settings):
+    """The web ACL before CloudFront. Rates are of one address, over five minutes.
+
+    Args:
+        sessions_without_key: requests to `/session` without the header `Authorization`. What is
+            above gets 403 from WAF for a while.
+        requests: requests that send something: POST and DELETE, whatever their path. The default
+            is twice what 1,000 concurrent streams of 20 s need, if all came from one backend.
+    """
+
+    sessions_without_key: int = Field(3_000, ge=10, le=2_000_000_000)
+    requests: int = Field(30_000, ge=10, le=2_000_000_000)
+
+
 class EdgeSettings(Settings):
     """The CloudFront distribution.
 
     Args:
-        domain_name, certificate_arn: an address of your own and its ACM certificate in
-            us-east-1, or neither.
-        web_acl_arn: a WAF web ACL of your own (scope CLOUDFRONT, in us-east-1).
+        domain_name: an address of your own. It takes a hosted zone or a certificate.
+        hosted_zone: the zone that the address is in. Records and certificates are made, and
+            CloudFront speaks TLS with the load balancer.
+        certificate_arn: a certificate for the address in us-east-1. Without a hosted zone the
+            record is yours to make, and CloudFront speaks HTTP with the load balancer, inside AWS.
+        firewall: a WAF web ACL with AWS's managed rules and a rate for each address. None: none.
+        web_acl_arn: a WAF web ACL of your own instead (scope CLOUDFRONT, in us-east-1).
+        edge_key: which entry of the secret `evenflow-<env>-edge-keys` CloudFront shows the
+            functions. They take any, so that one can be replaced (docs/runbooks/signing-keys.md).
         read_timeout_seconds: how long an origin may be silent. Longer than a poll and than an event
             stream's heartbeat.
     """
 
     price_class: Literal["PRICE_CLASS_100", "PRICE_CLASS_200", "PRICE_CLASS_ALL"]
     domain_name: str | None = None
+    hosted_zone: HostedZone | None = None
     certificate_arn: str | None = None
+    firewall: FirewallSettings | None = None
     web_acl_arn: str | None = None
+    edge_key: str = Field("k1", pattern=r"^[a-z0-9-]{1,64}$")
     read_timeout_seconds: int = Field(60, ge=30, le=120)
 
     @model_validator(mode="after")
     def _domain_has_certificate(self) -> Self:
-        if (self.domain_name is None) != (self.certificate_arn is None):
-            raise ValueError("domain_name and certificate_arn must be set together")
+        proven = self.certificate_arn is not None or self.hosted_zone is not None
+        if (self.domain_name is not None) != proven:
+            raise ValueError("domain_name must be set together with hosted_zone or certificate_arn")
+        return self
+
+    @model_validator(mode="after")
+    def _has_one_web_acl(self) -> Self:
+        if self.firewall is not None and self.web_acl_arn is not None:
+            raise ValueError("web_acl_arn is set beside firewall, and there can be one of them")
         return self
 
 
@@ -229,10 +258,13 @@ class AlarmSettings(Settings):
     """Who is told of alarms, and where it says what to do.
 
     Args:
-        page_email: who is woken when readers are hurting, or soon will be. None: nobody.
+        page_email: who is woken when readers are hurting, or soon will be.
+        page_topic_arn: or an SNS topic of your own, such as a paging service's. Its policy must let
+            `cloudwatch.amazonaws.com` publish. Then there is no topic `evenflow-<env>-pages`.
+        nobody_is_paged: whether staging or prod may have neither.
         notice_email: who is told every change of every alarm. None: nobody.
         runbook_base_url: the folder of docs/runbooks/ where readers of an alarm can open it, with a
-            slash at its end.
+            slash at its end. None: alarms say the runbook's first step themselves.
         quiet_frames_per_second: below this rate of all tasks nothing is a sudden drop. Take answers
             of 20 s at 20 frames a second that begin by chance. A minute is below half of the one
             before 40 times a day at a rate of 100, 6.7 times at 200, and never at 1,000 (computed
@@ -240,8 +272,21 @@ class AlarmSettings(Settings):
     """
 
     page_email: str | None = None
+    page_topic_arn: str | None = Field(None, pattern=r"^arn:aws[^:]*:sns:[^:]+:[0-9]{12}:.+$")
+    nobody_is_paged: bool = False
     notice_email: str | None = None
-    runbook_base_url: str = Field(
-        "https://github.com/evenflow/evenflow/blob/main/docs/runbooks/", pattern=r"^https://.*/$"
-    )
+    runbook_base_url: str | None = Field(None, pattern=r"^https://.*/$")
     quiet_frames_per_second: int = Field(1_000, ge=1)
+
+    @model_validator(mode="after")
+    def _pages_have_one_topic(self) -> Self:
+        if self.page_email is not None and self.page_topic_arn is not None:
+            raise ValueError(
+                "page_email is set beside page_topic_arn: subscribe it to that topic instead"
+            )
+        return self
+
+    @property
+    def somebody_is_paged(self) -> bool:
+        """Whether an alarm can wake somebody."""
+        return self.page_email is not None or self.page_topic_arn is not None

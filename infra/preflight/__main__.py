@@ -22,6 +22,7 @@ from infra.preflight.findings import Finding, Verdict, as_table
 from infra.preflight.model import model_findings
 from infra.preflight.place import bootstrap_finding, certificate_finding, credentials_finding
 from infra.quotas import quotas
+from infra.regions import UnknownRegionError
 from infra.settings import EnvironmentSettings
 
 
@@ -70,14 +71,18 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("environment", nargs="?", default="dev")
+    parser.add_argument("--region", default="", help="instead of us-east-1")
+    parser.add_argument("--installation", default="", help="instead of evenflow")
     parser.add_argument("--policy", action="store_true", help="print the rights that it needs")
     arguments = parser.parse_args()
     if arguments.policy:
         print(json.dumps(policy(), indent=2))
         return 0
     try:
-        settings = environment(arguments.environment)
-    except UnknownEnvironmentError as error:
+        settings = environment(
+            arguments.environment, region=arguments.region, installation=arguments.installation
+        )
+    except (UnknownEnvironmentError, UnknownRegionError) as error:
         print(error, file=sys.stderr)
         return 2
     findings = list(preflight(settings, datetime.now(UTC)))

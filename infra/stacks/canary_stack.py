@@ -6,9 +6,9 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from infra.canary_settings import CanarySettings
+from infra.constructs.data.data import Data
 from infra.constructs.functions.canary import Canary
 from infra.settings import EnvironmentSettings
-from infra.stacks.data_stack import DataStack
 
 
 class CanaryStack(cdk.Stack):
@@ -22,7 +22,7 @@ class CanaryStack(cdk.Stack):
         settings: EnvironmentSettings,
         canary: CanarySettings,
         url: str,
-        data: DataStack,
+        data: Data,
         env: cdk.Environment,
     ) -> None:
         super().__init__(scope, construct_id, env=env)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from stream_core.protocol.routes import EDGE_KEY_HEADER
 from tests.aws.edge_routes import EdgeRoutes
 
 _DEFAULTS = """\
@@ -38,18 +39,20 @@ def configuration(
     port: int,
     http_api_port: int,
     page_port: int,
+    edge_key: str,
 ) -> str:
     """haproxy's configuration file.
 
     Args:
         handlers: by name, the port of 127.0.0.1 that stands for the container's.
+        edge_key: what CloudFront shows the functions.
     """
     idle = routes.idle_timeout_seconds
     lines = [
         _DEFAULTS
         + f"    timeout client {idle}s\n    timeout server {idle}s\n    timeout tunnel {idle}s\n",
         *_frontend(routes, port),
-        *_backend("http_api", http_api_port),
+        *_backend("http_api", http_api_port, {EDGE_KEY_HEADER: edge_key}),
         *_backend("page", page_port),
         *_target_group(routes, handlers),
     ]
@@ -62,6 +65,7 @@ def _frontend(routes: EdgeRoutes, port: int) -> Iterator[str]:
     yield "    http-request set-header x-forwarded-proto http"
     # CloudFront's function overwrites what a viewer sets.
     yield "    http-request set-header x-evenflow-host %[req.hdr(host)]"
+    yield "    http-request set-header x-evenflow-address %[src]"
     unmatched = "!{ var(txn.origin) -m found }"
     for number, behavior in enumerate(routes.behaviors):
         matches = f"{{ path_reg {_expression(behavior.pattern)} }} {unmatched}"
@@ -78,8 +82,11 @@ def _frontend(routes: EdgeRoutes, port: int) -> Iterator[str]:
     yield "    use_backend %[var(txn.origin)]\n"
 
 
-def _backend(name: str, port: int) -> Iterator[str]:
-    yield f"backend {name}\n    server {name} 127.0.0.1:{port}\n"
+def _backend(name: str, port: int, headers: Mapping[str, str] | None = None) -> Iterator[str]:
+    yield f"backend {name}"
+    for header, value in (headers or {}).items():
+        yield f"    http-request set-header {header} {value}"
+    yield f"    server {name} 127.0.0.1:{port}\n"
 
 
 def _target_group(routes: EdgeRoutes, handlers: Mapping[str, int]) -> Iterator[str]:

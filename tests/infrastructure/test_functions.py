@@ -81,7 +81,7 @@ def test_they_understand_what_they_are_told(synthesis: Synthesis) -> None:
         _plain_variables(functions["poll_response"])
     )
     assert session_init.limits == poll_response.limits == synthesis.settings.limits
-    assert poll_response.metrics_environment == synthesis.settings.name
+    assert poll_response.metrics_environment == synthesis.settings.prefix
     assert poll_response.limits.poll_timeout_max_ms / 1000 < functions["poll_response"]["Timeout"]
 
 
@@ -90,7 +90,7 @@ def test_powertools_is_told_the_namespace_of_the_alarms(dev: Synthesis, name: st
     variables = _functions(dev)[name]["Environment"]["Variables"]
     assert variables["POWERTOOLS_METRICS_NAMESPACE"] == "Evenflow"
     assert variables["POWERTOOLS_SERVICE_NAME"] == name
-    assert variables["EVENFLOW_METRICS_ENVIRONMENT"] == "dev"
+    assert variables["EVENFLOW_METRICS_ENVIRONMENT"] == "evenflow-dev"
 
 
 def test_the_api_has_two_paths_and_a_default_for_the_contracts_404(synthesis: Synthesis) -> None:

