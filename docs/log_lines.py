@@ -67,7 +67,8 @@ def _section(record: type[EventRecord]) -> Iterable[str]:
     if most is not None and most > 1:
         rate = f"At most {most} a second are written."
     hints = get_type_hints(record, include_extras=True)
-    yield from (f"## `{record.EVENT}`", "", *paragraph(f"{record.__doc__} {rate}".strip()), "")
+    meaning = " ".join(f"{record.__doc__} {rate}".split())
+    yield from (f"## `{record.EVENT}`", "", *paragraph(meaning), "")
     yield from ("| field | | what it is |", "|---|---|---|")
     yield from (_row(name, hints[name]) for name in names_of(record))
     yield ""

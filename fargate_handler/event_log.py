@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stream_core.records.event_record import EventRecord
@@ -15,7 +15,5 @@ def log_event(event: EventRecord) -> None:
     """Log a record, at level info. Whoever formats the line knows its fields."""
     if _logger.isEnabledFor(logging.INFO):
         # Not `info`, which first looks up who has called it.
-        line = _logger.makeRecord(
-            _logger.name, logging.INFO, __file__, 0, cast("str", event), (), None
-        )
+        line = _logger.makeRecord(_logger.name, logging.INFO, __file__, 0, event, (), None)
         _logger.handle(line)

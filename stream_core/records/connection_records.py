@@ -10,7 +10,9 @@ from stream_core.records.event_record import EventRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusalRecord(EventRecord):
-    """A request, a handshake or a frame was refused. Of each code one a second is logged."""
+    """A request, a handshake or a frame was answered with an error. Of each code one a second is
+    logged.
+    """
 
     EVENT: ClassVar[str] = "refusal"
 

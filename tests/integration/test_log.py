@@ -10,10 +10,11 @@ import time
 import urllib.request
 from collections.abc import Iterator
 
+import aiohttp
 import pytest
 
 from tests.full_pipe import FullPipe, full_pipe
-from tests.integration.conftest import OpenSession, ServeProcess
+from tests.integration.conftest import OpenSession, Serve, ServeProcess
 from tests.integration.raw_websocket import TEXT, RawWebSocket, client_frame
 from tests.integration.server_process import (
     DEFAULTS,
@@ -143,3 +144,49 @@ def test_what_waited_is_written_when_somebody_reads(unread: _Unread, pipe: FullP
     lines = pipe.lines(2)
     assert ["serving http" in lines[0], "leaving" in lines[1]] == [True, True]
     assert unread.process.wait(STATE_SECONDS) == 0
+
+
+def _turn(**fields: object) -> dict[str, object]:
+    return {"id": "1", "role": "user", **fields}
+
+
+_CHAT = {"model": "demo", "messages": [{"role": "user", "content": "Hello"}]}
+_STREAMED = {"stream": True}
+_REQUESTS = [
+    ("/v1/chat/completions", _CHAT | _STREAMED, "sse (openai_chat)"),
+    ("/v1/chat/completions", _CHAT, "http (openai_chat)"),
+    ("/v1/responses", {"model": "demo", "input": "Hello"} | _STREAMED, "sse (openai_responses)"),
+    ("/v1/messages", _CHAT | {"max_tokens": 99} | _STREAMED, "sse (anthropic)"),
+    (
+        "/api/chat",
+        {"id": "c1", "messages": [_turn(parts=[{"type": "text", "text": "Hello"}])]},
+        "sse (ai_sdk)",
+    ),
+    (
+        "/agui",
+        {
+            "threadId": "t1",
+            "runId": "r1",
+            "messages": [_turn(content="Hello")],
+            "tools": [],
+            "context": [],
+            "state": {},
+            "forwardedProps": {},
+        },
+        "sse (ag_ui)",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "told"), _REQUESTS, ids=[told for _, _, told in _REQUESTS]
+)
+async def test_a_reader_by_each_protocol_has_its_line(
+    http: aiohttp.ClientSession, serve: Serve, path: str, body: dict[str, object], told: str
+) -> None:
+    server = await serve()
+    async with http.post(f"{server.http_url}{path}", json=body) as answer:
+        assert answer.status == 200
+        await answer.read()
+    await server.until_logged(f"over {told} ended")
+    await server.until_logged(" completed (")
