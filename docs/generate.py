@@ -16,6 +16,7 @@ from docs.costs import costs_page
 from docs.drawing import architecture_svg
 from docs.grafana_dashboard import grafana_dashboard
 from docs.licences import licences_page
+from docs.log_lines import log_lines_page
 from docs.markdown import paragraph
 from fargate_handler.settings import HandlerSettings
 from stream_core.api_documents.asyncapi import asyncapi_document
@@ -306,6 +307,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "asyncapi.json": asyncapi_page,
     "architecture.svg": architecture_svg,
     "costs.md": lambda: costs_page(_NOTE),
+    "log-lines.md": lambda: log_lines_page(_NOTE),
     "licences.md": lambda: licences_page(_NOTE),
 }
 

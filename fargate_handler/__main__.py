@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 import resource
+import secrets
 import signal
 import sys
 import time
@@ -17,11 +18,12 @@ from typing import Protocol
 import uvloop
 
 from fargate_handler.background import Background
-from fargate_handler.bounded_log import LOG_FORMAT, BoundedLog, LineFormatter
+from fargate_handler.bounded_log import BoundedLog
 from fargate_handler.chosen_adapters import open_adapters
 from fargate_handler.handler import Handler
 from fargate_handler.leave import Leave, signals
 from fargate_handler.line_writer import LineWriter
+from fargate_handler.log_formats import TEXT_FORMAT, JsonFormatter, LineFormatter
 from fargate_handler.memory import GarbageCollection, memory_bytes, warn_of_too_little_memory
 from fargate_handler.metrics import Metrics
 from fargate_handler.processes import (
@@ -73,26 +75,33 @@ def main() -> int:
         settings = load_settings()
         place = None if arguments.process is None else Place.model_validate_json(arguments.process)
         metrics = Metrics(None if place is None else place.number)
-        _log(settings.log_level, place, metrics)
+        task = secrets.token_hex(8)
+        _log(settings, task, place, metrics)
         if arguments.role == "worker":
             uvloop.run(_serve_model(settings))
         elif place is None and settings.processes > 1:
             return uvloop.run(_supervise(settings))
         else:
-            uvloop.run(_serve(settings, place, metrics))
+            uvloop.run(_serve(settings, task, place, metrics))
     except ConfigurationError as error:
         print(f"evenflow: {error}", file=sys.stderr)
         return WRONG_CONFIGURATION
     return 0
 
 
-def _log(level: str, place: Place | None, metrics: Metrics) -> None:
-    of_process = "" if place is None else f"process {place.number}: "
+def _log(settings: HandlerSettings, task: str, place: Place | None, metrics: Metrics) -> None:
     # Python has no standard error where its descriptor was closed.
     descriptor = sys.stderr.fileno() if sys.stderr else os.open(os.devnull, os.O_WRONLY)
     log = BoundedLog(LineWriter(descriptor), metrics.labelled(catalogue.LOG_LINES_DROPPED).count)
-    log.setFormatter(LineFormatter(LOG_FORMAT.replace("%(m", f"{of_process}%(m")))
-    logging.basicConfig(level=level.upper(), handlers=[log])
+    default = "text" if os.isatty(descriptor) else "json"
+    if (settings.log_format or default) == "text":
+        of_process = "" if place is None else f"process {place.number}: "
+        log.setFormatter(LineFormatter(TEXT_FORMAT.replace("%(m", f"{of_process}%(m")))
+    else:
+        log.setFormatter(
+            JsonFormatter({"task": task} | ({} if place is None else {"process": place.number}))
+        )
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[log])
     if place is not None:
         # That it serves, and that it leaves, its supervisor says once for all.
         _logger.setLevel(logging.WARNING)
@@ -112,7 +121,9 @@ def quieten_libraries() -> None:
         logging.getLogger(library).setLevel(logging.CRITICAL)
 
 
-async def _serve(settings: HandlerSettings, place: Place | None, metrics: Metrics) -> None:
+async def _serve(
+    settings: HandlerSettings, task: str, place: Place | None, metrics: Metrics
+) -> None:
     leave = Leave()
     line = None if place is None else SupervisorLine(place.line, leave)
     ask_to_leave = leave.ask if line is None else line.ask_to_leave
@@ -122,7 +133,7 @@ async def _serve(settings: HandlerSettings, place: Place | None, metrics: Metric
     async with open_adapters(settings, metrics) as adapters:
         garbage = GarbageCollection(time.monotonic())
         handler = Handler(
-            settings, loop, metrics, adapters, ask_to_leave, garbage=garbage, place=place
+            settings, loop, metrics, adapters, ask_to_leave, name=task, garbage=garbage, place=place
         )
         garbage.start()
         if settings.agents is not None:

@@ -9,36 +9,26 @@ from collections.abc import Callable
 
 from fargate_handler.line_writer import LineWriter
 from stream_core.policy.log_rate import LogRate
+from stream_core.records.event_record import EventRecord
 
 REPEATED = "repeated"
-"""Why a line was left out: there was one of its kind within the second."""
+"""Why a line was left out: there were enough of its kind within the second."""
 
 UNREAD = "unread"
-"""Why a line was left out: standard error isn't read, and too many lines wait."""
-
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+"""Why a line was left out: standard error isn't read, and too much waits."""
 
 # As "%s: %s". Then the first value says what happened.
 _VALUES_ONLY = re.compile(r"%s(?:[\s:]*%s)*")
 _FLUSH_SECONDS = 2.0
-_LONGEST = 8_192
-_CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160))}
-
-
-class LineFormatter(logging.Formatter):
-    """A message is one line, whatever a client wrote into it. A traceback follows on its own."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        """The line, without control characters."""
-        return super().formatMessage(record).translate(_CONTROLS)
 
 
 class BoundedLog(logging.Handler):
     """Logs one line a second of each kind, and drops lines while too many wait.
 
     A kind is a logger and a message without its values, or the first value where it has nothing
-    else. The next line of a kind says how many were left out, and the first line after some were
-    dropped how many these were.
+    else. An `EventRecord` says itself what it is, and how many a second are logged. The next line
+    of a kind says how many were left out, and the first line after some were dropped how many these
+    were: its attributes are `left_out` and `dropped`, which its formatter writes.
 
     Args:
         count: told for each line that is left out why: `REPEATED` or `UNREAD`.
@@ -64,32 +54,39 @@ class BoundedLog(logging.Handler):
             self._dropped += 1
             self._count(UNREAD)
             return
-        left_out: int | None = 0
-        if not getattr(record, "each", False):
-            left_out = self._rate.admit(_kind(record), self._monotonic())
+        left_out = self._admit(record)
         if left_out is None:
             self._count(REPEATED)
             return
-        notes = ""
         if left_out:
-            notes += f" ({left_out} more of this kind were left out)"
+            record.__dict__["left_out"] = left_out
         if self._dropped:
-            notes += f" ({self._dropped} lines before it were dropped: the log was not read)"
-            self._dropped = 0
-        self._writer.write(self._line(record, notes))
+            record.__dict__["dropped"], self._dropped = self._dropped, 0
+        self._writer.write(self._line(record))
 
     def close(self) -> None:
         """Wait until all is written, at most two seconds. `logging` calls this at the end."""
         super().close()
         self._writer.close(_FLUSH_SECONDS)
 
-    def _line(self, record: logging.LogRecord, notes: str) -> str:
+    def _admit(self, record: logging.LogRecord) -> int | None:
+        """How many of its kind were left out before it. None: this one is, too."""
+        event = record.msg
+        if isinstance(event, EventRecord):
+            if event.MOST_PER_SECOND is None:
+                return 0
+            return self._rate.admit(event.kind, self._monotonic(), event.MOST_PER_SECOND)
+        if getattr(record, "each", False):
+            return 0
+        return self._rate.admit(_kind(record), self._monotonic())
+
+    def _line(self, record: logging.LogRecord) -> str:
         try:
-            line, newline, traceback = self.format(record).partition("\n")
+            return self.format(record)
         except Exception as error:
-            return f"{record.name}: {record.msg!r} could not be logged: {error!r}"[:_LONGEST]
-        whole = f"{_cut(line, _LONGEST)}{notes}{newline}{traceback}"
-        return _cut(whole, 2 * _LONGEST)
+            said = (record.msg, error)
+            record.msg, record.args = "%r could not be logged: %r", said
+            return self.format(record)
 
 
 def _kind(record: logging.LogRecord) -> str:
@@ -98,10 +95,3 @@ def _kind(record: logging.LogRecord) -> str:
         said = str(record.args[0])
     # asyncio's messages go on with objects and their addresses.
     return f"{record.name}:{said.partition(chr(10))[0]}"
-
-
-def _cut(text: str, longest: int) -> str:
-    """Cut it in the middle: a traceback ends with the error."""
-    if len(text) <= longest:
-        return text
-    return f"{text[: longest // 2]} … {text[-longest // 2 :]}"

@@ -75,6 +75,7 @@ class Handler:
 
     Args:
         leave: asks this process to leave.
+        name: this task's id, unlike all others'. None: a new one.
         garbage: collects garbage while the node is quiet.
         place: which of several processes this is.
         monotonic: seconds, for all that is measured here.
@@ -92,13 +93,14 @@ class Handler:
         adapters: Adapters,
         leave: Callable[[], None],
         *,
+        name: str | None = None,
         garbage: GarbageCollection | None = None,
         place: Place | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         wall_time: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
-        self._node_id = secrets.token_hex(8)
+        self._node_id = name or secrets.token_hex(8)
         self._adapters = adapters
         self._place = place
         # Not loop.time: in uvloop its resolution is a millisecond.
@@ -125,6 +127,8 @@ class Handler:
                 self._source,
                 AgentRequests(self._agents, settings.served_models),
                 settings.fallback_text,
+                name=settings.model_name if settings.model_name != "default" else settings.model,
+                prices=settings.prices,
             ),
             name=self._node_id,
             address=own_address(settings, adapters.peer_address)

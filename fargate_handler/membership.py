@@ -7,6 +7,7 @@ import logging
 from contextlib import suppress
 
 from fargate_handler.adapters import Stores
+from fargate_handler.event_log import log_event
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.dispatcher import Dispatcher, ServedModel
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
@@ -24,6 +25,7 @@ from stream_core.policy.channel import Channel
 from stream_core.ports.response_store import StoreUnavailable
 from stream_core.ports.session_store import LedgerEntry, NotAccepted
 from stream_core.protocol.errors import Overloaded
+from stream_core.records.answer_record import answer_record
 
 _logger = logging.getLogger(__name__)
 
@@ -56,7 +58,11 @@ class Membership:
         self._context = context
         self.workload = Workload(context, store_in_memory=not stores.outlives_process)
         self.recorder = ResponseRecorder(
-            context, stores.responses, stores.sessions, on_lost=self.workload.lose
+            context,
+            stores.responses,
+            stores.sessions,
+            on_ended=lambda stream: log_event(answer_record(stream, model.prices)),
+            on_lost=self.workload.lose,
         )
         self.keeper = LeaseKeeper(
             context,

@@ -33,6 +33,7 @@ from stream_core.policy.allowed_hosts import is_loopback, parse_hosts
 from stream_core.policy.allowed_origins import parse_origins
 from stream_core.policy.channel import NAME_PATTERN
 from stream_core.policy.limits import Limits
+from stream_core.policy.model_prices import ModelPrices
 
 _PREFIX = "EVENFLOW_"
 _ROOT = Path(__file__).resolve().parent.parent
@@ -253,6 +254,21 @@ class HandlerSettings(Limits, BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="how much is logged"
     )
+    log_format: Literal["json", "text"] | None = Field(
+        None,
+        description=(
+            "how it is logged: a JSON object a line, or text to read; default: text where standard "
+            "error is a terminal, otherwise json"
+        ),
+    )
+    model_prices: str = Field(
+        "",
+        description=(
+            "what models cost, by the name at their server, in dollars for a million tokens of "
+            "input and output: `name=2.50/10,other=0.15/0.60`; the lines of answers in the log "
+            "have their cost then"
+        ),
+    )
     page: Path = Field(_ROOT / "web" / "dist", description="folder of the built page")
     docs: DirectoryPath = Field(
         _ROOT / "docs", description="folder of the pages that the demo model answers from"
@@ -294,6 +310,12 @@ class HandlerSettings(Limits, BaseSettings):
     @classmethod
     def _names_of_hosts(cls, hosts: object) -> object:
         return parse_hosts(hosts) if isinstance(hosts, str) else hosts
+
+    @field_validator("model_prices")
+    @classmethod
+    def _readable_prices(cls, prices: str) -> str:
+        ModelPrices.parse(prices)
+        return prices
 
     @field_validator("models")
     @classmethod
@@ -419,6 +441,11 @@ class HandlerSettings(Limits, BaseSettings):
     def served_models(self) -> dict[str, str]:
         """The models' names at their server by public name. Empty stands for `model_name`."""
         return parse_models(self.models) or {own_name(self.model, self.model_name): ""}
+
+    @property
+    def prices(self) -> ModelPrices:
+        """What models cost."""
+        return ModelPrices.parse(self.model_prices)
 
     def signing_keys_beside(self, stored: str | None) -> dict[str, bytes]:
         """The signing keys that are set, otherwise the store's, which outlives this process."""

@@ -22,6 +22,7 @@ from stream_core.protocol.http_contract import (
     path_not_found,
 )
 from stream_core.protocol.routes import Route
+from stream_core.records.connection_records import RefusalRecord
 
 Event = Mapping[str, Any]
 
@@ -114,10 +115,22 @@ def _answer(
             return _error_answer(refusal, allow_header([route.method]))
         return endpoint(_request(event, names, body_limit))
     except EvenflowError as error:
+        _log_refusal(error, route, logger)
         return _error_answer(error)
     except Exception:
         logger.exception("the request failed")
         return _error_answer(internal_error())
+
+
+def _log_refusal(error: EvenflowError, route: Route, logger: Logger) -> None:
+    refusal = RefusalRecord(
+        code=error.code,
+        status=error.status,
+        transport="http",
+        what=f"{route.method} {route.public_path}",
+        retry_after_ms=error.retry_after_ms,
+    )
+    logger.info(str(refusal), extra=refusal.to_fields())
 
 
 def json_answer(

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
+from fargate_handler.event_log import log_event
 from fargate_handler.gateway.client_reader import ClientReader, ReadingClient
 from fargate_handler.gateway.client_readers import ClientReaders, start_frame
 from fargate_handler.gateway.other_connections import tell_others
@@ -33,6 +34,7 @@ from stream_core.protocol.messages import (
     ResponsePause,
     ResponseResume,
 )
+from stream_core.records.connection_records import RefusalRecord
 
 _logger = logging.getLogger(__name__)
 
@@ -137,6 +139,16 @@ async def _answered(
 
 
 def _refuse(client: CommandingClient, error: EvenflowError, message: ClientMessage) -> None:
+    log_event(
+        RefusalRecord(
+            code=error.code,
+            status=error.status,
+            transport=client.transport.name,
+            what=message.type,
+            tenant=client.channel.tenant,
+            retry_after_ms=error.retry_after_ms,
+        )
+    )
     client.tell(refusal_frame(error, *ids_of(message)))
 
 

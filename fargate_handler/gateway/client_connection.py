@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+from fargate_handler.event_log import log_event
 from fargate_handler.gateway import client_commands
 from fargate_handler.gateway.client_reader import ClientReader
 from fargate_handler.gateway.client_readers import ClientReaders
@@ -35,6 +36,10 @@ from stream_core.protocol.messages import (
     SessionReady,
 )
 from stream_core.protocol.session_init import iso_time
+from stream_core.records.connection_records import CloseRecord, RefusalRecord
+from stream_core.records.event_record import milliseconds
+
+_BY_CLIENT = (SessionEvent.CLIENT_CLOSE, SessionEvent.DISCONNECT)
 
 
 class ClientConnection:
@@ -47,7 +52,15 @@ class ClientConnection:
         sender: the tenant and the address that its messages are counted to.
     """
 
-    __slots__ = ("_asked_at", "context", "readers", "sender", "session", "transport")
+    __slots__ = (
+        "_asked_at",
+        "_closed_with",
+        "context",
+        "readers",
+        "sender",
+        "session",
+        "transport",
+    )
 
     def __init__(
         self,
@@ -62,6 +75,7 @@ class ClientConnection:
         self.readers = ClientReaders()
         self.sender = sender
         self._asked_at = asked_at
+        self._closed_with: int | None = None
 
     # -- called by the transport -------------------------------------------------------------------
 
@@ -189,6 +203,7 @@ class ClientConnection:
     def _let_go(self, output: SendClose | StopReading | Disconnect) -> None:
         match output:
             case SendClose(code, reason):
+                self._closed_with = code
                 self.context.outbox.flush()
                 closed = self.context.metrics.labelled(catalogue.CONNECTIONS_CLOSED)
                 closed.count(code_label(code))
@@ -202,6 +217,7 @@ class ClientConnection:
     def _note(self, output: MessageRefused | Ended) -> None:
         if isinstance(output, MessageRefused):
             self.context.metrics.labelled(catalogue.MESSAGES_REFUSED).count(output.code)
+            self._log_refusal(output.code)
             return
         metrics = self.context.metrics
         lost, reset = output.event is SessionEvent.LOSE, output.event is SessionEvent.DISCONNECT
@@ -213,8 +229,34 @@ class ClientConnection:
             metrics.labelled(catalogue.CONNECTIONS_CLOSED).count(code_label(CloseCode.RESET))
         age = self.context.monotonic() - self._asked_at
         metrics.distribution(catalogue.CONNECTION_AGE).record(age)
+        self._log_close(output.event)
         self.context.registry.remove(self)
         self.readers.leave_all()
+
+    def _log_refusal(self, code: str) -> None:
+        log_event(
+            RefusalRecord(
+                code=code,
+                transport=self.transport.name,
+                what="chat.message",
+                tenant=self.channel.tenant,
+            )
+        )
+
+    def _log_close(self, event: SessionEvent) -> None:
+        channel = self.channel
+        log_event(
+            CloseRecord(
+                code=self._closed_with,
+                by="client" if event in _BY_CLIENT else "server",
+                protocol=self.session.dialect.name,
+                tenant=channel.tenant,
+                agent=channel.agent,
+                session=channel.session_digest,
+                reading=len(self.readers),
+                duration_ms=milliseconds(self.context.monotonic() - self._asked_at),
+            )
+        )
 
 
 def _ready_frame(context: ClientContext, session: ClientSession) -> SessionReady:

@@ -79,7 +79,13 @@ class ClientReader(LiveReader):
             credit=pace.credit,
             most_credit=limits.credit_window,
         )
-        super().__init__(client.context, stream, self._paced)
+        super().__init__(
+            client.context,
+            stream,
+            self._paced,
+            client.session.dialect.name,
+            client.transport.name,
+        )
         self._client = client
         self._session = client.session
         self._send = client.transport.send_text
@@ -190,7 +196,7 @@ class ClientReader(LiveReader):
         """Tell the client if it lags. Returns EXCEED when it must go, also after a long pause."""
         if self._flow.end_long_pause(now, self.stream.parked_at):
             self._stop_holding()
-            self._measures.too_slow.value += 1
+            self._exceeded()
             return FlowEvent.EXCEED
         return super().look(now)
 

@@ -13,6 +13,10 @@ class ClientTransport(Protocol):
     """
 
     @property
+    def name(self) -> str:
+        """What it is called in the log."""
+
+    @property
     def unsent_bytes(self) -> int:
         """What it keeps."""
 
@@ -38,6 +42,7 @@ class ClientTransport(Protocol):
 class NoTransport:
     """The transport of a client that has none yet, or none any more."""
 
+    name = "none"
     unsent_bytes = 0
 
     def send_text(self, data: bytes) -> None:

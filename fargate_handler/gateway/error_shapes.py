@@ -6,8 +6,9 @@ import logging
 
 from aiohttp import web
 
+from fargate_handler.event_log import log_event
 from fargate_handler.gateway.anthropic.refusals import is_of_anthropic, refusal
-from fargate_handler.gateway.http_answers import RequestHandler, error_answer
+from fargate_handler.gateway.http_answers import ERROR_CODE, RequestHandler, error_answer
 from stream_core.protocol.errors import EvenflowError, InvalidRequest
 from stream_core.protocol.http_contract import (
     allow_header,
@@ -15,6 +16,7 @@ from stream_core.protocol.http_contract import (
     method_not_allowed,
     path_not_found,
 )
+from stream_core.records.connection_records import RefusalRecord
 
 _logger = logging.getLogger(__name__)
 
@@ -26,7 +28,21 @@ def error_in_shape(request: web.Request, error: EvenflowError) -> web.Response:
 
 @web.middleware
 async def errors_in_shape(request: web.Request, handler: RequestHandler) -> web.StreamResponse:
-    """Turn every error, ours or aiohttp's, into an answer."""
+    """Turn every error, ours or aiohttp's, into an answer, and log each that is refused."""
+    answer = await _answered(request, handler)
+    code = answer.get(ERROR_CODE)
+    if code is not None:
+        resource = request.match_info.route.resource
+        route = "of no path" if resource is None else resource.canonical
+        log_event(
+            RefusalRecord(
+                code=code, status=answer.status, transport="http", what=f"{request.method} {route}"
+            )
+        )
+    return answer
+
+
+async def _answered(request: web.Request, handler: RequestHandler) -> web.StreamResponse:
     try:
         return await handler(request)
     except EvenflowError as error:

@@ -13,6 +13,8 @@ from stream_core.delivery.flow_control import FlowEvent, Lag
 from stream_core.encoders.port import LogEncoder
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import EvenflowError, TooSlow
+from stream_core.protocol.routes import EVENFLOW
+from stream_core.records.reader_record import Left
 
 # The comment of a heartbeat, without an empty line: some parsers, OpenAI's for Python and httpx-sse
 # among them, take a comment with one for an event without data.
@@ -62,6 +64,7 @@ class EventReader(LiveReader):
         encoder: reads `stream`.
         deadline: by then the response must have ended.
         heartbeat: what is sent where nothing else was for long.
+        protocol: whose API it is, for the log.
 
     Attributes:
         over: whether the socket has taken everything, to the end of the response.
@@ -91,8 +94,9 @@ class EventReader(LiveReader):
         socket: EventSocket,
         deadline: Deadline,
         heartbeat: bytes = STILL_HERE,
+        protocol: str = EVENFLOW,
     ) -> None:
-        super().__init__(context, stream, encoder.cursor)
+        super().__init__(context, stream, encoder.cursor, protocol, "sse")
         self.over = False
         self.error: EvenflowError | None = None
         self._encoder = encoder
@@ -249,7 +253,13 @@ class EventReader(LiveReader):
         self.error = self.error or error
         self._call.set()
 
+    @property
+    def _why_left(self) -> Left | None:
+        failed = self.error is not None and not self._figures.too_slow
+        return Left.FAILED if failed else super()._why_left
+
     def _too_slow(self, how: str) -> TooSlow:
+        self._figures.too_slow = True
         return TooSlow(
             f"too slow: the client took too little {how}, so its stream ends; what it has is good, "
             f"resume {self.stream.response_id} after {self._cursor.after}",

@@ -11,7 +11,7 @@ from aiohttp.abc import AbstractStreamWriter
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.deadline import Deadline
 from fargate_handler.gateway.event_reader import STILL_HERE, ClockTimer, EventReader
-from fargate_handler.gateway.http_answers import VIA_HEADER
+from fargate_handler.gateway.http_answers import VIA_HEADER, protocol_of
 from fargate_handler.gateway.resumption import Progress, resume
 from stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
 from stream_core.log.response_stream import ResponseStream
@@ -39,6 +39,7 @@ class EventStream:
             the stream breaks off.
         deadline: how long the client waits for the end.
         heartbeat: what is sent where nothing else was for long.
+        protocol: whose API it is, for the log. None: the route's.
     """
 
     def __init__(
@@ -52,8 +53,10 @@ class EventStream:
         goes_on: bool = True,
         deadline: Deadline | None = None,
         heartbeat: bytes = STILL_HERE,
+        protocol: str | None = None,
     ) -> None:
         self._context = context
+        self._protocol = protocol or protocol_of(request)
         self._encoder = encoder
         self._at_once = at_once
         self._goes_on = goes_on
@@ -94,7 +97,13 @@ class EventStream:
     async def _read(self, stream: ResponseStream) -> bool:
         """Read one copy. Returns whether another one has the rest."""
         reader = EventReader(
-            self._context, stream, self._encoder, self._socket, self._deadline, self._heartbeat
+            self._context,
+            stream,
+            self._encoder,
+            self._socket,
+            self._deadline,
+            self._heartbeat,
+            self._protocol,
         )
         reader.attach()
         self._socket.read_by(reader)

@@ -23,6 +23,8 @@ from stream_core.protocol.session_init import bearer
 NEXT_INDEX_HEADER = "Evenflow-Next-Index"
 """The header with the number of entries when the stream began."""
 
+_PEER = "peer"
+
 
 class EventsEndpoint:
     """Streams a response. Every event has an id, so that `Last-Event-ID` resumes."""
@@ -43,7 +45,15 @@ class EventsEndpoint:
         encoder = EventEncoder(stream, point, context.limits.frame_characters, joined=joined)
         headers = {NEXT_INDEX_HEADER: str(stream.log.next_index)}
         # Another task that follows this one must find the next owner itself.
-        answer = EventStream(context, request, encoder, headers, at_once=True, goes_on=joined)
+        answer = EventStream(
+            context,
+            request,
+            encoder,
+            headers,
+            at_once=True,
+            goes_on=joined,
+            protocol=None if joined else _PEER,
+        )
         return await answer.write(stream)
 
 

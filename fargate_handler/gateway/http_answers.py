@@ -20,6 +20,7 @@ from stream_core.protocol.http_contract import (
     error_headers,
     whole_number,
 )
+from stream_core.protocol.routes import EVENFLOW
 from stream_core.protocol.session_init import bearer
 
 RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -30,6 +31,10 @@ _TEXTS_IN_ANSWER = 2
 # As much as aiohttp keeps for a client before it says so.
 _SMALL_BYTES = 65_536
 _ADDRESS = web.RequestKey("address", str)
+PROTOCOL = web.RequestKey("protocol", str)
+"""Whose API a request is of, by its route."""
+ERROR_CODE = web.ResponseKey("error_code", str)
+"""The code of the error that an answer tells."""
 
 
 def json_answer(
@@ -70,9 +75,16 @@ def check_room(context: GatewayContext, size: int) -> None:
 def error_answer(error: EvenflowError) -> web.Response:
     """The answer for an error, with its headers."""
     answer = json_answer(error.to_body(), error.status, error_headers(error))
+    answer[ERROR_CODE] = error.code
     if isinstance(error, RequestTimeout):
         answer.force_close()
     return answer
+
+
+def protocol_of(request: web.Request) -> str:
+    """Whose API a request is of."""
+    known: str = request.get(PROTOCOL, EVENFLOW)
+    return known
 
 
 VIA_HEADER = "Evenflow-Via"

@@ -23,6 +23,7 @@ from fargate_handler.gateway.error_shapes import error_in_shape, errors_in_shape
 from fargate_handler.gateway.events_endpoint import EventsEndpoint
 from fargate_handler.gateway.handshake import asks_for_upgrade, head_fault, no_upgrade
 from fargate_handler.gateway.http_answers import (
+    PROTOCOL,
     RequestHandler,
     address_of,
     json_answer,
@@ -191,6 +192,7 @@ class HttpEndpoints:
 
         async def answer(request: web.Request) -> web.StreamResponse:
             requests.count(route.protocol)
+            request[PROTOCOL] = route.protocol
             return await endpoint(request)
 
         return answer

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from fargate_handler.event_log import log_event
 from fargate_handler.gateway.context import ClientContext
 from stream_core.delivery.flow_control import FlowEvent, FlowState, Lag, ReaderFlow
 from stream_core.log.response_log import Cursor
 from stream_core.log.response_stream import ResponseStream
+from stream_core.records.connection_records import SlowReaderRecord
+from stream_core.records.event_record import milliseconds
+from stream_core.records.reader_record import Left, ReaderFigures
 
 
 class LiveReader(ABC):
@@ -19,6 +23,7 @@ class LiveReader(ABC):
 
     Args:
         cursor: the reader's place in the log of `stream`.
+        protocol, transport: how it reads, for the log.
     """
 
     __slots__ = (
@@ -26,6 +31,7 @@ class LiveReader(ABC):
         "_counted",
         "_cursor",
         "_entries",
+        "_figures",
         "_flow",
         "_flows",
         "_log",
@@ -36,7 +42,14 @@ class LiveReader(ABC):
         "stream",
     )
 
-    def __init__(self, context: ClientContext, stream: ResponseStream, cursor: Cursor) -> None:
+    def __init__(
+        self,
+        context: ClientContext,
+        stream: ResponseStream,
+        cursor: Cursor,
+        protocol: str,
+        transport: str,
+    ) -> None:
         self.stream = stream
         self._context = context
         self._measures = context.measures
@@ -45,6 +58,9 @@ class LiveReader(ABC):
         self._log = stream.log
         self._entries = stream.log.entries
         self._flow = ReaderFlow(context.limits)
+        self._figures = ReaderFigures(
+            stream, protocol, transport, cursor.next_index, context.monotonic()
+        )
         # Whether `deliver` may take its short way: nothing is missing, and nothing blocked.
         self._flows = False
         self._lost = False
@@ -65,8 +81,11 @@ class LiveReader(ABC):
 
     def leave(self) -> None:
         """Stop reading this response."""
-        self._measures.delivered.value += self._cursor.next_index - self._cursor.began_at
-        self.stream.detach(self)
+        stream, next_index = self.stream, self._cursor.next_index
+        self._measures.delivered.value += next_index - self._cursor.began_at
+        stream.detach(self)
+        now = self._context.monotonic()
+        log_event(self._figures.left(stream, next_index, now, self._why_left))
 
     def look(self, now: float) -> FlowEvent | None:
         """Compare its lag with the limits. Called once a second while it is behind or pauses.
@@ -78,10 +97,12 @@ class LiveReader(ABC):
         event = self._flow.check(lag)
         if event is FlowEvent.LAG:
             self._measures.lagging.value += 1
+            self._figures.lags += 1
         elif event is FlowEvent.EXCEED:
-            self._measures.too_slow.value += 1
+            self._exceeded()
         if event is not None:
             self._tell_lag(lag)
+            self._log_lag(lag)
         return event
 
     @property
@@ -101,6 +122,30 @@ class LiveReader(ABC):
     @abstractmethod
     def _blocked(self) -> bool:
         """Whether the socket takes no more."""
+
+    @property
+    def _why_left(self) -> Left | None:
+        """Why it leaves, unless it has everything or was too slow."""
+        return Left.MOVED if self._lost else None
+
+    def _exceeded(self) -> None:
+        """It lags so far that it must go."""
+        self._measures.too_slow.value += 1
+        self._figures.too_slow = True
+
+    def _log_lag(self, lag: Lag) -> None:
+        stream, figures = self.stream, self._figures
+        log_event(
+            SlowReaderRecord(
+                tenant=stream.channel.tenant,
+                session=stream.channel.session_digest,
+                response_id=stream.response_id,
+                transport=figures.transport,
+                let_go=figures.too_slow,
+                behind_entries=lag.deltas,
+                behind_ms=milliseconds(lag.seconds),
+            )
+        )
 
     @property
     def _waits(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from aiohttp import web
 
+from fargate_handler.event_log import log_event
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import events_cookie, ticket_of
 from fargate_handler.gateway.http_answers import (
@@ -31,6 +32,8 @@ from stream_core.protocol.content_encoding import GZIP
 from stream_core.protocol.http_bodies import MessageAccepted, ResponseStatus
 from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS, Polled, PollPatience
 from stream_core.protocol.messages import POSTED_MESSAGE, parse
+from stream_core.protocol.routes import EVENFLOW
+from stream_core.records.reader_record import ReaderFigures
 
 
 class MessageEndpoint:
@@ -86,6 +89,9 @@ class MessageEndpoint:
             request, self._context, progress, timeout_ms / 1000
         )
         stream.polls += 1
+        figures = ReaderFigures(
+            stream, EVENFLOW, "poll", point.next_index, self._context.monotonic()
+        )
         ready_at = await self._wait(stream, point.next_index, timeout_ms / 1000)
         check_room_for_text(self._context, stream)
         answer = json_answer(_polled(stream, point).to_body(), headers={VIA_HEADER: stream.via})
@@ -95,6 +101,7 @@ class MessageEndpoint:
         )
         if stream.log.closed:
             metrics.distribution(catalogue.POLL_COUNT).record(stream.polls)
+        log_event(figures.left(stream, stream.log.next_index, self._context.monotonic()))
         return answer
 
     async def _wait(self, stream: ResponseStream, from_index: int, patience: float) -> float:

@@ -43,11 +43,14 @@ class WakingReader:
 
     Attributes:
         stream: the copy that is read now.
+        next_index: 0, since it delivers nothing itself.
         left_behind: whether that copy has ended, and another one has the rest.
         only_end: whether deltas are no news, only the response's end is.
     """
 
     __slots__ = ("_news", "left_behind", "only_end", "stream")
+
+    next_index = 0
 
     def __init__(self, stream: ResponseStream) -> None:
         self.stream = stream

@@ -9,6 +9,7 @@ import secrets
 
 from aiohttp import web
 
+from fargate_handler.event_log import log_event
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.event_stream import EventStream
 from fargate_handler.gateway.http_answers import (
@@ -38,6 +39,8 @@ from stream_core.log.response_log import ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import EvenflowError, InvalidRequest
 from stream_core.protocol.http_contract import KEPT_FOR_EVER, NEVER_CACHED
+from stream_core.protocol.routes import STREAM
+from stream_core.records.reader_record import ReaderFigures
 
 LONGEST_WAIT_SECONDS = 20.0
 _NEXT_OFFSET, _CURSOR = "Stream-Next-Offset", "Stream-Cursor"
@@ -82,7 +85,8 @@ class StreamsEndpoint:
             return await self._poll(request, found, has)
         if offset == NOW:
             return _answered(b"[]", NEVER_CACHED | _UP_TO_DATE | _place(has))
-        return _kept(request, found, offset, self._chunk(found, has), {})
+        figures = self._reading(found, "http")
+        return _kept(request, found, offset, self._chunk(found, has, figures), {})
 
     async def _stream(self, request: web.Request) -> ResponseStream:
         channel = reading_channel(request, self._context)
@@ -100,9 +104,10 @@ class StreamsEndpoint:
     async def _poll(self, request: web.Request, found: Resumption, has: EventId) -> web.Response:
         """A chunk, as soon as there is one."""
         cursor = {_CURSOR: self._cursor(request)}
+        figures = self._reading(found, "poll")
         if not _has_all(found, has):
             await self._wait(found)
-        chunk = self._chunk(found, has)
+        chunk = self._chunk(found, has, figures)
         if chunk.body != b"[]":
             return _kept(request, found, offset_of(has), chunk, cursor)
         more = _place(chunk.has) if chunk.has.end else _place(chunk.has) | cursor
@@ -133,11 +138,18 @@ class StreamsEndpoint:
         )
         return await EventStream(context, request, encoder, _EVENTS, at_once=True).write(stream)
 
-    def _chunk(self, found: Resumption, has: EventId) -> Chunk:
+    def _reading(self, found: Resumption, transport: str) -> ReaderFigures:
+        stream, point = found
+        now = self._context.monotonic()
+        return ReaderFigures(stream, STREAM.protocol, transport, point.next_index, now)
+
+    def _chunk(self, found: Resumption, has: EventId, figures: ReaderFigures) -> Chunk:
         if _has_all(found, has):
             return Chunk(b"[]", has, up_to_date=True)
         chunk = chunk_of(*found)
-        self._context.measures.delivered.value += chunk.has.last_index - found.point.next_index + 1
+        next_index = chunk.has.last_index + 1
+        self._context.measures.delivered.value += next_index - found.point.next_index
+        log_event(figures.left(found.stream, next_index, self._context.monotonic()))
         return chunk
 
     def _cursor(self, request: web.Request) -> str:

@@ -9,6 +9,9 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 from fargate_handler.gateway.client_transport import ClientTransport
 from stream_core.protocol.ending_frames import CloseCode
 
+WEBSOCKET = "websocket"
+"""The name of this transport in the log."""
+
 _TEXT = WSMsgType.TEXT
 # Above 8 KiB picows 2.3.1 queues its own header buffer by reference and reuses it for the next
 # frame. Then what a socket doesn't take at once goes out with another frame's length. It copies
@@ -46,6 +49,8 @@ class WebSocketConnection(WSListener):
     """One WebSocket: the transport of its client."""
 
     __slots__ = ("_transport", "client", "stopped")
+
+    name = WEBSOCKET
 
     def __init__(self, client: WebSocketClient) -> None:
         self.client = client

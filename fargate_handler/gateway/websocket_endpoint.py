@@ -15,6 +15,7 @@ from picows import (
     WSUpgradeResponseWithListener,
 )
 
+from fargate_handler.event_log import log_event
 from fargate_handler.gateway.client_address import FORWARDED_FOR
 from fargate_handler.gateway.client_admission import admit_client
 from fargate_handler.gateway.context import GatewayContext
@@ -26,6 +27,7 @@ from fargate_handler.gateway.operator_endpoints import is_metrics_port
 from fargate_handler.gateway.parser_log import ParserLog
 from fargate_handler.gateway.request_body import node_full
 from fargate_handler.gateway.requests.submission import sender_with
+from fargate_handler.gateway.websocket_connection import WEBSOCKET as OVER_WEBSOCKET
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.gateway.websocket_protocol import WebSocketProtocol
 from stream_core.metrics import metric_catalogue as catalogue
@@ -44,6 +46,7 @@ from stream_core.protocol.http_contract import error_headers
 from stream_core.protocol.realtime import RealtimeDialect
 from stream_core.protocol.routes import OPENAI_REALTIME, REALTIME, RESPONSES_WEBSOCKET, WEBSOCKET
 from stream_core.protocol.session_init import bearer
+from stream_core.records.connection_records import RefusalRecord
 
 # By path. A client that offers no subprotocol gets the first one.
 _DIALECTS: dict[str, tuple[Dialect, ...]] = {
@@ -210,6 +213,15 @@ class WebSocketEndpoint:
             )
 
     def _error_response(self, error: EvenflowError) -> WSUpgradeResponse:
+        log_event(
+            RefusalRecord(
+                code=error.code,
+                status=error.status,
+                transport=OVER_WEBSOCKET,
+                what="handshake",
+                retry_after_ms=error.retry_after_ms,
+            )
+        )
         headers = {"Content-Type": "application/json", **error_headers(error)}
         if isinstance(error, Overloaded):
             # This node is full or leaving: the cookie must not bring the next try here.

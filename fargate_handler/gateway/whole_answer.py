@@ -8,14 +8,21 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from fargate_handler.event_log import log_event
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.deadline import Deadline
-from fargate_handler.gateway.http_answers import VIA_HEADER, check_room_for_text, json_answer
+from fargate_handler.gateway.http_answers import (
+    VIA_HEADER,
+    check_room_for_text,
+    json_answer,
+    protocol_of,
+)
 from fargate_handler.gateway.resumption import Progress, WakingReader, reading
 from stream_core.encoders.completion_chunks import check_completed
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import EvenflowError
 from stream_core.protocol.http_contract import NEVER_CACHED
+from stream_core.records.reader_record import Left, ReaderFigures
 
 # Readers of JSON ignore white space before it.
 _STILL_HERE = b"\n"
@@ -63,21 +70,29 @@ class WholeAnswer:
             EvenflowError: it ended without an answer, or can't be found. After the head was sent,
                 the error is written as the object.
         """
+        figures = ReaderFigures(
+            stream, protocol_of(self._request), "http", 0, self._context.monotonic()
+        )
+        given, why = 0, Left.GONE
         try:
             try:
                 ended = await self._ended(stream)
                 check_room_for_text(self._context, ended)
                 body = self._make(ended)
             except EvenflowError as error:
+                why = Left.FAILED
                 if not self._answer.prepared:
                     raise
                 body = self._make_error(error)
             else:
+                stream, given, why = ended, ended.log.next_index, Left.ENDED
                 if not self._answer.prepared:
                     return json_answer(body, headers=self._headers | {VIA_HEADER: ended.via})
             await self._answer.write_eof(orjson.dumps(body))
         except ConnectionError:
             pass  # the client has left
+        finally:
+            log_event(figures.left(stream, given, self._context.monotonic(), why))
         return self._answer
 
     async def _ended(self, stream: ResponseStream) -> ResponseStream:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
@@ -21,6 +21,7 @@ from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.circuit_breaker import CircuitBreakers
 from stream_core.policy.limits import Limits
+from stream_core.policy.model_prices import ModelPrices
 from stream_core.protocol.errors import EvenflowError, NotFound, RateLimited, is_throttled
 
 
@@ -31,11 +32,15 @@ class ServedModel:
     Args:
         requests: what agents add to messages.
         fallback_text: the answer if the model can't give one. Empty: an error instead.
+        name: its name at its server, where a message names no other.
+        prices: what it costs, for the log.
     """
 
     source: TokenSource
     requests: AgentRequests
     fallback_text: str
+    name: str = ""
+    prices: ModelPrices = field(default_factory=ModelPrices)
 
 
 class Dispatcher:
@@ -49,6 +54,7 @@ class Dispatcher:
         self._source = model.source
         self._requests = model.requests
         self._fallback_text = model.fallback_text
+        self._model_name = model.name
         self._clock = context.clock
         self._limits = context.limits
         self._monotonic = context.monotonic
@@ -113,6 +119,7 @@ class Dispatcher:
             stream.unread_since = None if is_there else self._monotonic()
         workload.held_requests.begin(stream, kind, turns)
         asked, limits, gone = self._what_is_asked(stream.channel, kind, turns, terms)
+        stream.figures.model = asked.model or self._model_name
         generation = Generation(
             stream=stream,
             kind=kind,

@@ -31,6 +31,7 @@ class Recording:
         "sent_bytes",
         "stored_bytes",
         "stream",
+        "told",
         "waiting_since",
         "writing",
         "writing_since",
@@ -65,6 +66,8 @@ class Recording:
         self.writing_since = now
         """Since when the entries wait that have been sent."""
         stream.note_stored(self.stored_bytes)
+        self.told = False
+        """Whether its end is on record, and was told."""
         self.failures = 0
         self.backlog_bytes = 0
         """Text that the store did not have when this response had its last turn."""

@@ -50,6 +50,7 @@ class ResponseRecorder:
     it expires is given up and counted.
 
     Args:
+        on_ended: called once with each response whose end is on record: no other task ends it.
         on_lost: called with a response that another task has taken over.
     """
 
@@ -59,6 +60,7 @@ class ResponseRecorder:
         responses: ResponseStore,
         sessions: SessionStore,
         *,
+        on_ended: Callable[[ResponseStream], None],
         on_lost: Callable[[ResponseStream], None],
     ) -> None:
         self._responses = responses
@@ -67,6 +69,7 @@ class ResponseRecorder:
         self._limits = context.limits
         self._monotonic = context.monotonic
         self._wall_time = context.wall_time
+        self._on_ended = on_ended
         self._on_lost = on_lost
         self._recordings: OrderedDict[str, Recording] = OrderedDict()
         self._background = Background()
@@ -283,6 +286,7 @@ class ResponseRecorder:
             await self._responses.finish(
                 recording.lease, ending, ended_at + limits.response_ttl_seconds
             )
+            self._tell_end(recording)
             answer = recording.answer(limits.history_bytes)
             await self._sessions.answered(
                 stream.channel, stream.message_id, answer, recording.outcome(answer)
@@ -303,6 +307,11 @@ class ResponseRecorder:
             return
         self._forget(recording)
 
+    def _tell_end(self, recording: Recording) -> None:
+        if not recording.told:
+            recording.told = True
+            self._on_ended(recording.stream)
+
     def _try_later(self, recording: Recording, now: float) -> None:
         stream = recording.stream
         self._retries.value += 1
@@ -315,6 +324,7 @@ class ResponseRecorder:
                 stream.response_id,
                 recording.missing,
             )
+            self._tell_end(recording)  # nobody else will
             self._give_up(recording)
             return
         recording.failures += 1

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import inf
 
 from fargate_handler.background import Background
+from fargate_handler.event_log import log_event
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.leases import OtherTasks
 from fargate_handler.orchestrator.message_ledger import KeptTexts
@@ -32,6 +33,7 @@ from stream_core.ports.response_store import (
 )
 from stream_core.ports.session_store import LedgerEntry, SessionStore, StoredConversation
 from stream_core.protocol.errors import InternalError, RateLimited
+from stream_core.records.answer_record import given_up_record
 
 _logger = logging.getLogger(__name__)
 
@@ -279,3 +281,5 @@ class Succession:
             )
         except LeaseLost:
             _logger.warning("response %s has another owner already", head.response_id)
+            return
+        log_event(given_up_record(head, ending.next_index, ATTEMPTS_EXHAUSTED))

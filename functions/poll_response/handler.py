@@ -12,17 +12,21 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.aws_client import aws_client
 from functions.cached_secret import CachedSecret
+from functions.cold_start import ColdStart
 from functions.http_api import Event, HttpApiAnswer, HttpApiRequest, answer_event, json_answer
 from functions.poll_response.long_poll import LongPoll, PollResult
 from functions.poll_response.stored_responses import StoredResponses
 from functions.settings import PollResponseSettings
 from stream_aws.keys import parse_signing_keys
 from stream_core.metrics.metric_catalogue import POLL_COUNT, POLL_LATENCY
+from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.http_contract import whole_number
-from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
+from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS, Polled
 from stream_core.protocol.routes import POLL
 from stream_core.protocol.session_init import bearer
+from stream_core.records.event_record import milliseconds
+from stream_core.records.reader_record import Left, ReaderRecord
 
 logger = Logger()
 tracer = Tracer()
@@ -36,12 +40,14 @@ _responses = StoredResponses(aws_client("dynamodb"), _settings.responses_table)
 # Without a service, which would be a second dimension. The alarms have only the environment.
 metrics = EphemeralMetrics(namespace="Evenflow", service="")
 metrics.set_default_dimensions(Environment=_settings.metrics_environment)
+_cold_start = ColdStart(metrics)
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)
 @tracer.capture_lambda_handler(capture_response=False)  # the response has a user's answer
-def handler(event: Event, _context: LambdaContext) -> HttpApiAnswer:
+def handler(event: Event, context: LambdaContext) -> HttpApiAnswer:
     """Answer one event of the HTTP API."""
+    _cold_start.note(context)
     origins, body_limit = _settings.allowed_origins, _settings.limits.message_bytes
     return answer_event(event, POLL, _poll, origins=origins, body_limit=body_limit, logger=logger)
 
@@ -51,18 +57,40 @@ def _poll(request: HttpApiRequest) -> HttpApiAnswer:
     response_id = request.path_names["response_id"]
     claims = SessionTokens(_signing_keys.get()).verify_reader(token, time.time(), response_id)
     timeout_ms = whole_number("timeout_ms", request.query.get("timeout_ms"), DEFAULT_TIMEOUT_MS)
+    from_index = whole_number("from_index", request.query.get("from_index"), 0)
+    began_at = time.monotonic()
     result = LongPoll(
         _responses,
         response_id=response_id,
         channel=str(claims.channel),
-        from_index=whole_number("from_index", request.query.get("from_index"), 0),
+        from_index=from_index,
         epoch=whole_number("epoch", request.query.get("epoch"), 1, lowest=1),
         patience=min(timeout_ms, _settings.limits.poll_timeout_max_ms) / 1000,
         wall_time=time.time,
         sleep=time.sleep,
     ).run()
     _measure(result)
+    _log(result.polled, claims.channel, from_index, time.monotonic() - began_at)
     return json_answer(result.polled.to_body())
+
+
+def _log(polled: Polled, channel: Channel, from_index: int, seconds: float) -> None:
+    reader = ReaderRecord(
+        tenant=channel.tenant,
+        agent=channel.agent,
+        session=channel.session_digest,
+        message_id=polled.message_id,
+        response_id=polled.response_id,
+        protocol=POLL.protocol,
+        transport="poll",
+        via="store",
+        left=Left.ENDED if polled.status.terminal else Left.GONE,
+        first_index=from_index,
+        entries_delivered=max(0, polled.part.last_index + 1 - from_index),
+        entries_missed=0,
+        duration_ms=milliseconds(seconds),
+    )
+    logger.info(str(reader), extra=reader.to_fields())
 
 
 def _measure(result: PollResult) -> None:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aws_lambda_powertools import Logger
+from aws_lambda_powertools import Logger, Tracer
+from aws_lambda_powertools.metrics import EphemeralMetrics
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.aws_client import aws_client
+from functions.cold_start import ColdStart
 from functions.rotate_signing_keys.rotation import RotatingSecret, RotationRefused
 
 logger = Logger()
+tracer = Tracer()
+_cold_start = ColdStart(EphemeralMetrics(namespace="Evenflow", service=""))
 
 _client = aws_client("secretsmanager")
 
 
 @logger.inject_lambda_context(correlation_id_path="ClientRequestToken")
-def handler(event: Mapping[str, str], _context: LambdaContext) -> None:
+@tracer.capture_lambda_handler(capture_response=False)
+def handler(event: Mapping[str, str], context: LambdaContext) -> None:
     """Do one step. If it raises, Secrets Manager tries again later, and the current keys stay."""
+    _cold_start.note(context)
     secret = RotatingSecret(_client, event["SecretId"], event["ClientRequestToken"])
     step = event["Step"]
     if secret.is_current():

@@ -7,11 +7,13 @@ import time
 
 from aws_lambda_powertools import Logger, Tracer
 from aws_lambda_powertools.logging import correlation_paths
+from aws_lambda_powertools.metrics import EphemeralMetrics
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.aws_client import aws_client
 from functions.cached_secret import CachedSecret
+from functions.cold_start import ColdStart
 from functions.http_api import (
     Event,
     HttpApiAnswer,
@@ -32,6 +34,7 @@ from stream_core.protocol.session_init import bearer, open_session
 
 logger = Logger()
 tracer = Tracer()
+_cold_start = ColdStart(EphemeralMetrics(namespace="Evenflow", service=""))
 
 _settings = SessionInitSettings.from_environment(os.environ)
 _agents = Agents(_settings.agents)
@@ -45,8 +48,9 @@ _sessions = SessionTable(
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)
 @tracer.capture_lambda_handler(capture_response=False)  # the response has the token
-def handler(event: Event, _context: LambdaContext) -> HttpApiAnswer:
+def handler(event: Event, context: LambdaContext) -> HttpApiAnswer:
     """Answer one event of the HTTP API."""
+    _cold_start.note(context)
     origins, body_limit = _settings.allowed_origins, _settings.limits.message_bytes
     return answer_event(
         event, OPEN_SESSION, _open, origins=origins, body_limit=body_limit, logger=logger

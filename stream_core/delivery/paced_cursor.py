@@ -14,6 +14,10 @@ class Reader(Protocol):
     """A cursor with a transport behind it."""
 
     @property
+    def next_index(self) -> int:
+        """The next index to deliver. 0 for a reader that is only woken."""
+
+    @property
     def holds_model(self) -> bool:
         """Whether it pauses, and the log is the pause window ahead of it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, cast
 
@@ -22,6 +23,8 @@ from stream_core.policy.limits import Limits
 from stream_core.protocol.dialect import Encoder, SharedEncoder
 from stream_core.protocol.errors import RateLimited
 from stream_core.protocol.messages import Usage, Via
+from stream_core.records.answer_figures import AnswerFigures
+from stream_core.records.token_gaps import GAP_BOUNDS, TokenGaps
 
 # The weight of the newest gap in a stream's pace. Three deltas later it counts less than half.
 _PACE_SMOOTHING = 0.25
@@ -35,6 +38,7 @@ _LONGEST_DELTA = 4_096
 _NONE_SHARED: Mapping[Hashable, SharedEncoder[Any]] = {}
 _NO_TOKENS = Batcher(1)  # of all responses that have ended
 _NO_PARTS: tuple[Part, ...] = ()
+_NO_GAPS = TokenGaps(0)  # of all that have no tokens of their own
 
 
 class ResponseFull(Exception):
@@ -78,8 +82,10 @@ class ResponseStream:
         "ended_at",
         "epoch",
         "error",
+        "figures",
         "finish_reason",
         "first_delta_at",
+        "gaps",
         "history_dropped",
         "log",
         "message_id",
@@ -147,6 +153,8 @@ class ResponseStream:
         """Called with whether all readers pause, where that may have changed."""
         self.on_urgent: Callable[[], None] | None = None
         """Called when the log should be on record at once: at the first delta, and at the end."""
+        # For its line in the log. `gaps` is the time between tokens, where this task gives them.
+        self.figures, self.gaps = AnswerFigures(), _NO_GAPS
         self.created_at = monotonic()
         self.first_delta_at: float | None = None
         self.ended_at: float | None = None
@@ -154,11 +162,10 @@ class ResponseStream:
         # What waits for the end of its interval: text, or parts of one place.
         self._batcher, self._held = Batcher(limits.batch_tokens), _NO_PARTS
         self._encoders: Mapping[Hashable, SharedEncoder[Any]] = _NONE_SHARED
-        self._clock = clock
+        self._clock, self._monotonic = clock, monotonic
         self._most_bytes = self._full_at = limits.response_bytes
         self._limits = limits
         self._longest_batched = _longest_batched(limits)
-        self._monotonic = monotonic
         self._window = slots_of(limits.window_ms(kind))
         # Slots from one delivery to the next (0: it has not begun); the slot of the next one.
         self._interval = self._due = 0
@@ -315,6 +322,7 @@ class ResponseStream:
     def start(self) -> None:
         """The response leaves the queue: its generation begins."""
         self._fire(ResponseEvent.START)
+        self.figures.began_at = self._monotonic()
 
     def take_up(self, entries: Sequence[LogEntry], epoch: int, began_at: float | None) -> None:
         """Go on with the response of an earlier owner as its owner of `epoch`.
@@ -329,6 +337,7 @@ class ResponseStream:
         self.epoch = epoch
         self.first_delta_at = began_at
         self._delivered_at = self._monotonic()
+        self.gaps = TokenGaps(0)
         self.attempt = 1 + max(
             (entry.attempt for entry in entries if isinstance(entry, Restart)), default=1
         )
@@ -340,6 +349,7 @@ class ResponseStream:
         """Begin another attempt after a failed one. The text delivered stands until `restart`."""
         self._fire(ResponseEvent.RESTART)
         self.attempt += 1
+        self.figures.retries += 1
 
     def restart(self) -> None:
         """Declare the text delivered replaced by what this attempt gives from now on."""
@@ -374,6 +384,11 @@ class ResponseStream:
         self._fire(ResponseEvent.CANCEL)
         self.finish_reason = "cancelled"
         self._end()
+
+    def take_gaps(self) -> TokenGaps:
+        """The time between its tokens. It gives them away: an ended response has many like it."""
+        taken, self.gaps = self.gaps, _NO_GAPS
+        return taken
 
     def settle(self) -> None:
         """Deliver what has come so far. Another owner goes on from there."""
@@ -526,6 +541,8 @@ class ResponseStream:
             reader.holds_model for reader in self.readers
         )
         self.paused = all_pause or self._is_ahead_unread or self.parked_at is not None
+        if self.paused:
+            self.gaps.pause(self._monotonic())
         if self.on_pause is not None:
             self.on_pause(all_pause)
 
@@ -551,8 +568,14 @@ class ResponseStream:
         if self.first_delta_at is None:
             self.first_delta_at = now
             jitter = None
+            self.gaps = TokenGaps(self.tokens)
         else:
             gap, pace = now - self._delivered_at, self._pace
+            gaps = self.gaps  # as `TokenGaps.record`, whose call costs more
+            new, gaps.tokens = self.tokens - gaps.tokens, self.tokens
+            gaps.counts[bisect_left(GAP_BOUNDS, gap / (new or 1))] += new
+            if gap > gaps.notable:
+                gaps.note_silence(gap, now)
             due = self._interval * SLOT_SECONDS
             # The stream's current interval is its own, or the model's recent pace where that is
             # slower.
@@ -591,11 +614,14 @@ class ResponseStream:
             reader.deliver(now, None)
 
     def _end(self) -> None:
+        before = self.log.next_index
         self._cut()
         self.log.close(self.state)
         now = self._monotonic()
         if self.first_delta_at is None:
             self.first_delta_at = now
+        elif self.log.next_index > before:
+            self.gaps.record(now - self._delivered_at, self.tokens, now)
         self.ended_at = now
         self._call_readers(now)
         if self.on_urgent is not None:
@@ -604,6 +630,7 @@ class ResponseStream:
         # everything go on as before.
         self.log.fold(FoldedEntries(self.log.entries))
         self._batcher = _NO_TOKENS
+        self.figures.gaps = self.gaps.summary()
 
     def _fire(self, event: ResponseEvent) -> None:
         self.state = next_response_state(self.state, event)

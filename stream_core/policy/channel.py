@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict
@@ -19,6 +20,13 @@ class Channel(NamedTuple):
 
     def __str__(self) -> str:
         return ":".join(self)
+
+    @property
+    def session_digest(self) -> str:
+        """The session's name in the log: 16 digits of its id's SHA-256. The id opens the session,
+        so it isn't there itself.
+        """
+        return hashlib.sha256(self.session.encode()).hexdigest()[:16]
 
 
 class MessageKind(BaseModel):

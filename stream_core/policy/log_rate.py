@@ -1,4 +1,4 @@
-"""How many lines of a kind are logged: one a second, and the next one says how many were not."""
+"""How many lines of a kind are logged in a second. The next one says how many were not."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ _OTHER = ""
 
 
 class LogRate:
-    """Admits one line a second of each kind.
+    """Admits one line a second of each kind, or as many as are asked for.
 
     Kinds are bounded too, since a text of somebody else's may be part of one. While there are too
-    many, all new ones are one kind. So no more than 65 lines a second are admitted.
+    many, all new ones are one kind. So of kinds with one line a second no more than 65 a second are
+    admitted.
     """
 
     def __init__(self) -> None:
-        # By kind: when its last line was admitted, and how many were left out since.
-        self._kinds: dict[str, tuple[float, int]] = {}
+        # By kind: when its second began, how many were admitted in it, and how many were left out
+        # since the last one that was.
+        self._kinds: dict[str, tuple[float, int, int]] = {}
 
-    def admit(self, kind: str, now: float) -> int | None:
+    def admit(self, kind: str, now: float, most: int = 1) -> int | None:
         """Ask for one line.
 
         Args:
             now: seconds.
+            most: how many of this kind are admitted in a second.
 
         Returns:
             How many lines of this kind were left out since the last one. None: leave this one out.
@@ -36,16 +39,16 @@ class LogRate:
             self._forget_old(now)
             if len(self._kinds) >= _MOST_KINDS:
                 kind = _OTHER
-        admitted_at, left_out = self._kinds.get(kind, (float("-inf"), 0))
-        if now - admitted_at < _SECONDS:
-            self._kinds[kind] = admitted_at, left_out + 1
+        began_at, admitted, left_out = self._kinds.get(kind, (float("-inf"), 0, 0))
+        if now - began_at >= _SECONDS:
+            began_at, admitted = now, 0
+        if admitted >= most:
+            self._kinds[kind] = began_at, admitted, left_out + 1
             return None
-        self._kinds[kind] = now, 0
+        self._kinds[kind] = began_at, admitted + 1, 0
         return left_out
 
     def _forget_old(self, now: float) -> None:
         self._kinds = {
-            kind: (admitted_at, left_out)
-            for kind, (admitted_at, left_out) in self._kinds.items()
-            if now - admitted_at < _SECONDS
+            kind: counts for kind, counts in self._kinds.items() if now - counts[0] < _SECONDS
         }

@@ -9,6 +9,9 @@ from enum import StrEnum
 from functools import cache
 from typing import Literal
 
+EVENFLOW = "evenflow"
+"""The protocol of routes of our own."""
+
 _NAME = re.compile(r"\{(\w+)(\+?)\}")
 
 
@@ -44,7 +47,7 @@ class Route:
     path: str
     origin: Origin = Origin.HANDLER
     edge_pattern: str = ""
-    protocol: str = "evenflow"
+    protocol: str = EVENFLOW
 
     @property
     def public_path(self) -> str:

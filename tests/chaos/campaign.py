@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import cycle
 from pathlib import Path
@@ -14,6 +14,7 @@ import aiohttp
 import psutil
 
 from tests.chaos.answer import Answer
+from tests.chaos.answer_lines import check_lines, read_lines
 from tests.chaos.faults import FAULTS, Fault, Scene
 from tests.chaos.idle_clients import IdleClients
 from tests.chaos.idle_drain import drain_of_idle_connections
@@ -39,6 +40,7 @@ _PROGRESS_SECONDS = 5.0
 _MEASURE_SECONDS = 0.5
 _FULL_SECONDS = 90.0
 _STRIKE_SECONDS = 180.0
+_LINES_SECONDS = 5.0
 _STORIES_PRINTED = 12
 
 Say = Callable[[str], None]
@@ -149,11 +151,20 @@ class Campaign:
         told = await self._system.model.calls()
         for window in self.windows:
             window.count_calls(told["calls"])
+        await self._check_lines(told["tokens"])
         for name in ("unkeyed", "wrong_prefixes"):
             if told[name]:
                 self.windows[-1].misses.append(
                     f"the model got {told[name]} calls that were {name.replace('_', ' ')}"
                 )
+
+    async def _check_lines(self, tokens: Mapping[str, int]) -> None:
+        asked = set[str]().union(*(window.response_ids for window in self.windows))
+        # The last ends are about to be on record.
+        await until(lambda: asked <= read_lines(self._folder).keys(), _LINES_SECONDS)
+        lines = read_lines(self._folder)
+        for window in self.windows:
+            check_lines(window, lines, tokens, kills="kill" in window.fault)
 
     # -- meanwhile ---------------------------------------------------------------------------------
 

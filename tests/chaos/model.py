@@ -8,7 +8,8 @@ call is remembered by its Idempotency-Key.
     POST /admin/stall {"seconds": 8}  no stream gives a token for so long
     POST /admin/break {"share": 0.2}  so many of the streams that run are cut off
     GET  /admin/calls
-        {"calls": {key: count}, "unkeyed": 0, "wrong_prefixes": 0, "open": 12}
+        {"calls": {key: count}, "tokens": {key: tokens}, "unkeyed": 0, "wrong_prefixes": 0,
+         "open": 12}; `tokens` of calls that ended
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class _Model:
     """What all connections share."""
 
     calls: Counter[str] = field(default_factory=Counter)
+    tokens: dict[str, int] = field(default_factory=dict)
     unkeyed: int = 0
     wrong_prefixes: int = 0
     stalled_until: float = 0.0
@@ -55,6 +57,7 @@ class _Model:
                 stream.break_off()
         return {
             "calls": dict(self.calls) if path == "/admin/calls" else None,
+            "tokens": self.tokens if path == "/admin/calls" else None,
             "unkeyed": self.unkeyed,
             "wrong_prefixes": self.wrong_prefixes,
             "open": len(self.streams),
@@ -68,12 +71,14 @@ class _Stream:
         self,
         model: _Model,
         transport: asyncio.Transport,
+        key: str,
         deltas: list[dict[str, Any]],
         last: bytes,
         gap: float,
     ) -> None:
         self._model = model
         self._transport = transport
+        self._key = key
         self._deltas = deltas
         self._last = last
         self._gap = gap
@@ -99,6 +104,7 @@ class _Stream:
             # They come back spread over a gap, as they were before.
             self._due = self._model.stalled_until + random.uniform(0, self._gap)
         elif self._next == len(self._deltas):
+            self._model.tokens[self._key] = len(self._deltas)
             self._transport.write(self._last)
             self.stop()
             return
@@ -143,8 +149,9 @@ class _Connection(asyncio.Protocol):
 
     def _generate(self, head: bytes, body: bytes) -> None:
         model, key = self._model, _KEY.search(head)
-        if key:
-            model.calls[key[1].decode()] += 1
+        name = key[1].decode() if key else ""
+        if name:
+            model.calls[name] += 1
         else:
             model.unkeyed += 1
         turns = [(turn["role"], turn["content"]) for turn in orjson.loads(body)["messages"]]
@@ -163,7 +170,8 @@ class _Connection(asyncio.Protocol):
             return
         finish_reason = "tool_calls" if script.call else "stop"
         last = _end(len(deltas), finish_reason)
-        self._stream = _Stream(model, self._transport, deltas, last, script.gap_ms / 1000)
+        gap = script.gap_ms / 1000
+        self._stream = _Stream(model, self._transport, name, deltas, last, gap)
 
     def _answer(self, status: int, body: dict[str, Any]) -> None:
         data = orjson.dumps(body)

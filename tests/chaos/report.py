@@ -20,7 +20,7 @@ _MIB = 1024 * 1024
 _HEADINGS = (
     "fault", "in flight", "answers", "deltas", "gaps", "dupl.", "wrong", "proto.", "lost", "unfin.",
     "twice", "restarts", "errors", "recovery p50/95/99 s", "resume p50/95/99 ms", "drain s",
-    "calls", "peak MiB",
+    "calls", "lines", "peak MiB",
 )  # fmt: skip
 _RESUME_TARGET_MS = 100.0
 _RECOVERY_TARGET_SECONDS = 3.5
@@ -102,6 +102,7 @@ def as_figures(window: Window) -> dict[str, Any]:
         "arrivals": str(window.arrivals) if window.arrivals else None,
         "model_calls": window.model_calls,
         "billed_twice": window.billed_twice,
+        "answer_lines": window.answer_lines,
         "peak_mib": round(window.peak_bytes / _MIB),
         "remarks": window.remarks,
         "misses": window.misses,
@@ -156,6 +157,7 @@ def _line(window: Window) -> tuple[str, ...]:
         _three(_resumes(window), 1000),
         drained,
         f"{window.model_calls:,}",
+        f"{window.answer_lines:,}",
         f"{window.peak_bytes / _MIB:.0f}",
     )
 

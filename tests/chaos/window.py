@@ -46,6 +46,8 @@ class Window:
     model_calls: int = 0
     billed_twice: int = 0
     """Calls beyond the first for the same response, epoch and attempt."""
+    answer_lines: int = 0
+    """Lines of answers in the nodes' logs."""
     peak_bytes: int = 0
     response_ids: set[str] = field(default_factory=set)
     arrivals: ArrivalRate | None = None

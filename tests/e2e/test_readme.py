@@ -199,8 +199,8 @@ def test_a_target_that_a_page_names_exists(page: str) -> None:
     )
 
 
-def test_the_moving_picture_moves_and_is_small() -> None:
-    [name] = re.findall(r"\]\((docs/images/\S+\.webp)\)", page_text("README.md"))
-    assert (ROOT / name).stat().st_size < _MOST_PICTURE_BYTES
-    with Image.open(ROOT / name) as picture:
+def test_the_first_picture_moves_and_all_are_small() -> None:
+    names = re.findall(r"\]\((docs/images/\S+\.webp)\)", page_text("README.md"))
+    assert max((ROOT / name).stat().st_size for name in names) < _MOST_PICTURE_BYTES
+    with Image.open(ROOT / names[0]) as picture:
         assert getattr(picture, "n_frames", 1) > 50

@@ -16,12 +16,12 @@ from unittest.mock import patch
 
 from fargate_handler import __main__ as program
 from fargate_handler.adapters import Stores
-from fargate_handler.bounded_log import LOG_FORMAT
 from fargate_handler.chosen_adapters import open_adapters
 from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.handler import Handler
 from fargate_handler.leave import Leave
+from fargate_handler.log_formats import TEXT_FORMAT, LineFormatter
 from fargate_handler.metrics import Metrics
 from fargate_handler.scale_in_protection import deactivated
 from fargate_handler.settings import ConfigurationError, load_settings
@@ -57,7 +57,7 @@ class _Log(logging.Handler):
 
     def __init__(self, server: LocalServer) -> None:
         super().__init__()
-        self.setFormatter(logging.Formatter(LOG_FORMAT))
+        self.setFormatter(LineFormatter(TEXT_FORMAT))
         self._server = server
         self.addFilter(self._is_its_own)
         self.lines: list[str] = []

@@ -57,6 +57,8 @@ def test_the_process_prints_one_line_and_ends_with_2() -> None:
         ("MODEL", "gpt"),
         ("MODEL", "openai"),
         ("LOG_LEVEL", "loud"),
+        ("LOG_FORMAT", "xml"),
+        ("MODEL_PRICES", "small=cheap"),
         ("ALLOWED_ORIGINS", "app.example.com"),
         ("ALLOWED_ORIGINS", "https://app.example.com/"),
         ("ALLOWED_ORIGINS", "*,https://app.example.com"),

@@ -4,6 +4,7 @@ responses that changed hands.
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -133,6 +134,36 @@ async def test_a_form_that_the_function_does_not_know_is_refused_until_it_does(
     body = poll(response, "from_index=0").json
     assert (body["new_text"], body["chunk_index"]) == ("Hello", 1)
     assert body["events"] == [{"index": 0, "at": 0, **part_object(reasoning)}]
+
+
+async def test_each_poll_and_refusal_has_its_line_and_the_first_call_counts_as_a_cold_start(
+    tables: Tables,
+    poll: Poll,
+    response: StoredResponse,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    await response.write(0, "Hello", "!")
+    await response.finish(2)
+    poll(response, "from_index=1")
+    poll(response, "from_index=x")
+    told = [made.__dict__ for made in caplog.records if "event" in made.__dict__]
+    assert [line["event"] for line in told] == ["reader", "refusal"]
+    reader, refusal = told
+    assert (reader["transport"], reader["via"], reader["left"]) == ("poll", "store", "ended")
+    assert (reader["first_index"], reader["entries_delivered"]) == (1, 1)
+    assert reader["session"] == response.channel.session_digest
+    assert (refusal["code"], refusal["what"]) == (
+        "invalid_field",
+        "GET /chat/message/{response_id}",
+    )
+    capsys.readouterr()
+    function = tables.poll_function()
+    for _ in range(2):
+        function.call("GET", "/chat/message/rsp_1")
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (cold,) = [line for line in lines if "ColdStart" in line]
+    assert (cold["ColdStart"], cold["function_name"]) == ([1.0], "poll_response")
 
 
 def test_a_page_of_another_origin_may_poll_where_it_is_named(tables: Tables) -> None:

@@ -561,6 +561,7 @@ def test_neither_logs_nor_traces_hold_a_secret(own_account: Account) -> None:
         )
         traced = b"".join(received(daemon)).decode()
     *logged, answer = called.stdout.splitlines()
+    assert sum('"ColdStart"' in line for line in logged) == 1
     token = json.loads(json.loads(answer)["body"])["token"]
     assert "## handler" in traced
     assert "GetSecretValue" in traced

@@ -85,6 +85,11 @@ class RecordingReader:
         self._clock = clock
         self._cursor = Cursor(stream.log, held.next_index, most)
 
+    @property
+    def next_index(self) -> int:
+        """See `Reader.next_index`."""
+        return self._cursor.next_index
+
     def deliver(self, now: float, jitter: float | None) -> None:
         """See `Reader.deliver`."""
         assert now == self._clock.now

@@ -142,6 +142,11 @@ class _Reader:
             self._at += self._gap / SLOT_SECONDS
             self._core.clock.put(self, int(self._at))
 
+    @property
+    def next_index(self) -> int:
+        """Not looked at."""
+        return 0
+
     def deliver(self, _now: float, _jitter: float | None) -> None:
         """Take what is new. A fast model has the next token at once."""
         if not self._stream.log.entries or self.ended:

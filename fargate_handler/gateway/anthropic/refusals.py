@@ -7,7 +7,7 @@ import secrets
 from aiohttp import web
 
 from fargate_handler.gateway.deadline import TimedOut
-from fargate_handler.gateway.http_answers import json_answer
+from fargate_handler.gateway.http_answers import ERROR_CODE, json_answer
 from stream_core.encoders.anthropic_messages import error_object, status_of
 from stream_core.protocol.errors import EvenflowError, RequestTimeout, is_worth_repeating
 from stream_core.protocol.http_contract import error_headers
@@ -36,6 +36,7 @@ def refusal(error: EvenflowError, request_id: str = "") -> web.Response:
     if isinstance(error, TimedOut) or not is_worth_repeating(error):
         headers["x-should-retry"] = "false"
     answer = json_answer(error_object(error, request_id), status_of(error), headers)
+    answer[ERROR_CODE] = error.code
     if isinstance(error, RequestTimeout):
         answer.force_close()
     return answer

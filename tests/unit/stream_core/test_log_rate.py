@@ -29,6 +29,16 @@ def test_kinds_that_somebody_makes_up_are_one_kind_in_the_end() -> None:
     assert rate.admit("new", 1.5) == 0
 
 
+def test_of_some_kinds_more_are_admitted() -> None:
+    rate = LogRate()
+    admitted = [rate.admit("a", step / 10, 3) for step in range(20)]
+    assert [step for step, left_out in enumerate(admitted) if left_out is not None] == [
+        *(0, 1, 2),
+        *(10, 11, 12),
+    ]
+    assert admitted[10:13] == [7, 0, 0]
+
+
 def test_a_clock_that_stands_still_admits_one() -> None:
     rate = LogRate()
     assert [rate.admit("a", 1.0) for _ in range(3)] == [0, None, None]

@@ -170,6 +170,7 @@ def test_every_reader_of_a_lost_response_is_told_and_what_waits_is_not_delivered
 def test_readers_that_leave_as_they_are_told_do_not_hide_one_another() -> None:
     class Leaving:
         holds_model = False
+        next_index = 0
 
         def __init__(self) -> None:
             self.told = 0

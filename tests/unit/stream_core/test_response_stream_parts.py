@@ -25,6 +25,10 @@ class Taken:
         self._cursor = Cursor(stream.log, 0, 1_000)
         stream.attach(self)
 
+    @property
+    def next_index(self) -> int:
+        return self._cursor.next_index
+
     def deliver(self, _now: float, _jitter: float | None) -> None:
         taken: list[Content] = []
         while (entry := self._cursor.take()) is not None:

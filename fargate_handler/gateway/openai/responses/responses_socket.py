@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from fargate_handler.event_log import log_event
 from fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.openai.responses.known_responses import (
@@ -24,7 +25,8 @@ from fargate_handler.gateway.openai.responses.responses_endpoint import about_re
 from fargate_handler.gateway.openai.responses.submitting import submit
 from fargate_handler.gateway.requests.json_values import check_json
 from fargate_handler.gateway.requests.submission import Sender, leave_response
-from fargate_handler.gateway.resumption import Progress, reading
+from fargate_handler.gateway.resumption import Progress, WakingReader, reading
+from fargate_handler.gateway.websocket_connection import WEBSOCKET
 from fargate_handler.orchestrator.held_requests import memory_of
 from stream_core.encoders.block_encoder import BlockEncoder
 from stream_core.encoders.responses.response_events import (
@@ -41,7 +43,11 @@ from stream_core.protocol.ending_frames import CloseCode
 from stream_core.protocol.errors import EvenflowError, RateLimited
 from stream_core.protocol.messages import ServerMessage
 from stream_core.protocol.routes import RESPONSES_WEBSOCKET
+from stream_core.records.connection_records import CloseRecord, RefusalRecord
+from stream_core.records.event_record import milliseconds
+from stream_core.records.reader_record import ReaderFigures
 
+_PROTOCOL = RESPONSES_WEBSOCKET.protocol
 _CREATE = "response.create"
 _OF_THE_TRANSPORT = ("type", "stream", "generate", "stream_id")
 _MOST_WAITING = 8
@@ -70,7 +76,8 @@ class ResponsesSocket:
         self._writable = asyncio.Event()
         self._writable.set()
         self._fragments = bytearray()
-        self._heard_at = context.monotonic()
+        self._heard_at = self._opened_at = context.monotonic()
+        self._closed_with: int | None = None
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     # -- called by the WebSocket -------------------------------------------------------------------
@@ -105,6 +112,7 @@ class ResponsesSocket:
     def disconnected(self) -> None:
         """The socket is gone: nobody hears what is not stored."""
         self._transport = NO_TRANSPORT
+        self._log_close()
         self._context.registry.remove(self)
         self._context.registry.blocked.discard(self)
         for task in self._tasks:
@@ -156,6 +164,7 @@ class ResponsesSocket:
     def close(self, code: int, reason: str) -> None:
         """Send a close frame, and disconnect."""
         transport, self._transport = self._transport, NO_TRANSPORT
+        self._closed_with = code
         transport.send_close(code, reason)
         transport.disconnect(flush=True)
 
@@ -207,24 +216,33 @@ class ResponsesSocket:
         events = ResponseEvents(about_response(context, known), JsonLines(), raises=True)
         most = context.limits.frame_characters
         encoder = BlockEncoder(events, stream, ResumePoint(0), most)
-        opening = encoder.opening
+        figures = ReaderFigures(stream, _PROTOCOL, WEBSOCKET, 0, context.monotonic())
         with reading(stream) as reader:
-            while not encoder.ended:
-                try:
-                    told = encoder.take()
-                except EvenflowError as error:
-                    if opening:
-                        raise
-                    await self._send(encoder.failure(error))
-                    return
-                if told:
-                    await self._send(opening + told)
-                    opening = b""
-                elif reader.left_behind:
-                    progress = Progress(encoder.cursor.after, encoder.epoch)
-                    encoder.go_on(reader.stream, await reader.go_on(context, progress))
-                else:
-                    await reader.wait(context.limits.heartbeat_seconds)
+            try:
+                await self._send_all(encoder, reader)
+            finally:
+                read, next_index = reader.stream, encoder.cursor.next_index
+                log_event(figures.left(read, next_index, context.monotonic()))
+
+    async def _send_all(self, encoder: BlockEncoder, reader: WakingReader) -> None:
+        """Send what the encoder tells, to the end of the response."""
+        context, opening = self._context, encoder.opening
+        while not encoder.ended:
+            try:
+                told = encoder.take()
+            except EvenflowError as error:
+                if opening:
+                    raise
+                await self._send(encoder.failure(error))
+                return
+            if told:
+                await self._send(opening + told)
+                opening = b""
+            elif reader.left_behind:
+                progress = Progress(encoder.cursor.after, encoder.epoch)
+                encoder.go_on(reader.stream, await reader.go_on(context, progress))
+            else:
+                await reader.wait(context.limits.heartbeat_seconds)
 
     async def _send(self, events: bytes) -> None:
         """Send one frame an event, as fast as the client takes them."""
@@ -232,7 +250,30 @@ class ResponsesSocket:
             await self._writable.wait()
             self._transport.send_text(event)
 
+    def _log_close(self) -> None:
+        code = self._closed_with
+        log_event(
+            CloseRecord(
+                code=code,
+                by="client" if code is None else "server",
+                protocol=_PROTOCOL,
+                tenant=self._sender.tenant,
+                reading=int(self.reading),
+                duration_ms=milliseconds(self._context.monotonic() - self._opened_at),
+            )
+        )
+
     def _refuse(self, error: EvenflowError) -> None:
+        log_event(
+            RefusalRecord(
+                code=error.code,
+                status=error.status,
+                transport=WEBSOCKET,
+                what=_CREATE,
+                tenant=self._sender.tenant,
+                retry_after_ms=error.retry_after_ms,
+            )
+        )
         self._transport.send_text(error_event(JsonLines(), error, 0).rstrip())
 
     async def _watch(self) -> None:
@@ -241,6 +282,7 @@ class ResponsesSocket:
         while True:
             await asyncio.sleep(limits.heartbeat_seconds)
             if self._context.monotonic() - self._heard_at > limits.pong_timeout_seconds:
+                self._closed_with = CloseCode.HEARTBEAT_LOST
                 self._transport.disconnect(flush=False)
                 return
             self._transport.send_ping()

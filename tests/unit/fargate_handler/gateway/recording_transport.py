@@ -11,6 +11,7 @@ from typing import Any
 class RecordingTransport:
     """Fills the port `ClientTransport`."""
 
+    name = "recording"
     frames: list[Any] = field(default_factory=list)
     """The text frames, decoded."""
     pings: int = 0

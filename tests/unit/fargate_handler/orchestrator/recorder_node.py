@@ -37,11 +37,16 @@ class Node:
         self.responses = ScriptedResponseStore(self.memory)
         self.sessions = ScriptedSessionStore(MemorySessionStore(self.memory))
         self.lost: list[ResponseStream] = []
+        self.ended: list[ResponseStream] = []
         context = NodeContext(
             self.limits, self.clock.delivery, self.metrics, self.clock.monotonic, self.wall_time
         )
         self.recorder = ResponseRecorder(
-            context, self.responses, self.sessions, on_lost=self.lost.append
+            context,
+            self.responses,
+            self.sessions,
+            on_ended=self.ended.append,
+            on_lost=self.lost.append,
         )
 
     def wall_time(self) -> float:

@@ -11,6 +11,7 @@ from stream_core.log.response_log import ResponseState
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.ports.dead_letters import LoggedDeadLetters
 from stream_core.ports.outcome import Outcome
+from stream_core.records.answer_record import AnswerRecord
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.fargate_handler.orchestrator.test_succession import SWEEP, lost, text_on_record
@@ -48,6 +49,21 @@ async def test_after_three_lost_tasks_the_message_is_put_aside_and_its_readers_h
     assert (b.count(catalogue.DEAD_LETTERS), b.count(catalogue.TAKE_OVERS)) == (1, 0)
     assert await text_on_record(b, response_id) == "ab", "what was delivered stays"
     await b.send("m2", "m1")
+    await b.leave()
+
+
+async def test_what_is_given_up_has_its_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    b, response_id = await exhausted()
+    await b.clock.pass_time(SWEEP)
+    (line,) = [made.msg for made in caplog.records if isinstance(made.msg, AnswerRecord)]
+    assert (line.response_id, line.state, line.error) == (
+        response_id,
+        "error",
+        "attempts_exhausted",
+    )
+    assert (line.tenant, line.agent, line.message_id, line.epoch) == ("t", "demo", "m1", 4)
+    assert (line.output_tokens, line.duration_ms) == (None, None), "nobody is left who knows"
     await b.leave()
 
 

@@ -45,7 +45,11 @@ class Node:
             self.clock.monotonic,
         )
         self.recorder = ResponseRecorder(
-            context, self.responses, self.sessions, on_lost=lambda _: None
+            context,
+            self.responses,
+            self.sessions,
+            on_ended=lambda _: None,
+            on_lost=lambda _: None,
         )
         self.keeper = LeaseKeeper(
             context, self.responses, name="a", address=None, on_lost=self.recorder.lose_everything

@@ -338,6 +338,23 @@ async def test_a_call_that_fails_is_made_again_and_its_response_is_not_leaked(
     assert not node.recorder.busy
 
 
+@pytest.mark.parametrize("what", ["finish", "answered"])
+async def test_that_an_end_is_on_record_is_told_once_however_often_it_is_written(
+    node: Node, what: str
+) -> None:
+    stream = await node.begin()
+    store = node.responses if what == "finish" else node.sessions
+    store.network.lost_answers[what] = UNREACHABLE
+    stream.push("x")
+    stream.complete("stop", None)
+    await node.time(0.5)
+    assert node.ended == ([] if what == "finish" else [stream])
+    del store.network.lost_answers[what]
+    await node.time(1.5)
+    assert node.ended == [stream]
+    assert not node.recorder.busy
+
+
 @pytest.mark.parametrize("call", ["append", "finish"])
 async def test_a_call_whose_answer_is_lost_changes_nothing_when_it_is_made_again(
     node: Node, call: str

@@ -91,9 +91,12 @@ async def test_an_end_that_was_never_taken_is_no_quiet_loss() -> None:
     node.responses.network.failures["finish"] = UNREACHABLE
     stream.push("x")
     stream.complete("stop", None)
-    await node.time(4.0)
+    await node.time(1.0)
+    assert node.ended == []
+    await node.time(3.0)
     assert not node.recorder.busy
     assert node.count(catalogue.STORE_DELTAS_LOST) > 0
+    assert node.ended == [stream], "no other task ends it"
 
 
 async def test_a_response_that_still_runs_is_never_given_up() -> None:
@@ -170,6 +173,7 @@ async def test_draining_leaves_what_has_not_ended_to_another_task_once_it_is_on_
     assert node.head("b").ending is None
     assert node.count(catalogue.STORE_DELTAS_LOST) == 0
     assert caplog.text == ""
+    assert node.ended == [], "another task ends what has not ended here"
 
 
 async def test_draining_with_nothing_to_write_returns_at_once(node: Node) -> None:

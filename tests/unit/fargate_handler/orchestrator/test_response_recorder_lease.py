@@ -25,6 +25,7 @@ async def test_when_another_task_has_the_response_its_end_is_not_written(node: N
     stream.complete("stop", None)
     await settle()
     assert node.lost == [stream]
+    assert node.ended == [], "the other task ends it"
     assert not node.recorder.busy
     head = node.head()
     assert (head.owner, head.ending) == ("b", None)

@@ -25,6 +25,8 @@ class LineConnection(asyncio.Protocol):
         most: bytes of a line; more are given on as they are, and the session refuses them.
     """
 
+    name = "line"
+
     def __init__(self, admit: Callable[[bytes], ClientConnection], most: int) -> None:
         self._admit = admit
         self._most = most

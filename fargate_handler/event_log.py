@@ -1,0 +1,21 @@
+"""Writes records of what happened into the log of this process."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from stream_core.records.event_record import EventRecord
+
+_logger = logging.getLogger(__name__)
+
+
+def log_event(event: EventRecord) -> None:
+    """Log a record, at level info. Whoever formats the line knows its fields."""
+    if _logger.isEnabledFor(logging.INFO):
+        # Not `info`, which first looks up who has called it.
+        line = _logger.makeRecord(
+            _logger.name, logging.INFO, __file__, 0, cast("str", event), (), None
+        )
+        _logger.handle(line)

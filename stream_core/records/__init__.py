@@ -1,0 +1,1 @@
+"""What the operator's log says: one record for each line that has fields."""

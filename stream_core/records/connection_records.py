@@ -1,0 +1,83 @@
+"""Lines of connections: refusals, closes, and readers that lag."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from stream_core.records.event_record import EventRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusalRecord(EventRecord):
+    """A request, a handshake or a frame was refused. Of each code one a second is logged."""
+
+    EVENT: ClassVar[str] = "refusal"
+
+    code: Annotated[str, "the error's code, as the client was told"]
+    status: Annotated[int | None, "its HTTP status"] = None
+    transport: Annotated[str, "websocket or http"]
+    what: Annotated[str, "the method and the route, `handshake`, or the frame's type"]
+    tenant: Annotated[str | None, "the tenant, where it is known"] = None
+    retry_after_ms: Annotated[int | None, "when it may come again"] = None
+
+    @property
+    def kind(self) -> str:
+        return f"{self.EVENT} {self.code}"
+
+    def __str__(self) -> str:
+        return f"refused {self.what} over {self.transport}: {self.code}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseRecord(EventRecord):
+    """A WebSocket was closed. Of each code one a second is logged."""
+
+    EVENT: ClassVar[str] = "close"
+
+    code: Annotated[
+        int | None,
+        "the close code, 4010: no pong in time, 4008: too slow; left out where the client closed "
+        "or its connection broke",
+    ] = None
+    by: Annotated[str, "`server` or `client`"]
+    protocol: Annotated[str, "its subprotocol, or whose API it is"]
+    tenant: Annotated[str, "the tenant"]
+    agent: Annotated[str | None, "the agent"] = None
+    session: Annotated[str | None, "16 digits of the SHA-256 of the session's id"] = None
+    reading: Annotated[int, "how many answers were being delivered to it"]
+    duration_ms: Annotated[float, "for how long it was open"]
+
+    @property
+    def kind(self) -> str:
+        return f"{self.EVENT} {self.code} {self.by}"
+
+    def __str__(self) -> str:
+        code = "without a code" if self.code is None else f"with {self.code}"
+        return f"closed by the {self.by} {code} after {self.duration_ms / 1000:.1f} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowReaderRecord(EventRecord):
+    """A reader lags too far. One a second is logged, and one of those that are let go."""
+
+    EVENT: ClassVar[str] = "slow_reader"
+
+    tenant: Annotated[str, "the tenant"]
+    session: Annotated[str, "16 digits of the SHA-256 of the session's id"]
+    response_id: Annotated[str, "the answer"]
+    transport: Annotated[str, "websocket or sse"]
+    let_go: Annotated[bool, "whether it is disconnected; otherwise it is told that it lags"]
+    behind_entries: Annotated[int, "entries that it has not been given"]
+    behind_ms: Annotated[float, "for how long it has lagged"]
+
+    @property
+    def kind(self) -> str:
+        return f"{self.EVENT} {self.let_go}"
+
+    def __str__(self) -> str:
+        done = "is let go" if self.let_go else "lags"
+        return (
+            f"a reader of {self.response_id} over {self.transport} {done}: {self.behind_entries} "
+            f"deltas and {self.behind_ms / 1000:.1f} s behind"
+        )

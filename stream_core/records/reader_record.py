@@ -1,0 +1,127 @@
+"""The line of a reader: one for each time that a client reads an answer from a task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from stream_core.records.event_record import EventRecord, milliseconds
+
+if TYPE_CHECKING:
+    from stream_core.log.response_stream import ResponseStream
+
+
+class Left(StrEnum):
+    """Why a client reads an answer no more."""
+
+    ENDED = "ended"  # it has everything
+    GONE = "gone"  # it closed, resumed elsewhere, or its connection broke
+    MOVED = "moved"  # this task's copy ended, and it reads another one
+    TOO_SLOW = "too_slow"  # it was let go
+    FAILED = "failed"  # the rest can't be delivered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderRecord(EventRecord):
+    """A client reads an answer no more."""
+
+    EVENT: ClassVar[str] = "reader"
+    MOST_PER_SECOND: ClassVar[int | None] = 500
+
+    tenant: Annotated[str, "the tenant"]
+    agent: Annotated[str, "the agent"]
+    session: Annotated[str, "16 digits of the SHA-256 of the session's id"]
+    message_id: Annotated[str, "the message"]
+    response_id: Annotated[str, "the answer"]
+    protocol: Annotated[str, "a subprotocol, or whose API it is; `peer`: another task, for its own"]
+    transport: Annotated[str, "websocket, sse, poll (a reader each), http (one object)"]
+    transport_before: Annotated[
+        str | None, "of the reader before it, where it was another one: it has changed"
+    ] = None
+    via: Annotated[str, "where the task had the answer from: owner, peer or store"]
+    left: Annotated[str, "why it reads no more: ended, gone, moved, too_slow or failed"]
+    first_index: Annotated[int, "where it began"]
+    entries_delivered: Annotated[int, "entries that it was given"]
+    entries_missed: Annotated[int, "entries that were there, and that it was not given"]
+    entries_acknowledged: Annotated[
+        int | None, "entries that clients of the answer have said they have"
+    ] = None
+    lags: Annotated[int, "how often it lagged too far"] = 0
+    duration_ms: Annotated[float, "for how long it read"]
+
+    def __str__(self) -> str:
+        return (
+            f"reader of {self.response_id} over {self.transport} ({self.protocol}) {self.left}: "
+            f"{self.entries_delivered} deltas in {self.duration_ms / 1000:.2f} s"
+        )
+
+
+class ReaderFigures:
+    """What is noted of one reader while it reads.
+
+    Args:
+        next_index: where it begins.
+        now: seconds.
+
+    Attributes:
+        transport: how it reads.
+        lags: how often it lagged too far.
+        too_slow: whether it was let go.
+    """
+
+    __slots__ = (
+        "_before",
+        "_began_at",
+        "_first_index",
+        "_protocol",
+        "lags",
+        "too_slow",
+        "transport",
+    )
+
+    def __init__(
+        self, stream: ResponseStream, protocol: str, transport: str, next_index: int, now: float
+    ) -> None:
+        self._before = stream.figures.note_reader(protocol, transport)
+        self.lags = 0
+        self.too_slow = False
+        self._protocol = protocol
+        self.transport = transport
+        self._first_index = next_index
+        self._began_at = now
+
+    def left(
+        self, stream: ResponseStream, next_index: int, now: float, why: Left | None = None
+    ) -> ReaderRecord:
+        """The line, when the reader leaves with everything before `next_index`.
+
+        Args:
+            why: why it leaves. None: because it has everything, or as the figures say.
+        """
+        figures, log, channel = stream.figures, stream.log, stream.channel
+        figures.delivered = max(figures.delivered, next_index)
+        if why is None:
+            why = Left.GONE
+            if self.too_slow:
+                why = Left.TOO_SLOW
+            elif log.closed and next_index >= log.next_index:
+                why = Left.ENDED
+        return ReaderRecord(
+            tenant=channel.tenant,
+            agent=channel.agent,
+            session=channel.session_digest,
+            message_id=stream.message_id,
+            response_id=stream.response_id,
+            protocol=self._protocol,
+            transport=self.transport,
+            transport_before=self._before,
+            via=stream.via,
+            left=why.value,
+            first_index=self._first_index,
+            entries_delivered=next_index - self._first_index,
+            entries_missed=log.next_index - next_index,
+            entries_acknowledged=stream.acknowledged + 1,
+            lags=self.lags,
+            duration_ms=milliseconds(now - self._began_at),
+        )

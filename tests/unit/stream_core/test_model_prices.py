@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import pytest
+
+from stream_core.policy.model_prices import ModelPrices
+
+
+def test_a_call_costs_by_its_models_prices_for_a_million_tokens() -> None:
+    prices = ModelPrices.parse("small=0.15/0.60, eu.vendor.large-v1:0=3/15")
+    assert prices.cost("small", 1_000_000, 0) == pytest.approx(0.15)
+    assert prices.cost("eu.vendor.large-v1:0", 1_000, 2_000) == pytest.approx(0.033)
+    assert prices.cost("unknown", 1_000, 2_000) is None
+    assert ModelPrices.parse("").cost("", 1, 1) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["small", "=1/2", "small=1", "small=one/2", "small=-1/2", "small=nan/1", "a=1/2,a=1/3"]
+)
+def test_what_is_no_price_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"has '"):
+        ModelPrices.parse(text)
