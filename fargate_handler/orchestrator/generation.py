@@ -93,8 +93,6 @@ class Generation:
         self.line = line
         self.waits_since: float | None = stream.created_at
         """Since when it waits for a place, in seconds. None: it has one, or needs none."""
-        self.model = asked.model
-        """The model's name at its server. Empty for the source's own."""
         self._asked = asked
         self._source = source
         self._breaker = breaker

@@ -21,8 +21,8 @@ _OUTCOMES = {
     ResponseState.CANCELLED: catalogue.RESPONSES_CANCELLED,
 }
 _RETRY_AFTER_MS = 5_000
-# The label of the model that the source has by itself.
-_OWN_MODEL = "default"
+# Labels: of the model that the source has by itself, and where nobody has read.
+_OWN_MODEL, _NOBODY = "default", "none"
 
 
 class Generations:
@@ -130,7 +130,7 @@ class Generations:
         stream.on_pause = stream.parked_at = None
         self._on_end(generation)
         if stream.state.terminal:
-            self._measure(stream, generation.model)
+            self._measure(stream)
         self._fill()
 
     def interrupt_all(self, error: EvenflowError) -> None:
@@ -226,28 +226,28 @@ class Generations:
         self._idle.pop(generation.stream.response_id, None)
         self._places.remove(generation.line.sender)
 
-    def _measure(self, stream: ResponseStream, model: str) -> None:
-        metrics = self._metrics
+    def _measure(self, stream: ResponseStream) -> None:
+        metrics, figures = self._metrics, stream.figures
+        protocol, _ = figures.read_over[0] if figures.read_over else (_NOBODY, "")
         metrics.labelled(catalogue.RESPONSES_ENDED).count(
-            stream.channel.agent, model or _OWN_MODEL, stream.state.value, _reason(stream)
+            stream.channel.agent,
+            figures.model or _OWN_MODEL,
+            protocol,
+            stream.state.value,
+            _reason(stream),
         )
+        gaps = metrics.distribution(catalogue.TOKEN_GAP)
+        for seconds, tokens in stream.take_gaps().counted():
+            gaps.record(seconds * 1000, tokens)
         metrics.counter(_OUTCOMES[stream.state]).value += 1
         metrics.counter(catalogue.GENERATIONS_DEGRADED).value += stream.degraded
         self._count_failure(stream)
         metrics.counter(catalogue.TOKENS_GENERATED).value += stream.tokens
         # A response that was taken over began elsewhere.
-        if (
-            stream.epoch == 1
-            and stream.tokens
-            and stream.first_delta_at is not None
-            and stream.ended_at is not None
-        ):
+        if stream.epoch == 1 and stream.tokens and stream.first_delta_at is not None:
             metrics.distribution(catalogue.FIRST_TOKEN).record(
                 (stream.first_delta_at - stream.created_at) * 1000
             )
-            if stream.tokens > 1:
-                gap = (stream.ended_at - stream.first_delta_at) / (stream.tokens - 1)
-                metrics.distribution(catalogue.TOKEN_GAP).record(gap * 1000)
 
     def _count_failure(self, stream: ResponseStream) -> None:
         failed = stream.state is ResponseState.ERROR

@@ -388,6 +388,11 @@ class ResponseStream:
         self.finish_reason = "cancelled"
         self._end()
 
+    def take_gaps(self) -> TokenGaps:
+        """The time between its tokens. It gives them away: an ended response has many like it."""
+        taken, self.gaps = self.gaps, _NO_GAPS
+        return taken
+
     def settle(self) -> None:
         """Deliver what has come so far. Another owner goes on from there."""
         before = self.log.next_index
@@ -632,7 +637,7 @@ class ResponseStream:
         # everything go on as before.
         self.log.fold(FoldedEntries(self.log.entries))
         self._batcher = _NO_TOKENS
-        self.figures.gaps, self.gaps = self.gaps.summary(), _NO_GAPS
+        self.figures.gaps = self.gaps.summary()
 
     def _fire(self, event: ResponseEvent) -> None:
         self.state = next_response_state(self.state, event)

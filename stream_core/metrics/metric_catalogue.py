@@ -253,7 +253,8 @@ TOKEN_GAP = Metric(
     _D,
     "ms",
     "time between two tokens of a response, as they went into its log: tokens that were delivered "
-    "together have come evenly since the delivery before. Counted when the response ends",
+    "together have come evenly since the delivery before. Counted when the response ends, at most "
+    "19 % too long",
 )
 QUEUE_WAIT = Metric(
     "queue.wait_ms",
@@ -384,9 +385,9 @@ RESPONSES_ENDED = Metric(
     "responses.ended",
     _C,
     "responses",
-    "responses that ended, by the agent, the model, the `state` and its `reason`: why the model "
-    "ended, or the error's code",
-    labels=("agent", "model", "state", "reason"),
+    "responses that ended, by the agent, the model, the `protocol` of the first reader, the "
+    "`state` and its `reason`: why the model ended, or the error's code",
+    labels=("agent", "model", "protocol", "state", "reason"),
     on_page_only=True,
 )
 RESPONSES_COMPLETED = Metric("responses.completed", _C, "responses", "responses that completed")

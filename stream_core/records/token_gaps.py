@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -65,6 +66,12 @@ class TokenGaps:
     def pause(self, now: float) -> None:
         """The model isn't read, since its readers pause: the gap that runs now is no silence."""
         self._paused_at = now
+
+    def counted(self) -> Iterator[tuple[float, int]]:
+        """Each gap in seconds, at most 19 % too long, and how many tokens came after it."""
+        for seconds, count in zip((*GAP_BOUNDS, self._longest), self.counts, strict=True):
+            if count:
+                yield seconds, count
 
     def summary(self) -> GapSummary | None:
         """What was counted. None where it was nothing."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import aiohttp
 
+from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.metrics.metric_catalogue import CATALOGUE
 from tests.integration.chat_client import call, demo
 from tests.integration.conftest import OpenSession, Serve
@@ -28,6 +29,15 @@ _NOT_PROVOKED = {
         "messages.refused",
         "upstream.failures",
     )
+}
+
+
+_ANSWERED = {
+    "agent": "demo",
+    "model": "demo",
+    "protocol": "evenflow.v1",
+    "state": "completed",
+    "reason": "stop",
 }
 
 
@@ -69,7 +79,10 @@ async def test_every_panel_shows_something_of_a_handler_that_answers(
         assert not math.isnan(p99)
         ended = await server.query("evenflow_responses_ended_total")
         assert [
-            (it["metric"]["agent"], it["metric"]["state"], it["metric"]["reason"], it["value"][1])
+            (
+                {name: it["metric"][name] for name in catalogue.RESPONSES_ENDED.labels},
+                it["value"][1],
+            )
             for it in ended
-        ] == [("demo", "completed", "stop", "2")]
+        ] == [(_ANSWERED, "2")]
         assert await server.value("evenflow_node_load_percent") > 0

@@ -141,10 +141,13 @@ def test_labels_that_come_without_end_are_one_series_in_the_end() -> None:
 
 def test_several_labels_are_one_sample_for_each_combination() -> None:
     metrics = full_metrics()
-    metrics.labelled(catalogue.RESPONSES_ENDED).count("a", "m", "error", "upstream_failed", times=3)
+    metrics.labelled(catalogue.RESPONSES_ENDED).count(
+        "a", "m", "ai_sdk", "error", "upstream_failed", times=3
+    )
     page = metrics.prometheus_page().decode()
     assert (
-        'evenflow_responses_ended_total{agent="a",model="m",reason="upstream_failed",state="error"}'
+        'evenflow_responses_ended_total{agent="a",model="m",protocol="ai_sdk",'
+        'reason="upstream_failed",state="error"}'
         " 3.0" in page
     )
 

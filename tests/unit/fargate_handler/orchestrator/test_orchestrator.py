@@ -565,8 +565,8 @@ async def test_ended_responses_are_counted_by_agent_model_state_and_reason() -> 
         call.finish() if end is None else call.fail(end)
         await settle()
     assert node.metrics.labelled(catalogue.RESPONSES_ENDED).by_labels == {
-        ("demo", "default", "completed", "stop"): 1,
-        ("demo", "default", "error", "upstream_failed"): 1,
+        ("demo", "default", "none", "completed", "stop"): 1,
+        ("demo", "default", "none", "error", "upstream_failed"): 1,
     }
 
 
@@ -582,3 +582,21 @@ async def test_the_share_of_messages_for_which_there_is_no_room() -> None:
     rate = node.metrics.ratio(catalogue.REFUSAL_RATE)
     assert (rate.part, rate.whole) == (1, 5)
     await node.leave()
+
+
+async def test_the_time_between_tokens_is_counted_for_each_token_of_each_answer() -> None:
+    node = Node()
+    await node.send("m1")
+    await settle()
+    call = node.source.calls[0]
+    call.push("a")
+    node.clock.turn(0.4)
+    call.push("b", "c", "d", "e")  # the first of them goes out at once
+    node.clock.turn(0.2)
+    gaps = node.metrics.distribution(catalogue.TOKEN_GAP)
+    assert gaps.count == 0, "the answer has not ended"
+    call.finish()
+    await settle()
+    assert gaps.count == 4
+    assert gaps.percentile(99) == pytest.approx(400, rel=0.2)
+    assert gaps.percentile(50) == pytest.approx(50 / 3, rel=0.2)
