@@ -22,4 +22,4 @@ def test_a_part_may_be_the_first() -> None:
     first = FirstTokenSink(sink, lambda: told.append(1))
     first.push_part(_THOUGHT)
     first.push("b")
-    assert (sink.parts, sink.tokens, told) == ([_THOUGHT], ["b"], [1])
+    assert (sink.contents, told) == ([_THOUGHT, "b"], [1])
