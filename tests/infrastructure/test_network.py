@@ -11,6 +11,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Template
 
 from infra.constructs.network.security_groups import SecurityGroups, worker_security_group
+from infra.environments import environment
 from infra.regions import US_EAST_1
 from tests.infrastructure.synthesis import Synthesis
 
@@ -168,7 +169,7 @@ def test_no_group_is_open_to_everyone(synthesis: Synthesis) -> None:
 def test_workers_without_endpoints_call_aws_over_the_internet_too() -> None:
     stack = cdk.Stack()
     vpc = ec2.Vpc(stack, "Vpc")
-    groups = SecurityGroups(stack, "Groups", vpc=vpc, region=US_EAST_1, tasks_are_public=True)
+    groups = SecurityGroups(stack, "Groups", vpc=vpc, settings=environment("dev"), own_vpc=True)
     worker_security_group(stack, "Workers", vpc=vpc, security_groups=groups, region=US_EAST_1)
     found = Template.from_stack(stack).find_resources("AWS::EC2::SecurityGroup")
     (workers,) = (group["Properties"] for name, group in found.items() if "Workers" in name)

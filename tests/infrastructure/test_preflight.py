@@ -158,7 +158,7 @@ def test_it_calls_nothing_that_its_policy_does_not_allow(account: AccountServer)
         ),
         (
             *("GetServiceQuota", {"Quota": {"Value": 4_000.0}}),
-            *("DynamoDB writes a second of a table", Verdict.WARNING, "4,000, and 6,200"),
+            *("DynamoDB writes a second of a table", Verdict.WARNING, "4,000, and 6,667"),
         ),
         (
             *("GetServiceQuota", "AccessDeniedException"),
@@ -206,7 +206,7 @@ def test_too_few_tokens_for_the_model_are_a_warning(
     finding = found(settings)[name]
     assert finding.verdict is Verdict.WARNING
     assert said in finding.found
-    assert "9,000,000" in finding.found
+    assert "13,096,000" in finding.found
 
 
 def test_gpus_are_counted_by_the_name_of_their_instance(account: AccountServer) -> None:
