@@ -41,9 +41,9 @@ def log_lines_page(note: str) -> str:
                 "What happens to answers and clients is an `event` with fields of its own, below. "
                 "A field that is not known is left out. No line has users' text, a key or a token, "
                 "or a session's id, which opens its session: `session` is the beginning of its "
-                "SHA-256. `printf %s ID | sha256sum | cut -c1-16` finds the lines of one. Only a dead "
-                "letter without a queue for it names its session, which a person needs to send the "
-                "message again."
+                "SHA-256. `printf %s ID | sha256sum | cut -c1-16` finds the lines of one. Only a "
+                "dead letter without a queue for it names its session, which a person needs to "
+                "send the message again."
             ),
             "",
             *paragraph(
