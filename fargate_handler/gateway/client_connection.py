@@ -28,7 +28,7 @@ from stream_core.protocol.client_session_states import (
     SetTimer,
     StopReading,
 )
-from stream_core.protocol.ending_frames import CloseCode, code_label
+from stream_core.protocol.ending_frames import RESET, CloseCode, code_label
 from stream_core.protocol.messages import (
     ResponseSummary,
     ServerMessage,
@@ -226,7 +226,7 @@ class ClientConnection:
             metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).count_both()
         if reset:
             metrics.ratio(catalogue.RESET_RATE).count_both()
-            metrics.labelled(catalogue.CONNECTIONS_CLOSED).count(code_label(CloseCode.RESET))
+            metrics.labelled(catalogue.CONNECTIONS_CLOSED).count(code_label(RESET))
         age = self.context.monotonic() - self._asked_at
         metrics.distribution(catalogue.CONNECTION_AGE).record(age)
         self._log_close(output.event)

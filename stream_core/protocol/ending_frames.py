@@ -34,18 +34,18 @@ class CloseCode:
     TOO_SLOW = 4008
     REPLACED = 4009
     HEARTBEAT_LOST = 4010
-    # In no frame: that it had no code, and that there was none.
-    NO_CODE = 1005
-    RESET = 1006
 
 
-_KNOWN = {value for value in vars(CloseCode).values() if isinstance(value, int)}
+# No frame has these (RFC 6455, 7.4.1): it had no code, or there was none.
+_NO_CODE = 1005
+RESET = 1006
+_KNOWN = {RESET, *(code for code in vars(CloseCode).values() if isinstance(code, int))}
 
 
 def code_label(code: int | None) -> str:
     """A close code as a label of a metric: clients may make up thousands."""
     if code is None:
-        return str(CloseCode.NO_CODE)
+        return str(_NO_CODE)
     return str(code) if code in _KNOWN else "other"
 
 
