@@ -126,7 +126,7 @@ def _cloudfront(traffic: Traffic) -> str:
     gigabits = traffic.gigabytes_per_hour * 8 / 3600
     return (
         f"CloudFront: {requests:,.0f} requests a second (a distribution has {_EDGE_REQUESTS:,}) "
-        f"and {gigabits:.2f} Gbit/s (150); messages in a WebSocket are not counted"
+        f"and {gigabits:.3f} Gbit/s (150); messages in a WebSocket are not counted"
     )
 
 
