@@ -134,11 +134,18 @@ class SpokenRefusals:
         return replace(finish, finish_reason="content_filter") if self._refused else finish
 
 
-def tell(call: Call, outcome: ModelFinish | EvenflowError, now: float) -> None:
-    """Tell the upstream's circuit breaker how an attempt ended."""
-    if isinstance(outcome, InternalError):
+def tell(
+    call: Call, outcome: ModelFinish | EvenflowError, now: float, *, gave_tokens: bool
+) -> None:
+    """Tell the upstream's circuit breaker how an attempt ended.
+
+    One that broke off has said nothing yet: all of a server's answers do when it is started again,
+    and are to be continued. Whether it takes new calls, their next attempts tell.
+    """
+    failed = isinstance(outcome, EvenflowError) and is_upstreams_fault(outcome)
+    if isinstance(outcome, InternalError) or (failed and gave_tokens):
         call.withdrawn(now)
-    elif isinstance(outcome, EvenflowError) and is_upstreams_fault(outcome):
+    elif failed:
         call.failed(now)
     else:
         call.succeeded()

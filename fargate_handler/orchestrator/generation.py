@@ -258,7 +258,8 @@ class Generation:
             outcome = await self._outcome()
             # After a cancel it is the source's answer to that. A deadline is the request's.
             if not self._over and (isinstance(outcome, ModelFinish) or not self._is_late):
-                tell(call, outcome, self._monotonic())
+                gave_tokens = self.stream.tokens > self._tokens_before
+                tell(call, outcome, self._monotonic(), gave_tokens=gave_tokens)
             if not self._over and not isinstance(outcome, ModelFinish):
                 self._on_failure(outcome)
             return outcome

@@ -264,7 +264,8 @@ class Limits(BaseModel):
         1,
         1_000_000,
         "503 upstream_unavailable, or the fallback answer, where one is set: attempts at one model "
-        "in a row that its server failed; throttled and refused ones don't count",
+        "in a row that its server failed before a token came; throttled and refused ones don't "
+        "count",
     )
     breaker_open_seconds: float = _limit(
         10,

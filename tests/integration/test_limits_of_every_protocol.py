@@ -152,7 +152,7 @@ async def test_while_the_model_s_server_is_down_all_are_refused_at_once(
 ) -> None:
     server = await serve(breaker_failures=1, model_retries=0)
     client = _Client(http, server, "sk-anything")
-    await client.ask(_PROTOCOLS[0], demo(tokens=2, fail_after=1))
+    await client.ask(_PROTOCOLS[0], demo(tokens=2, fail_after=0))
     status = 529 if protocol.name == "anthropic" else 503
     assert await client.refused(protocol) == (status, "upstream_unavailable")
 

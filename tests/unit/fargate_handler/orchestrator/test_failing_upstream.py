@@ -153,6 +153,22 @@ async def test_a_deadline_of_the_request_opens_nothing() -> None:
     assert (len(node.source.calls), open_breakers(node)) == (3, 0)
 
 
+async def test_answers_that_break_off_together_are_all_tried_again() -> None:
+    """As when the server is started again."""
+    node = Node(LIMITS.model_copy(update={"model_retries": 1}))
+    streams = [await ask(node, session) for session in "abcde"]
+    for call in tuple(node.source.calls):
+        call.push("half")
+        call.fail(BROKEN)
+    await settle()
+    assert (len(node.source.calls), open_breakers(node)) == (10, 0)
+    for call in node.source.calls[5:]:
+        call.push("whole")
+        call.finish()
+    await settle()
+    assert {stream.log.read(0).text for stream in streams} == {"whole"}
+
+
 async def test_a_server_that_hangs_opens_it() -> None:
     node = Node(LIMITS.model_copy(update={"model_first_sign_seconds": 5.0}))
     for session in "ab":
