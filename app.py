@@ -1,4 +1,7 @@
-"""The CDK app: `cdk synth -c env=dev`, or ENV=dev."""
+"""The CDK app: `cdk synth -c env=dev -c region=eu-west-1 -c installation=acme`.
+
+Without the context the variables ENV, REGION and INSTALLATION count.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,30 @@ import aws_cdk as cdk
 
 from infra.application import build_application
 from infra.constructs.edge.web_client import PageNotBuiltError
+from infra.constructs.network.network import UnreachableImageError
 from infra.environments import UnknownEnvironmentError, environment
 from infra.function_package import FunctionPackageError
+from infra.regions import UnknownRegionError
+
+_REFUSALS = (
+    UnknownEnvironmentError,
+    UnknownRegionError,
+    FunctionPackageError,
+    PageNotBuiltError,
+    UnreachableImageError,
+)
 
 
 def main() -> int:
-    """Synthesize the environment that the context or the variable ENV names."""
+    """Synthesize the environment that the context or the variables name."""
     app = cdk.App()
-    name = app.node.try_get_context("env") or os.environ.get("ENV", "")
+    name, region, installation = (
+        app.node.try_get_context(key) or os.environ.get(key.upper(), "")
+        for key in ("env", "region", "installation")
+    )
     try:
-        build_application(app, environment(name))
-    except (UnknownEnvironmentError, FunctionPackageError, PageNotBuiltError) as error:
+        build_application(app, environment(name, region=region, installation=installation))
+    except _REFUSALS as error:
         print(error, file=sys.stderr)
         return 1
     app.synth()

@@ -32,6 +32,7 @@ FOREGROUND = (
     "trace",
     "burst",
     "fallback",
+    "store",
     "ended",
     "tracing",
     "audience",

@@ -17,6 +17,7 @@ RELAY_P95_MS = 10.0
 VANISHED_SECONDS = (60.0, 75.0)  # the pong timeout, and what its jitter and the polling may add
 FALLBACK_EXTRA_MS = 200.0  # p95 (metric fallback.poll_latency_ms)
 FALLBACK_POLLS = 5.0  # mean for each response (metric fallback.poll_count_per_response)
+STORE_WRITE_UNITS = 35.0  # of DynamoDB, an answer of 400 tokens in 20 s that is read at its task
 BURST_P50_OF_P95_PERCENT = 60.0  # of the first delta: who asks first reads first
 INTERVAL_BACK_SECONDS = 2.0  # after a burst or a storm
 AUDIENCE_JITTER_P95_MS = 30.0  # 20,000 readers of one answer at 200 ms, seen by the client

@@ -21,7 +21,8 @@ from stream_core.api_documents.asyncapi import asyncapi_document
 from stream_core.api_documents.openapi import openapi_document
 from stream_core.delivery.flow_control import FLOW_TRANSITIONS
 from stream_core.log.response_log import RESPONSE_TRANSITIONS
-from stream_core.metrics.metric_catalogue import CATALOGUE
+from stream_core.metrics.canary_metrics import CANARY_METRICS
+from stream_core.metrics.metric_catalogue import CATALOGUE, Metric
 from stream_core.policy import memory_bound as memory
 from stream_core.policy.limits import Limits
 from stream_core.protocol.client_session_states import SESSION_TRANSITIONS
@@ -189,12 +190,7 @@ def _size(size: int) -> str:
 
 
 def metrics_page() -> str:
-    """Every metric of the catalogue."""
-    rows = (
-        f"| `{m.name}` | {m.kind} | {m.unit} | {_cell(m.meaning)} | {m.target or ''} | "
-        f"{m.alarm.text if m.alarm else ''} |"
-        for m in CATALOGUE
-    )
+    """Every metric of the catalogue, and those of the canary."""
     return "\n".join(
         [
             _NOTE,
@@ -206,12 +202,28 @@ def metrics_page() -> str:
                 "the two counters behind it (`…_part_total`, `…_whole_total`)."
             ),
             "",
-            "| metric | kind | unit | what it is | target | alarm |",
-            "|---|---|---|---|---|---|",
-            *rows,
+            *_metric_rows(CATALOGUE),
+            "",
+            *paragraph(
+                "The canary asks through the front door each minute ([in AWS](aws.md)). What it "
+                "measures is in CloudWatch alone:"
+            ),
+            "",
+            *_metric_rows(CANARY_METRICS),
             "",
         ]
     )
+
+
+def _metric_rows(metrics: Iterable[Metric]) -> Iterable[str]:
+    yield "| metric | kind | unit | what it is | target | alarm |"
+    yield "|---|---|---|---|---|---|"
+    for m in metrics:
+        alarm = m.alarm.text if m.alarm else ""
+        yield (
+            f"| `{m.name}` | {m.kind} | {m.unit} | {_cell(m.meaning)} | {m.target or ''} | "
+            f"{alarm} |"
+        )
 
 
 def states_page() -> str:

@@ -16,7 +16,6 @@ from fargate_handler.background import Background
 from fargate_handler.clock_driver import ClockDriver
 from fargate_handler.gateway.accepted_connections import AcceptedConnections
 from fargate_handler.gateway.address_turns import AddressTurns
-from fargate_handler.gateway.client_address import TrustedProxies
 from fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_endpoints import HttpEndpoints
@@ -39,9 +38,11 @@ from fargate_handler.token_sources.chosen_source import chosen_source
 from stream_core.delivery.delivery_clock import DeliveryClock
 from stream_core.delivery.departures import Departures
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.address_rates import AddressRates
 from stream_core.policy.agents import Agents
 from stream_core.policy.allowed_hosts import AllowedHosts
 from stream_core.policy.allowed_origins import AllowedOrigins
+from stream_core.policy.client_address import TrustedProxies
 from stream_core.policy.connection_places import ConnectionPlaces, most_served
 from stream_core.policy.session_token import SessionTokens, TenantKeys
 from stream_core.protocol.ending_frames import CloseCode
@@ -329,6 +330,7 @@ class Handler:
             accepted=self._accepted,
             turns=AddressTurns(),
             reconnects=ReconnectRate(settings, self._monotonic()),
+            sessions_opened=AddressRates(settings.sessions_per_address_per_second),
             background=self._background,
             tokens=self._tokens,
             tenant_keys=self._tenant_keys,

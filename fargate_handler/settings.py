@@ -24,14 +24,21 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from fargate_handler.gateway.client_address import LOCAL_PROXIES, TrustedProxies
 from fargate_handler.inference.worker_pool import split_address
 from fargate_handler.memory import usable_cores
 from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from fargate_handler.public_models import own_name, parse_models
+from fargate_handler.token_sources.bedrock_terms import (
+    BedrockTerms,
+    CacheTtl,
+    Guardrail,
+    GuardrailMode,
+    ServiceTier,
+)
 from stream_core.policy.allowed_hosts import is_loopback, parse_hosts
 from stream_core.policy.allowed_origins import parse_origins
 from stream_core.policy.channel import NAME_PATTERN
+from stream_core.policy.client_address import LOCAL_PROXIES, TrustedProxies
 from stream_core.policy.limits import Limits
 
 _PREFIX = "EVENFLOW_"
@@ -123,7 +130,31 @@ class HandlerSettings(Limits, BaseSettings):
         None,
         ge=1,
         description=(
-            "the longest answer, in the model's tokens (model=openai, bedrock or sagemaker)"
+            "the longest answer, in the model's tokens (model=openai, bedrock or sagemaker); "
+            "Bedrock reserves so many of the account's quota for each, unset the model's most"
+        ),
+    )
+    bedrock_cache_ttl: CacheTtl | None = Field(
+        None,
+        description=(
+            "how long Bedrock keeps a prompt for the next one that begins alike, 5m or 1h; "
+            "default: it is not asked to (model=bedrock, where the model has prompt caching)"
+        ),
+    )
+    bedrock_service_tier: ServiceTier | None = Field(
+        None,
+        description="priority, default, flex or reserved (model=bedrock, where the model has it)",
+    )
+    bedrock_guardrail: str | None = Field(
+        None,
+        description="a guardrail's id or ARN and its version, `abc123:2` (model=bedrock)",
+    )
+    bedrock_guardrail_mode: GuardrailMode | None = Field(
+        None,
+        description=(
+            "`sync`: text is held back until the guardrail has read it, which is Bedrock's "
+            "default; `async`: it is shown at once, and the answer ends where the guardrail "
+            "intervenes (model=bedrock)"
         ),
     )
     model_continues: bool = Field(
@@ -301,6 +332,13 @@ class HandlerSettings(Limits, BaseSettings):
         parse_models(models)
         return models
 
+    @field_validator("bedrock_guardrail")
+    @classmethod
+    def _readable_guardrail(cls, guardrail: str | None) -> str | None:
+        if guardrail is not None:
+            Guardrail.parse(guardrail)
+        return guardrail
+
     @field_validator("workers", mode="before")
     @classmethod
     def _separate_workers(cls, workers: object) -> object:
@@ -405,6 +443,17 @@ class HandlerSettings(Limits, BaseSettings):
         """Whether anything other than the model is AWS's."""
         secrets_manager = self.token_keys_secret is not None or self.tenant_keys_secret is not None
         return self.store == "dynamodb" or self.metrics == "cloudwatch" or secrets_manager
+
+    @property
+    def bedrock_terms(self) -> BedrockTerms:
+        """How Bedrock is to treat every call."""
+        guardrail = self.bedrock_guardrail
+        return BedrockTerms(
+            self.bedrock_cache_ttl,
+            self.bedrock_service_tier,
+            Guardrail.parse(guardrail) if guardrail else None,
+            self.bedrock_guardrail_mode,
+        )
 
     @property
     def callable_as(self) -> tuple[str, ...] | None:

@@ -11,6 +11,7 @@ import orjson
 from aws_lambda_powertools import Logger
 
 from stream_core.policy.allowed_origins import AllowedOrigins
+from stream_core.policy.client_address import TrustedProxies
 from stream_core.protocol.content_encoding import ContentDecoder
 from stream_core.protocol.errors import EvenflowError
 from stream_core.protocol.http_contract import (
@@ -24,6 +25,11 @@ from stream_core.protocol.http_contract import (
 from stream_core.protocol.routes import Route
 
 Event = Mapping[str, Any]
+
+# CloudFront's function puts them in place of any that a viewer sends.
+_VIEWER_HOST = "x-evenflow-host"
+_VIEWER_ADDRESS = "x-evenflow-address"
+_BY_ADDRESS = TrustedProxies("")
 
 
 class HttpApiAnswer(TypedDict):
@@ -44,6 +50,7 @@ class HttpApiRequest:
         query: the parameters. The HTTP API joins the values of a repeated one by commas.
         headers: by their names in lower case.
         domain: the host name by which the HTTP API was called.
+        address: the viewer's, as `TrustedProxies.client_address` gives it.
     """
 
     path_names: Mapping[str, str]
@@ -51,6 +58,7 @@ class HttpApiRequest:
     headers: Mapping[str, str]
     body: bytes
     domain: str
+    address: str
 
 
 Endpoint = Callable[[HttpApiRequest], HttpApiAnswer]
@@ -61,6 +69,7 @@ def answer_event(
     route: Route,
     endpoint: Endpoint,
     *,
+    check_caller: Callable[[Mapping[str, str]], None],
     origins: AllowedOrigins,
     body_limit: int,
     logger: Logger,
@@ -70,15 +79,28 @@ def answer_event(
     Args:
         endpoint: may raise `EvenflowError`. Any other exception is a fault of ours: it is logged,
             and becomes a 500 `internal_error`.
+        check_caller: is given the headers first, and may raise `EvenflowError`.
         origins: the origins whose pages may read the answer.
         body_limit: the most bytes of a body. Larger ones are answered with 413.
     """
     headers = _headers(event)
-    answer = _preflight(event, headers, origins) or _answer(
-        event, route, endpoint, origins, body_limit, logger
+    answer = (
+        _refusal(headers, check_caller)
+        or _preflight(event, headers, origins)
+        or _answer(event, route, endpoint, origins, body_limit, logger)
     )
     answer["headers"] |= origins.answer_headers(headers.get("origin"))
     return answer
+
+
+def _refusal(
+    headers: Mapping[str, str], check_caller: Callable[[Mapping[str, str]], None]
+) -> HttpApiAnswer | None:
+    try:
+        check_caller(headers)
+    except EvenflowError as error:
+        return _error_answer(error)
+    return None
 
 
 def _preflight(
@@ -143,6 +165,9 @@ def _request(event: Event, path_names: Mapping[str, str], body_limit: int) -> Ht
         headers=headers,
         body=body,
         domain=event["requestContext"]["domainName"],
+        address=_BY_ADDRESS.client_address(
+            headers.get(_VIEWER_ADDRESS) or event["requestContext"]["http"]["sourceIp"], None
+        ),
     )
 
 
@@ -159,7 +184,6 @@ def _body(event: Event) -> bytes:
     return str(text).encode("utf-8", "surrogatepass")
 
 
-_VIEWER_HOST = "x-evenflow-host"
 _SCHEME = "x-forwarded-proto"
 
 
@@ -173,9 +197,8 @@ class PublicAddress(NamedTuple):
 def public_address(request: HttpApiRequest) -> PublicAddress:
     """The addresses at the host that the client itself has called.
 
-    CloudFront puts that host into a header of its own, in place of any that a viewer sends. A
-    direct caller of the HTTP API could set that header. It would only mislead itself, since answers
-    are never cached. The scheme is that of the call: in AWS always https.
+    CloudFront puts that host into a header of its own, in place of any that a viewer sends. The
+    scheme is that of the call: in AWS always https.
     """
     host = request.headers.get(_VIEWER_HOST) or request.domain
     secure = "" if request.headers.get(_SCHEME) == "http" else "s"

@@ -79,11 +79,13 @@ def limits(environment: Mapping[str, str]) -> Limits:
 class PollResponseSettings:
     """The settings of poll_response.
 
-    Its variables are `EVENFLOW_TOKEN_KEYS_SECRET` (an ARN), `EVENFLOW_RESPONSES_TABLE`,
+    Its variables are `EVENFLOW_EDGE_KEYS_SECRET` and `EVENFLOW_TOKEN_KEYS_SECRET` (ARNs),
+    `EVENFLOW_RESPONSES_TABLE`,
     `EVENFLOW_METRICS_ENVIRONMENT` and, where they are given, `EVENFLOW_ALLOWED_ORIGINS` and the
     limits.
     """
 
+    edge_keys_secret: str
     token_keys_secret: str
     responses_table: str
     metrics_environment: str
@@ -98,6 +100,7 @@ class PollResponseSettings:
             ConfigurationError: a variable is missing or wrong.
         """
         return cls(
+            edge_keys_secret=required(environment, "edge_keys_secret"),
             token_keys_secret=required(environment, "token_keys_secret"),
             responses_table=required(environment, "responses_table"),
             metrics_environment=required(environment, "metrics_environment"),
@@ -110,11 +113,13 @@ class PollResponseSettings:
 class SessionInitSettings:
     """The settings of session_init.
 
-    Its variables are `EVENFLOW_TOKEN_KEYS_SECRET` and `EVENFLOW_TENANT_KEYS_SECRET` (ARNs),
+    Its variables are `EVENFLOW_EDGE_KEYS_SECRET`, `EVENFLOW_TOKEN_KEYS_SECRET` and
+    `EVENFLOW_TENANT_KEYS_SECRET` (ARNs),
     `EVENFLOW_SESSIONS_TABLE` and, where they are given, `EVENFLOW_ALLOWED_ORIGINS`,
     `EVENFLOW_AGENTS_JSON`, `EVENFLOW_MODEL` and the limits.
     """
 
+    edge_keys_secret: str
     token_keys_secret: str
     tenant_keys_secret: str
     sessions_table: str
@@ -130,10 +135,41 @@ class SessionInitSettings:
             ConfigurationError: a variable is missing or wrong.
         """
         return cls(
+            edge_keys_secret=required(environment, "edge_keys_secret"),
             token_keys_secret=required(environment, "token_keys_secret"),
             tenant_keys_secret=required(environment, "tenant_keys_secret"),
             sessions_table=required(environment, "sessions_table"),
             allowed_origins=allowed_origins(environment),
             agents=agents(environment),
             limits=limits(environment),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CanarySettings:
+    """The settings of the canary.
+
+    Its variables are `EVENFLOW_URL`, `EVENFLOW_TENANT_KEYS_SECRET` (an ARN), `EVENFLOW_TENANT`,
+    `EVENFLOW_QUESTION` and `EVENFLOW_METRICS_ENVIRONMENT`.
+    """
+
+    url: str
+    tenant_keys_secret: str
+    tenant: str
+    question: str
+    metrics_environment: str
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
+        """Read the settings.
+
+        Raises:
+            ConfigurationError: a variable is missing.
+        """
+        return cls(
+            url=required(environment, "url"),
+            tenant_keys_secret=required(environment, "tenant_keys_secret"),
+            tenant=required(environment, "tenant"),
+            question=required(environment, "question"),
+            metrics_environment=required(environment, "metrics_environment"),
         )

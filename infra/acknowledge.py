@@ -20,6 +20,17 @@ def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
     cdk.Validations.of(construct).acknowledge(cdk.Acknowledgment(id=_PACK + rule, reason=reason))
 
 
+def in_findings(scope: IConstruct, value: str) -> str:
+    """How cdk-nag writes a value: as it is, or `<Resource.Attribute>` where AWS gives it."""
+    match cdk.Stack.of(scope).resolve(value):
+        case {"Ref": resource}:
+            return f"<{resource}>"
+        case {"Fn::GetAtt": [resource, attribute]}:
+            return f"<{resource}.{attribute}>"
+        case _:
+            return value
+
+
 def acknowledge_warning(construct: IConstruct, warning: str, reason: str) -> None:
     """Accept a warning of CDK.
 

@@ -1,5 +1,7 @@
 """`python -m infra.announce dev`: what a deployment would create, and about what it costs.
 
+A region and an installation may follow, in this order.
+
 It reads the synthesized templates.
 """
 
@@ -14,6 +16,7 @@ from pathlib import Path
 from infra.costs import HOURS_PER_MONTH, Row, Template, Traffic, costs
 from infra.environments import UnknownEnvironmentError, environment
 from infra.quotas import quotas
+from infra.regions import UnknownRegionError
 from infra.settings import EnvironmentSettings
 
 _ASSEMBLY = Path("cdk.out")
@@ -47,7 +50,7 @@ def announcement(
     """The text for an environment, from its templates by stack."""
     return "\n".join(
         [
-            f"Environment {settings.name} in {settings.region.name}: {len(templates)} stacks",
+            f"Environment {settings.prefix} in {settings.region.name}: {len(templates)} stacks",
             *(f"  {stack}" for stack in sorted(templates)),
             "",
             *_created(templates),
@@ -66,6 +69,11 @@ def announcement(
 def _warnings(settings: EnvironmentSettings) -> list[str]:
     """Settings that may not be meant."""
     found = []
+    if settings.region.dearer > 1:
+        found.append(
+            f"{settings.region.name} costs about {settings.region.dearer - 1:.0%} more than that, "
+            "without the model."
+        )
     if settings.open_tenant:
         found.append("anybody may open a session: open_tenant is on.")
     if settings.alarms.page_email is None:
@@ -147,9 +155,10 @@ def _templates(prefix: str) -> dict[str, Template]:
 def main(arguments: list[str]) -> int:
     """Print the announcement. Returns the exit status."""
     try:
-        settings = environment(arguments[0] if arguments else "")
+        name, region, installation = [*arguments, "", "", ""][:3]
+        settings = environment(name, region=region, installation=installation)
         print(announcement(settings, _templates(settings.prefix), Traffic()))
-    except (UnknownEnvironmentError, NotSynthesizedError) as error:
+    except (UnknownEnvironmentError, UnknownRegionError, NotSynthesizedError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -6,9 +6,13 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
 from infra.constructs.inference.model_access import ModelAccess
+from infra.regions import GLOBAL_REGION
 from infra.settings import EnvironmentSettings
+from infra.stacks.canary_stack import CanaryStack
+from infra.stacks.certificate_stack import CertificateStack
 from infra.stacks.data_stack import DataStack
 from infra.stacks.edge_stack import EdgeStack
+from infra.stacks.firewall_stack import FirewallStack
 from infra.stacks.functions_stack import FunctionsStack
 from infra.stacks.inference_stack import InferenceStack
 from infra.stacks.network_stack import NetworkStack
@@ -30,28 +34,51 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
         model_access=_model_access(app, settings, network, env),
         env=env,
     )
-    functions = FunctionsStack(app, f"{prefix}-functions", settings=settings, data=data, env=env)
-    EdgeStack(
+    handlers = service.handlers
+    functions = FunctionsStack(
+        app, f"{prefix}-functions", settings=settings, data=data.data, env=env
+    ).functions
+    edge = EdgeStack(
         app,
         f"{prefix}-edge",
-        settings=settings,
-        data=data,
-        service=service,
+        settings=_with_certificate(app, settings),
+        data=data.data,
+        handlers=handlers,
         functions=functions,
+        firewall=_firewall(app, settings),
         env=env,
     )
+    if settings.canary is not None:
+        CanaryStack(
+            app,
+            f"{prefix}-canary",
+            settings=settings,
+            canary=settings.canary,
+            url=edge.url,
+            data=data.data,
+            env=env,
+        )
     ObservabilityStack(
         app,
         f"{prefix}-observability",
         settings=settings,
-        load_balancer=service.load_balancer.load_balancer,
-        target_group=service.load_balancer.target_group,
-        http_api_id=functions.session_api.http_api.api_id,
+        load_balancer=handlers.load_balancer.load_balancer,
+        target_group=handlers.load_balancer.target_group,
+        http_api_id=functions.http_api.api_id,
         env=env,
     )
     for name, value in _tags(settings).items():
         cdk.Tags.of(app).add(name, value)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+
+
+def _firewall(app: cdk.App, settings: EnvironmentSettings) -> FirewallStack | None:
+    firewall = settings.edge.firewall
+    if firewall is None:
+        return None
+    # In us-east-1, beside those of other regions.
+    stack_id = f"{settings.global_prefix}-firewall"
+    return FirewallStack(app, stack_id, settings=settings, firewall=firewall)
 
 
 def _model_access(
@@ -65,10 +92,30 @@ def _model_access(
     return inference.model_access
 
 
+def _with_certificate(app: cdk.App, settings: EnvironmentSettings) -> EnvironmentSettings:
+    """The settings with a certificate of CloudFront's region, if the edge can't make one."""
+    edge = settings.edge
+    if edge.certificate_arn or settings.region.name == GLOBAL_REGION:
+        return settings
+    if edge.domain_name is None or edge.hosted_zone is None:
+        return settings
+    stack = CertificateStack(
+        app,
+        # In us-east-1, beside those of other regions.
+        f"{settings.global_prefix}-certificate",
+        settings=settings,
+        domain_name=edge.domain_name,
+        zone=edge.hosted_zone,
+    )
+    made = edge.model_copy(update={"certificate_arn": stack.certificate.certificate_arn})
+    return settings.model_copy(update={"edge": made})
+
+
 def _tags(settings: EnvironmentSettings) -> dict[str, str]:
     return {
         "project": "evenflow",
         "environment": settings.name,
+        "installation": settings.installation,
         "owner": settings.owner,
         "managed-by": "cdk",
     }

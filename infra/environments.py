@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from infra.inference_settings import InferenceSettings
+from pydantic import ValidationError
+
+from infra.canary_settings import CanarySettings
+from infra.inference_settings import BedrockSettings, InferenceSettings
+from infra.regions import Region, region_named
 from infra.settings import EnvironmentSettings
 from infra.stack_settings import (
     AlarmSettings,
     DataSettings,
     EdgeSettings,
+    FirewallSettings,
     FunctionSettings,
     HandlerServiceSettings,
     NetworkSettings,
@@ -26,7 +31,7 @@ _DEV = EnvironmentSettings(
     open_tenant=True,
     log_retention_days=7,
     network=NetworkSettings(cidr="10.20.0.0/16", zones=2, endpoint_zones=1, flow_logs=False),
-    data=DataSettings(keep=False, customer_key=False, point_in_time_recovery=False),
+    data=DataSettings(keep=False, customer_key=False),
     handler=HandlerServiceSettings(
         cpu=512,
         memory_mib=1_024,
@@ -38,10 +43,10 @@ _DEV = EnvironmentSettings(
     ),
     functions=FunctionSettings(
         reserved_concurrency=None,
-        throttle_rate=50,
-        throttle_burst=100,
-        session_rate=10,
-        session_burst=20,
+        throttle_rate=300,
+        throttle_burst=600,
+        session_rate=200,
+        session_burst=400,
     ),
     edge=EdgeSettings(price_class="PRICE_CLASS_100"),
     inference=InferenceSettings(kind="demo"),
@@ -60,7 +65,7 @@ _STAGING = EnvironmentSettings(
     open_tenant=False,
     log_retention_days=30,
     network=NetworkSettings(cidr="10.30.0.0/16", zones=2, endpoint_zones=2, flow_logs=False),
-    data=DataSettings(keep=False, customer_key=True, point_in_time_recovery=False),
+    data=DataSettings(keep=False, customer_key=True),
     handler=HandlerServiceSettings(
         cpu=1_024,
         memory_mib=2_048,
@@ -77,15 +82,16 @@ _STAGING = EnvironmentSettings(
         session_rate=50,
         session_burst=100,
     ),
-    edge=EdgeSettings(price_class="PRICE_CLASS_100"),
+    edge=EdgeSettings(price_class="PRICE_CLASS_100", firewall=FirewallSettings()),
     inference=InferenceSettings(kind="bedrock"),
+    canary=CanarySettings(),
 )
 _PROD = EnvironmentSettings(
     name="prod",
     open_tenant=False,
     log_retention_days=365,
     network=NetworkSettings(cidr="10.40.0.0/16", zones=3, endpoint_zones=3, flow_logs=True),
-    data=DataSettings(keep=True, customer_key=True, point_in_time_recovery=True),
+    data=DataSettings(keep=True, customer_key=True, recovery_days=1),
     handler=HandlerServiceSettings(
         cpu=1_024,
         memory_mib=2_048,
@@ -104,21 +110,53 @@ _PROD = EnvironmentSettings(
         session_rate=100,
         session_burst=200,
     ),
-    edge=EdgeSettings(price_class="PRICE_CLASS_ALL"),
+    edge=EdgeSettings(price_class="PRICE_CLASS_ALL", firewall=FirewallSettings()),
     inference=InferenceSettings(kind="bedrock"),
+    canary=CanarySettings(),
 )
 ENVIRONMENTS = {settings.name: settings for settings in (_DEV, _STAGING, _PROD)}
 
 
-def environment(name: str) -> EnvironmentSettings:
+def environment(name: str, *, installation: str = "", region: str = "") -> EnvironmentSettings:
     """The settings of an environment.
 
+    Args:
+        installation, region: instead of `evenflow` and of us-east-1, where they are not empty.
+
     Raises:
-        UnknownEnvironmentError: there is no environment of that name.
+        UnknownEnvironmentError: there is no environment of that name, or no such installation can
+            be.
+        UnknownRegionError: the table of regions has no such one.
     """
-    for settings in ENVIRONMENTS.values():
-        if settings.name == name:
-            return settings
-    raise UnknownEnvironmentError(
-        f"there is no environment {name!r}; choose one of {', '.join(ENVIRONMENTS)}: -c env=dev"
+    if name not in ENVIRONMENTS:
+        raise UnknownEnvironmentError(
+            f"there is no environment {name!r}; choose one of {', '.join(ENVIRONMENTS)}: -c env=dev"
+        )
+    chosen = ENVIRONMENTS[name].model_dump()
+    if installation:
+        chosen["installation"] = installation
+    if region:
+        chosen["region"] = region_named(region)
+        chosen["inference"]["bedrock"] = _profile_in(
+            ENVIRONMENTS[name].inference.bedrock, chosen["region"]
+        )
+    try:
+        return EnvironmentSettings.model_validate(chosen)
+    except ValidationError as error:
+        reasons = "; ".join(str(reason["msg"]) for reason in error.errors())
+        raise UnknownEnvironmentError(
+            f"{name} can't be of the installation {installation!r} in {region!r}: {reasons}"
+        ) from error
+
+
+def _profile_in(bedrock: BedrockSettings, region: Region) -> BedrockSettings:
+    """The same model's profile in the region's geography."""
+    geography, _, model = bedrock.inference_profile.partition(".")
+    if geography == region.geography:
+        return bedrock
+    return bedrock.model_copy(
+        update={
+            "inference_profile": f"{region.geography}.{model}",
+            "regions": region.model_regions,
+        }
     )

@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parent.parent
-_LOCK = _ROOT / "requirements" / "functions.txt"
+from infra.package_data import CHECKOUT, functions_cache, functions_lock
+
 _SHARED = ("stream_core", "stream_aws")
 _PIP = (
     *("--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps", "--require-hashes"),
@@ -37,38 +37,42 @@ class FunctionPackage:
     input_hash: str
 
 
-def build(name: str, cache: Path = _ROOT / ".build" / "functions") -> FunctionPackage:
+def build(name: str, cache: Path | None = None) -> FunctionPackage:
     """Make the package of functions/<name>, or reuse it.
+
+    Args:
+        cache: where packages are kept. None: where functions_cache says.
 
     Raises:
         FunctionPackageError: there is no such function, or its dependencies can't be installed.
     """
-    if not (_ROOT / "functions" / name / "handler.py").is_file():
+    cache = cache or functions_cache()
+    if not (CHECKOUT / "functions" / name / "handler.py").is_file():
         raise FunctionPackageError(
             f"functions/{name}/handler.py is missing, so there is nothing to deploy"
         )
     sources = list(_sources(name))
-    input_hash = _hash([_LOCK, Path(__file__), *sources])
+    input_hash = _hash([functions_lock(), Path(__file__), *sources])
     folder = cache / f"{name}-{input_hash}"
     if not folder.is_dir():
         with _made_whole(folder) as unfinished:
             shutil.copytree(_dependencies(cache), unfinished, dirs_exist_ok=True)
             for source in sources:
-                target = unfinished / source.relative_to(_ROOT)
+                target = unfinished / source.relative_to(CHECKOUT)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
     return FunctionPackage(folder, input_hash)
 
 
 def _sources(name: str) -> Iterator[Path]:
-    functions = _ROOT / "functions"
+    functions = CHECKOUT / "functions"
     yield from sorted(functions.glob("*.py"))
-    for folder in (functions / name, *(_ROOT / shared for shared in _SHARED)):
+    for folder in (functions / name, *(CHECKOUT / shared for shared in _SHARED)):
         yield from sorted(folder.rglob("*.py"))
 
 
 def _dependencies(cache: Path) -> Path:
-    folder = cache / f"dependencies-{_hash([_LOCK, Path(__file__)])}"
+    folder = cache / f"dependencies-{_hash([functions_lock(), Path(__file__)])}"
     if not folder.is_dir():
         with _made_whole(folder) as unfinished:
             _install(unfinished)
@@ -83,7 +87,7 @@ def _install(folder: Path) -> None:
         "install",
         *_PIP,
         "--requirement",
-        str(_LOCK),
+        str(functions_lock()),
         "--target",
         str(folder),
     ]
@@ -91,7 +95,8 @@ def _install(folder: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         raise FunctionPackageError(
-            f"pip could not install {_LOCK.name} for Lambda; nothing was kept:\n{done.stderr}"
+            f"pip could not install {functions_lock().name} for Lambda; nothing was kept:\n"
+            f"{done.stderr}"
         )
 
 
@@ -99,7 +104,8 @@ def _hash(files: list[Path]) -> str:
     digest = hashlib.sha256()
     for file in files:
         content = file.read_bytes()
-        digest.update(f"{file.relative_to(_ROOT)}\0{len(content)}\0".encode() + content)
+        # The end of the path is the same in a checkout and in an installed package.
+        digest.update(f"{file.parent.name}/{file.name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:32]
 
 

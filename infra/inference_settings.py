@@ -10,25 +10,57 @@ from infra.stack_settings import Settings
 
 
 class BedrockSettings(Settings):
-    """A cross-region inference profile of Bedrock, its foundation model, and its regions.
+    """A cross-region inference profile of Bedrock and its foundation model, and how it is called.
 
-    `aws bedrock get-inference-profile` lists the regions. A `global.` profile is not supported: it
-    would need a wider policy.
+    Args:
+        regions: those of a geography's profile (`aws bedrock get-inference-profile` lists them). A
+            `global.` profile goes to all commercial regions, whatever is set here.
+        max_tokens: EVENFLOW_MODEL_MAX_TOKENS. Bedrock reserves so many output tokens of the
+            account's quota for each answer while it begins. Unset it would reserve the model's
+            most, 64,000 for some.
+        cache_ttl: EVENFLOW_BEDROCK_CACHE_TTL. None: prompts are not kept.
+        service_tier: EVENFLOW_BEDROCK_SERVICE_TIER. None: the account's default.
+        guardrail: EVENFLOW_BEDROCK_GUARDRAIL, a guardrail of this account and region,
+            `abc123:2`.
+        guardrail_mode: EVENFLOW_BEDROCK_GUARDRAIL_MODE. None: `sync`, which holds text back until
+            the guardrail has read it.
     """
 
     inference_profile: str = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
     foundation_model: str = "anthropic.claude-haiku-4-5-20251001-v1:0"
     regions: tuple[str, ...] = Field(("us-east-1", "us-east-2", "us-west-2"), min_length=1)
+    max_tokens: int = Field(4_096, ge=1)
+    cache_ttl: Literal["5m", "1h"] | None = None
+    service_tier: Literal["default", "priority", "flex", "reserved"] | None = None
+    guardrail: str | None = Field(None, pattern=r"^[a-z0-9]+:([1-9][0-9]{0,7}|DRAFT)$")
+    guardrail_mode: Literal["sync", "async"] | None = None
 
     @model_validator(mode="after")
     def _profile_is_of_the_model(self) -> Self:
         geography, _, model = self.inference_profile.partition(".")
-        if geography == "global" or model != self.foundation_model:
+        if not geography or model != self.foundation_model:
             raise ValueError(
-                f"inference_profile must be <geography>.{self.foundation_model}, and not a global "
-                "one"
+                f"inference_profile must be <geography>.{self.foundation_model}, or "
+                f"global.{self.foundation_model}"
             )
         return self
+
+    @property
+    def is_global(self) -> bool:
+        """Whether answers may be generated in any commercial region."""
+        return self.inference_profile.startswith("global.")
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables of who calls the model."""
+        given = {
+            "EVENFLOW_MODEL_MAX_TOKENS": str(self.max_tokens),
+            "EVENFLOW_BEDROCK_CACHE_TTL": self.cache_ttl,
+            "EVENFLOW_BEDROCK_SERVICE_TIER": self.service_tier,
+            "EVENFLOW_BEDROCK_GUARDRAIL": self.guardrail,
+            "EVENFLOW_BEDROCK_GUARDRAIL_MODE": self.guardrail_mode,
+        }
+        return {variable: value for variable, value in given.items() if value is not None}
 
 
 class SageMakerSettings(Settings):

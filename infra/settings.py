@@ -7,16 +7,16 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from infra.canary_settings import CanarySettings
 from infra.inference_settings import InferenceSettings
+from infra.regions import US_EAST_1, Region
 from infra.stack_settings import (
-    US_EAST_1,
     AlarmSettings,
     DataSettings,
     EdgeSettings,
     FunctionSettings,
     HandlerServiceSettings,
     NetworkSettings,
-    RegionSettings,
     Settings,
     WorkerServiceSettings,
 )
@@ -31,6 +31,8 @@ _LONGEST_ORIGINS = 2_000
 _LONGEST_SUGGESTIONS = 1_000
 # A task definition may have 64 KB.
 _LONGEST_AGENTS = 32_768
+# The longest name is that of CloudFront's function: the prefix, the region, `-viewer-host`.
+_LONGEST_PREFIX = 36
 # How long a leaving task may not know it: it asks ECS every 5 to 10 s.
 _BEFORE_DRAIN_SECONDS = 10
 # What a handler does after its drain: the last writes (5 s), HTTP (1 s), the last metrics (3 s).
@@ -43,30 +45,38 @@ def told_of(agents: Mapping[str, Agent]) -> dict[str, Agent]:
 
 
 class EnvironmentSettings(Settings):
-    """One environment.
+    """One environment of one installation in one region.
 
     Args:
+        installation: tells the installations of an account apart. It begins every name.
+        image: the handler's image, `<account>.dkr.ecr.<region>.amazonaws.com/<repository>:<tag>` or
+            one of another registry, which tasks of our own VPC can't reach. None: CDK builds it.
         workers: a service of its own that calls the model. None: the handlers call it.
         open_tenant: whether anybody who knows the address can open sessions as the tenant `public`,
             which costs money. Otherwise `public` needs the key in the secret of the tenants' keys.
         allowed_origins: other origins whose pages may call, `https://app.example.com`, or only `*`.
+        canary: asks through the front door each minute, which costs some dollars a month beside the
+            model's tokens. None: nobody does, and nothing tells that the address doesn't answer.
         agents: the agents that sessions may choose, by name. Empty: one, the model as it is.
         limits: those of the handler and the functions. Only those that differ are passed on.
     """
 
-    name: Literal["dev", "staging", "prod"]
+    installation: str = Field("evenflow", pattern=r"^[a-z][a-z0-9]*$")
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     open_tenant: bool
-    region: RegionSettings = US_EAST_1
+    region: Region = US_EAST_1
     owner: str = "evenflow"
     log_retention_days: Literal[7, 30, 90, 365]
     network: NetworkSettings
     data: DataSettings
     handler: HandlerServiceSettings
+    image: str | None = None
     workers: WorkerServiceSettings | None = None
     functions: FunctionSettings
     edge: EdgeSettings
     inference: InferenceSettings
     alarms: AlarmSettings = AlarmSettings()
+    canary: CanarySettings | None = None
     allowed_origins: tuple[str, ...] = ()
     agents: dict[Annotated[str, Field(pattern=NAME_PATTERN)], Agent] = Field(default_factory=dict)
     # Polls end before the HTTP API gives up (30 s). A drain and what follows it end before ECS
@@ -82,8 +92,27 @@ class EnvironmentSettings(Settings):
 
     @property
     def prefix(self) -> str:
-        """The prefix of all stacks and names."""
-        return f"evenflow-{self.name}"
+        """The prefix of stacks and of names that a region has for itself."""
+        return f"{self.installation}-{self.name}"
+
+    @property
+    def global_prefix(self) -> str:
+        """The prefix of names that all regions share: CloudFront's, and those of dashboards."""
+        return f"{self.prefix}-{self.region.name}"
+
+    @property
+    def log_path(self) -> str:
+        """What the names of log groups begin with, without a slash before it."""
+        return f"{self.installation}/{self.name}"
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> Self:
+        if len(self.prefix) > _LONGEST_PREFIX:
+            raise ValueError(
+                f"{self.prefix} must not have more than {_LONGEST_PREFIX} characters: a function's "
+                "name may have 64"
+            )
+        return self
 
     @field_validator("allowed_origins")
     @classmethod
@@ -154,17 +183,36 @@ class EnvironmentSettings(Settings):
                 limits.connections_per_node,
                 "tasks refuse connections before one is added",
             ),
+            (
+                limits.sessions_per_address_per_second,
+                self.functions.session_rate,
+                "one address keeps all others from opening sessions",
+            ),
         ):
             if smaller >= larger:
                 raise ValueError(f"{smaller:g} must be below {larger:g}, or {why}")
         if self.workers is not None:
             self._check_workers(self.workers)
-        if self.network.zones > len(self.region.zone_ids):
-            raise ValueError(
-                f"{self.region.name} names {len(self.region.zone_ids)} zones, fewer than "
-                f"{self.network.zones}"
-            )
+        self._check_region()
         return self
+
+    def _check_region(self) -> None:
+        region, throttle = self.region, self.functions.throttle_rate
+        if self.network.zones > len(region.zone_ids):
+            raise ValueError(
+                f"{region.name} names {len(region.zone_ids)} zones, fewer than {self.network.zones}"
+            )
+        if throttle > region.http_api_rate:
+            raise ValueError(
+                f"throttle_rate must be at most {region.http_api_rate}, what all HTTP APIs of an "
+                f"account get in {region.name}"
+            )
+        geography, _, model = self.inference.bedrock.inference_profile.partition(".")
+        if self.inference.kind == "bedrock" and geography not in (region.geography, "global"):
+            raise ValueError(
+                f"{region.name} has no profile {geography}.{model}: set "
+                f"inference.bedrock to {region.geography}.{model} and its regions"
+            )
 
     @model_validator(mode="after")
     def _fits_into_memory(self) -> Self:

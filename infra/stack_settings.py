@@ -20,40 +20,11 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class RegionSettings(Settings):
-    """What differs between regions and can't be looked up without credentials.
-
-    (`aws ec2 describe-managed-prefix-lists`, `aws ec2 describe-availability-zones`)
-
-    Args:
-        zone_ids: the availability zones to use, best first. Their ids are the same in every
-            account, the letters of their names are not. CloudFront's VPC origins are not in every
-            zone: in us-east-1 not in use1-az3.
-        cloudfront: the prefix list com.amazonaws.global.cloudfront.origin-facing.
-        s3, dynamodb: the prefix lists of the gateway endpoints.
-    """
-
-    name: str
-    zone_ids: tuple[str, ...]
-    cloudfront: str
-    s3: str
-    dynamodb: str
-
-
-US_EAST_1 = RegionSettings(
-    name="us-east-1",
-    zone_ids=("use1-az1", "use1-az2", "use1-az4"),
-    cloudfront="pl-3b927c52",
-    s3="pl-63a5400a",
-    dynamodb="pl-02cd2c6b",
-)
-
-
 class NetworkSettings(Settings):
     """The VPC.
 
     Args:
-        zones: the number of availability zones, the first ones of RegionSettings.zone_ids.
+        zones: the number of availability zones, the first ones of Region.zone_ids.
         endpoint_zones: in how many of them an interface endpoint has an address. Each costs by the
             hour.
     """
@@ -70,12 +41,15 @@ class DataSettings(Settings):
     Args:
         keep: whether tables, secrets, logs and buckets of logs survive the deletion of their stack.
         customer_key: encrypt with a key of the account instead of AWS's.
+        recovery_days: how far back conversations (the tables of sessions and of the ledger) can be
+            restored. So long a deleted one is still in the backup: a day is what tables keep. The
+            response buffer is never backed up. 0: nothing is.
         signing_key_rotation_days: a key signs for one such period, and verifies for three.
     """
 
     keep: bool
     customer_key: bool
-    point_in_time_recovery: bool
+    recovery_days: int = Field(0, ge=0, le=35)
     signing_key_rotation_days: int = Field(30, ge=1, le=365)
 
 
@@ -201,27 +175,69 @@ class FunctionSettings(Settings):
     session_burst: int = Field(ge=1)
 
 
+class HostedZone(Settings):
+    """A public zone of Route 53.
+
+    Args:
+        zone_id: `Z0123456789ABCDEFGHIJ`.
+        name: `example.com`.
+    """
+
+    zone_id: str
+    name: str
+
+
+class FirewallSettings(Settings):
+    """The web ACL before CloudFront. Rates are of one address, over five minutes.
+
+    Args:
+        sessions_without_key: requests to `/session` without the header `Authorization`. What is
+            above gets 403 from WAF for a while.
+        requests: requests that send something: POST and DELETE, whatever their path. The default
+            is twice what 1,000 concurrent streams of 20 s need, if all came from one backend.
+    """
+
+    sessions_without_key: int = Field(3_000, ge=10, le=2_000_000_000)
+    requests: int = Field(30_000, ge=10, le=2_000_000_000)
+
+
 class EdgeSettings(Settings):
     """The CloudFront distribution.
 
     Args:
-        domain_name, certificate_arn: an address of your own and its ACM certificate in
-            us-east-1, or neither.
-        web_acl_arn: a WAF web ACL of your own (scope CLOUDFRONT, in us-east-1).
+        domain_name: an address of your own. It takes a hosted zone or a certificate.
+        hosted_zone: the zone that the address is in. Records and certificates are made, and
+            CloudFront speaks TLS with the load balancer.
+        certificate_arn: a certificate for the address in us-east-1. Without a hosted zone the
+            record is yours to make, and CloudFront speaks HTTP with the load balancer, inside AWS.
+        firewall: a WAF web ACL with AWS's managed rules and a rate for each address. None: none.
+        web_acl_arn: a WAF web ACL of your own instead (scope CLOUDFRONT, in us-east-1).
+        edge_key: which entry of the secret `evenflow-<env>-edge-keys` CloudFront shows the
+            functions. They take any, so that one can be replaced (docs/runbooks/signing-keys.md).
         read_timeout_seconds: how long an origin may be silent. Longer than a poll and than an event
             stream's heartbeat.
     """
 
     price_class: Literal["PRICE_CLASS_100", "PRICE_CLASS_200", "PRICE_CLASS_ALL"]
     domain_name: str | None = None
+    hosted_zone: HostedZone | None = None
     certificate_arn: str | None = None
+    firewall: FirewallSettings | None = None
     web_acl_arn: str | None = None
+    edge_key: str = Field("k1", pattern=r"^[a-z0-9-]{1,64}$")
     read_timeout_seconds: int = Field(60, ge=30, le=120)
 
     @model_validator(mode="after")
     def _domain_has_certificate(self) -> Self:
-        if (self.domain_name is None) != (self.certificate_arn is None):
-            raise ValueError("domain_name and certificate_arn must be set together")
+        proven = self.certificate_arn is not None or self.hosted_zone is not None
+        if (self.domain_name is not None) != proven:
+            raise ValueError("domain_name must be set together with hosted_zone or certificate_arn")
+        return self
+
+    @model_validator(mode="after")
+    def _has_one_web_acl(self) -> Self:
+        if self.firewall is not None and self.web_acl_arn is not None:
+            raise ValueError("web_acl_arn is set beside firewall, and there can be one of them")
         return self
 
 

@@ -20,9 +20,9 @@ from stream_aws.sqs_dead_letters import CLIENT_CONFIG
 from stream_core.ports.response_store import StoreUnavailable
 
 NAMES = {
-    "ledger": "evenflow-{env}-ledger",
-    "responses": "evenflow-{env}-responses",
-    "queue": "evenflow-{env}-dead-letters",
+    "ledger": "{installation}-{env}-ledger",
+    "responses": "{installation}-{env}-responses",
+    "queue": "{installation}-{env}-dead-letters",
 }
 """The stacks' names, by option."""
 
@@ -44,6 +44,9 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m stream_aws.redrive", description=__doc__)
     parser.add_argument("--env", required=True, help="the environment: dev, staging or prod")
+    parser.add_argument(
+        "--installation", default="evenflow", help="what names begin with (default: %(default)s)"
+    )
     parser.add_argument(
         "--limit", type=int, default=100, help="at most so many letters (default: %(default)s)"
     )
@@ -92,7 +95,10 @@ async def _redriving(arguments: argparse.Namespace) -> AsyncIterator[Redriving]:
             for service, config in (("dynamodb", client_config(1)), ("sqs", CLIENT_CONFIG))
         ]
         ledger, responses, queue = (
-            getattr(arguments, option).format(env=arguments.env) for option in NAMES
+            getattr(arguments, option).format(
+                installation=arguments.installation, env=arguments.env
+            )
+            for option in NAMES
         )
         queue_url = (await sqs.get_queue_url(QueueName=queue))["QueueUrl"]
         yield Redriving(

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from fargate_handler.background import Background
 from fargate_handler.gateway.accepted_connections import AcceptedConnections
 from fargate_handler.gateway.address_turns import AddressTurns
-from fargate_handler.gateway.client_address import TrustedProxies
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.orchestrator import Orchestrator
+from stream_core.policy.address_rates import AddressRates
 from stream_core.policy.agents import Agents
 from stream_core.policy.allowed_hosts import AllowedHosts
 from stream_core.policy.allowed_origins import AllowedOrigins, is_own_page
 from stream_core.policy.channel import Channel
+from stream_core.policy.client_address import TrustedProxies
 from stream_core.policy.session_token import SessionTokens, TenantKeys
 from stream_core.protocol.session_init import OPEN_TENANT
 
@@ -47,6 +48,7 @@ class GatewayContext(ClientContext):
         http_port: where this task serves its page.
         trusted_proxies: whose word about clients' addresses is believed.
         metrics_port: where there is `/metrics` and nothing else. None: it is at the other ports.
+        sessions_opened: how many sessions each address opens without a key.
         allowed_origins: other origins whose pages may call.
         allowed_hosts: the names by which this server may be called.
         drain_key: what `POST /drain` needs. None: there is no such path.
@@ -58,6 +60,7 @@ class GatewayContext(ClientContext):
     turns: AddressTurns
     trusted_proxies: TrustedProxies
     reconnects: ReconnectRate
+    sessions_opened: AddressRates
     tokens: SessionTokens
     tenant_keys: TenantKeys
     http_url: str | None

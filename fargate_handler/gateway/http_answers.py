@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from fargate_handler.gateway.client_address import FORWARDED_FOR
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.resumption import PATIENCE_SECONDS, Progress, Resumption, resume
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
+from stream_core.policy.client_address import FORWARDED_FOR
 from stream_core.policy.session_token import SessionClaims
 from stream_core.protocol.errors import EvenflowError, RequestTimeout
 from stream_core.protocol.http_contract import (

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import (
+    address_of,
     check_room,
     claims_of,
     json_answer,
@@ -23,7 +24,7 @@ from stream_core.protocol.errors import NotFound
 from stream_core.protocol.http_contract import NEVER_CACHED
 from stream_core.protocol.messages import SESSION_REQUEST, parse
 from stream_core.protocol.part_objects import part_object
-from stream_core.protocol.session_init import bearer, open_session
+from stream_core.protocol.session_init import bearer, check_address, open_session
 
 _MESSAGES_PER_PAGE, _MOST_MESSAGES_PER_PAGE = 20, 100
 
@@ -49,6 +50,9 @@ class SessionEndpoint:
             tokens=context.tokens,
             now=context.wall_time(),
             ttl=context.limits.session_token_ttl_seconds,
+            check_without_key=lambda: check_address(
+                context.sessions_opened, address_of(request, context), context.monotonic()
+            ),
         )
         ws_url, http_url = context.public_urls(request.scheme, request.host)
         return json_answer(opened.to_body(ws_url=ws_url, http_url=http_url), status=201)

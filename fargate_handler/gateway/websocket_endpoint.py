@@ -15,7 +15,6 @@ from picows import (
     WSUpgradeResponseWithListener,
 )
 
-from fargate_handler.gateway.client_address import FORWARDED_FOR
 from fargate_handler.gateway.client_admission import admit_client
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
@@ -29,6 +28,7 @@ from fargate_handler.gateway.requests.submission import sender_with
 from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.gateway.websocket_protocol import WebSocketProtocol
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.client_address import FORWARDED_FOR
 from stream_core.policy.trace_context import TRACEPARENT, known_traceparent
 from stream_core.protocol import openai_realtime
 from stream_core.protocol.dialect import CompactDialect, Dialect, subprotocols

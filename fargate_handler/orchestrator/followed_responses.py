@@ -151,9 +151,11 @@ class FollowedResponses:
         return following.stream.channel
 
     def _pause(self) -> float:
-        """Seconds between reads: as between writes to the store, or more if there are many."""
+        """Seconds between reads: as between writes without a reader, or more if there are many."""
         reading = sum(following.reads_store for following in self._followings)
-        return max(self._context.limits.store_interval_ms / 1000, reading / _READS_PER_SECOND)
+        return max(
+            self._context.limits.polled_store_interval_ms / 1000, reading / _READS_PER_SECOND
+        )
 
     def _begin(self, head: ResponseHead) -> Following:
         stream = self._new_stream(

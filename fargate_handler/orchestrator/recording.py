@@ -10,6 +10,7 @@ from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import MessageKind
 from stream_core.ports.outcome import Outcome, contents_of
 from stream_core.ports.response_store import Chunk, Ending, Lease
+from stream_core.protocol.long_poll import linger_seconds
 
 # A DynamoDB item may have 400 KB, and a byte of text can take six there.
 _CHUNK_BYTES = 16_384
@@ -36,6 +37,7 @@ class Recording:
         "writing",
         "writing_since",
         "written",
+        "wrote_at",
     )
 
     def __init__(
@@ -63,6 +65,8 @@ class Recording:
         self.writing = False
         self.due_at = now
         """No write begins before this time. It is later after a failed one."""
+        self.wrote_at = now
+        """When the last write began that the store took. Before that, when this began."""
         self.waiting_since: float | None = None
         """Since when entries wait to be sent. None if none do."""
         self.writing_since = now
@@ -84,6 +88,24 @@ class Recording:
     def missing(self) -> int:
         """How many entries the store does not have."""
         return self.stream.log.next_index - self.written
+
+    def is_due(self, now: float, interval: float, polled_interval: float) -> bool:
+        """Whether it is time to write what has grown.
+
+        Nobody but a poll needs the text from the store while its task lives. Without a reader here
+        the response may be polled: then its text is as fresh as the wait of its polls asks for.
+
+        Args:
+            interval: the seconds between two writes.
+            polled_interval: the same for a poll that waits a second. Longer waits, longer seconds.
+        """
+        stream = self.stream
+        if stream.log.closed or stream.log.text_bytes - self.stored_bytes >= _CHUNK_BYTES:
+            return True
+        if self.is_unread and stream.first_delta_at is not None:
+            waits = linger_seconds(1, now - stream.first_delta_at)
+            interval = min(interval, polled_interval * waits)
+        return now - self.wrote_at >= interval
 
     def send(self, began_at: float) -> Chunk:
         """The chunk to send now: all that is new, up to the size of a chunk.
@@ -135,8 +157,9 @@ class Recording:
         self.sent = self.written
         self.waiting_since = self.writing_since
 
-    def take_note(self) -> None:
-        """The store has what was sent."""
+    def take_note(self, wrote_at: float) -> None:
+        """The store has what was sent at `wrote_at`."""
+        self.wrote_at = wrote_at
         self.failures = 0
         self.written = self.sent
         self.stored_bytes = self.sent_bytes

@@ -31,6 +31,8 @@ _logger = logging.getLogger(__name__)
 _WRITES_AT_ONCE = 16
 # Of thousands, so many have their turn at once: their chunks take the loop a millisecond.
 _RESPONSES_AT_ONCE = 100
+# Turns are not quite even: one that comes so much early, of the time between two, is in time.
+_EARLY_SHARE = 0.25
 _LOOKS_PER_GRACE = 3.0
 _LONGEST_PAUSE_SECONDS = 1.0
 _DRAIN_STEP_SECONDS = 0.01
@@ -39,11 +41,11 @@ _DRAIN_STEP_SECONDS = 0.01
 class ResponseRecorder:
     """Writes the logs of this node to the store, in the background.
 
-    The first delta and the end of a response are written at once. The rest is written about every
-    `store_interval_ms`: less often while the delivery clock lengthens its interval, or while there
-    are thousands of responses. Those take turns, spread over the interval, so that delivery isn't
-    held up. A response has at most one write under way. So a slow store gets larger chunks, not
-    more of them, and the order is kept.
+    A response's end is written at once, the rest about every `store_interval_ms`. Where it may be
+    polled, its first delta is written at once, too, and the rest more often (`Recording.is_due`).
+    Responses take turns, so that delivery isn't held up: less often while the delivery clock
+    lengthens its interval, or while there are thousands of them. A response has at most one write
+    under way. So a slow store gets larger chunks, not more of them, and the order is kept.
 
     What the store does not take stays in the log, and is written again with jitter. When too much
     waits, `behind` is true and new messages are refused. A response that could not be written until
@@ -103,7 +105,7 @@ class ResponseRecorder:
             stream, lease, written, now, look_at=now + self._look_every, kind=kind
         )
         self._recordings[stream.response_id] = recording
-        stream.on_urgent = partial(self._hurry, recording)
+        stream.on_urgent = partial(self._begun_or_ended, recording)
         self._hurry(recording)
 
     def is_writing(self, response_id: str) -> bool:
@@ -164,7 +166,7 @@ class ResponseRecorder:
         self._clock.put_after(self, self._step)
         now = self._monotonic()
         recordings = self._next_turn(now)
-        self._write_out(recordings)
+        self._write_out([each for each in recordings if self._is_due(each, now)])
         for recording in recordings:
             self._count(recording, recording.stream.log.text_bytes - recording.stored_bytes)
             if now >= recording.look_at:
@@ -184,6 +186,12 @@ class ResponseRecorder:
             everything.move_to_end(recording.stream.response_id)
         return recordings
 
+    def _is_due(self, recording: Recording, now: float) -> bool:
+        limits, early = self._limits, self._interval * _EARLY_SHARE
+        return recording.is_due(
+            now + early, limits.store_interval_ms / 1000, limits.polled_store_interval_ms / 1000
+        )
+
     def _count(self, recording: Recording, backlog_bytes: int) -> None:
         self.backlog_bytes += backlog_bytes - recording.backlog_bytes
         recording.backlog_bytes = backlog_bytes
@@ -199,15 +207,22 @@ class ResponseRecorder:
 
     @property
     def _interval(self) -> float:
-        stretch = self._clock.interval * 1000 / self._limits.batch_window_ms
+        """The seconds between two turns of a response."""
+        limits = self._limits
+        stretch = self._clock.interval * 1000 / limits.batch_window_ms
         # Writing takes time from delivering, so thousands of responses are written less often.
         shortest = len(self._recordings) / self._responses.chunks_per_second
-        return max(self._limits.store_interval_ms / 1000 * stretch, shortest)
+        usual_ms = min(limits.store_interval_ms, limits.polled_store_interval_ms)
+        return max(usual_ms / 1000 * stretch, shortest)
 
     @property
     def _step(self) -> float:
         """The seconds between two turns."""
         return self._interval / max(1, ceil(len(self._recordings) / _RESPONSES_AT_ONCE))
+
+    def _begun_or_ended(self, recording: Recording) -> None:
+        if recording.stream.log.closed or recording.is_unread:
+            self._hurry(recording)
 
     def _hurry(self, recording: Recording) -> None:
         # Many responses may begin or end in one turn of the loop. They share requests.
@@ -242,6 +257,7 @@ class ResponseRecorder:
         async with self._slots:
             # They are made only now: what came while it waited is in them.
             chunks = [recording.send(self._began_at(recording)) for recording in recordings]
+            wrote_at = self._monotonic()
             left = await self._append(chunks)
         now = self._monotonic()
         not_taken = {chunk.response_id for chunk in left}
@@ -253,7 +269,7 @@ class ResponseRecorder:
                 recording.take_back()
                 self._try_later(recording, now)
                 continue
-            recording.take_note()
+            recording.take_note(wrote_at)
             self._delays.record((now - recording.writing_since) * 1000)
             if recording.stream.log.closed:
                 self._hurry(recording)

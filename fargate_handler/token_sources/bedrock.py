@@ -5,6 +5,7 @@ from __future__ import annotations
 from fargate_handler.token_sources.aws_client import AwsClient, hanging_up
 from fargate_handler.token_sources.bedrock_answer import AnswerTool, BedrockAnswer
 from fargate_handler.token_sources.bedrock_request import answer_tool, bedrock_request
+from fargate_handler.token_sources.bedrock_terms import BedrockTerms
 from fargate_handler.token_sources.model_connection import while_paused
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 
@@ -13,6 +14,7 @@ _CHECK = (
     "credentials and their permission bedrock:InvokeModelWithResponseStream, and the account's "
     "access to the model"
 )
+_NO_TERMS = BedrockTerms()
 
 
 class BedrockModel:
@@ -20,13 +22,21 @@ class BedrockModel:
 
     Args:
         model: the id or ARN of a model or an inference profile.
-        max_tokens: the longest answer. None: the model's own limit.
+        max_tokens: the longest answer, and what the service reserves of the account's quota. None:
+            the model's own limit.
         most_calls: how many answers are generated at once.
     """
 
-    def __init__(self, model: str, max_tokens: int | None, most_calls: int) -> None:
+    def __init__(
+        self,
+        model: str,
+        max_tokens: int | None,
+        most_calls: int,
+        terms: BedrockTerms = _NO_TERMS,
+    ) -> None:
         self._model = model
         self._max_tokens = max_tokens
+        self._terms = terms
         self._client = AwsClient("bedrock-runtime", most_calls, _CHECK)
 
     @property
@@ -41,7 +51,7 @@ class BedrockModel:
         answer = await self._client.call(
             "converse_stream",
             modelId=request.model or self._model,
-            **bedrock_request(request, self._max_tokens),
+            **self._terms.applied_to(bedrock_request(request, self._max_tokens)),
         )
         with hanging_up(answer["stream"]) as events:
             while (event := await self._client.next_event(events)) is not None:

@@ -32,7 +32,10 @@ def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSourc
         from fargate_handler.token_sources.bedrock import BedrockModel
 
         return BedrockModel(
-            settings.model_name, settings.model_max_tokens, settings.generations_per_node
+            settings.model_name,
+            settings.model_max_tokens,
+            settings.generations_per_node,
+            settings.bedrock_terms,
         )
     if settings.model == "sagemaker":
         from fargate_handler.token_sources.sagemaker import SageMakerModel

@@ -12,6 +12,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.aws_client import aws_client
 from functions.cached_secret import CachedSecret
+from functions.edge_keys import EdgeKeys
 from functions.http_api import Event, HttpApiAnswer, HttpApiRequest, answer_event, json_answer
 from functions.poll_response.long_poll import LongPoll, PollResult
 from functions.poll_response.stored_responses import StoredResponses
@@ -28,9 +29,9 @@ logger = Logger()
 tracer = Tracer()
 
 _settings = PollResponseSettings.from_environment(os.environ)
-_signing_keys = CachedSecret(
-    aws_client("secretsmanager"), _settings.token_keys_secret, parse_signing_keys, logger
-)
+_secrets = aws_client("secretsmanager")
+_edge_keys = EdgeKeys(_secrets, _settings.edge_keys_secret, logger)
+_signing_keys = CachedSecret(_secrets, _settings.token_keys_secret, parse_signing_keys, logger)
 _responses = StoredResponses(aws_client("dynamodb"), _settings.responses_table)
 
 # Without a service, which would be a second dimension. The alarms have only the environment.
@@ -43,7 +44,15 @@ metrics.set_default_dimensions(Environment=_settings.metrics_environment)
 def handler(event: Event, _context: LambdaContext) -> HttpApiAnswer:
     """Answer one event of the HTTP API."""
     origins, body_limit = _settings.allowed_origins, _settings.limits.message_bytes
-    return answer_event(event, POLL, _poll, origins=origins, body_limit=body_limit, logger=logger)
+    return answer_event(
+        event,
+        POLL,
+        _poll,
+        check_caller=_edge_keys.check,
+        origins=origins,
+        body_limit=body_limit,
+        logger=logger,
+    )
 
 
 def _poll(request: HttpApiRequest) -> HttpApiAnswer:

@@ -11,8 +11,9 @@ from stream_core.log.response_log import EVERYTHING, LogSlice, ResponseState, sl
 from stream_core.ports.response_store import Chunk, Ending, ResponseHead, StoredEntries, gapless
 from stream_core.protocol.long_poll import Polled, PollPatience, check_from_index
 
-# How long a delta or an end may wait to be seen, on average half of it. A look costs a read unit.
-_LOOK_SECONDS = 0.08
+# How long the first news may wait to be seen, and an end while the poll lingers: on average half of
+# it. A look costs a read unit.
+_LOOK_SECONDS, _LINGERING_LOOK_SECONDS = 0.08, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class LongPoll:
             if waits <= 0:
                 return self._answer(look)
             next_index = look.found.next_index
-            self._sleep(min(_LOOK_SECONDS, waits))
+            self._sleep(min(_LINGERING_LOOK_SECONDS if look.has_news else _LOOK_SECONDS, waits))
 
     def _look(self, head: ResponseHead) -> tuple[_Look, float]:
         """The entries that count by this head, and how many seconds to wait before answering."""

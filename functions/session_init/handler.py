@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.aws_client import aws_client
 from functions.cached_secret import CachedSecret
+from functions.edge_keys import EdgeKeys
 from functions.http_api import (
     Event,
     HttpApiAnswer,
@@ -23,12 +24,13 @@ from functions.http_api import (
 from functions.session_init.session_table import SessionTable
 from functions.settings import SessionInitSettings
 from stream_aws.keys import parse_signing_keys, parse_tenant_keys
+from stream_core.policy.address_rates import AddressRates
 from stream_core.policy.agents import Agents
 from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.messages import SESSION_REQUEST, parse
 from stream_core.protocol.routes import OPEN_SESSION
-from stream_core.protocol.session_init import bearer, open_session
+from stream_core.protocol.session_init import bearer, check_address, open_session
 
 logger = Logger()
 tracer = Tracer()
@@ -37,6 +39,8 @@ _settings = SessionInitSettings.from_environment(os.environ)
 _agents = Agents(_settings.agents)
 _secrets = aws_client("secretsmanager")
 _signing_keys = CachedSecret(_secrets, _settings.token_keys_secret, parse_signing_keys, logger)
+_edge_keys = EdgeKeys(_secrets, _settings.edge_keys_secret, logger)
+_opened = AddressRates(_settings.limits.sessions_per_address_per_second)
 _tenant_keys = CachedSecret(_secrets, _settings.tenant_keys_secret, parse_tenant_keys, logger)
 _sessions = SessionTable(
     aws_client("dynamodb", attempts=1), _settings.sessions_table
@@ -49,7 +53,13 @@ def handler(event: Event, _context: LambdaContext) -> HttpApiAnswer:
     """Answer one event of the HTTP API."""
     origins, body_limit = _settings.allowed_origins, _settings.limits.message_bytes
     return answer_event(
-        event, OPEN_SESSION, _open, origins=origins, body_limit=body_limit, logger=logger
+        event,
+        OPEN_SESSION,
+        _open,
+        check_caller=_edge_keys.check,
+        origins=origins,
+        body_limit=body_limit,
+        logger=logger,
     )
 
 
@@ -64,6 +74,8 @@ def _open(request: HttpApiRequest) -> HttpApiAnswer:
         tokens=SessionTokens(_signing_keys.get()),
         now=now,
         ttl=_settings.limits.session_token_ttl_seconds,
+        # Each execution environment counts by itself. A web ACL counts for all.
+        check_without_key=lambda: check_address(_opened, request.address, time.monotonic()),
     )
     _note(opened.channel, now)
     address = public_address(request)

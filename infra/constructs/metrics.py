@@ -28,7 +28,7 @@ def evenflow_metric(
     return cloudwatch.Metric(
         namespace=METRIC_NAMESPACE,
         metric_name=metric.name,
-        dimensions_map={"Environment": settings.name},
+        dimensions_map={"Environment": settings.prefix},
         statistic=statistic,
         period=period,
         label=label,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
+from infra.constructs.data.data import Data
 from infra.constructs.edge.edge import Edge
+from infra.constructs.edge.outputs import frontend_outputs
+from infra.constructs.functions.functions import Functions
+from infra.constructs.service.handlers import Handlers
+from infra.regions import GLOBAL_REGION
 from infra.settings import EnvironmentSettings
-from infra.stacks.data_stack import DataStack
-from infra.stacks.functions_stack import FunctionsStack
-from infra.stacks.service_stack import ServiceStack
+from infra.stacks.firewall_stack import FirewallStack
 
 
 class EdgeStack(cdk.Stack):
@@ -21,24 +24,29 @@ class EdgeStack(cdk.Stack):
         construct_id: str,
         *,
         settings: EnvironmentSettings,
-        data: DataStack,
-        service: ServiceStack,
-        functions: FunctionsStack,
+        data: Data,
+        handlers: Handlers,
+        functions: Functions,
+        firewall: FirewallStack | None,
         env: cdk.Environment,
     ) -> None:
-        super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
+        super().__init__(
+            scope,
+            construct_id,
+            env=env,
+            termination_protection=settings.data.keep,
+            # CloudFront's certificate and web ACL are in us-east-1, wherever this is.
+            cross_region_references=settings.region.name != GLOBAL_REGION,
+        )
         edge = Edge(
             self,
             "Edge",
             settings=settings,
-            load_balancer=service.load_balancer.load_balancer,
-            http_api=functions.session_api.http_api,
+            load_balancer=handlers.load_balancer.load_balancer,
+            http_api=functions.http_api,
             access_logs=data.access_logs,
+            edge_keys=data.secrets.edge_keys,
+            web_acl_arn=firewall.web_acl_arn if firewall else settings.edge.web_acl_arn,
         )
-        address = settings.edge.domain_name or edge.distribution.distribution_domain_name
-        cdk.CfnOutput(
-            self,
-            "Url",
-            value=f"https://{address}",
-            description="The page, and the base of every call",
-        )
+        self.url = f"https://{edge.address}"
+        frontend_outputs(self, settings, edge.address)

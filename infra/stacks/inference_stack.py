@@ -5,8 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.inference.bedrock_access import BedrockAccess
-from infra.constructs.inference.sagemaker_endpoint import SageMakerEndpoint
+from infra.constructs.inference.model import model_access
 from infra.settings import EnvironmentSettings
 from infra.stacks.network_stack import NetworkStack
 
@@ -24,10 +23,4 @@ class InferenceStack(cdk.Stack):
         env: cdk.Environment,
     ) -> None:
         super().__init__(scope, construct_id, env=env)
-        if settings.inference.kind == "bedrock":
-            self.model_access = BedrockAccess(self, "Bedrock", settings=settings).model_access
-        else:
-            vpc = network.network.vpc
-            self.model_access = SageMakerEndpoint(
-                self, "SageMaker", settings=settings, vpc=vpc
-            ).model_access
+        self.model_access = model_access(self, settings, network.network.vpc)

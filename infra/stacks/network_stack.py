@@ -24,4 +24,6 @@ class NetworkStack(cdk.Stack):
         self.network = Network(self, "Network", settings=settings)
         # For workers, where there are some. It is always exported: an export can't go before its
         # users do.
-        self.export_value(self.network.security_groups.endpoints.security_group_id)
+        endpoints = self.network.security_groups.endpoints
+        if endpoints is not None:
+            self.export_value(endpoints.security_group_id)

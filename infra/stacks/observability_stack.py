@@ -6,11 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
-from infra.constructs.observability.aws_widgets import aws_rows
-from infra.constructs.observability.catalogue_alarms import CatalogueAlarms, users_hurting_alarm
-from infra.constructs.observability.dashboard import catalogue_rows, dashboard
-from infra.constructs.observability.runbook_alarm import AlarmTopics
-from infra.constructs.observability.service_alarms import ServiceAlarms
+from infra.constructs.observability.observability import Observability
 from infra.settings import EnvironmentSettings
 
 
@@ -29,30 +25,12 @@ class ObservabilityStack(cdk.Stack):
         env: cdk.Environment,
     ) -> None:
         super().__init__(scope, construct_id, env=env)
-        topics = AlarmTopics(self, "Topics", settings=settings)
-        catalogue = CatalogueAlarms(self, "Catalogue", settings=settings, topics=topics)
-        service = ServiceAlarms(
+        Observability(
             self,
-            "Service",
+            "Observability",
             settings=settings,
-            topics=topics,
             load_balancer=load_balancer,
             target_group=target_group,
             http_api_id=http_api_id,
-        )
-        alarms = [*catalogue.alarms, *service.alarms]
-        hurting = users_hurting_alarm(self, settings=settings, topics=topics, alarms=alarms)
-        dashboard(
-            self,
-            settings=settings,
-            alarms=[hurting, *alarms],
-            rows=[
-                *catalogue_rows(settings),
-                *aws_rows(
-                    settings,
-                    load_balancer=load_balancer,
-                    target_group=target_group,
-                    http_api_id=http_api_id,
-                ),
-            ],
+            cluster_name=settings.prefix,
         )

@@ -62,6 +62,13 @@ class Limits(BaseModel):
         10_000_000,
         "the session idle longest is forgotten; when all are busy, 429 sessions_full",
     )
+    sessions_per_address_per_second: float = _limit(
+        10,
+        0.1,
+        1_000_000,
+        "429 address_sessions: sessions opened without a tenant's key from one address (burst: a "
+        "minute's worth; this machine's own are not counted)",
+    )
     readers_per_response: int = _limit(10_000, 1, 1_000_000, "429 response_readers")
     batch_window_ms: int = _limit(
         50, 10, 1_000, "the delta is cut and delivered; also the shortest delivery interval of chat"
@@ -308,10 +315,18 @@ class Limits(BaseModel):
         3, 2, 600, "another task may take over what a silent one was answering"
     )
     store_interval_ms: int = _limit(
+        1_000,
+        10,
+        10_000,
+        "what has grown is written to the response buffer (the end at once); text that a killed "
+        "task had given since is given again, or replaced",
+    )
+    polled_store_interval_ms: int = _limit(
         150,
         10,
         10_000,
-        "what has grown is written to the response buffer (the first and the last delta at once)",
+        "likewise for an answer without a reader at its task, which may be polled (the first delta "
+        "at once); it grows with the time that polls wait, up to the one above",
     )
     store_backlog_bytes: int = _limit(
         67_108_864,

@@ -9,6 +9,9 @@ from enum import StrEnum
 from functools import cache
 from typing import Literal
 
+EDGE_KEY_HEADER = "x-evenflow-edge-key"
+"""The header by which CloudFront shows the functions that a request came through it."""
+
 _NAME = re.compile(r"\{(\w+)(\+?)\}")
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from stream_core.policy.address_rates import AddressRates
 from stream_core.policy.agents import Agents
 from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionTokens, key_matches
-from stream_core.protocol.errors import AuthenticationFailed
+from stream_core.protocol.errors import AuthenticationFailed, RateLimited
 from stream_core.protocol.http_bodies import SessionOpened
 from stream_core.protocol.messages import SessionRequest
 
@@ -50,6 +53,7 @@ def open_session(
     tokens: SessionTokens,
     now: float,
     ttl: int,
+    check_without_key: Callable[[], None],
 ) -> OpenedSession:
     """Issue a token for a new session, or for the one that the request names.
 
@@ -59,6 +63,7 @@ def open_session(
             `public`.
         now: seconds since the epoch.
         ttl: how many seconds the token is valid.
+        check_without_key: called for who gives no tenant's key, or a wrong one. It may refuse.
 
     Raises:
         AuthenticationFailed: the tenant's key is missing or wrong.
@@ -66,7 +71,10 @@ def open_session(
     """
     expected = tenant_keys.get(request.tenant)
     unknown = expected is None and bool(tenant_keys) and request.tenant != OPEN_TENANT
-    if unknown or (expected is not None and not key_matches(given_key, expected)):
+    has_key = expected is not None and key_matches(given_key, expected)
+    if not has_key:
+        check_without_key()
+    if unknown or (expected is not None and not has_key):
         raise AuthenticationFailed(
             f"tenant {request.tenant!r} needs its key as `Authorization: Bearer <key>`; no "
             "session was opened",
@@ -78,6 +86,25 @@ def open_session(
     return OpenedSession(
         session_id, token, iso_time(expires_at), channel, agents.find(channel.agent).suggestions
     )
+
+
+def check_address(rates: AddressRates, address: str, now: float) -> None:
+    """Check that an address may open one more session without a key.
+
+    Args:
+        now: seconds of a clock that never goes back.
+
+    Raises:
+        RateLimited: it has opened too many. The error says when to try again.
+    """
+    seconds = rates.take(address, now)
+    if seconds:
+        raise RateLimited(
+            "too many sessions were opened from this address; none was opened now, try again "
+            "later, or open them with a tenant's key",
+            code="address_sessions",
+            retry_after_ms=math.ceil(seconds * 1000),
+        )
 
 
 def iso_time(seconds: float) -> str:

@@ -13,12 +13,12 @@ from cfnlint.rules import Match
 from cfnlint.runner import Runner
 
 
-def findings(template: Mapping[str, Any]) -> list[Match]:
-    """What its command line would print about a template of us-east-1."""
+def findings(template: Mapping[str, Any], region: str = "us-east-1") -> list[Match]:
+    """What its command line would print about a template of a region."""
     decoded, refused = decode_str(json.dumps(template))
-    return refused or list(_runner().validate_template(decoded))
+    return refused or list(_runner(region).validate_template(decoded))
 
 
 @cache
-def _runner() -> Runner:
-    return Runner(ConfigMixIn(regions=["us-east-1"]))
+def _runner(region: str) -> Runner:
+    return Runner(ConfigMixIn(regions=[region]))

@@ -15,15 +15,19 @@ from infra.settings import EnvironmentSettings
 from tests.infrastructure.synthesis import Synthesis, synthesize
 
 Synthesize = Callable[[str], Synthesis]
-"""Of an environment, `choosy`, or either with workers: `staging-workers`."""
+"""Of an environment, `choosy`, or either with workers: `staging-workers`. A region and an
+installation may follow: `dev/eu-west-1/acme`. `dev-zone` has an address in Route 53.
+"""
 
-_WORKERS = "-workers"
+_WORKERS, _ZONE = "-workers", "-zone"
 
 
 @pytest.fixture(scope="session")
 def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
     """Synthesizes an environment, or gives what it was synthesized to before."""
-    return cache(lambda name: synthesize(_settings(name), tmp_path_factory.mktemp(name)))
+    return cache(
+        lambda name: synthesize(_settings(name), tmp_path_factory.mktemp(name.replace("/", "-")))
+    )
 
 
 def _settings(name: str) -> EnvironmentSettings:
@@ -31,7 +35,20 @@ def _settings(name: str) -> EnvironmentSettings:
         return EnvironmentSettings.model_validate(
             _settings(name.removesuffix(_WORKERS)).model_dump() | {"workers": {}}
         )
-    return environment(name) if name in ENVIRONMENTS else _choosy()
+    if name == "choosy":
+        return _choosy()
+    name, region, installation = [*name.split("/"), "", ""][:3]
+    settings = environment(name.removesuffix(_ZONE), region=region, installation=installation)
+    return _in_zone(settings) if name.endswith(_ZONE) else settings
+
+
+def _in_zone(settings: EnvironmentSettings) -> EnvironmentSettings:
+    data = settings.model_dump()
+    data["edge"] |= {
+        "domain_name": "chat.example.com",
+        "hosted_zone": {"zone_id": "Z0123456789ABCDEFGHIJ", "name": "example.com"},
+    }
+    return EnvironmentSettings.model_validate(data)
 
 
 def _choosy() -> EnvironmentSettings:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.image_reference import EcrImage, ecr_image
 from tests.infrastructure.synthesis import ROOT, Synthesis
 
 _ALLOWED = {"stream_core", "stream_aws", "stream_sqlite", "fargate_handler", "docs", "requirements"}
@@ -88,6 +89,17 @@ def test_the_handler_starts_from_what_the_image_holds(context: Path) -> None:
     assert done.returncode != 0
 
 
+def test_every_stage_begins_with_one_image_of_ecr_public_that_cannot_change() -> None:
+    instructions = _instructions()
+    (image,) = (rest for word, rest in instructions if word == "ARG")
+    name, _, reference = image.partition("=")
+    assert re.fullmatch(
+        r"public\.ecr\.aws/docker/library/python:3\.12-slim@sha256:[0-9a-f]{64}", reference
+    )
+    begun = [rest.split()[0] for word, rest in instructions if word == "FROM"]
+    assert begun == [f"${{{name}}}"] * 2
+
+
 def test_it_runs_as_nobody_and_installs_only_what_is_locked() -> None:
     instructions = _instructions()
     assert [rest for word, rest in instructions if word == "USER"] == ["10001:10001"]
@@ -98,3 +110,31 @@ def test_it_runs_as_nobody_and_installs_only_what_is_locked() -> None:
         '["python", "-m", "fargate_handler"]'
     ]
     assert "--hash=sha256:" in (ROOT / "requirements" / "aws.txt").read_text("utf-8")
+
+
+_REGISTRY = "111111111111.dkr.ecr.eu-west-1.amazonaws.com"
+_DIGEST = "sha256:" + "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("reference", "image"),
+    [
+        (f"{_REGISTRY}/chat/evenflow:1.2", ("chat/evenflow", "1.2")),
+        (f"{_REGISTRY}/evenflow@{_DIGEST}", ("evenflow", _DIGEST)),
+    ],
+)
+def test_a_reference_to_ecr_is_understood(reference: str, image: tuple[str, str]) -> None:
+    assert ecr_image(reference) == EcrImage("111111111111", "eu-west-1", *image)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "ghcr.io/acme/evenflow:1",
+        "public.ecr.aws/acme/evenflow:1",
+        f"{_REGISTRY}/evenflow",  # whatever was pushed last
+        f"{_REGISTRY}.example.com/evenflow:1",
+    ],
+)
+def test_anything_else_is_of_another_registry(reference: str) -> None:
+    assert ecr_image(reference) is None

@@ -98,7 +98,9 @@ def test_redriving_finds_its_tables_and_its_queue_by_the_name_of_the_environment
         for table in synthesis.of_type("AWS::DynamoDB::Table", "data").values()
     }
     called.add(synthesis.only("AWS::SQS::Queue", "data")["QueueName"])
-    assert {name.format(env=synthesis.settings.name) for name in NAMES.values()} <= called
+    assert {
+        name.format(installation="evenflow", env=synthesis.settings.name) for name in NAMES.values()
+    } <= called
 
 
 def test_what_an_environment_keeps_cannot_be_lost_by_a_mistake(synthesis: Synthesis) -> None:
@@ -107,10 +109,6 @@ def test_what_an_environment_keeps_cannot_be_lost_by_a_mistake(synthesis: Synthe
     for table in synthesis.of_type("AWS::DynamoDB::Table", "data").values():
         assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == policy
         assert table["Properties"]["DeletionProtectionEnabled"] is data.keep
-        recovery = table["Properties"]["PointInTimeRecoverySpecification"][
-            "PointInTimeRecoveryEnabled"
-        ]
-        assert recovery is data.point_in_time_recovery
         if data.customer_key:
             assert table["Properties"]["SSESpecification"]["SSEType"] == "KMS"
             assert "Key" in json.dumps(table["Properties"]["SSESpecification"]["KMSMasterKeyId"])
@@ -121,9 +119,22 @@ def test_what_an_environment_keeps_cannot_be_lost_by_a_mistake(synthesis: Synthe
         assert ("KmsKeyId" in secret["Properties"]) is data.customer_key
 
 
+def test_no_backup_keeps_users_text_longer_than_a_day(synthesis: Synthesis) -> None:
+    backed_up = {"PointInTimeRecoveryEnabled": True, "RecoveryPeriodInDays": 1}
+    none = {"PointInTimeRecoveryEnabled": False}
+    prefix, prod = f"evenflow-{synthesis.settings.name}", synthesis.settings.name == "prod"
+    assert {
+        table["Properties"]["TableName"]: table["Properties"]["PointInTimeRecoverySpecification"]
+        for table in synthesis.of_type("AWS::DynamoDB::Table", "data").values()
+    } == {
+        f"{prefix}-sessions": backed_up if prod else none,
+        f"{prefix}-ledger": backed_up if prod else none,
+        f"{prefix}-responses": none,
+    }
+
+
 def test_prod_is_the_one_that_keeps_everything(prod: Synthesis) -> None:
     assert prod.settings.data.keep
-    assert prod.settings.data.point_in_time_recovery
     assert prod.settings.data.customer_key
 
 

@@ -288,9 +288,29 @@ def test_an_address_of_ones_own_has_its_certificate_and_its_rules(
     assert config["ViewerCertificate"]["MinimumProtocolVersion"] == "TLSv1.2_2021"
     assert config["WebACLId"] == choosy.settings.edge.web_acl_arn
     assert "connect-src 'self' wss://chat.example.com;" in json.dumps(choosy.templates["edge"])
-    (url,) = choosy.templates["edge"]["Outputs"].values()
-    assert url["Value"] == "https://chat.example.com"
+    assert _outputs(choosy)["Url"] == "https://chat.example.com"
     assert "Aliases" not in _distribution(dev)
+
+
+def _outputs(synthesis: Synthesis) -> dict[str, Any]:
+    outputs = synthesis.templates["edge"]["Outputs"].items()
+    return {name: output["Value"] for name, output in outputs if "Export" not in output}
+
+
+def test_a_frontend_is_told_what_it_needs(choosy: Synthesis, dev: Synthesis) -> None:
+    assert _outputs(choosy) == {
+        "Url": "https://chat.example.com",
+        "WebSocketUrl": "wss://chat.example.com/ws",
+        "SessionUrl": "https://chat.example.com/session",
+        "MessageUrl": "https://chat.example.com/chat/message",
+        "OpenAiUrl": "https://chat.example.com/v1",
+        "AiSdkUrl": "https://chat.example.com/api/chat",
+        "AgUiUrl": "https://chat.example.com/agui",
+        "Region": "us-east-1",
+        "Installation": "evenflow-dev",
+    }
+    # Without a domain CloudFront's own, which is known after the deployment.
+    assert "DomainName" in json.dumps(_outputs(dev)["WebSocketUrl"])
 
 
 def test_calls_are_logged_without_cookies(synthesis: Synthesis) -> None:

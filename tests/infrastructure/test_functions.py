@@ -81,7 +81,7 @@ def test_they_understand_what_they_are_told(synthesis: Synthesis) -> None:
         _plain_variables(functions["poll_response"])
     )
     assert session_init.limits == poll_response.limits == synthesis.settings.limits
-    assert poll_response.metrics_environment == synthesis.settings.name
+    assert poll_response.metrics_environment == synthesis.settings.prefix
     assert poll_response.limits.poll_timeout_max_ms / 1000 < functions["poll_response"]["Timeout"]
 
 

@@ -275,7 +275,7 @@ def test_tasks_are_added_for_connections_for_cpu_and_for_a_surge(synthesis: Synt
     assert connections["CustomizedMetricSpecification"] == {
         "Namespace": "Evenflow",
         "MetricName": ACTIVE_CONNECTIONS.name,
-        "Dimensions": [{"Name": "Environment", "Value": synthesis.settings.name}],
+        "Dimensions": [{"Name": "Environment", "Value": synthesis.settings.prefix}],
         "Statistic": "Average",
     }
     assert connections["TargetValue"] == handler.connections_per_task < 10_000 / 2

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from fargate_handler.settings import HandlerSettings
+from infra.constructs.inference.model_access import ModelAccess
 from infra.environments import environment
 from infra.inference_settings import BedrockSettings, InferenceSettings, SageMakerSettings
 from infra.settings import EnvironmentSettings
@@ -29,6 +31,11 @@ FROM_HUB = SageMakerSettings(model="Qwen/Qwen3-8B", prefix_caching=False)
 
 def with_endpoint(model: SageMakerSettings) -> EnvironmentSettings:
     inference = InferenceSettings(kind="sagemaker", sagemaker=model)
+    return environment("prod").model_copy(update={"inference": inference})
+
+
+def with_bedrock_of(model: BedrockSettings) -> EnvironmentSettings:
+    inference = InferenceSettings(kind="bedrock", bedrock=model)
     return environment("prod").model_copy(update={"inference": inference})
 
 
@@ -95,7 +102,58 @@ class TestBedrock:
     ) -> None:
         assert "*" not in json.dumps(statements(with_bedrock[1]))
 
-    @pytest.mark.parametrize("profile", ["global.anthropic.claude-x", "us.anthropic.another"])
+    def test_a_global_profile_may_go_to_the_model_here_and_in_any_commercial_region(self) -> None:
+        named = BedrockSettings(
+            inference_profile="global.anthropic.claude-x", foundation_model="anthropic.claude-x"
+        )
+        _, stack = inference_template(with_bedrock_of(named))
+        _, here, anywhere = statements(stack)
+        model = "foundation-model/anthropic.claude-x"
+        assert f":bedrock:us-east-1::{model}" in json.dumps(here["Resource"])
+        assert f":bedrock:::{model}" in json.dumps(anywhere["Resource"])
+        condition = here["Condition"]["StringEquals"]
+        assert condition.keys() == {"bedrock:InferenceProfileArn"}
+        assert anywhere["Condition"]["StringEquals"] == condition | {
+            "aws:RequestedRegion": "unspecified"
+        }
+
+    def test_a_guardrail_may_be_applied(self) -> None:
+        _, stack = inference_template(with_bedrock_of(BedrockSettings(guardrail="abc123:2")))
+        guardrail = statements(stack)[-1]
+        assert guardrail["Action"] == "bedrock:ApplyGuardrail"
+        assert json.dumps(guardrail["Resource"]).endswith(':guardrail/abc123"]]}')
+
+    def test_the_longest_answer_is_always_told_since_bedrock_reserves_it(
+        self, with_bedrock: tuple[Template, InferenceStack]
+    ) -> None:
+        variables = with_bedrock[1].model_access.variables
+        assert variables["EVENFLOW_MODEL_MAX_TOKENS"] == "4096"
+        assert not [name for name in variables if name.startswith("EVENFLOW_BEDROCK_")]
+
+    def test_how_the_model_is_called_is_told_to_who_calls_it(self) -> None:
+        settings = BedrockSettings(
+            cache_ttl="5m", service_tier="flex", guardrail="abc123:2", guardrail_mode="async"
+        )
+        access = ModelAccess("bedrock", name="a-model", further=settings.variables)
+        assert access.variables == {
+            "EVENFLOW_MODEL": "bedrock",
+            "EVENFLOW_MODEL_NAME": "a-model",
+            "EVENFLOW_MODEL_MAX_TOKENS": "4096",
+            "EVENFLOW_BEDROCK_CACHE_TTL": "5m",
+            "EVENFLOW_BEDROCK_SERVICE_TIER": "flex",
+            "EVENFLOW_BEDROCK_GUARDRAIL": "abc123:2",
+            "EVENFLOW_BEDROCK_GUARDRAIL_MODE": "async",
+        }
+        assert access.variables.keys() <= {
+            f"EVENFLOW_{name.upper()}" for name in HandlerSettings.model_fields
+        }
+        assert access.behind("workers:50051").variables.keys() == {
+            "EVENFLOW_MODEL",
+            "EVENFLOW_MODEL_NAME",
+            "EVENFLOW_WORKERS",
+        }
+
+    @pytest.mark.parametrize("profile", ["anthropic.claude-x", "us.anthropic.another"])
     def test_a_profile_that_the_policy_would_not_fit_is_refused(self, profile: str) -> None:
         with pytest.raises(ValidationError, match="inference_profile must be"):
             BedrockSettings(inference_profile=profile, foundation_model="anthropic.claude-x")

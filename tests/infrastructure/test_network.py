@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from infra.stack_settings import US_EAST_1
+from infra.regions import US_EAST_1
 from tests.infrastructure.synthesis import Synthesis
 
 _ENDPOINTS = {"ecr.api", "ecr.dkr", "logs", "monitoring", "secretsmanager", "ecs", "sqs"}

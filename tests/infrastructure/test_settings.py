@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from infra.environments import ENVIRONMENTS, UnknownEnvironmentError, environment
+from infra.regions import US_EAST_1
 from infra.settings import EnvironmentSettings
-from infra.stack_settings import US_EAST_1
 from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
 from stream_core.policy.limits import Limits
 
@@ -58,7 +58,8 @@ def test_settings_are_frozen(name: str) -> None:
         ),
         ("handler.connections_per_task", 6_000, "at most half of 10000"),
         ("handler.tasks_max", 0, "not be below tasks_min"),
-        ("edge.domain_name", "chat.example.com", "must be set together"),
+        ("edge.domain_name", "chat.example.com", "together with hosted_zone or certificate_arn"),
+        ("functions.throttle_rate", 20_000, "what all HTTP APIs of an account get in us-east-1"),
         ("allowed_origins", ("app.example.com",), "must be origins as browsers write them"),
         ("allowed_origins", ("https://app.example.com", "*"), "alone"),
         (

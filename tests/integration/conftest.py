@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import cache
@@ -16,8 +17,15 @@ from botocore.loaders import create_loader
 from stream_core.delivery.delivery_clock import SLOT_SECONDS
 from tests.integration.aws_emulator import AwsEmulator, aws_emulator
 from tests.integration.chat_client import ChatSession, open_session
-from tests.integration.deployment import SIGNING_KEYS, AwsDeployment, Deployment, LocalDeployment
+from tests.integration.deployment import (
+    EDGE_KEYS,
+    SIGNING_KEYS,
+    AwsDeployment,
+    Deployment,
+    LocalDeployment,
+)
 from tests.integration.dynamodb_emulator import DynamoDBEmulator, threaded_dynamodb_emulator
+from tests.integration.http_api_event import EDGE_KEY
 from tests.integration.local_server import LocalServer, LocalServers
 from tests.integration.server_process import Server, ServerProcess
 
@@ -117,7 +125,9 @@ def emulated_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsEmulat
     """What a deployment has of AWS beside its tables."""
     with aws_emulator(tmp_path_factory.mktemp("aws") / "aws.log") as running:
         keys = '{"k1": "0123456789abcdef0123456789abcdef"}'
-        running.client("secretsmanager").create_secret(Name=SIGNING_KEYS, SecretString=keys)
+        secrets = running.client("secretsmanager")
+        secrets.create_secret(Name=SIGNING_KEYS, SecretString=keys)
+        secrets.create_secret(Name=EDGE_KEYS, SecretString=json.dumps({"k1": EDGE_KEY}))
         yield running
 
 

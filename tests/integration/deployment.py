@@ -17,6 +17,8 @@ from tests.integration.server_process import ServerProcess
 
 SIGNING_KEYS = "signing-keys"
 """The secret that every task and function reads."""
+EDGE_KEYS = "edge-keys"
+"""The one by which functions know CloudFront."""
 
 # A process that starts has a core to itself for a second.
 _AT_ONCE = 4
@@ -47,6 +49,7 @@ class Tables:
     def poll_function(self, **further: str) -> LambdaFunction:
         """The function as Lambda has it, before its first call."""
         variables = {
+            "EVENFLOW_EDGE_KEYS_SECRET": EDGE_KEYS,
             "EVENFLOW_TOKEN_KEYS_SECRET": SIGNING_KEYS,
             "EVENFLOW_RESPONSES_TABLE": self.tables.responses,
             "EVENFLOW_METRICS_ENVIRONMENT": "test",

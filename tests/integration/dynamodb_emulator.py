@@ -58,9 +58,10 @@ class DynamoDBEmulator:
     Args:
         port: of 127.0.0.1; a free one where none is given.
         seed: of the dice that choose which requests a share of less than 1 strikes.
+        metered: whether it counts the units that requests would be billed with.
     """
 
-    def __init__(self, port: int | None = None, seed: int = 0) -> None:
+    def __init__(self, port: int | None = None, seed: int = 0, *, metered: bool = False) -> None:
         self.port = port or free_port()
         self.endpoint = f"http://127.0.0.1:{self.port}"
         self.requests: Counter[str] = Counter()
@@ -71,8 +72,11 @@ class DynamoDBEmulator:
         """What DynamoDB would not have taken, and why."""
         self.eventual_reads = 0
         """Reads of a table without ConsistentRead, which DynamoDB may answer with the past."""
+        self.units: Counter[tuple[str, str]] = Counter()
+        """Read and write units by table and operation, indexes included. Only where `metered`."""
         self.application = web.Application(client_max_size=_LARGEST_BODY)
         self.application.router.add_post("/", self._answer)
+        self._metered = metered
         self._dice = random.Random(seed)
         self._injections: list[Injection] = []
         self._held: list[HeldRequest] = []
@@ -213,12 +217,23 @@ class DynamoDBEmulator:
         # for another.
         if (token := request.get("ClientRequestToken")) and self._transactions.get(token) == body:
             return _plain(200, b"{}")
-        status, answer = _ministack(operation, body)
+        if self._metered:
+            status, answer = self._meter(operation, request)
+        else:
+            status, answer = _ministack(operation, body)
         if status == 200 and token:
             self._transactions[token] = body
         if status == 400:
             self.refused += [f"{operation}: {reason}" for reason in _refusals(json.loads(answer))]
         return _plain(status, answer)
+
+    def _meter(self, operation: str, request: dict[str, Any]) -> tuple[int, bytes]:
+        metered = json.dumps(request | {"ReturnConsumedCapacity": "TOTAL"}).encode()
+        status, answer = _ministack(operation, metered)
+        consumed = json.loads(answer).get("ConsumedCapacity", ())
+        for each in [consumed] if isinstance(consumed, dict) else consumed:
+            self.units[each["TableName"], operation] += each["CapacityUnits"]
+        return status, answer
 
     def _half_done(self, operation: str, body: bytes) -> web.Response:
         assert operation == "BatchWriteItem", f"{operation} has no UnprocessedItems"
@@ -238,9 +253,9 @@ class DynamoDBEmulator:
 
 
 @asynccontextmanager
-async def dynamodb_emulator() -> AsyncIterator[DynamoDBEmulator]:
-    """Run one in this event loop."""
-    emulator = DynamoDBEmulator()
+async def dynamodb_emulator(*, metered: bool = False) -> AsyncIterator[DynamoDBEmulator]:
+    """Run one in this event loop. `metered`: it counts units."""
+    emulator = DynamoDBEmulator(metered=metered)
     await emulator.start()
     try:
         yield emulator

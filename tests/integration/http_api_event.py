@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
+EDGE_KEY = "edge-key-0123456789-0123456789-0123456789"
+"""What CloudFront sends, where a test has no deployment that made one."""
 DOMAIN = "a1b2c3d4e5.execute-api.us-east-1.amazonaws.com"
 # Bodies of these content types come as text, all others in base64.
 _TEXT = re.compile(r"text/.*|application/(json|javascript|xml)|.*\+(json|xml)", re.IGNORECASE)

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 from multidict import CIMultiDict
 
+from stream_core.protocol.routes import EDGE_KEY_HEADER
 from tests.integration.chat_client import HttpAnswer
-from tests.integration.http_api_event import http_api_event
+from tests.integration.http_api_event import EDGE_KEY, http_api_event
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,9 @@ class LambdaFunction:
     def call(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> HttpAnswer:
-        """One HTTP call, as it comes through the HTTP API."""
-        answer = self.invoke(http_api_event(method, path, body, headers))
+        """One HTTP call, as it comes through CloudFront and the HTTP API."""
+        through_cloudfront = {EDGE_KEY_HEADER: EDGE_KEY, **(headers or {})}
+        answer = self.invoke(http_api_event(method, path, body, through_cloudfront))
         assert answer.keys() == {"statusCode", "headers", "body", "isBase64Encoded"}
         assert answer["isBase64Encoded"] is False
         return HttpAnswer(

@@ -20,6 +20,7 @@ class PollFunctionLog:
     def __init__(self, environment: str) -> None:
         variables = {
             "AWS_DEFAULT_REGION": REGION,
+            "EVENFLOW_EDGE_KEYS_SECRET": "edge-keys",
             "EVENFLOW_TOKEN_KEYS_SECRET": "keys",
             "EVENFLOW_RESPONSES_TABLE": "responses",
             "EVENFLOW_METRICS_ENVIRONMENT": environment,

@@ -53,6 +53,7 @@ _VARIABLES = {
     "LAMBDA_TASK_ROOT": "/var/task",
     "AWS_LAMBDA_FUNCTION_NAME": "measured",
     "POWERTOOLS_SERVICE_NAME": "measured",
+    "EVENFLOW_EDGE_KEYS_SECRET": "arn:aws:secretsmanager:us-east-1:111111111111:secret:edge",
     "EVENFLOW_TOKEN_KEYS_SECRET": "arn:aws:secretsmanager:us-east-1:111111111111:secret:tokens",
     "EVENFLOW_TENANT_KEYS_SECRET": "arn:aws:secretsmanager:us-east-1:111111111111:secret:tenants",
     "EVENFLOW_SESSIONS_TABLE": "sessions",

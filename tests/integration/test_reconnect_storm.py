@@ -195,6 +195,7 @@ async def everybody_comes_back(
     unreachable = {"peer_url": f"http://127.0.0.1:{free_port()}"} if via == "store" else {}
     common = {
         "store_interval_ms": _STORE_INTERVAL_MS,
+        "polled_store_interval_ms": _STORE_INTERVAL_MS,
         "grace_seconds": 60,
         "heartbeat_seconds": 600,
         "pong_timeout_seconds": 1_000,

@@ -22,10 +22,11 @@ import pytest
 from functions.cached_secret import MAX_AGE_SECONDS
 from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionTokens
+from stream_core.protocol.routes import EDGE_KEY_HEADER
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import HttpAnswer, call
 from tests.integration.conftest import Serve
-from tests.integration.http_api_event import DOMAIN, http_api_event
+from tests.integration.http_api_event import DOMAIN, EDGE_KEY, http_api_event
 from tests.integration.lambda_function import LambdaFunction
 from tests.integration.local_server import LocalServer
 from tests.integration.server_process import ROOT, clean_environment, free_port
@@ -50,6 +51,7 @@ class Account:
         self.secrets = aws.client("secretsmanager")
         self.dynamodb = aws.client("dynamodb")
         self.sessions = aws.create_tables(prefix).sessions
+        self.edge_keys = self._secret(f"{prefix}-edge", {"k1": EDGE_KEY})
         self.token_keys = self._secret(f"{prefix}-tokens", {"k1": SIGNING_KEY})
         self.tenant_keys = self._secret(f"{prefix}-tenants", tenants)
 
@@ -57,6 +59,7 @@ class Account:
     def environment(self) -> dict[str, str]:
         """Variables of session_init."""
         return self.aws.environment | {
+            "EVENFLOW_EDGE_KEYS_SECRET": self.edge_keys,
             "EVENFLOW_TOKEN_KEYS_SECRET": self.token_keys,
             "EVENFLOW_TENANT_KEYS_SECRET": self.tenant_keys,
             "EVENFLOW_SESSIONS_TABLE": self.sessions,
@@ -462,7 +465,7 @@ def test_a_session_opens_without_its_row(
     assert answer.json["token"] not in json.dumps(line)
 
 
-@pytest.mark.parametrize("secret", ["TOKEN", "TENANT"])
+@pytest.mark.parametrize("secret", ["TOKEN", "TENANT", "EDGE"])
 def test_without_keys_the_call_is_refused_until_they_are_there(
     own_account: Account, secret: str
 ) -> None:
@@ -475,7 +478,8 @@ def test_without_keys_the_call_is_refused_until_they_are_there(
         "keys_unavailable",
     )
     assert answer.headers["Retry-After"] == "2"
-    own_account.secrets.create_secret(Name=name, SecretString=json.dumps({"any": SIGNING_KEY}))
+    keys = {"any": EDGE_KEY if secret == "EDGE" else SIGNING_KEY}
+    own_account.secrets.create_secret(Name=name, SecretString=json.dumps(keys))
     later(function, 1.0)  # not at once: a function that holds no secret asks for it with pauses
     assert function.call("POST", "/session").status == 201
 
@@ -487,19 +491,19 @@ def test_secrets_manager_out_of_reach(own_account: Account) -> None:
     answer = function.call("POST", "/session")
     assert (answer.status, answer.error["code"]) == (503, "keys_unavailable")
     assert time.monotonic() - began < 20
-    assert function.call("POST", "/session", b"{").status == 400
 
 
 def later(function: LambdaFunction, seconds: float) -> None:
     """Let its secrets grow old."""
-    for secret in (function.module._signing_keys, function.module._tenant_keys):
+    loaded = function.module
+    for secret in (loaded._edge_keys._keys, loaded._signing_keys, loaded._tenant_keys):
         secret._wall_time = lambda: time.time() + seconds
 
 
 def test_keys_that_it_has_last_while_secrets_manager_fails(own_account: Account) -> None:
     function = own_account.session_init()
     assert function.call("POST", "/session").status == 201
-    for secret in (own_account.token_keys, own_account.tenant_keys):
+    for secret in (own_account.edge_keys, own_account.token_keys, own_account.tenant_keys):
         own_account.secrets.delete_secret(SecretId=secret, ForceDeleteWithoutRecovery=True)
     for age in (0, MAX_AGE_SECONDS + 1, 10 * MAX_AGE_SECONDS):
         later(function, age)
@@ -518,6 +522,37 @@ def test_a_defect_is_answered_in_shape(
         "internal_error",
     )
     assert answer.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "OPTIONS"])
+def test_a_call_past_cloudfront_is_refused_whatever_it_asks(
+    function: LambdaFunction, method: str
+) -> None:
+    for shown in ("", "a-key-that-somebody-made-up-0123456789"):
+        answer = function.call(method, "/session", b"{", {EDGE_KEY_HEADER: shown})
+        assert (answer.status, answer.error["code"]) == (403, "host_not_allowed")
+
+
+async def test_one_address_cannot_open_sessions_without_end_and_others_can(
+    account: Account, serve: Serve, http: aiohttp.ClientSession
+) -> None:
+    slow = {"sessions_per_address_per_second": "0.1"}
+    server = await serve(**slow, tenant_keys=json.dumps(TENANTS))
+    function = account.session_init(EVENFLOW_SESSIONS_PER_ADDRESS_PER_SECOND="0.1")
+    for ask, header in (
+        (asking_server(server, http), "X-Forwarded-For"),
+        (asking_function(function), "x-evenflow-address"),
+    ):
+        flooding, honest = {header: "203.0.113.7"}, {header: "203.0.113.8"}
+        answers = [await ask("POST", "/session", {}, flooding) for _ in range(7)]
+        assert [answer.status for answer in answers] == [*[201] * 6, 429]
+        assert answers[-1].error["code"] == "address_sessions"
+        assert 1 <= int(answers[-1].headers["Retry-After"]) <= 10
+        wrong = await ask("POST", "/session", {"tenant": "acme"}, flooding | bearer(GLOBEX_KEY))
+        assert wrong.status == 429
+        assert (await ask("POST", "/session", {}, honest)).status == 201
+        with_key = await ask("POST", "/session", {"tenant": "acme"}, flooding | bearer(ACME_KEY))
+        assert with_key.status == 201
 
 
 # -- what others may read of it: logs and traces ---------------------------------------------------
@@ -547,7 +582,12 @@ def test_neither_logs_nor_traces_hold_a_secret(own_account: Account) -> None:
         }
         body = b'{"session_id": "mine"}'
         event = json.dumps(
-            http_api_event("POST", "/session", body, bearer("a-tenant-key-0123456789"))
+            http_api_event(
+                "POST",
+                "/session",
+                body,
+                bearer("a-tenant-key-0123456789") | {EDGE_KEY_HEADER: EDGE_KEY},
+            )
         )
         called = subprocess.run(
             [sys.executable, "-c", _CALL],
@@ -566,7 +606,7 @@ def test_neither_logs_nor_traces_hold_a_secret(own_account: Account) -> None:
     assert "GetSecretValue" in traced
     assert "UpdateItem" in traced
     for text in (traced, "\n".join(logged), called.stderr):
-        for secret in (token, SIGNING_KEY, "a-tenant-key"):
+        for secret in (token, SIGNING_KEY, EDGE_KEY, "a-tenant-key"):
             assert secret not in text
 
 

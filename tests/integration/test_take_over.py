@@ -237,7 +237,9 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
 ) -> None:
     settings = {"model": "openai", "model_url": model.url}
     # Written seldom, so that the late write covers much of what the next owner writes.
-    owner = await behind_the_line.handler(store_interval_ms=600, **settings)
+    owner = await behind_the_line.handler(
+        store_interval_ms=600, polled_store_interval_ms=600, **settings
+    )
     first, second = await aws_deployment.handlers(2, **settings)
     session = await opened(owner)
     model.allow(5)

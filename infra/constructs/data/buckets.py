@@ -67,9 +67,9 @@ def request_bucket(
 
 
 class RequestsArn(NamedTuple):
-    """The bucket's ARN for another stack: the export's name, and its value in that stack."""
+    """The bucket's ARN where it is used, and what findings call it there."""
 
-    export: str
+    finding: str
     arn: str
 
 
@@ -84,6 +84,6 @@ def allow_on_requests(role: iam.Role, bucket: RequestsArn) -> None:
     )
     acknowledge(
         role,
-        f"IAM5[Resource::{bucket.export}{below}]",
+        f"IAM5[Resource::{bucket.finding}{below}]",
         "each request is an object of its own, named after its response; the prefix is the bound",
     )

@@ -46,7 +46,8 @@ def allow_use_of(key: kms.IKey | None, role: iam.IRole, *further_services: str) 
 
 
 class KeySecrets(Construct):
-    """The signing keys `{"<kid>": "<secret>"}`, the first of which signs, and the tenants' keys.
+    """The signing keys `{"<kid>": "<secret>"}`, the first of which signs, the tenants' keys, and
+    the keys by which the functions know CloudFront.
 
     Tenants' keys are `{"<tenant>": "<key>"}`. A tenant with a key needs it, one without is refused,
     except `public`: without a key it is open to anybody. So the key that is made here is that of
@@ -76,6 +77,12 @@ class KeySecrets(Construct):
             "Keys with which tenants open sessions",
             _first_tenant(settings),
         )
+        self.edge_keys = self._secret(
+            "EdgeKeys",
+            "edge-keys",
+            "Keys that CloudFront shows the functions; EdgeSettings.edge_key says which one",
+            settings.edge.edge_key,
+        )
         # The rotation is defined beside its function: otherwise the two stacks would need each
         # other.
         acknowledge(
@@ -83,6 +90,12 @@ class KeySecrets(Construct):
         )
         acknowledge(
             self.tenant_keys, "SMG4", "tenants hold these keys: one changes when its tenant is told"
+        )
+        acknowledge(
+            self.edge_keys,
+            "SMG4",
+            "the distribution holds a copy, which changes with a deployment: docs/runbooks/"
+            "signing-keys.md says how",
         )
 
     def _secret(

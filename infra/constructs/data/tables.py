@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -16,8 +18,24 @@ TTL_ATTRIBUTE = "expires_at"  # seconds since the epoch, written by stream_aws
 UNFINISHED_INDEX, UNFINISHED_KEY = "by-owner", "running"
 
 
-class Tables(Construct):
-    """The tables. They are paid by use, so a quiet environment costs nothing, and items expire."""
+@dataclass(frozen=True)
+class Tables:
+    """The tables, each with the attribute `expires_at` as its time to live.
+
+    Args:
+        sessions: its partition key is `channel`.
+        ledger: `channel`, sorted by `message_id`.
+        responses: `response_id`, sorted by `position`. Its index `by-owner` has the partition key
+            `running`, and holds keys only. All keys are strings.
+    """
+
+    sessions: dynamodb.ITable
+    ledger: dynamodb.ITable
+    responses: dynamodb.ITable
+
+
+class OwnTables(Construct):
+    """Tables that are paid by use, so a quiet environment costs nothing."""
 
     def __init__(
         self,
@@ -30,16 +48,23 @@ class Tables(Construct):
         super().__init__(scope, construct_id)
         self._settings = settings
         self._key = key
-        self.sessions = self._table("Sessions", "channel", None)
-        self.ledger = self._table("Ledger", "channel", "message_id")
-        self.responses = self._table("Responses", "response_id", "position")
-        self.responses.add_global_secondary_index(
+        recovery_days = settings.data.recovery_days
+        # The ledger has what was said. A backup would keep users' text beyond the buffer's day.
+        responses = self._table("Responses", "response_id", "position", recovery_days=0)
+        self.tables = Tables(
+            sessions=self._table("Sessions", "channel", None, recovery_days),
+            ledger=self._table("Ledger", "channel", "message_id", recovery_days),
+            responses=responses,
+        )
+        responses.add_global_secondary_index(
             index_name=UNFINISHED_INDEX,
             partition_key=_string(UNFINISHED_KEY),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )
 
-    def _table(self, name: str, partition: str, sort: str | None) -> dynamodb.Table:
+    def _table(
+        self, name: str, partition: str, sort: str | None, recovery_days: int
+    ) -> dynamodb.Table:
         data = self._settings.data
         table = dynamodb.Table(
             self,
@@ -54,16 +79,17 @@ class Tables(Construct):
             else dynamodb.TableEncryption.AWS_MANAGED,
             encryption_key=self._key,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
-                point_in_time_recovery_enabled=data.point_in_time_recovery
+                point_in_time_recovery_enabled=recovery_days > 0,
+                recovery_period_in_days=recovery_days or None,
             ),
             deletion_protection=data.keep,
             removal_policy=removal_policy(self._settings),
         )
-        if not data.point_in_time_recovery:
+        if not recovery_days:
             acknowledge(
                 table,
                 "DDB3",
-                "point-in-time recovery is a setting: on in prod; elsewhere the data may be lost",
+                "a backup would keep users' text after its end; prod has one of conversations",
             )
         return table
 

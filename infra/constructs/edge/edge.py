@@ -10,14 +10,21 @@ from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_cloudfront as cloudfront
 from aws_cdk import aws_cloudfront_origins as origins
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
+from aws_cdk import aws_route53 as route53
+from aws_cdk import aws_route53_targets as targets
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra.acknowledge import acknowledge, acknowledge_warning
+from infra.constructs.domain import domain_certificate, hosted_zone
 from infra.constructs.edge.headers import module_headers, security_headers
 from infra.constructs.edge.web_client import WebClient
+from infra.regions import GLOBAL_REGION
 from infra.settings import EnvironmentSettings
+from infra.stack_settings import HostedZone
 from stream_core.protocol.routes import (
+    EDGE_KEY_HEADER,
     ENTRIES,
     OPEN_SESSION,
     POLL,
@@ -33,8 +40,12 @@ _VIEWER_HOST = Path(__file__).with_name("viewer_host.js")
 _ERRORS = (400, 403, 404, 405, 414, 416, 500, 501, 502, 503, 504)
 
 
+class CertificateNeededError(Exception):
+    """The distribution can't make its certificate itself."""
+
+
 class Edge(Construct):
-    """The distribution with its routes, headers and certificate."""
+    """The distribution with its routes, headers, certificate and records."""
 
     def __init__(
         self,
@@ -45,13 +56,22 @@ class Edge(Construct):
         load_balancer: elbv2.IApplicationLoadBalancer,
         http_api: apigateway.HttpApi,
         access_logs: s3.IBucket,
+        edge_keys: secretsmanager.ISecret,
+        web_acl_arn: str | None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings = settings
+        self._edge_keys = edge_keys
         self._read_timeout = Duration.seconds(settings.edge.read_timeout_seconds)
         web_client = WebClient(self, "WebClient", settings=settings, access_logs=access_logs)
         page = origins.S3BucketOrigin.with_origin_access_control(
             web_client.bucket,
+            origin_access_control=cloudfront.S3OriginAccessControl(
+                self,
+                "PageAccess",
+                # CDK's name is the same in all regions, which share them.
+                origin_access_control_name=f"{settings.global_prefix}-page",
+            ),
             # With the right to list, S3 answers 404 for a missing object, otherwise 403.
             origin_access_levels=[cloudfront.AccessLevel.READ, cloudfront.AccessLevel.LIST],
         )
@@ -59,7 +79,7 @@ class Edge(Construct):
         self.distribution = cloudfront.Distribution(
             self,
             "Distribution",
-            comment=settings.prefix,
+            comment=settings.global_prefix,
             default_root_object="index.html",
             default_behavior=self._file(page, security_headers(self, "SecurityHeaders", settings)),
             additional_behaviors={
@@ -77,18 +97,21 @@ class Edge(Construct):
             certificate=self._certificate(),
             # With CloudFront's own certificate this can't be chosen.
             minimum_protocol_version=cloudfront.SecurityPolicyProtocol.TLS_V1_2_2021
-            if edge.certificate_arn
+            if edge.domain_name
             else None,
             price_class=cloudfront.PriceClass[edge.price_class],
             http_version=cloudfront.HttpVersion.HTTP2_AND_3,
-            web_acl_id=edge.web_acl_arn,
+            web_acl_id=web_acl_arn,
             enable_logging=True,
             log_bucket=access_logs,
             log_file_prefix="cloudfront/",
             log_includes_cookies=False,
         )
         web_client.deploy(self.distribution)
-        self._acknowledge()
+        self._acknowledge(web_acl_arn)
+        self.address = edge.domain_name or self.distribution.distribution_domain_name
+        if edge.domain_name and edge.hosted_zone:
+            self._records(edge.domain_name, edge.hosted_zone)
 
     def _file(
         self, page: cloudfront.IOrigin, headers: cloudfront.ResponseHeadersPolicy
@@ -157,7 +180,7 @@ class Edge(Construct):
             cache_policy=cloudfront.CachePolicy(
                 self,
                 construct_id,
-                cache_policy_name=f"{self._settings.prefix}-{name}",
+                cache_policy_name=f"{self._settings.global_prefix}-{name}",
                 query_string_behavior=queries,
                 header_behavior=cloudfront.CacheHeaderBehavior.allow_list(
                     "Authorization", "Origin"
@@ -174,10 +197,16 @@ class Edge(Construct):
         )
 
     def _balancer_origin(self, load_balancer: elbv2.IApplicationLoadBalancer) -> cloudfront.IOrigin:
+        # The certificate is for our address, not for the name that AWS gives to a load balancer.
+        # CloudFront compares it with the viewer's Host, which every path to the handlers passes on.
+        secured = self._settings.edge.hosted_zone is not None
         return origins.VpcOrigin.with_application_load_balancer(
             load_balancer,
-            vpc_origin_name=self._settings.prefix,
-            protocol_policy=cloudfront.OriginProtocolPolicy.HTTP_ONLY,  # inside AWS's network
+            vpc_origin_name=self._settings.global_prefix,
+            protocol_policy=cloudfront.OriginProtocolPolicy.HTTPS_ONLY
+            if secured
+            else cloudfront.OriginProtocolPolicy.HTTP_ONLY,  # inside AWS's network
+            origin_ssl_protocols=[cloudfront.OriginSslPolicy.TLS_V1_2] if secured else None,
             read_timeout=self._read_timeout,
             keepalive_timeout=Duration.seconds(60),
         )
@@ -185,6 +214,12 @@ class Edge(Construct):
     def _api_origin(self, http_api: apigateway.HttpApi) -> cloudfront.IOrigin:
         return origins.HttpOrigin(
             f"{http_api.api_id}.execute-api.{Stack.of(self).region}.amazonaws.com",
+            # CloudFormation puts the key in; it is in no template.
+            custom_headers={
+                EDGE_KEY_HEADER: self._edge_keys.secret_value_from_json(
+                    self._settings.edge.edge_key
+                ).unsafe_unwrap()
+            },
             protocol_policy=cloudfront.OriginProtocolPolicy.HTTPS_ONLY,
             origin_ssl_protocols=[cloudfront.OriginSslPolicy.TLS_V1_2],
             read_timeout=self._read_timeout,
@@ -195,7 +230,7 @@ class Edge(Construct):
         function = cloudfront.Function(
             self,
             "ViewerHost",
-            function_name=f"{self._settings.prefix}-viewer-host",
+            function_name=f"{self._settings.global_prefix}-viewer-host",
             runtime=cloudfront.FunctionRuntime.JS_2_0,
             code=cloudfront.FunctionCode.from_inline(_VIEWER_HOST.read_text("utf-8")),
         )
@@ -204,10 +239,26 @@ class Edge(Construct):
         )
 
     def _certificate(self) -> acm.ICertificate | None:
-        arn = self._settings.edge.certificate_arn
-        return acm.Certificate.from_certificate_arn(self, "Certificate", arn) if arn else None
+        edge = self._settings.edge
+        if edge.certificate_arn:
+            return acm.Certificate.from_certificate_arn(self, "Certificate", edge.certificate_arn)
+        if not (edge.domain_name and edge.hosted_zone):
+            return None
+        if self._settings.region.name != GLOBAL_REGION:
+            raise CertificateNeededError(
+                f"CloudFront takes its certificate for {edge.domain_name} from {GLOBAL_REGION}: "
+                "give one that was made there"
+            )
+        return domain_certificate(self, "Certificate", edge.domain_name, edge.hosted_zone)
 
-    def _acknowledge(self) -> None:
+    def _records(self, domain_name: str, zone: HostedZone) -> None:
+        in_zone = hosted_zone(self, "Zone", zone)
+        target = route53.RecordTarget.from_alias(targets.CloudFrontTarget(self.distribution))
+        name = f"{domain_name}."
+        route53.ARecord(self, "Ipv4", zone=in_zone, record_name=name, target=target)
+        route53.AaaaRecord(self, "Ipv6", zone=in_zone, record_name=name, target=target)
+
+    def _acknowledge(self, web_acl_arn: str | None) -> None:
         edge = self._settings.edge
         acknowledge_warning(
             self.distribution,
@@ -216,11 +267,13 @@ class Edge(Construct):
             "the list",
         )
         acknowledge(self.distribution, "CFR1", "readers may be anywhere")
-        if edge.web_acl_arn is None:
+        if web_acl_arn is None:
             acknowledge(
-                self.distribution, "CFR2", "a web ACL is a setting: an organisation brings its own"
+                self.distribution,
+                "CFR2",
+                "a web ACL costs by the month: staging and prod have one, dev can be given one",
             )
-        if edge.certificate_arn is None:
+        if edge.domain_name is None:
             acknowledge(
                 self.distribution,
                 "CFR4",

@@ -17,7 +17,7 @@ def module_headers(
     return cloudfront.ResponseHeadersPolicy(
         scope,
         construct_id,
-        response_headers_policy_name=f"{settings.prefix}-modules",
+        response_headers_policy_name=f"{settings.global_prefix}-modules",
         cors_behavior=cloudfront.ResponseHeadersCorsBehavior(
             access_control_allow_origins=["*"],
             access_control_allow_methods=["GET", "HEAD"],
@@ -44,7 +44,7 @@ def security_headers(
     return cloudfront.ResponseHeadersPolicy(
         scope,
         construct_id,
-        response_headers_policy_name=f"{settings.prefix}-page",
+        response_headers_policy_name=f"{settings.global_prefix}-page",
         security_headers_behavior=cloudfront.ResponseSecurityHeadersBehavior(
             content_security_policy=cloudfront.ResponseHeadersContentSecurityPolicy(
                 content_security_policy=page_policy(*websockets), override=True

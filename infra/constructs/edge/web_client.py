@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import typing
-from pathlib import Path
 
 from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_cloudfront as cloudfront
@@ -14,10 +13,8 @@ from constructs import Construct
 
 from infra.acknowledge import acknowledge
 from infra.constructs.retention import log_group
+from infra.package_data import built_page
 from infra.settings import EnvironmentSettings
-
-"""What pages of any origin load."""
-_PAGE = Path(__file__).resolve().parents[3] / "web" / "dist"
 
 
 class PageNotBuiltError(Exception):
@@ -55,19 +52,20 @@ class WebClient(Construct):
         Raises:
             PageNotBuiltError: web/dist has no page.
         """
-        if not (_PAGE / "index.html").is_file():
+        page = built_page()
+        if not (page / "index.html").is_file():
             raise PageNotBuiltError(
                 "web/dist/index.html is missing: `make web/dist/index.html` builds it"
             )
         logs = log_group(
-            self, "CopierLogs", f"/evenflow/{self._settings.name}/page-copier", self._settings
+            self, "CopierLogs", f"/{self._settings.log_path}/page-copier", self._settings
         )
         role = iam.Role(self, "CopierRole", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         logs.grant_write(role)
         deployment.BucketDeployment(
             self,
             "Copier",
-            sources=[deployment.Source.asset(str(_PAGE))],
+            sources=[deployment.Source.asset(str(page))],
             destination_bucket=self.bucket,
             distribution=distribution,
             distribution_paths=["/*"],

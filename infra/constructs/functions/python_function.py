@@ -37,7 +37,7 @@ class PythonFunction(Construct):
         super().__init__(scope, construct_id)
         public_name = name.replace("_", "-")
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        logs = log_group(self, "Logs", f"/evenflow/{settings.name}/{public_name}", settings)
+        logs = log_group(self, "Logs", f"/{settings.log_path}/{public_name}", settings)
         logs.grant_write(self.role)
         package = function_package.build(name)
         self.function = lambda_.Function(
@@ -61,7 +61,7 @@ class PythonFunction(Construct):
             reserved_concurrent_executions=concurrency,
             tracing=lambda_.Tracing.ACTIVE,
             environment={
-                "EVENFLOW_METRICS_ENVIRONMENT": settings.name,
+                "EVENFLOW_METRICS_ENVIRONMENT": settings.prefix,
                 "POWERTOOLS_SERVICE_NAME": name,
                 "POWERTOOLS_METRICS_NAMESPACE": METRIC_NAMESPACE,
                 "POWERTOOLS_LOG_LEVEL": "INFO",

@@ -102,7 +102,7 @@ class SessionApi(Construct):
         # With this prefix it is not part of the resource policy that an account's other log
         # deliveries share.
         destination = log_group(
-            self, "AccessLog", f"/aws/vendedlogs/evenflow/{settings.name}/http-api", settings
+            self, "AccessLog", f"/aws/vendedlogs/{settings.log_path}/http-api", settings
         )
         # The L2 takes log settings from TypeScript only.
         stage.access_log_settings = apigateway.CfnStage.AccessLogSettingsProperty(

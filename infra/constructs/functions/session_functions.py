@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra.constructs.data.keys import KeySecrets, allow_use_of
@@ -36,16 +37,21 @@ class SessionInit(PythonFunction):
             timeout_seconds=settings.functions.session_init_timeout_seconds,
             concurrency=reserved.session_init if reserved else None,
             environment={
-                **limit_variables(settings.limits, "session_token_ttl_seconds"),
+                **limit_variables(
+                    settings.limits,
+                    "session_token_ttl_seconds",
+                    "sessions_per_address_per_second",
+                ),
                 **origin_variables(settings),
                 **session_agent_variables(settings),
+                "EVENFLOW_EDGE_KEYS_SECRET": secrets.edge_keys.secret_arn,
                 "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,
                 "EVENFLOW_TENANT_KEYS_SECRET": secrets.tenant_keys.secret_arn,
                 "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
             },
         )
         self.role.add_to_policy(allow_on_table(tables.sessions, "dynamodb:UpdateItem"))
-        _may_read(self.role, secrets.signing_keys.secret_arn, secrets.tenant_keys.secret_arn)
+        _may_read(self.role, secrets.edge_keys, secrets.signing_keys, secrets.tenant_keys)
         allow_use_of(key, self.role)
 
 
@@ -74,6 +80,7 @@ class PollResponse(PythonFunction):
             environment={
                 **limit_variables(settings.limits, "poll_timeout_max_ms"),
                 **origin_variables(settings),
+                "EVENFLOW_EDGE_KEYS_SECRET": secrets.edge_keys.secret_arn,
                 "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,
                 "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,
             },
@@ -84,11 +91,14 @@ class PollResponse(PythonFunction):
                 tables.responses, "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"
             )
         )
-        _may_read(self.role, secrets.signing_keys.secret_arn)
+        _may_read(self.role, secrets.edge_keys, secrets.signing_keys)
         allow_use_of(key, self.role)
 
 
-def _may_read(role: iam.Role, *secret_arns: str) -> None:
+def _may_read(role: iam.Role, *secrets: secretsmanager.ISecret) -> None:
     role.add_to_policy(
-        iam.PolicyStatement(actions=["secretsmanager:GetSecretValue"], resources=list(secret_arns))
+        iam.PolicyStatement(
+            actions=["secretsmanager:GetSecretValue"],
+            resources=[secret.secret_arn for secret in secrets],
+        )
     )

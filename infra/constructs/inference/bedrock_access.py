@@ -8,6 +8,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.constructs.inference.model_access import ModelAccess
+from infra.inference_settings import BedrockSettings
 from infra.settings import EnvironmentSettings
 
 # This action alone authorizes ConverseStream.
@@ -41,21 +42,59 @@ class BedrockAccess(Construct):
         self.model_access = ModelAccess(
             kind="bedrock",
             name=profile_arn,
+            further=model.variables,
             statements=[
                 iam.PolicyStatement(
                     sid="InferenceProfile", actions=[_ACTION], resources=[profile_arn]
                 ),
-                iam.PolicyStatement(
-                    sid="ModelThroughProfile",
-                    actions=[_ACTION],
-                    resources=[
-                        _model_arn(stack, region, model.foundation_model)
-                        for region in model.regions
-                    ],
-                    conditions={"StringEquals": {"bedrock:InferenceProfileArn": profile_arn}},
-                ),
+                *_model_statements(stack, model, profile_arn),
+                *_guardrail_statements(stack, model),
             ],
         )
+
+
+def _model_statements(
+    stack: Stack, model: BedrockSettings, profile_arn: str
+) -> list[iam.PolicyStatement]:
+    """The model in each region of the profile, through our own profile only."""
+    own = {"bedrock:InferenceProfileArn": profile_arn}
+    if not model.is_global:
+        return [_allow_model(stack, "ModelThroughProfile", model, model.regions, own)]
+    # A global profile asks for the model here, and for one without a region: any commercial one.
+    return [
+        _allow_model(stack, "ModelHere", model, (stack.region,), own),
+        _allow_model(
+            stack, "ModelAnywhere", model, ("",), own | {"aws:RequestedRegion": "unspecified"}
+        ),
+    ]
+
+
+def _allow_model(
+    stack: Stack,
+    sid: str,
+    model: BedrockSettings,
+    regions: tuple[str, ...],
+    conditions: dict[str, str],
+) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        sid=sid,
+        actions=[_ACTION],
+        resources=[_model_arn(stack, region, model.foundation_model) for region in regions],
+        conditions={"StringEquals": conditions},
+    )
+
+
+def _guardrail_statements(stack: Stack, model: BedrockSettings) -> list[iam.PolicyStatement]:
+    if model.guardrail is None:
+        return []
+    arn = stack.format_arn(
+        service="bedrock",
+        resource="guardrail",
+        resource_name=model.guardrail.partition(":")[0],
+    )
+    return [
+        iam.PolicyStatement(sid="Guardrail", actions=["bedrock:ApplyGuardrail"], resources=[arn])
+    ]
 
 
 def _model_arn(stack: Stack, region: str, model: str) -> str:

@@ -9,11 +9,16 @@ from aws_cdk import aws_iam as iam
 
 @dataclass(frozen=True)
 class ModelAccess:
-    """The variables that name the model and the workers, and the statements for the task's role."""
+    """The variables that name the model and the workers, and the statements for the task's role.
+
+    Args:
+        further: variables of who calls the model itself.
+    """
 
     kind: str
     name: str | None = None
     workers: str | None = None
+    further: dict[str, str] = field(default_factory=dict)
     statements: list[iam.PolicyStatement] = field(default_factory=list)
 
     @property
@@ -24,7 +29,8 @@ class ModelAccess:
             "EVENFLOW_MODEL_NAME": self.name,
             "EVENFLOW_WORKERS": self.workers,
         }
-        return {variable: value for variable, value in given.items() if value is not None}
+        named = {variable: value for variable, value in given.items() if value is not None}
+        return named | self.further
 
     def behind(self, workers: str) -> ModelAccess:
         """Access for handlers whose workers at this address call the model. Its name stays."""

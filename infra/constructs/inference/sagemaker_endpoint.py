@@ -12,8 +12,8 @@ from constructs import Construct
 from infra.constructs.inference.model_access import ModelAccess
 from infra.constructs.inference.sagemaker_model import model_container, model_role
 from infra.inference_settings import SageMakerSettings
+from infra.regions import Region
 from infra.settings import EnvironmentSettings
-from infra.stack_settings import RegionSettings
 
 VARIANT = "main"
 # The API's reference needs the first one for streams. AWS's own managed policies grant both.
@@ -78,9 +78,7 @@ class SageMakerEndpoint(Construct):
             vpc_config=self._vpc_config(vpc, settings.region) if from_bucket else None,
         )
 
-    def _vpc_config(
-        self, vpc: ec2.IVpc, region: RegionSettings
-    ) -> sagemaker.CfnModel.VpcConfigProperty:
+    def _vpc_config(self, vpc: ec2.IVpc, region: Region) -> sagemaker.CfnModel.VpcConfigProperty:
         group = ec2.SecurityGroup(
             self,
             "SecurityGroup",

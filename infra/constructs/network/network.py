@@ -9,6 +9,7 @@ from constructs import Construct
 from infra.acknowledge import acknowledge
 from infra.constructs.network.security_groups import SecurityGroups
 from infra.constructs.retention import log_group
+from infra.image_reference import ecr_image
 from infra.settings import EnvironmentSettings
 
 _Service = ec2.InterfaceVpcEndpointAwsService
@@ -28,6 +29,10 @@ _MODELS = {
 }
 
 
+class UnreachableImageError(Exception):
+    """Tasks could not pull their image."""
+
+
 class VpcEndpoints(Construct):
     """Gateway endpoints (free) for DynamoDB and S3, interface endpoints (paid by the hour and
     zone) for the rest.
@@ -43,6 +48,7 @@ class VpcEndpoints(Construct):
         security_groups: SecurityGroups,
     ) -> None:
         super().__init__(scope, construct_id)
+        groups = [security_groups.endpoints] if security_groups.endpoints else None
         vpc.add_gateway_endpoint("DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
         vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
         subnets = vpc.isolated_subnets[: settings.network.endpoint_zones]
@@ -53,7 +59,7 @@ class VpcEndpoints(Construct):
                 vpc=vpc,
                 service=service,
                 subnets=ec2.SubnetSelection(subnets=subnets),
-                security_groups=[security_groups.endpoints],
+                security_groups=groups,
                 open=False,
             )
 
@@ -74,6 +80,7 @@ class Network(Construct):
         self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings
     ) -> None:
         super().__init__(scope, construct_id)
+        _refuse_unreachable(settings)
         network = settings.network
         zones = settings.region.zone_ids[: network.zones]
         self.vpc = ec2.Vpc(
@@ -92,7 +99,7 @@ class Network(Construct):
         self._name_zones_by_id()
         self._attach_internet_gateway()
         self.security_groups = SecurityGroups(
-            self, "SecurityGroups", vpc=self.vpc, region=settings.region
+            self, "SecurityGroups", vpc=self.vpc, settings=settings, own_vpc=True
         )
         VpcEndpoints(
             self, "Endpoints", vpc=self.vpc, settings=settings, security_groups=self.security_groups
@@ -128,8 +135,20 @@ class Network(Construct):
 
     def _log_flows(self, settings: EnvironmentSettings) -> None:
         destination: logs.ILogGroup = log_group(
-            self, "FlowLogs", f"/evenflow/{settings.name}/vpc-flows", settings
+            self, "FlowLogs", f"/{settings.log_path}/vpc-flows", settings
         )
         self.vpc.add_flow_log(
             "FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(destination)
+        )
+
+
+def _refuse_unreachable(settings: EnvironmentSettings) -> None:
+    if settings.image is None:
+        return
+    image, region = ecr_image(settings.image), settings.region.name
+    if image is None or image.region != region:
+        raise UnreachableImageError(
+            f"{settings.image} can't be reached: tasks in a VPC without a way to the internet pull "
+            f"from ECR of their own region: <account>.dkr.ecr.{region}.amazonaws.com/"
+            "<repository>:<tag>"
         )

@@ -5,31 +5,59 @@ from __future__ import annotations
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from infra.stack_settings import RegionSettings
+from infra.regions import Region
+from infra.settings import EnvironmentSettings
 
-HANDLER_PORT, LISTENER_PORT, WORKER_PORT = 8080, 80, 50051
+HANDLER_PORT, WORKER_PORT = 8080, 50051
 _HTTPS = ec2.Port.tcp(443)
 
 
+def listener_port(settings: EnvironmentSettings) -> int:
+    """The load balancer's port: that of TLS where it has a certificate."""
+    return 443 if settings.edge.hosted_zone else 80
+
+
+def task_subnets(vpc: ec2.IVpc) -> ec2.SubnetSelection:
+    """The subnets of tasks and load balancer: private ones, isolated ones where there are none."""
+    return ec2.SubnetSelection(
+        subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS
+        if vpc.private_subnets
+        else ec2.SubnetType.PRIVATE_ISOLATED
+    )
+
+
 class SecurityGroups(Construct):
-    """The groups of balancer, handlers and endpoints, in the VPC's stack: no stack refers back."""
+    """The groups of balancer, handlers and endpoints, in the VPC's stack: no stack refers back.
+
+    Args:
+        own_vpc: whether tasks reach AWS through our endpoints alone. In a VPC of somebody else's
+            they use the way out that it has.
+    """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, vpc: ec2.IVpc, region: RegionSettings
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        vpc: ec2.IVpc,
+        settings: EnvironmentSettings,
+        own_vpc: bool,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._vpc = vpc
+        self._vpc, self._region = vpc, settings.region
         self.balancer = self._group("Balancer", "Load balancer: reached by CloudFront alone")
         # Handlers reach each other, too. But a new description would replace the group, which a
         # deployed stack can't do.
         self.handler = self._group("Handler", "Handler tasks: reached by the load balancer alone")
-        self.endpoints = self._group(
-            "Endpoints", "VPC endpoints: reached by the handler tasks alone"
-        )  # and by workers, likewise
-
+        # And by workers, likewise.
+        self.endpoints = (
+            self._group("Endpoints", "VPC endpoints: reached by the handler tasks alone")
+            if own_vpc
+            else None
+        )
         self.balancer.add_ingress_rule(
-            ec2.Peer.prefix_list(region.cloudfront),
-            ec2.Port.tcp(LISTENER_PORT),
+            ec2.Peer.prefix_list(settings.region.cloudfront),
+            ec2.Port.tcp(listener_port(settings)),
             "CloudFront's VPC origin",
         )
         self.balancer.connections.allow_to(
@@ -38,10 +66,16 @@ class SecurityGroups(Construct):
         self.handler.connections.allow_internally(
             ec2.Port.tcp(HANDLER_PORT), "Following a response of another task"
         )
+        self._allow_aws()
+
+    def _allow_aws(self) -> None:
+        if self.endpoints is None:
+            self.handler.add_egress_rule(ec2.Peer.any_ipv4(), _HTTPS, "AWS APIs")
+            return
         self.handler.connections.allow_to(self.endpoints, _HTTPS, "AWS APIs")
         for name, prefix_list in (
-            ("DynamoDB", region.dynamodb),
-            ("S3 (layers of images)", region.s3),
+            ("DynamoDB", self._region.dynamodb),
+            ("S3 (layers of images)", self._region.s3),
         ):
             self.handler.add_egress_rule(ec2.Peer.prefix_list(prefix_list), _HTTPS, name)
 
@@ -57,7 +91,7 @@ def worker_security_group(
     *,
     vpc: ec2.IVpc,
     security_groups: SecurityGroups,
-    region: RegionSettings,
+    region: Region,
 ) -> ec2.SecurityGroup:
     """The workers' group. Its rules are in the workers' stack: the VPC's is the same without it."""
     group = ec2.SecurityGroup(
@@ -70,6 +104,9 @@ def worker_security_group(
     port = ec2.Port.tcp(WORKER_PORT)
     group.add_ingress_rule(security_groups.handler, port, "Answers")
     security_groups.handler.add_egress_rule(group, port, "Answers", remote_rule=True)
+    if security_groups.endpoints is None:
+        group.add_egress_rule(ec2.Peer.any_ipv4(), _HTTPS, "AWS APIs")
+        return group
     group.add_egress_rule(security_groups.endpoints, _HTTPS, "AWS APIs")
     security_groups.endpoints.add_ingress_rule(group, _HTTPS, "AWS APIs", remote_rule=True)
     group.add_egress_rule(ec2.Peer.prefix_list(region.s3), _HTTPS, "S3 (layers of images)")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 
 from infra.constructs.data.dead_letter_queue import dead_letter_queue_name
+from infra.constructs.data.tables import Tables
 from infra.constructs.inference.sagemaker_endpoint import VARIANT, endpoint_name
 from infra.constructs.metrics import MINUTE
 from infra.constructs.observability.dashboard import GRAPH_HEIGHT, GRAPH_WIDTH
@@ -22,15 +25,22 @@ def aws_rows(
     load_balancer: elbv2.IApplicationLoadBalancer,
     target_group: elbv2.IApplicationTargetGroup,
     http_api_id: str,
+    cluster_name: str,
+    tables: Tables | None,
 ) -> list[tuple[str, list[cloudwatch.IWidget]]]:
-    """The rows of graphs, each with its title."""
+    """The rows of graphs, each with its title. Without `tables` they are ours."""
     rows = [
         (
             "Load balancer and tasks",
-            _balancer(load_balancer, target_group) + _tasks(settings) + _workers(settings),
+            _balancer(load_balancer, target_group)
+            + _tasks(settings, cluster_name)
+            + _workers(settings, cluster_name),
         ),
         ("Functions and HTTP API", _functions(settings) + _api(http_api_id)),
-        ("Tables and dead letters", _tables(settings) + _dead_letters(settings)),
+        (
+            "Tables and dead letters",
+            _tables(_table_names(settings, tables)) + _dead_letters(settings),
+        ),
     ]
     return (
         [*rows, ("Model endpoint", _endpoint(settings))]
@@ -60,28 +70,27 @@ def _balancer(
     ]
 
 
-def _tasks(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
-    return [
-        _graph("CPU and memory of the handlers, %", _used(settings, f"{settings.prefix}-handler"))
-    ]
+def _tasks(settings: EnvironmentSettings, cluster_name: str) -> list[cloudwatch.IWidget]:
+    used = _used(cluster_name, f"{settings.prefix}-handler")
+    return [_graph("CPU and memory of the handlers, %", used)]
 
 
-def _workers(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
+def _workers(settings: EnvironmentSettings, cluster_name: str) -> list[cloudwatch.IWidget]:
     if settings.workers is None:
         return []
     service = worker_service_name(settings)
-    dimensions = {"ClusterName": settings.prefix, "ServiceName": service}
+    dimensions = {"ClusterName": cluster_name, "ServiceName": service}
     running = _metric(
         "AWS/ECS", "CPUUtilization", dimensions, cloudwatch.Stats.SAMPLE_COUNT, "running"
     )
     return [
-        _graph("CPU and memory of the workers, %", _used(settings, service)),
+        _graph("CPU and memory of the workers, %", _used(cluster_name, service)),
         _graph("Workers", [running]),
     ]
 
 
-def _used(settings: EnvironmentSettings, service: str) -> list[cloudwatch.Metric]:
-    dimensions = {"ClusterName": settings.prefix, "ServiceName": service}
+def _used(cluster_name: str, service: str) -> list[cloudwatch.Metric]:
+    dimensions = {"ClusterName": cluster_name, "ServiceName": service}
     return [
         _metric("AWS/ECS", name, dimensions, statistic, f"{what} {statistic}")
         for name, what in (("CPUUtilization", "CPU"), ("MemoryUtilization", "memory"))
@@ -121,15 +130,19 @@ def _api(http_api_id: str) -> list[cloudwatch.IWidget]:
     return [_graph("HTTP API", answers)]
 
 
-def _tables(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
+def _table_names(settings: EnvironmentSettings, tables: Tables | None) -> dict[str, str]:
+    if tables is None:
+        return {table: f"{settings.prefix}-{table}" for table in _TABLES}
+    return {table: getattr(tables, table).table_name for table in _TABLES}
+
+
+def _tables(names: Mapping[str, str]) -> list[cloudwatch.IWidget]:
     return [
         _graph(
             title,
             [
-                _metric(
-                    "AWS/DynamoDB", name, {"TableName": f"{settings.prefix}-{table}"}, "Sum", table
-                )
-                for table in _TABLES
+                _metric("AWS/DynamoDB", name, {"TableName": table_name}, "Sum", table)
+                for table, table_name in names.items()
             ],
         )
         for title, name in (

@@ -98,7 +98,10 @@ def dashboard(
 ) -> cloudwatch.Dashboard:
     """The dashboard `evenflow-<env>`: the states of all alarms, then the titled rows."""
     board = cloudwatch.Dashboard(
-        scope, "Dashboard", dashboard_name=settings.prefix, default_interval=Duration.hours(3)
+        scope,
+        "Dashboard",
+        dashboard_name=settings.global_prefix,
+        default_interval=Duration.hours(3),
     )
     board.add_widgets(
         cloudwatch.AlarmStatusWidget(title="Alarms", alarms=alarms, width=_WIDTH, height=6)

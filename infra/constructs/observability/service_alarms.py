@@ -32,9 +32,10 @@ class ServiceAlarms(Construct):
         load_balancer: elbv2.IApplicationLoadBalancer,
         target_group: elbv2.IApplicationTargetGroup,
         http_api_id: str,
+        cluster_name: str,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._settings = settings
+        self._settings, self._cluster_name = settings, cluster_name
         self._alarm = partial(RunbookAlarm, self, settings=settings, topics=topics)
         self.alarms = [
             self._full_queue(),
@@ -158,7 +159,7 @@ class ServiceAlarms(Construct):
                     namespace="AWS/ECS",
                     metric_name="CPUUtilization",
                     dimensions_map={
-                        "ClusterName": self._settings.prefix,
+                        "ClusterName": self._cluster_name,
                         "ServiceName": worker_service_name(self._settings),
                     },
                     statistic=cloudwatch.Stats.SAMPLE_COUNT,

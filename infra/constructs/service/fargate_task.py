@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Literal
 
 from aws_cdk import Duration, Size
-from aws_cdk import aws_ecr_assets as ecr_assets
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.acknowledge import acknowledge
 from infra.constructs.retention import log_group
+from infra.constructs.service.container_image import container_image
 from infra.settings import EnvironmentSettings
 from infra.stack_settings import HandlerServiceSettings, WorkerServiceSettings
-
-_ROOT = Path(__file__).resolve().parents[3]
-
-
-def handler_image(scope: Construct, construct_id: str) -> ecr_assets.DockerImageAsset:
-    """The image of fargate_handler/Dockerfile. .dockerignore says what may be in it."""
-    return ecr_assets.DockerImageAsset(
-        scope,
-        construct_id,
-        directory=str(_ROOT),
-        file="fargate_handler/Dockerfile",
-        platform=ecr_assets.Platform.LINUX_ARM64,
-    )
 
 
 def fargate_task(
@@ -87,12 +73,12 @@ def add_container(
     """
     return task.add_container(
         role,
-        image=ecs.ContainerImage.from_docker_image_asset(handler_image(scope, "Image")),
+        image=container_image(scope, "Image", settings.image),
         command=None if command is None else list(command),
         environment=dict(variables),
         logging=ecs.LogDrivers.aws_logs(
             stream_prefix="task",
-            log_group=log_group(scope, "Logs", f"/evenflow/{settings.name}/{role}", settings),
+            log_group=log_group(scope, "Logs", f"/{settings.log_path}/{role}", settings),
             # If a handler waited for its log, every stream would stutter.
             mode=ecs.AwsLogDriverMode.NON_BLOCKING,
             max_buffer_size=Size.mebibytes(16),

@@ -4,32 +4,44 @@ from __future__ import annotations
 
 from aws_cdk import Duration
 from aws_cdk import aws_applicationautoscaling as scaling
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
-from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
 from infra.acknowledge import acknowledge
 from infra.constructs.metrics import evenflow_metric
-from infra.constructs.network.security_groups import HANDLER_PORT
+from infra.constructs.network.security_groups import HANDLER_PORT, task_subnets
 from infra.constructs.service.handler_task import CONTAINER_NAME
 from infra.constructs.service.load_balancer import LoadBalancer
+from infra.constructs.service.rollback_alarms import RollbackAlarms
 from infra.settings import EnvironmentSettings
 from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS, Statistic
 
 
 class HandlerCluster(Construct):
-    """The cluster. Its name and its service's are fixed in advance, for the task's role."""
+    """The cluster. Its name and its service's are fixed in advance, for the task's role.
+
+    Args:
+        cluster: one that is there already. None: one of our own.
+    """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, vpc: ec2.IVpc
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        vpc: ec2.IVpc,
+        cluster: ecs.ICluster | None,
     ) -> None:
         super().__init__(scope, construct_id)
-        insights = settings.handler.container_insights
-        self.name = settings.prefix
+        self.name = settings.prefix if cluster is None else cluster.cluster_name
         self.service_name = f"{settings.prefix}-handler"
-        self.cluster = ecs.Cluster(
+        self.cluster = self._own(settings, vpc) if cluster is None else cluster
+
+    def _own(self, settings: EnvironmentSettings, vpc: ec2.IVpc) -> ecs.ICluster:
+        insights = settings.handler.container_insights
+        cluster = ecs.Cluster(
             self,
             "Cluster",
             cluster_name=self.name,
@@ -40,14 +52,15 @@ class HandlerCluster(Construct):
         )
         if not insights:
             acknowledge(
-                self.cluster,
+                cluster,
                 "ECS4",
                 "container insights are a setting: on in prod; our own metrics are everywhere",
             )
+        return cluster
 
 
 class HandlerService(Construct):
-    """The service. A deployment is rolled back if tasks don't start or readers get errors."""
+    """The service. A deployment is rolled back if tasks don't start or readers are served worse."""
 
     def __init__(
         self,
@@ -62,7 +75,9 @@ class HandlerService(Construct):
         service_connect: ecs.ServiceConnectProps | None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.rollback_alarm = self._rollback_alarm(settings, load_balancer.load_balancer)
+        rollback = RollbackAlarms(
+            self, "Rollback", settings=settings, load_balancer=load_balancer.load_balancer
+        )
         self.service = ecs.FargateService(
             self,
             "Service",
@@ -71,7 +86,7 @@ class HandlerService(Construct):
             task_definition=task,
             # Without a desired count: a deployment would undo what the autoscaling has added.
             assign_public_ip=False,
-            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
+            vpc_subnets=task_subnets(cluster.cluster.vpc),
             security_groups=[security_group],
             service_connect_configuration=service_connect,
             platform_version=ecs.FargatePlatformVersion.VERSION1_4,
@@ -79,7 +94,7 @@ class HandlerService(Construct):
             max_healthy_percent=settings.handler.deployment_percent,
             circuit_breaker=ecs.DeploymentCircuitBreaker(rollback=True),
             deployment_alarms=ecs.DeploymentAlarmConfig(
-                alarm_names=[self.rollback_alarm.alarm_name],
+                alarm_names=rollback.names,
                 behavior=ecs.AlarmBehavior.ROLLBACK_ON_ALARM,
             ),
             health_check_grace_period=Duration.seconds(60),
@@ -93,29 +108,6 @@ class HandlerService(Construct):
             self.service.load_balancer_target(
                 container_name=CONTAINER_NAME, container_port=HANDLER_PORT
             )
-        )
-
-    def _rollback_alarm(
-        self, settings: EnvironmentSettings, load_balancer: elbv2.ApplicationLoadBalancer
-    ) -> cloudwatch.Alarm:
-        # It is here and not with the other alarms, because the service refers to it.
-        errors = load_balancer.metrics.http_code_target(
-            elbv2.HttpCodeTarget.TARGET_5XX_COUNT,
-            period=Duration.minutes(1),
-            statistic=cloudwatch.Stats.SUM,
-        )
-        return errors.create_alarm(
-            self,
-            "RollbackAlarm",
-            alarm_name=f"{settings.prefix}-rollback",
-            alarm_description=(
-                "Handlers answer 5xx: a deployment under way goes back to the one before."
-            ),
-            threshold=settings.handler.server_errors_per_minute,
-            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            evaluation_periods=3,
-            datapoints_to_alarm=2,
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
         )
 
 

@@ -10,7 +10,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.acknowledge import acknowledge
+from infra.acknowledge import acknowledge, in_findings
 from infra.constructs.data.buckets import RequestsArn, allow_on_requests
 from infra.constructs.data.keys import KeySecrets, allow_use_of
 from infra.constructs.data.tables import Tables, allow_on_table, allow_query_of_unfinished
@@ -89,7 +89,7 @@ def _acknowledge_wildcards(role: iam.Role, cluster_name: str) -> None:
     acknowledge(
         role,
         f"IAM5[Resource::arn:<AWS::Partition>:ecs:{Stack.of(role).region}"
-        f":<AWS::AccountId>:task/{cluster_name}/*]",
+        f":<AWS::AccountId>:task/{in_findings(role, cluster_name)}/*]",
         "a task asks for its own status and protects itself; its id is made when it starts, so "
         "the cluster is the bound",
     )
@@ -173,5 +173,5 @@ def _fixed_variables(settings: EnvironmentSettings) -> dict[str, str]:
         "EVENFLOW_STORE": "dynamodb",
         "EVENFLOW_COOKIE_SECURE": "true",  # browsers reach CloudFront only by HTTPS
         "EVENFLOW_METRICS": "cloudwatch",
-        "EVENFLOW_METRICS_ENVIRONMENT": settings.name,
+        "EVENFLOW_METRICS_ENVIRONMENT": settings.prefix,
     }

@@ -8,7 +8,8 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.constructs.network.security_groups import HANDLER_PORT, LISTENER_PORT
+from infra.constructs.domain import domain_certificate
+from infra.constructs.network.security_groups import HANDLER_PORT, listener_port, task_subnets
 from infra.settings import EnvironmentSettings
 from stream_core.protocol.routes import HEALTH, Origin, edge_patterns
 
@@ -40,7 +41,7 @@ class LoadBalancer(Construct):
             "Balancer",
             vpc=vpc,
             internet_facing=False,
-            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
+            vpc_subnets=task_subnets(vpc),
             security_group=security_group,
             idle_timeout=Duration.seconds(settings.handler.idle_timeout_seconds),
             drop_invalid_header_fields=True,
@@ -81,10 +82,20 @@ class LoadBalancer(Construct):
         )
 
     def _listen(self) -> None:
+        edge = self._settings.edge
+        certificate = (
+            domain_certificate(self, "Certificate", edge.domain_name, edge.hosted_zone)
+            if edge.domain_name and edge.hosted_zone
+            else None
+        )
         listener = self.load_balancer.add_listener(
             "Listener",
-            port=LISTENER_PORT,
-            protocol=elbv2.ApplicationProtocol.HTTP,
+            port=listener_port(self._settings),
+            protocol=elbv2.ApplicationProtocol.HTTPS
+            if certificate
+            else elbv2.ApplicationProtocol.HTTP,
+            certificates=[certificate] if certificate else None,
+            ssl_policy=elbv2.SslPolicy.RECOMMENDED_TLS if certificate else None,
             open=False,
             default_action=elbv2.ListenerAction.fixed_response(
                 404,

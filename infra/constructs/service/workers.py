@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from aws_cdk import Duration
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_servicediscovery as servicediscovery
@@ -13,6 +12,7 @@ from infra.constructs.inference.model_access import ModelAccess
 from infra.constructs.network.security_groups import (
     WORKER_PORT,
     SecurityGroups,
+    task_subnets,
     worker_security_group,
 )
 from infra.constructs.retention import log_group
@@ -39,7 +39,7 @@ class ServiceConnect(Construct):
         self._namespace = servicediscovery.HttpNamespace(
             self, "Namespace", name=settings.prefix, description="Handlers find workers here"
         )
-        self._logs = log_group(self, "Logs", f"/evenflow/{settings.name}/service-connect", settings)
+        self._logs = log_group(self, "Logs", f"/{settings.log_path}/service-connect", settings)
 
     @property
     def of_handlers(self) -> ecs.ServiceConnectProps:
@@ -153,7 +153,7 @@ class Workers(Construct):
             ),
             # Without a desired count: a deployment would undo what the autoscaling has added.
             assign_public_ip=False,
-            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED),
+            vpc_subnets=task_subnets(cluster.vpc),
             security_groups=[security_group],
             service_connect_configuration=self.service_connect.of_workers(workers),
             platform_version=ecs.FargatePlatformVersion.VERSION1_4,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fargate_handler.token_sources.bedrock import BedrockModel
+from fargate_handler.token_sources.bedrock_terms import BedrockTerms, Guardrail
 from fargate_handler.token_sources.port import ModelOptions, ModelRequest
 from stream_core.log.conversation import Turn
 from tests.integration.aws_models.events import json_event, payload_part
@@ -90,6 +91,27 @@ async def test_bedrock_is_told_how_to_answer(model: ModelServer, opened: Opened)
         },
         "system": [{"text": "be brief"}],
         "messages": [{"role": "user", "content": [{"text": "hello"}]}],
+    }
+
+
+async def test_bedrock_is_told_its_terms_in_the_wires_own_words(model: ModelServer) -> None:
+    model.will(sends(*BEDROCK.answer(TEXTS)))
+    terms = BedrockTerms("1h", "priority", Guardrail("abc123", "2"), "async")
+    source = BedrockModel("a-model", 1000, 1, terms)
+    await source.generate(ModelRequest("demo", _SYSTEM, 1), RecordingSink())
+    await source.close()
+    point = {"cachePoint": {"type": "default", "ttl": "1h"}}
+    assert model.requests[0] == {
+        "name": "a-model",
+        "inferenceConfig": {"maxTokens": 1000},
+        "serviceTier": {"type": "priority"},
+        "guardrailConfig": {
+            "guardrailIdentifier": "abc123",
+            "guardrailVersion": "2",
+            "streamProcessingMode": "async",
+        },
+        "system": [{"text": "be brief"}, point],
+        "messages": [{"role": "user", "content": [{"text": "hello"}, point]}],
     }
 
 

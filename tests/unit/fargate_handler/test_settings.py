@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from fargate_handler.settings import ConfigurationError, HandlerSettings, load_settings
+from fargate_handler.token_sources.bedrock_terms import BedrockTerms, Guardrail
 
 KEY = "0123456789abcdef0123456789abcdef"
 Environment = Callable[..., None]
@@ -132,6 +133,23 @@ def test_a_model_on_aws_needs_its_name(environment: Environment, model: str) -> 
         "a-name",
         2000,
     )
+
+
+def test_how_bedrock_treats_calls_is_set(environment: Environment) -> None:
+    bedrock = {"MODEL": "bedrock", "MODEL_NAME": "a-name"}
+    environment(**bedrock)
+    assert load_settings().bedrock_terms == BedrockTerms()
+    environment(
+        **bedrock,
+        BEDROCK_CACHE_TTL="5m",
+        BEDROCK_SERVICE_TIER="flex",
+        BEDROCK_GUARDRAIL="abc123:DRAFT",
+        BEDROCK_GUARDRAIL_MODE="async",
+    )
+    guardrail = Guardrail("abc123", "DRAFT")
+    assert load_settings().bedrock_terms == BedrockTerms("5m", "flex", guardrail, "async")
+    environment(**bedrock, BEDROCK_GUARDRAIL="abc123")
+    assert refusal().startswith("EVENFLOW_BEDROCK_GUARDRAIL='abc123': must be a guardrail's id")
 
 
 def test_a_model_on_aws_needs_the_sdk(

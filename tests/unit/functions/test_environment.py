@@ -12,6 +12,7 @@ from functions.settings import (
 from stream_core.policy.limits import Limits
 
 VARIABLES = {
+    "EVENFLOW_EDGE_KEYS_SECRET": "arn:aws:secretsmanager:us-east-1:111111111111:secret:edge",
     "EVENFLOW_TOKEN_KEYS_SECRET": "arn:aws:secretsmanager:us-east-1:111111111111:secret:tokens",
     "EVENFLOW_TENANT_KEYS_SECRET": "arn:aws:secretsmanager:us-east-1:111111111111:secret:tenants",
     "EVENFLOW_SESSIONS_TABLE": "sessions",

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from aws_lambda_powertools import Logger
 
 from functions.http_api import HttpApiAnswer, HttpApiRequest, answer_event, json_answer
 from stream_core.policy.allowed_origins import AllowedOrigins
-from stream_core.protocol.errors import AuthenticationFailed, Overloaded
+from stream_core.protocol.errors import AuthenticationFailed, HostNotAllowed, Overloaded
 from stream_core.protocol.routes import Route
 from tests.integration.http_api_event import http_api_event
 
@@ -26,7 +27,13 @@ def answered(
     origins: AllowedOrigins = NO_ORIGINS,
 ) -> HttpApiAnswer:
     answer = answer_event(
-        event, ROUTE, endpoint, origins=origins, body_limit=body_limit, logger=LOGGER
+        event,
+        ROUTE,
+        endpoint,
+        check_caller=lambda _: None,
+        origins=origins,
+        body_limit=body_limit,
+        logger=LOGGER,
     )
     assert answer["headers"]["Cache-Control"] == "no-store"
     assert answer["headers"]["Content-Type"] == "application/json"
@@ -151,6 +158,39 @@ def test_an_error_of_the_contract_leaves_in_its_shape() -> None:
     assert json.loads(answer["body"]) == {"error": error}
 
 
+@pytest.mark.parametrize("method", ["POST", "GET", "OPTIONS"])
+def test_a_caller_that_is_refused_gets_no_further_and_its_page_may_read_why(method: str) -> None:
+    def refuse(headers: Mapping[str, str]) -> None:
+        assert headers["origin"] == APP
+        raise HostNotAllowed("no", code="host_not_allowed")
+
+    asked = {"Origin": APP, "Access-Control-Request-Method": "POST"}
+    answer = answer_event(
+        http_api_event(method, "/things/a", headers=asked),
+        ROUTE,
+        unreached,
+        check_caller=refuse,
+        origins=AllowedOrigins([APP]),
+        body_limit=100,
+        logger=LOGGER,
+    )
+    assert (answer["statusCode"], answer["headers"]["Access-Control-Allow-Origin"]) == (403, APP)
+
+
+@pytest.mark.parametrize(
+    ("headers", "address"),
+    [
+        ({}, "192.0.2.1"),
+        ({"x-evenflow-address": ""}, "192.0.2.1"),
+        ({"x-evenflow-address": "203.0.113.7"}, "203.0.113.7"),
+        ({"x-evenflow-address": "2001:db8::1:2:3"}, "2001:db8::/64"),
+        ({"x-evenflow-address": "203.0.113.7", "x-forwarded-for": "198.51.100.1"}, "203.0.113.7"),
+    ],
+)
+def test_the_viewers_address_is_what_cloudfront_says(headers: dict[str, str], address: str) -> None:
+    assert request_of(http_api_event("POST", "/things/a", headers=headers)).address == address
+
+
 def test_whoever_has_no_token_is_told_the_scheme() -> None:
     def refuse(_request: HttpApiRequest) -> HttpApiAnswer:
         raise AuthenticationFailed("no", code="token_missing")
@@ -170,7 +210,15 @@ def test_a_defect_is_logged_and_not_told(
     def fail(_request: HttpApiRequest) -> HttpApiAnswer:
         raise RuntimeError("the details")
 
-    answer = answer_event(event, ROUTE, fail, origins=NO_ORIGINS, body_limit=100, logger=logger)
+    answer = answer_event(
+        event,
+        ROUTE,
+        fail,
+        check_caller=lambda _: None,
+        origins=NO_ORIGINS,
+        body_limit=100,
+        logger=logger,
+    )
     error = json.loads(answer["body"])["error"]
     assert (answer["statusCode"], error["type"], error["code"]) == (
         500,
@@ -221,7 +269,13 @@ def test_a_preflight_is_answered_without_the_endpoint() -> None:
     headers = {"Origin": APP, "Access-Control-Request-Method": "POST"}
     event = http_api_event("OPTIONS", "/things/a", headers=headers)
     answer = answer_event(
-        event, ROUTE, unreached, origins=AllowedOrigins([APP]), body_limit=100, logger=LOGGER
+        event,
+        ROUTE,
+        unreached,
+        check_caller=lambda _: None,
+        origins=AllowedOrigins([APP]),
+        body_limit=100,
+        logger=LOGGER,
     )
     assert (answer["statusCode"], answer["body"]) == (204, "")
     assert answer["headers"]["Access-Control-Allow-Origin"] == APP

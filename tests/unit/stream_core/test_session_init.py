@@ -1,17 +1,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_core.policy.address_rates import AddressRates
 from stream_core.policy.agents import Agent, Agents
 from stream_core.policy.channel import NAME_PATTERN, Channel
 from stream_core.policy.session_token import SessionTokens
-from stream_core.protocol.errors import AuthenticationFailed, InvalidRequest, NotFound
+from stream_core.protocol.errors import (
+    AuthenticationFailed,
+    InvalidRequest,
+    NotFound,
+    RateLimited,
+)
 from stream_core.protocol.messages import SESSION_REQUEST, SessionRequest, parse
-from stream_core.protocol.session_init import OpenedSession, bearer, iso_time, open_session
+from stream_core.protocol.session_init import (
+    OpenedSession,
+    bearer,
+    check_address,
+    iso_time,
+    open_session,
+)
 
 TOKENS = SessionTokens({"k1": b"secret--" * 4})
 NOW = 1_795_251_600.0
@@ -19,7 +33,10 @@ AGENTS = Agents({"demo": Agent(), "a": Agent(suggestions=["Why?"])})
 
 
 def opened(
-    request: SessionRequest, given_key: str | None = None, tenant_keys: dict[str, str] | None = None
+    request: SessionRequest,
+    given_key: str | None = None,
+    tenant_keys: dict[str, str] | None = None,
+    check_without_key: Callable[[], None] = lambda: None,
 ) -> OpenedSession:
     return open_session(
         request,
@@ -29,6 +46,7 @@ def opened(
         tokens=TOKENS,
         now=NOW,
         ttl=3600,
+        check_without_key=check_without_key,
     )
 
 
@@ -93,6 +111,33 @@ def test_a_tenant_with_a_key_is_refused_without_it_or_with_another(given_key: st
 def test_where_keys_are_set_a_tenant_without_one_is_unknown(given_key: str | None) -> None:
     with pytest.raises(AuthenticationFailed):
         opened(SessionRequest(tenant="nobody"), given_key, KEYS)
+
+
+@pytest.mark.parametrize(
+    ("tenant", "given_key", "keys"),
+    [
+        ("public", None, {}),
+        ("public", "acme-key", KEYS),
+        ("acme", None, KEYS),
+        ("acme", "beta-key", KEYS),
+        ("nobody", None, KEYS),
+    ],
+)
+def test_who_has_no_key_may_be_refused_whatever_they_ask_for(
+    tenant: str, given_key: str | None, keys: dict[str, str]
+) -> None:
+    rates = AddressRates(0.5)
+
+    def check() -> None:
+        check_address(rates, "203.0.113.7", 0.0)
+
+    for _ in range(30):
+        with suppress(AuthenticationFailed):
+            opened(SessionRequest(tenant=tenant), given_key, keys, check)
+    with pytest.raises(RateLimited) as refusal:
+        opened(SessionRequest(tenant=tenant), given_key, keys, check)
+    assert (refusal.value.code, refusal.value.retry_after_ms) == ("address_sessions", 2_000)
+    assert opened(SessionRequest(tenant="acme"), "acme-key", KEYS, check).session_id
 
 
 def test_the_public_tenant_stays_open_unless_it_has_a_key_itself() -> None:

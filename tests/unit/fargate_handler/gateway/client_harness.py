@@ -9,7 +9,6 @@ from typing import Any
 from fargate_handler.background import Background
 from fargate_handler.gateway.accepted_connections import AcceptedConnections
 from fargate_handler.gateway.address_turns import AddressTurns
-from fargate_handler.gateway.client_address import TrustedProxies
 from fargate_handler.gateway.client_connection import ClientConnection
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.context import GatewayContext
@@ -17,10 +16,12 @@ from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.address_rates import AddressRates
 from stream_core.policy.agents import Agents, built_in_agents
 from stream_core.policy.allowed_hosts import AllowedHosts
 from stream_core.policy.allowed_origins import AllowedOrigins
 from stream_core.policy.channel import Channel
+from stream_core.policy.client_address import TrustedProxies
 from stream_core.policy.connection_places import ConnectionPlaces
 from stream_core.policy.limits import Limits
 from stream_core.policy.session_token import SessionClaims, SessionTokens, TenantKeys
@@ -58,6 +59,7 @@ class Gateway:
                 self.places, self.metrics.labelled(catalogue.CONNECTIONS_CUT)
             ),
             reconnects=ReconnectRate(self.limits, self.clock.now),
+            sessions_opened=AddressRates(self.limits.sessions_per_address_per_second),
             background=Background(),
             tokens=SessionTokens({"k": b"secret--" * 4}),
             tenant_keys=TenantKeys({}),

@@ -104,7 +104,7 @@ class Node:
             OtherTasks(self.store, keeper, leases, self.peer),
             self.stream,
             head,
-            pause=lambda: Limits().store_interval_ms / 1000,
+            pause=lambda: Limits().polled_store_interval_ms / 1000,
             take_over=self._take_over,
         )
         run = asyncio.create_task(self.following.run())

@@ -18,6 +18,7 @@ from tests.unit.fargate_handler.orchestrator.recorder_node import INTERVAL, Node
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
 )
+from tests.unit.recording_reader import AssembledText, RecordingReader
 from tests.unit.settle import settle
 
 # -- when it writes --------------------------------------------------------------------------------
@@ -47,14 +48,65 @@ async def test_the_first_delta_and_the_end_are_written_at_once(node: Node) -> No
     assert (entry.answer, entry.ended) == ("Hello you", True)
 
 
-async def test_between_them_it_writes_at_the_interval_all_that_has_grown(node: Node) -> None:
-    stream = await node.begin()
-    for _ in range(100):
+async def _writes_of(node: Node, stream: ResponseStream, seconds: float) -> int:
+    """How many writes a model's answer takes that says something every 50 ms."""
+    before = len(node.responses.requests)
+    for _ in range(round(seconds / 0.05)):
         stream.push("x")
-        await node.time(0.01)
-    # One for the first delta, then one in every 160 ms.
-    assert 6 <= len(node.responses.requests) <= 8
-    assert sum(len(chunk.entries) for (chunk,) in node.responses.requests[1:]) > 10
+        await node.time(0.05)
+    return len(node.responses.requests) - before
+
+
+async def _read(node: Node, stream: ResponseStream) -> RecordingReader:
+    await settle()  # what was there at its beginning has been written
+    reader = RecordingReader(stream, node.clock, AssembledText())
+    stream.attach(reader)
+    return reader
+
+
+async def test_what_is_read_here_is_written_once_a_second_with_all_that_has_grown(
+    node: Node,
+) -> None:
+    stream = await node.begin()
+    await _read(node, stream)
+    # The first turn after each second.
+    assert await _writes_of(node, stream, 20) == pytest.approx(18, abs=1)
+    assert all(len(chunk.entries) >= 15 for (chunk,) in node.responses.requests)
+    stream.cancel()
+
+
+async def test_what_may_be_polled_is_as_fresh_as_the_wait_of_its_polls_asks_for(
+    node: Node,
+) -> None:
+    stream = await node.begin()
+    # 150 ms for each second that a poll waits, up to a second.
+    assert await _writes_of(node, stream, 1) == pytest.approx(4.6, abs=1)
+    assert await _writes_of(node, stream, 2) == pytest.approx(4.0, abs=1)
+    assert await _writes_of(node, stream, 17) == pytest.approx(16.5, abs=1.5)
+    stream.cancel()
+
+
+async def test_what_loses_its_last_reader_is_written_as_what_may_be_polled(node: Node) -> None:
+    stream = await node.begin()
+    reader = await _read(node, stream)
+    stream.push("x")
+    await node.time(0.5)
+    assert await node.stored() == []
+    reader.leave()
+    await node.time(INTERVAL)
+    assert await node.stored() == ["x"]
+    stream.cancel()
+
+
+async def test_what_fills_a_chunk_does_not_wait_for_its_second(node: Node) -> None:
+    stream = await node.begin()
+    await _read(node, stream)
+    stream.push("x")
+    await node.time(0.06)
+    for _ in range(20):
+        stream.push("y" * 1_000)
+    await node.time(INTERVAL)
+    assert sum(len(str(entry)) for entry in await node.stored()) > 15_000
     stream.cancel()
 
 
@@ -69,7 +121,7 @@ async def test_what_does_not_grow_is_not_written(node: Node) -> None:
 async def test_the_interval_stretches_with_the_delivery_clock() -> None:
     written = []
     for slots in (5, 20):
-        node = await started(Limits())
+        node = await started(Limits(store_interval_ms=150))
         node.clock.hold_interval(slots)
         stream = await node.begin()
         for _ in range(300):

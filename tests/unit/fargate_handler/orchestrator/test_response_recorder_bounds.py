@@ -275,7 +275,7 @@ async def test_many_responses_take_turns_within_the_interval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(response_recorder, "_RESPONSES_AT_ONCE", 5)
-    node = await started(Limits(store_interval_ms=400))
+    node = await started(Limits(store_interval_ms=400, polled_store_interval_ms=400))
     streams = [await node.begin(f"r{number}") for number in range(20)]
     for stream in streams:
         stream.push("first")

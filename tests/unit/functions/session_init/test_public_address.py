@@ -22,5 +22,5 @@ from functions.http_api import HttpApiRequest, public_address
 def test_a_client_goes_on_at_the_host_that_it_called(
     headers: dict[str, str], ws_url: str, http_url: str
 ) -> None:
-    address = public_address(HttpApiRequest({}, {}, headers, b"", "api.example"))
+    address = public_address(HttpApiRequest({}, {}, headers, b"", "api.example", ""))
     assert (address.ws_url, address.http_url) == (ws_url, http_url)

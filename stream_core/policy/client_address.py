@@ -17,6 +17,14 @@ _SITE_BITS = 64  # what one IPv6 customer has at least: its host part is free to
 _Address = IPv4Address | IPv6Address
 
 
+_THIS_MACHINE = "::/64"  # of ::1
+
+
+def is_of_this_machine(address: str) -> bool:
+    """Whether an address, as `TrustedProxies.client_address` gives it, is one of this machine."""
+    return address.startswith("127.") or address == _THIS_MACHINE
+
+
 class _Proxies(NamedTuple):
     network: IPv4Network | IPv6Network
     hops: int | None

@@ -1,0 +1,191 @@
+"""What an answer costs in DynamoDB: its read and write units, read over a WebSocket and by long
+polls, with its text written every 150 ms as it once was, and at the defaults.
+
+The emulator bills as DynamoDB does: by the size of items, twice in a transaction, and for each
+change of an index. What the tasks' leases cost meanwhile is taken off.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic, sleep, time
+
+import aiohttp
+import boto3
+
+from bench import targets
+from bench.client import all_idle, all_ready, open_connections
+from bench.demo_model import Script
+from bench.evenflow import Evenflow, evenflow
+from bench.plan import Plan
+from bench.report import Outcome, Row, at_most, none_of
+from bench.sessions import KEY_ID, SECRET, session_tokens
+from bench.verify import Tally, responses
+from functions.poll_response.long_poll import LongPoll
+from functions.poll_response.stored_responses import StoredResponses
+from stream_aws.tables import TableNames
+from stream_core.policy.session_token import SessionTokens
+from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
+from tests.integration.aws_emulator import SIGNED_BY
+from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
+
+TOKENS, TOKEN_MS = 400, 50  # as docs/costs.md has it: 20 s
+ANSWERS = 5  # of each kind
+FINISH_SECONDS = 15.0  # beyond the 20 s
+IDLE_SECONDS = 3.0
+OFTEN = {"store_interval_ms": 150, "polled_store_interval_ms": 150}
+ROUNDS: Mapping[str, Mapping[str, int]] = {"every 150 ms": OFTEN, "at the defaults": {}}
+READ_OPERATIONS = {"GetItem", "Query"}
+
+
+@dataclass(frozen=True)
+class Units:
+    """Units of an answer, on average. `text` are those of `written` for chunks of text."""
+
+    written: float
+    text: float
+    read: float
+
+    def __str__(self) -> str:
+        other = self.written - self.text
+        return f"{self.text:.1f} for its text, {other:.1f} for the rest; {self.read:.1f} read units"
+
+
+Ask = Callable[[Evenflow, DynamoDBEmulator, TableNames], Awaitable[Tally]]
+
+
+async def measure(plan: Plan) -> Outcome:
+    plan.say(f"store: {ANSWERS} answers of {TOKENS} tokens of each kind, in DynamoDB")
+    async with dynamodb_emulator(metered=True) as dynamodb:
+        os.environ |= dynamodb.environment  # of this scenario's process, and what it starts
+        kinds: Mapping[str, Ask] = {"by WebSocket": _read, "by long polls": _poll}
+        names = [(often, kind) for often in ROUNDS for kind in kinds]
+        measured = await asyncio.gather(
+            *(
+                _units(dynamodb, f"bench{number}", kinds[kind], ROUNDS[often])
+                for number, (often, kind) in enumerate(names)
+            )
+        )
+    tally = Tally()
+    for _, judged in measured:
+        tally += judged
+    return _outcome({name: units for name, (units, _) in zip(names, measured, strict=True)}, tally)
+
+
+async def _units(
+    dynamodb: DynamoDBEmulator, prefix: str, ask: Ask, settings: Mapping[str, int]
+) -> tuple[Units, Tally]:
+    """The units of answers at a handler of its own, on tables of its own."""
+    tables = dynamodb.create_tables(prefix)
+    on_tables = {
+        f"{name}_table": f"{prefix}-{name}" for name in ("sessions", "ledger", "responses")
+    }
+    async with evenflow(admission={}, store="dynamodb", **on_tables, **settings) as server:
+        meter = partial(_metered, dynamodb, tables)
+        before, began = meter(), monotonic()
+        await asyncio.sleep(IDLE_SECONDS)
+        idle, asked = meter(), monotonic()
+        tally = await ask(server, dynamodb, tables)
+        seconds, after = monotonic() - asked, meter()
+    idle_seconds = asked - began
+
+    def of_an_answer(kind: str) -> float:
+        idle_rate = (idle[kind] - before[kind]) / idle_seconds
+        return (after[kind] - idle[kind] - idle_rate * seconds) / ANSWERS
+
+    return Units(of_an_answer("written"), of_an_answer("text"), of_an_answer("read")), tally
+
+
+def _metered(dynamodb: DynamoDBEmulator, tables: TableNames) -> dict[str, float]:
+    """Units so far."""
+    units = {"written": 0.0, "text": 0.0, "read": 0.0}
+    for (table, operation), count in dynamodb.units.items():
+        if table in {tables.sessions, tables.ledger, tables.responses}:
+            units["read" if operation in READ_OPERATIONS else "written"] += count
+            if operation == "BatchWriteItem":
+                units["text"] += count
+    return units
+
+
+def _scripts() -> list[Script]:
+    return [Script(TOKENS, TOKEN_MS, seed) for seed in range(ANSWERS)]
+
+
+async def _read(server: Evenflow, _dynamodb: DynamoDBEmulator, _tables: TableNames) -> Tally:
+    """Ask, and read by WebSocket."""
+    connections = await open_connections(server.ws_url, session_tokens(ANSWERS))
+    await all_ready(connections)
+    for connection, script in zip(connections, _scripts(), strict=True):
+        connection.ask(script.question)
+    await all_idle(connections, TOKENS * TOKEN_MS / 1000 + FINISH_SECONDS)
+    await asyncio.sleep(0.5)  # the end is written right behind it
+    tally = Tally()
+    for connection, script in zip(connections, _scripts(), strict=True):
+        tally += responses(connection.frames)[connection.message_id].judged(
+            script.answer, must_finish=True
+        )
+    return tally
+
+
+async def _poll(server: Evenflow, dynamodb: DynamoDBEmulator, tables: TableNames) -> Tally:
+    """Ask by HTTP, and read as the function behind long polls does."""
+    client = boto3.client("dynamodb", endpoint_url=dynamodb.endpoint, **SIGNED_BY)
+    stored = StoredResponses(client, tables.responses)
+    async with aiohttp.ClientSession() as http:
+        texts = await asyncio.gather(
+            *(
+                _polled(http, server, stored, token, script)
+                for token, script in zip(session_tokens(ANSWERS), _scripts(), strict=True)
+            )
+        )
+    wrong = sum(text != script.answer for text, script in zip(texts, _scripts(), strict=True))
+    return Tally(responses=ANSWERS, wrong_texts=wrong)
+
+
+async def _polled(
+    http: aiohttp.ClientSession, server: Evenflow, stored: StoredResponses, token: str, ask: Script
+) -> str:
+    async with http.post(
+        f"{server.http_url}/chat/message",
+        json={"message_id": "m1", "previous_message_id": None, "payload": {"text": ask.question}},
+        headers={"Authorization": f"Bearer {token}"},
+    ) as answer:
+        answer.raise_for_status()
+        response_id = (await answer.json())["response_id"]
+    channel = SessionTokens({KEY_ID: SECRET.encode()}).verify(token, time()).channel
+    text, next_index = "", 0
+    while True:
+        poll = LongPoll(
+            stored,
+            response_id=response_id,
+            channel=str(channel),
+            from_index=next_index,
+            epoch=1,
+            patience=DEFAULT_TIMEOUT_MS / 1000,
+            wall_time=time,
+            sleep=sleep,
+        )
+        page = (await asyncio.to_thread(poll.run)).polled.to_body()
+        text += page["new_text"]
+        next_index = page["metadata"]["next_index"]
+        if page["status"] in {"completed", "error", "cancelled"}:
+            return text
+
+
+def _outcome(units: Mapping[tuple[str, str], Units], tally: Tally) -> Outcome:
+    rows = [
+        Row(f"write units of an answer {often}, read {kind}", f"{each.written:.1f}: {each}")
+        for (often, kind), each in units.items()
+    ]
+    usual = units["at the defaults", "by WebSocket"].written
+    rows += [
+        at_most("write units of an answer", usual, targets.STORE_WRITE_UNITS, "units"),
+        none_of("faults in the answers", tally.faults, f"{tally.responses} answers"),
+    ]
+    figures = {
+        f"{often}, {kind}": {"written": each.written, "text": each.text, "read": each.read}
+        for (often, kind), each in units.items()
+    }
+    return Outcome("store", rows=rows, figures=figures, faults=tally.faults)

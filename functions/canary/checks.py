@@ -1,0 +1,80 @@
+"""Checks of a deployment, made side by side, and the table of what they found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from http.client import HTTPException, IncompleteRead
+
+from websockets.exceptions import ConnectionClosed, WebSocketException
+
+from functions.canary.reading import Reading, WrongAnswer
+
+# More would be a burst of sessions that an environment's throttle refuses.
+_SIDE_BY_SIDE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that must be so.
+
+    Args:
+        run: looks. It raises `WrongAnswer` where it is not so, and returns a reading or nothing.
+        look_at: what to look at then.
+    """
+
+    name: str
+    run: Callable[[], Reading | None]
+    look_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found. `wrong` says what came instead; None: all is well."""
+
+    check: Check
+    reading: Reading | None
+    seconds: float
+    wrong: str | None
+
+
+def run_check(check: Check) -> Finding:
+    """Run one. A connection that fails is a finding, too."""
+    began = time.monotonic()
+    reading, wrong = None, None
+    try:
+        reading = check.run()
+    except WrongAnswer as error:
+        wrong = str(error)
+    except TimeoutError:
+        wrong = "nothing came in time"
+    except (IncompleteRead, ConnectionClosed):
+        wrong = "the connection was cut before the answer's end"
+    except (OSError, HTTPException, WebSocketException) as error:
+        wrong = f"{type(error).__name__}: {error}"
+    except (KeyError, TypeError, ValueError) as error:
+        wrong = f"not what the protocol says: {type(error).__name__} {error}"
+    return Finding(check, reading, time.monotonic() - began, wrong)
+
+
+def run_checks(checks: Sequence[Check]) -> list[Finding]:
+    """Run all, some at a time, in their order."""
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as threads:
+        return list(threads.map(run_check, checks))
+
+
+def as_table(findings: Sequence[Finding]) -> str:
+    """A line for each, and below a wrong one what to look at."""
+    width = max(len(finding.check.name) for finding in findings)
+    lines = [f"  {'':<{width}}  first text     total"]
+    for finding in findings:
+        first = "" if finding.reading is None else f"{finding.reading.first_seconds:8.2f} s"
+        mark = "✓" if finding.wrong is None else "✗"
+        lines.append(f"{mark} {finding.check.name:<{width}}  {first:>10}  {finding.seconds:6.2f} s")
+        if finding.wrong is not None:
+            lines += [f"    {finding.wrong}", f"    Look at: {finding.check.look_at}"]
+    failed = sum(finding.wrong is not None for finding in findings)
+    lines.append(f"{failed} of {len(findings)} are wrong" if failed else "all as it should be")
+    return "\n".join(lines)

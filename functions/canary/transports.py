@@ -1,0 +1,159 @@
+"""One response over each transport."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from functions.canary.event_stream import server_events
+from functions.canary.front_door import HttpAnswer, Session
+from functions.canary.reading import Frame, LogText, Reading, Stopwatch, WrongAnswer
+from stream_core.protocol.routes import EVENTS, POLL, POST_MESSAGE, REALTIME, STREAM, WEBSOCKET
+
+V1, COMPACT, REALTIME_V1 = "evenflow.v1", "evenflow.v1.compact", "evenflow.realtime.v1"
+Transport = Callable[[Session, str, Stopwatch], Reading]
+"""Reads the response with this id to its end."""
+
+
+def ask(session: Session, question: str) -> str:
+    """Send a session's first message; the id of its response.
+
+    Raises:
+        WrongAnswer: it is not accepted.
+    """
+    body = {
+        "message_id": "m1",
+        "previous_message_id": None,
+        "payload": {"text": question},
+    }
+    response_id: str = session.call(POST_MESSAGE, body).expect(202).json["response_id"]
+    return response_id
+
+
+def over_websocket(session: Session, response_id: str, stopwatch: Stopwatch) -> Reading:
+    """Over `/ws`, in JSON objects."""
+    resume = {"type": "response.resume", "response_id": response_id, "after": -1}
+    return _over_socket(session, WEBSOCKET.path, V1, resume, stopwatch)
+
+
+def over_compact_websocket(session: Session, response_id: str, stopwatch: Stopwatch) -> Reading:
+    """Over `/ws`, with deltas as arrays."""
+    resume = {"type": "response.resume", "response_id": response_id, "after": -1}
+    return _over_socket(session, WEBSOCKET.path, COMPACT, resume, stopwatch)
+
+
+def over_realtime(session: Session, response_id: str, stopwatch: Stopwatch) -> Reading:
+    """Over `/realtime`."""
+    resume = {"type": "resume", "response_id": response_id, "after": -1}
+    return _over_socket(session, REALTIME.path, REALTIME_V1, resume, stopwatch)
+
+
+def over_events(session: Session, response_id: str, stopwatch: Stopwatch) -> Reading:
+    """Over server-sent events."""
+    return _over_event_stream(
+        session, EVENTS.with_names(response_id=response_id), stopwatch, _frame_of_event
+    )
+
+
+def over_streams(session: Session, response_id: str, stopwatch: Stopwatch) -> Reading:
+    """Over `/streams`, the Durable Streams protocol, live."""
+    path = STREAM.with_names(response_id=response_id)
+    return _over_event_stream(
+        session, f"{path}?offset=-1&live=sse", stopwatch, _frames_of_durable_event
+    )
+
+
+def over_polls(session: Session, response_id: str, stopwatch: Stopwatch) -> Reading:
+    """By long polls."""
+    path, next_index, epoch = POLL.with_names(response_id=response_id), 0, 1
+    while True:
+        query = f"?from_index={next_index}&epoch={epoch}&timeout_ms=10000"
+        polled = session.front_door.call(POLL.method, path + query, None, session.bearer)
+        body = polled.expect(200).json
+        next_index, epoch = body["metadata"]["next_index"], body["metadata"]["epoch"]
+        if body["new_text"]:
+            stopwatch.text_came()
+        if "full_text" in body:
+            return _polled(body, stopwatch)
+
+
+def _polled(body: Frame, stopwatch: Stopwatch) -> Reading:
+    if body["status"] != "completed" or body["metadata"]["degraded"]:
+        raise WrongAnswer(f"the answer ended with {body['status']}")
+    return stopwatch.ended(body["full_text"])
+
+
+TRANSPORTS: Mapping[str, Transport] = MappingProxyType(
+    {
+        "WebSocket v1": over_websocket,
+        "WebSocket v1 compact": over_compact_websocket,
+        "realtime": over_realtime,
+        "server-sent events": over_events,
+        "long poll": over_polls,
+        "/streams": over_streams,
+    }
+)
+"""By the name that people are told."""
+
+
+def _over_socket(
+    session: Session, path: str, protocol: str, resume: Frame, stopwatch: Stopwatch
+) -> Reading:
+    front_door, log = session.front_door, LogText()
+    with front_door.websocket(path, protocol, session.token) as socket:
+        if socket.subprotocol != protocol:
+            raise WrongAnswer(f"the subprotocol is {socket.subprotocol}, not {protocol}")
+        socket.send(json.dumps(resume))
+        while not log.ended:
+            log.take(_frame_of_socket(front_door.receive(socket)), stopwatch)
+    return stopwatch.ended(log.text).streamed()
+
+
+def _frame_of_socket(received: Any) -> Frame:
+    """A frame of any WebSocket, as `evenflow.v1` has it."""
+    if isinstance(received, list):
+        _, index, said, *_ = received
+        kind = "chat.response.delta" if isinstance(said, str) else "chat.response.event"
+        return {"type": kind, "index": index, "delta": said}
+    match received["type"]:
+        case "token":
+            return {
+                "type": "chat.response.delta",
+                "index": received["index"],
+                "delta": received["text"],
+            }
+        case "restarted":
+            return {**received, "type": "chat.response.restarted"}
+        case "final":
+            return {**received, "type": "chat.response.completed"}
+    frame: Frame = received
+    return frame
+
+
+def _over_event_stream(
+    session: Session,
+    path: str,
+    stopwatch: Stopwatch,
+    frames: Callable[[str, str], Iterator[Frame]],
+) -> Reading:
+    log = LogText()
+    with session.front_door.open("GET", path, None, session.bearer) as answer:
+        if answer.status != 200:
+            HttpAnswer(answer.status, answer.headers, answer.read()).expect(200)
+        for event in server_events(answer):
+            for frame in frames(event.kind, event.data):
+                log.take(frame, stopwatch)
+            if log.ended:
+                return stopwatch.ended(log.text).streamed()
+    raise WrongAnswer("the stream was cut before the answer's end")
+
+
+def _frame_of_event(_kind: str, data: str) -> Iterator[Frame]:
+    yield json.loads(data)
+
+
+def _frames_of_durable_event(kind: str, data: str) -> Iterator[Frame]:
+    if kind == "data":
+        yield from json.loads(data)

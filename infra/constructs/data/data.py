@@ -1,0 +1,37 @@
+"""Everything that is kept: tables, secrets, buckets and the queue of dead letters."""
+
+from __future__ import annotations
+
+from constructs import Construct
+
+from infra.constructs.data.buckets import access_log_bucket, request_bucket
+from infra.constructs.data.dead_letter_queue import dead_letter_queue
+from infra.constructs.data.keys import KeySecrets, data_key
+from infra.constructs.data.tables import OwnTables, Tables
+from infra.settings import EnvironmentSettings
+
+
+class Data(Construct):
+    """What outlives a deployment.
+
+    Args:
+        tables: those that are there already. None: tables of our own.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        tables: Tables | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.key = data_key(self, "Key", settings) if settings.data.customer_key else None
+        self.tables = tables or OwnTables(self, "Tables", settings=settings, key=self.key).tables
+        self.dead_letters = dead_letter_queue(self, "DeadLetters", settings=settings, key=self.key)
+        self.secrets = KeySecrets(self, "Secrets", settings=settings, key=self.key)
+        self.access_logs = access_log_bucket(self, "AccessLogs", settings)
+        self.requests = request_bucket(
+            self, "Requests", settings=settings, key=self.key, access_logs=self.access_logs
+        )

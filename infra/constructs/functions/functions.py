@@ -1,0 +1,37 @@
+"""The functions and their HTTP API."""
+
+from __future__ import annotations
+
+from constructs import Construct
+
+from infra.constructs.data.data import Data
+from infra.constructs.functions.key_rotation import KeyRotation
+from infra.constructs.functions.session_api import SessionApi
+from infra.constructs.functions.session_functions import PollResponse, SessionInit
+from infra.settings import EnvironmentSettings
+
+
+class Functions(Construct):
+    """The functions that open sessions, answer long polls and rotate the signing keys."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, data: Data
+    ) -> None:
+        super().__init__(scope, construct_id)
+        tables, secrets, key = data.tables, data.secrets, data.key
+        self.session_init = SessionInit(
+            self, "SessionInit", settings=settings, tables=tables, secrets=secrets, key=key
+        )
+        self.poll_response = PollResponse(
+            self, "PollResponse", settings=settings, tables=tables, secrets=secrets, key=key
+        )
+        KeyRotation(
+            self, "KeyRotation", settings=settings, signing_keys=secrets.signing_keys, key=key
+        )
+        self.http_api = SessionApi(
+            self,
+            "SessionApi",
+            settings=settings,
+            session_init=self.session_init.function,
+            poll_response=self.poll_response.function,
+        ).http_api

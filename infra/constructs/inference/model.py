@@ -1,0 +1,22 @@
+"""The model of an environment, and who may call it."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from infra.constructs.inference.bedrock_access import BedrockAccess
+from infra.constructs.inference.model_access import ModelAccess
+from infra.constructs.inference.sagemaker_endpoint import SageMakerEndpoint
+from infra.settings import EnvironmentSettings
+
+
+def model_access(scope: Construct, settings: EnvironmentSettings, vpc: ec2.IVpc) -> ModelAccess:
+    """Make what the model needs: nothing, a profile of Bedrock's, or an endpoint with GPUs."""
+    match settings.inference.kind:
+        case "demo":
+            return ModelAccess("demo")
+        case "bedrock":
+            return BedrockAccess(scope, "Bedrock", settings=settings).model_access
+        case "sagemaker":
+            return SageMakerEndpoint(scope, "SageMaker", settings=settings, vpc=vpc).model_access

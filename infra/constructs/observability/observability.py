@@ -1,0 +1,69 @@
+"""Alarms and the dashboard."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_elasticloadbalancingv2 as elbv2
+from constructs import Construct
+
+from infra.constructs.data.tables import Tables
+from infra.constructs.observability.aws_widgets import aws_rows
+from infra.constructs.observability.canary_alarms import CanaryAlarms
+from infra.constructs.observability.catalogue_alarms import CatalogueAlarms, users_hurting_alarm
+from infra.constructs.observability.dashboard import catalogue_rows, dashboard
+from infra.constructs.observability.runbook_alarm import AlarmTopics
+from infra.constructs.observability.service_alarms import ServiceAlarms
+from infra.settings import EnvironmentSettings
+
+
+class Observability(Construct):
+    """Alarms, the topics that they go to, and the dashboard.
+
+    Args:
+        tables: those that are not ours, whose names are their own.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        load_balancer: elbv2.IApplicationLoadBalancer,
+        target_group: elbv2.IApplicationTargetGroup,
+        http_api_id: str,
+        cluster_name: str,
+        tables: Tables | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.topics = AlarmTopics(self, "Topics", settings=settings)
+        catalogue = CatalogueAlarms(self, "Catalogue", settings=settings, topics=self.topics)
+        service = ServiceAlarms(
+            self,
+            "Service",
+            settings=settings,
+            topics=self.topics,
+            load_balancer=load_balancer,
+            target_group=target_group,
+            http_api_id=http_api_id,
+            cluster_name=cluster_name,
+        )
+        alarms = [*catalogue.alarms, *service.alarms]
+        if settings.canary is not None:
+            alarms += CanaryAlarms(self, "Canary", settings=settings, topics=self.topics).alarms
+        hurting = users_hurting_alarm(self, settings=settings, topics=self.topics, alarms=alarms)
+        dashboard(
+            self,
+            settings=settings,
+            alarms=[hurting, *alarms],
+            rows=[
+                *catalogue_rows(settings),
+                *aws_rows(
+                    settings,
+                    load_balancer=load_balancer,
+                    target_group=target_group,
+                    http_api_id=http_api_id,
+                    cluster_name=cluster_name,
+                    tables=tables,
+                ),
+            ],
+        )

@@ -1,0 +1,113 @@
+"""The handlers with their load balancer and, where there are some, the workers."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecs as ecs
+from constructs import Construct
+
+from infra.constructs.data.buckets import RequestsArn
+from infra.constructs.data.data import Data
+from infra.constructs.inference.model_access import ModelAccess
+from infra.constructs.network.security_groups import SecurityGroups
+from infra.constructs.service.handler_service import HandlerCluster, HandlerScaling, HandlerService
+from infra.constructs.service.handler_task import handler_task, handler_task_role
+from infra.constructs.service.load_balancer import LoadBalancer
+from infra.constructs.service.workers import Workers
+from infra.settings import EnvironmentSettings
+
+
+class Handlers(Construct):
+    """The cluster, the services in it, and what is in front of them.
+
+    Args:
+        cluster: one that is there already. None: one of our own.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        vpc: ec2.IVpc,
+        security_groups: SecurityGroups,
+        data: Data,
+        requests_arn: RequestsArn,
+        model_access: ModelAccess,
+        cluster: ecs.ICluster | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._settings, self._data = settings, data
+        self.cluster = HandlerCluster(self, "Cluster", settings=settings, vpc=vpc, cluster=cluster)
+        workers = self._workers(security_groups, model_access)
+        self.task = self._task(
+            workers, requests_arn, workers.model_access if workers else model_access
+        )
+        self.load_balancer = LoadBalancer(
+            self,
+            "LoadBalancer",
+            settings=settings,
+            vpc=vpc,
+            security_group=security_groups.balancer,
+            access_logs=data.access_logs,
+        )
+        handlers = HandlerService(
+            self,
+            "Handlers",
+            settings=settings,
+            cluster=self.cluster,
+            task=self.task,
+            security_group=security_groups.handler,
+            load_balancer=self.load_balancer,
+            service_connect=workers.service_connect.of_handlers if workers else None,
+        )
+        if workers is not None:
+            # A task learns the names in the namespace only when it starts.
+            handlers.service.node.add_dependency(workers.service)
+        HandlerScaling(self, "Scaling", settings=settings, service=handlers.service)
+
+    def _workers(
+        self, security_groups: SecurityGroups, model_access: ModelAccess
+    ) -> Workers | None:
+        if self._settings.workers is None:
+            return None
+        return Workers(
+            self,
+            "Workers",
+            settings=self._settings,
+            workers=self._settings.workers,
+            cluster=self.cluster.cluster,
+            security_groups=security_groups,
+            model_access=model_access,
+        )
+
+    def _task(
+        self, workers: Workers | None, requests_arn: RequestsArn, model_access: ModelAccess
+    ) -> ecs.FargateTaskDefinition:
+        data = self._data
+        role = handler_task_role(
+            self,
+            # With workers it is another role: until they are replaced, handlers of the old one
+            # call the model.
+            "TaskRole" if workers is None else "TaskRoleWithWorkers",
+            cluster_name=self.cluster.name,
+            service_name=self.cluster.service_name,
+            tables=data.tables,
+            dead_letters=data.dead_letters,
+            requests=requests_arn,
+            secrets=data.secrets,
+            key=data.key,
+            model_access=model_access,
+        )
+        return handler_task(
+            self,
+            "Task",
+            settings=self._settings,
+            task_role=role,
+            tables=data.tables,
+            dead_letters=data.dead_letters,
+            requests=data.requests,
+            secrets=data.secrets,
+            model_access=model_access,
+        )

@@ -1,0 +1,266 @@
+"""Evenflow in a CDK app of your own: one construct, in one stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import aws_cdk as cdk
+from aws_cdk import aws_certificatemanager as acm
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_route53 as route53
+from constructs import Construct
+
+from infra.acknowledge import in_findings
+from infra.constructs.data.buckets import RequestsArn
+from infra.constructs.data.data import Data
+from infra.constructs.data.keys import allow_use_of
+from infra.constructs.data.tables import Tables
+from infra.constructs.edge.edge import Edge
+from infra.constructs.edge.firewall import Firewall
+from infra.constructs.edge.outputs import frontend_outputs
+from infra.constructs.functions.canary import Canary
+from infra.constructs.functions.functions import Functions
+from infra.constructs.inference.model import model_access
+from infra.constructs.network.network import Network
+from infra.constructs.network.security_groups import SecurityGroups
+from infra.constructs.observability.observability import Observability
+from infra.constructs.service.handlers import Handlers
+from infra.environments import environment
+from infra.inference_settings import InferenceSettings
+from infra.regions import GLOBAL_REGION
+from infra.settings import EnvironmentSettings
+from infra.stack_settings import (
+    AlarmSettings,
+    DataSettings,
+    EdgeSettings,
+    FunctionSettings,
+    HandlerServiceSettings,
+    HostedZone,
+    WorkerServiceSettings,
+)
+from stream_core.policy.agents import Agent
+from stream_core.policy.limits import Limits
+
+_LONGEST_NAME = 27  # with `evenflow-` before it
+
+
+class RegionNeededError(Exception):
+    """The stack doesn't say its region, on which names and addresses of AWS depend."""
+
+
+class WebAclNeededError(Exception):
+    """The web ACL can't be made in the stack's region."""
+
+
+class EvenflowService(Construct):
+    """Handlers behind CloudFront, functions, tables, alarms and a dashboard.
+
+    Without any argument it is as small as `dev` and answers with the demo model, but tenants need
+    their key. The stack must name its region.
+
+    Args:
+        vpc: a VPC with an internet gateway, which CloudFront asks for, and with private subnets
+            that have a way to AWS, in zones that VPC origins reach. None: one of our own.
+        cluster: an ECS cluster in that VPC. None: one of our own.
+        tables: tables of yours, of the form that Tables describes. None: tables of our own.
+        zone: a public zone of Route 53. It gets the records, and there is TLS everywhere.
+        domain_name: the public name. None: that of the zone, or CloudFront's own.
+        certificate, web_acl_arn: a certificate for the name, and a web ACL, both in us-east-1. They
+            can be made here only if that is the stack's region.
+        image: a reference to the handler's image, in ECR of the region if `vpc` is None. None: it
+            is built, which takes a checkout.
+        name: begins all names, after `evenflow-`. None: it is made of the construct's path, so
+            two of them differ.
+        like: the environment whose sizes and limits count where none are given.
+        open_tenant: whether anybody may open sessions, as the tenant `public`.
+
+    Raises:
+        RegionNeededError: the stack has no region.
+        CertificateNeededError, WebAclNeededError: it is in another region than us-east-1, and what
+            CloudFront takes from there was not given.
+        UnknownRegionError: it is in a region that Evenflow doesn't know.
+        ValidationError: the arguments contradict each other.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        vpc: ec2.IVpc | None = None,
+        cluster: ecs.ICluster | None = None,
+        tables: Tables | None = None,
+        zone: route53.IHostedZone | None = None,
+        domain_name: str | None = None,
+        certificate: acm.ICertificate | None = None,
+        web_acl_arn: str | None = None,
+        image: str | None = None,
+        name: str | None = None,
+        like: Literal["dev", "staging", "prod"] = "dev",
+        open_tenant: bool = False,
+        inference: InferenceSettings | None = None,
+        agents: Mapping[str, Agent] | None = None,
+        allowed_origins: Sequence[str] = (),
+        handler: HandlerServiceSettings | None = None,
+        workers: WorkerServiceSettings | None = None,
+        functions: FunctionSettings | None = None,
+        data: DataSettings | None = None,
+        alarms: AlarmSettings | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        base = environment(like, region=_region(self))
+        vpc = cluster.vpc if cluster is not None and vpc is None else vpc
+        given = {
+            "name": name or _name(self),
+            "open_tenant": open_tenant,
+            "image": image,
+            "inference": inference,
+            "agents": agents,
+            "allowed_origins": tuple(allowed_origins),
+            "handler": handler,
+            "workers": workers,
+            "functions": functions,
+            "data": data,
+            "alarms": alarms,
+            "limits": limits,
+            "network": base.network.model_copy(update={"cidr": vpc.vpc_cidr_block})
+            if vpc
+            else None,
+            "edge": _edge(base.edge, zone, domain_name, certificate, web_acl_arn),
+        }
+        chosen = {field: value for field, value in given.items() if value is not None}
+        self._settings = EnvironmentSettings.model_validate(base.model_dump() | chosen)
+        self._build(vpc, cluster, tables)
+
+    def _build(
+        self, vpc: ec2.IVpc | None, cluster: ecs.ICluster | None, tables: Tables | None
+    ) -> None:
+        settings = self._settings
+        self.vpc, security_groups = self._network(vpc)
+        self.data = Data(self, "Data", settings=settings, tables=tables)
+        bucket_arn = self.data.requests.bucket_arn
+        self.handlers = Handlers(
+            self,
+            "Service",
+            settings=settings,
+            vpc=self.vpc,
+            security_groups=security_groups,
+            data=self.data,
+            requests_arn=RequestsArn(in_findings(self, bucket_arn), bucket_arn),
+            model_access=model_access(self, settings, self.vpc),
+            cluster=cluster,
+        )
+        self.functions = Functions(self, "Functions", settings=settings, data=self.data)
+        self.edge = Edge(
+            self,
+            "Edge",
+            settings=settings,
+            load_balancer=self.handlers.load_balancer.load_balancer,
+            http_api=self.functions.http_api,
+            access_logs=self.data.access_logs,
+            edge_keys=self.data.secrets.edge_keys,
+            web_acl_arn=self._web_acl_arn(),
+        )
+        self.url = f"https://{self.edge.address}"
+        frontend_outputs(self, settings, self.edge.address)
+        self._watch(tables)
+        if tables is not None:
+            self._allow_keys_of(tables)
+
+    def _watch(self, tables: Tables | None) -> None:
+        settings, balancer = self._settings, self.handlers.load_balancer
+        if settings.canary is not None:
+            Canary(
+                self,
+                "Canary",
+                settings=settings,
+                canary=settings.canary,
+                url=self.url,
+                tenant_keys=self.data.secrets.tenant_keys,
+                key=self.data.key,
+            )
+        self.observability = Observability(
+            self,
+            "Observability",
+            settings=settings,
+            load_balancer=balancer.load_balancer,
+            target_group=balancer.target_group,
+            http_api_id=self.functions.http_api.api_id,
+            cluster_name=self.handlers.cluster.name,
+            tables=tables,
+        )
+
+    def _network(self, vpc: ec2.IVpc | None) -> tuple[ec2.IVpc, SecurityGroups]:
+        if vpc is None:
+            network = Network(self, "Network", settings=self._settings)
+            return network.vpc, network.security_groups
+        groups = SecurityGroups(
+            self, "SecurityGroups", vpc=vpc, settings=self._settings, own_vpc=False
+        )
+        return vpc, groups
+
+    def _web_acl_arn(self) -> str | None:
+        edge, region = self._settings.edge, self._settings.region.name
+        if edge.firewall is None:
+            return edge.web_acl_arn
+        if region != GLOBAL_REGION:
+            raise WebAclNeededError(
+                f"CloudFront takes its web ACL from {GLOBAL_REGION}, and this is {region}: make an "
+                "infra.constructs.edge.firewall.Firewall in a stack there, and name it with "
+                "web_acl_arn"
+            )
+        name = self._settings.global_prefix
+        return Firewall(self, "Firewall", name=name, firewall=edge.firewall).web_acl_arn
+
+    def _allow_keys_of(self, tables: Tables) -> None:
+        roles: tuple[iam.IRole, ...] = (
+            self.handlers.task.task_role,
+            self.functions.session_init.role,
+            self.functions.poll_response.role,
+        )
+        keys = {
+            table.encryption_key.node.path: table.encryption_key
+            for table in (tables.sessions, tables.ledger, tables.responses)
+            if table.encryption_key is not None
+        }
+        for role in roles:
+            for key in keys.values():
+                allow_use_of(key, role)
+
+
+def _region(scope: Construct) -> str:
+    stack = cdk.Stack.of(scope)
+    if cdk.Token.is_unresolved(stack.region):
+        raise RegionNeededError(
+            f"the stack {stack.node.id} must name its region: "
+            'cdk.Stack(app, …, env=cdk.Environment(region="us-east-1"))'
+        )
+    return stack.region
+
+
+def _name(scope: Construct) -> str:
+    """A name of the construct's path, which differs from those of other paths."""
+    return cdk.Names.unique_resource_name(scope, max_length=_LONGEST_NAME).lower()
+
+
+def _edge(
+    base: EdgeSettings,
+    zone: route53.IHostedZone | None,
+    domain_name: str | None,
+    certificate: acm.ICertificate | None,
+    web_acl_arn: str | None,
+) -> EdgeSettings:
+    given = {
+        "hosted_zone": HostedZone(zone_id=zone.hosted_zone_id, name=zone.zone_name)
+        if zone
+        else None,
+        "domain_name": domain_name or (zone.zone_name if zone else None),
+        "certificate_arn": certificate.certificate_arn if certificate else None,
+        "web_acl_arn": web_acl_arn,
+        "firewall": None if web_acl_arn else base.firewall,
+    }
+    return EdgeSettings.model_validate(base.model_dump() | given)

@@ -1,0 +1,20 @@
+"""What a wheel holds: our packages, and within infra the files that it deploys."""
+
+from setuptools import find_packages, setup
+
+_OURS = ("fargate_handler", "functions", "infra", "stream_aws", "stream_core", "stream_sqlite")
+
+setup(
+    packages=[
+        *find_packages(include=[*_OURS, *(f"{name}.*" for name in _OURS)]),
+        "infra.page",
+        "infra.requirements",
+    ],
+    package_dir={"infra.page": "web/dist", "infra.requirements": "requirements"},
+    package_data={
+        "infra.constructs.edge": ["viewer_host.js"],
+        "infra.page": ["**/*"],
+        "infra.requirements": ["functions.txt"],
+    },
+    include_package_data=False,
+)

@@ -1,0 +1,167 @@
+"""Somebody else's CDK app uses the construct: from a wheel, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.infrastructure.cfn_lint import findings
+from tests.infrastructure.synthesis import ROOT
+
+_IMPORT = """
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_route53 as route53
+from infra.evenflow_service import EvenflowService
+"""
+_SHOP = f"""{_IMPORT}
+app = cdk.App(outdir="out")
+stack = cdk.Stack(app, "Shop", env=cdk.Environment(region="us-east-1"))
+vpc = ec2.Vpc(stack, "Vpc")
+service = EvenflowService(
+    stack, "Chat",
+    vpc=vpc, cluster=ecs.Cluster(stack, "Cluster", vpc=vpc),
+    zone=route53.PublicHostedZone(stack, "Zone", zone_name="chat.example.com"),
+    image="registry.example.com/evenflow:1",
+)
+cdk.CfnOutput(stack, "ChatUrl", value=service.url)
+app.synth()
+"""
+_ALONE = f"""{_IMPORT}
+from cdk_nag import AwsSolutionsChecks
+app = cdk.App(outdir="out")
+env = cdk.Environment(region="eu-west-1")
+one, two = cdk.Stack(app, "One", env=env), cdk.Stack(app, "Two", env=env)
+image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/evenflow@sha256:" + "0" * 64
+first = EvenflowService(one, "Chat", image=image)
+EvenflowService(two, "Chat", image=image, tables=first.data.tables)
+cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+app.synth()
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds what `pip install` of the wheel puts beside other packages."""
+    sources, installed = tmp_path_factory.mktemp("sources"), tmp_path_factory.mktemp("installed")
+    left_out = shutil.ignore_patterns("node_modules", "__pycache__")
+    for name in ("fargate_handler", "functions", "infra", "requirements", "web/dist",
+                 "stream_aws", "stream_core", "stream_sqlite"):  # fmt: skip
+        shutil.copytree(ROOT / name, sources / name, ignore=left_out)
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copyfile(ROOT / name, sources / name)
+    build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+    subprocess.run(
+        [sys.executable, "-c", build, str(installed)], cwd=sources, check=True, capture_output=True
+    )
+    (wheel,) = installed.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(installed)
+    return installed
+
+
+def _run(app: str, installed: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    # The dependencies of the functions were downloaded for other tests.
+    (folder / "cache" / "evenflow").mkdir(parents=True)
+    (folder / "cache" / "evenflow" / "functions").symlink_to(ROOT / ".build" / "functions")
+    variables = {
+        **os.environ, "PYTHONPATH": str(installed), "XDG_CACHE_HOME": str(folder / "cache")
+    }  # fmt: skip
+    return subprocess.run(
+        [sys.executable, "-c", app],
+        cwd=folder, env=variables, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+
+def _templates(app: str, installed: Path, folder: Path) -> list[dict[str, Any]]:
+    done = _run(app, installed, folder)
+    assert done.returncode == 0, done.stderr
+    return [
+        json.loads(template.read_text("utf-8"))
+        for template in sorted((folder / "out").glob("*.template.json"))
+    ]
+
+
+def _of_type(kind: str, *templates: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        resource["Properties"]
+        for template in templates
+        for resource in template["Resources"].values()
+        if resource["Type"] == kind
+    ]
+
+
+def test_it_takes_what_the_app_has_already(installed: Path, tmp_path: Path) -> None:
+    assert len(_SHOP.strip().splitlines()) <= 17
+    (template,) = _templates(_SHOP, installed, tmp_path)
+
+    assert len(_of_type("AWS::EC2::VPC", template)) == 1
+    assert len(_of_type("AWS::ECS::Cluster", template)) == 1
+    (service,) = _of_type("AWS::ECS::Service", template)
+    subnets = service["NetworkConfiguration"]["AwsvpcConfiguration"]["Subnets"]
+    assert all("PrivateSubnet" in subnet["Ref"] for subnet in subnets)
+    (task,) = _of_type("AWS::ECS::TaskDefinition", template)
+    assert task["ContainerDefinitions"][0]["Image"] == "registry.example.com/evenflow:1"
+
+    assert {record["Name"] for record in _of_type("AWS::Route53::RecordSet", template)} == {
+        "chat.example.com."
+    }
+    (listener,) = _of_type("AWS::ElasticLoadBalancingV2::Listener", template)
+    assert (listener["Protocol"], listener["Port"]) == ("HTTPS", 443)
+    assert template["Outputs"]["ChatUrl"]["Value"] == "https://chat.example.com"
+    assert not [match for match in findings(template) if match.rule.id != "W3005"]
+
+
+def test_it_needs_no_argument_but_an_image_and_two_of_it_are_apart(
+    installed: Path, tmp_path: Path
+) -> None:
+    """cdk-nag finds nothing, or the app would fail."""
+    templates = _templates(_ALONE, installed, tmp_path)
+    names = [table["TableName"] for table in _of_type("AWS::DynamoDB::Table", *templates)]
+    assert len(set(names)) == len(names) == 3, "the second has the tables of the first"
+    assert len(_of_type("AWS::EC2::VPC", *templates)) == 2
+    alarms = [alarm["AlarmName"] for alarm in _of_type("AWS::CloudWatch::Alarm", *templates)]
+    assert len(set(alarms)) == len(alarms)
+    secrets = _of_type("AWS::SecretsManager::Secret", *templates)
+    keys = [secret["GenerateSecretString"]["GenerateStringKey"] for secret in secrets]
+    assert keys.count("public") == 2, "nobody opens sessions without a key"
+    for task in _of_type("AWS::ECS::TaskDefinition", *templates):
+        image = json.dumps(task["ContainerDefinitions"][0]["Image"])
+        assert "111111111111.dkr.ecr.eu-west-1." in image
+        assert "/evenflow@sha256:0000" in image
+    pulling = [
+        statement["Resource"]
+        for policy in _of_type("AWS::IAM::Policy", *templates)
+        for statement in policy["PolicyDocument"]["Statement"]
+        if "ecr:BatchGetImage" in statement["Action"]
+    ]
+    assert pulling == ["arn:aws:ecr:eu-west-1:111111111111:repository/evenflow"] * 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "region", "said"),
+    [
+        ("", '"us-east-1"', "an installed package can't build the handler's image"),
+        ('image="ghcr.io/acme/evenflow:1"', '"us-east-1"', "pull from ECR of their own region"),
+        ('image="i"', "None", "the stack Chat must name its region"),
+        ('image="i"', '"sa-east-1"', "is not in infra/regions.py"),
+    ],
+)
+def test_what_is_missing_is_said(
+    installed: Path, tmp_path: Path, arguments: str, region: str, said: str
+) -> None:
+    app = f"""{_IMPORT}
+stack = cdk.Stack(cdk.App(), "Chat", env=cdk.Environment(region={region}))
+EvenflowService(stack, "Chat", {arguments})
+"""
+    done = _run(app, installed, tmp_path)
+    assert done.returncode == 1
+    assert said in done.stderr

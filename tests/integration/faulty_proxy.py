@@ -1,0 +1,148 @@
+"""A proxy in front of a server that does what proxies should not: one request a connection, bytes
+passed on as they come, but for one fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+_END = b"\r\n\r\n"
+_CUT_AT = 600
+_REFUSAL = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnone"
+
+
+class Fault(Enum):
+    """What it does wrong."""
+
+    NONE = auto()
+    DROPS_UPGRADES = auto()
+    BUFFERS_STREAMS = auto()
+    CUTS_STREAMS = auto()
+    STRIPS_COOKIES = auto()
+    SPREADS_COOKIES = auto()  # the cookie that comes back is another one each time
+    CACHES_ERRORS = auto()
+    DROPS_VIA = auto()
+    DROPS_PAGE_POLICY = auto()
+    FORGETS_LAST_EVENT_ID = auto()
+    REFUSES_CANCEL = auto()
+    CHANGES_HOST = auto()
+    CHANGES_POLLED_TEXT = auto()
+    REFUSES_V1 = auto()
+
+
+@dataclass
+class FaultyProxy:
+    """A running one. `upstream` is the server's port."""
+
+    upstream: int
+    fault: Fault
+    port: int = 0
+    errors: dict[bytes, bytes] = field(default_factory=dict)
+    exchanges: int = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection."""
+        with closing(writer), suppress(OSError, asyncio.IncompleteReadError):
+            request = await reader.readuntil(_END)
+            self.exchanges += 1
+            refused = self._refused(request)
+            if refused is None:
+                await self._exchange(request, reader, writer)
+            else:
+                writer.write(refused)
+                await writer.drain()
+
+    def _refused(self, request: bytes) -> bytes | None:
+        path = request.split(b" ", 2)[1]
+        if self.fault is Fault.DROPS_UPGRADES and b"upgrade: websocket" in request.lower():
+            return _REFUSAL
+        if self.fault is Fault.REFUSES_CANCEL and path.endswith(b"/cancel"):
+            return _REFUSAL
+        if self.fault is Fault.REFUSES_V1 and path.startswith(b"/v1/"):
+            return _REFUSAL
+        return self.errors.get(path)
+
+    async def _exchange(
+        self, request: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        upgrade = b"upgrade: websocket" in request.lower()
+        from_server, to_server = await asyncio.open_connection("127.0.0.1", self.upstream)
+        sent = self._changed_request(request)
+        if not upgrade:
+            sent = sent.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
+        to_server.write(sent)
+        passing = asyncio.create_task(_pass_on(reader, to_server))
+        try:
+            head = self._changed_head(request, await from_server.readuntil(_END))
+            await self._pass_body(request, head, from_server, writer)
+        finally:
+            passing.cancel()
+            to_server.close()
+
+    async def _pass_body(
+        self,
+        request: bytes,
+        head: bytes,
+        from_server: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        stream = b"text/event-stream" in head
+        path = request.split(b" ", 2)[1]
+        if self.fault is Fault.CACHES_ERRORS and head.split()[1][:1] == b"4":
+            self.errors[path] = head + await from_server.read()
+            writer.write(self.errors[path])
+        elif self.fault is Fault.BUFFERS_STREAMS and stream:
+            writer.write(head + await from_server.read())
+        elif self.fault is Fault.CUTS_STREAMS and stream:
+            writer.write(head + await from_server.readexactly(_CUT_AT))
+        elif self.fault is Fault.CHANGES_POLLED_TEXT and b"from_index=" in path:
+            body = re.sub(rb'(?<="full_text":").', b"#", await from_server.read())
+            writer.write(head + body)
+        else:
+            writer.write(head)
+            await _pass_on(from_server, writer)
+        await writer.drain()
+
+    def _changed_request(self, request: bytes) -> bytes:
+        if self.fault is Fault.FORGETS_LAST_EVENT_ID:
+            return _without(request, b"Last-Event-ID")
+        if self.fault is Fault.CHANGES_HOST:
+            return re.sub(rb"(?i)\r\nhost: [^\r]*", b"\r\nHost: 127.0.0.1:9", request)
+        return request
+
+    def _changed_head(self, request: bytes, head: bytes) -> bytes:
+        match self.fault:
+            case Fault.STRIPS_COOKIES:
+                return _without(head, b"Set-Cookie")
+            case Fault.SPREADS_COOKIES:
+                return head.replace(b"WSID=", b"WSID=task%d-" % self.exchanges)
+            case Fault.DROPS_VIA:
+                return _without(head, b"Evenflow-Via")
+            case Fault.DROPS_PAGE_POLICY if request.startswith(b"GET / "):
+                return _without(head, b"Content-Security-Policy")
+        return head
+
+
+@asynccontextmanager
+async def faulty_proxy(upstream: int, fault: Fault) -> AsyncIterator[FaultyProxy]:
+    """One on a free port."""
+    proxy = FaultyProxy(upstream, fault)
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    proxy.port = server.sockets[0].getsockname()[1]
+    async with server:
+        yield proxy
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65_536):
+        writer.write(data)
+        await writer.drain()
+
+
+def _without(head: bytes, header: bytes) -> bytes:
+    return re.sub(rb"(?i)\r\n" + header + rb": [^\r]*", b"", head)
