@@ -9,6 +9,7 @@ import pytest
 
 from fargate_handler.tracing.settings import traces_wanted
 from infra.settings import EnvironmentSettings
+from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
 
@@ -70,6 +71,12 @@ def test_the_task_may_write_to_x_ray_and_reaches_it(traced: Synthesis) -> None:
         assert sum(f'"xray:{action}"' in policy for policy in policies) == 2, "of each role"
     endpoints = traced.of_type("AWS::EC2::VPCEndpoint", "network").values()
     assert any("xray" in json.dumps(endpoint) for endpoint in endpoints)
+
+
+def test_cfn_lint_finds_nothing(traced: Synthesis) -> None:
+    found = findings(traced.templates["service"])
+    # W3005: CDK writes dependencies down that a reference would give too.
+    assert not [match for match in found if match.rule.id != "W3005"]
 
 
 def test_where_traces_are_not_set_there_is_nothing_of_them(dev: Synthesis) -> None:
