@@ -107,8 +107,9 @@ def _log(level: str, place: Place | None, metrics: Metrics) -> None:
 
 def quieten_libraries() -> None:
     """Keep useless messages of libraries out of the log."""
-    # At level info picows logs each connection, and the AWS SDK where it found its settings.
-    for library in ("picows", "aiobotocore", "botocore"):
+    # At level info picows logs each connection, and the AWS SDK where it found its settings; at
+    # level debug urllib3 logs each export of traces.
+    for library in ("picows", "aiobotocore", "botocore", "urllib3"):
         logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))
     # aiohttp logs a traceback for every malformed request, and gRPC one for a call that is
     # cancelled as it comes in. We log what fails in our own code.

@@ -24,7 +24,7 @@ from tests.integration.scripted_model import (
     event,
     scripted_model,
 )
-from tests.integration.server_process import STATE_SECONDS
+from tests.integration.server_process import STATE_SECONDS, free_port
 from tests.integration.trace_collector import CollectedSpan, TraceCollector, trace_collector
 
 _TRACE, _PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -238,3 +238,20 @@ async def test_a_take_over_goes_on_with_the_trace_and_links_to_the_task_before(
     )
     inner = {span.name for span in spans if span.parent_id == asked.span_id}
     assert inner == {"prefill", "decode"}
+
+
+async def test_without_a_collector_there_are_answers_and_an_end(
+    model: ScriptedModel, serve: Serve, opened: OpenSession
+) -> None:
+    nobody = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{free_port()}",
+        "OTEL_EXPORTER_OTLP_TIMEOUT": "0.1",
+        "OTEL_TRACES_SAMPLER": "always_on",
+    }
+    server = await serve(nobody, model="openai", model_url=model.url)
+    session = await opened(server)
+    ended, _, _ = await session.poll_whole(await _posted(session))
+    assert ended["status"] == "completed"
+    server.leave()
+    await server.ended()
+    assert "Failed to export" in server.log
