@@ -15,6 +15,9 @@ E2E_WORKERS ?= $(shell expr $(CORES) \* 2)
 unexport PYTHONDONTWRITEBYTECODE
 SIDE_BY_SIDE = -n $(1) --dist worksteal
 
+# Asks a person; a workflow has nobody, and says YES=1.
+ask = $(if $(YES),:,printf '$(1) [y/N] '; read answer; test "$$answer" = y)
+
 LOCK := .venv/bin/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --upgrade
 # Lambda's run time brings boto3 and what that needs.
 IN_LAMBDA_ALREADY := --no-emit-package botocore --no-emit-package urllib3 --no-emit-package python-dateutil --no-emit-package six
@@ -29,7 +32,7 @@ PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers
 LANES := test e2e test-clients test-aws chaos-short attack-short -- types test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-guidellm synth preflight deploy destroy smoke redrive docs proto docs-check lock clean
+.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-guidellm synth preflight deploy destroy deployer smoke redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -115,11 +118,22 @@ bench-peers: .venv/.bench $(PEER_PACKAGES) ## Evenflow beside LiteLLM, Portkey, 
 synth: .venv/.infra web/dist/index.html infra/node_modules/.installed ## the CloudFormation templates of ENV=dev|staging|prod, in cdk.out/ (REGION=, INSTALLATION=)
 	$(CDK) synth --quiet -c env=$(ENV) $(if $(REGION),-c region=$(REGION)) $(if $(INSTALLATION),-c installation=$(INSTALLATION))
 
-deploy: synth ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials); says first what it creates and costs
+preflight: .venv/.infra .venv/.aws ## look whether an account has what ENV=dev|staging|prod needs: model, quotas, certificate, bootstrap, Docker (reads only)
+	@$(PY) -m infra.preflight $(ENV) $(if $(REGION),--region $(REGION)) $(if $(INSTALLATION),--installation $(INSTALLATION))
+
+deploy: synth ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials); says first what it creates and costs, and asks (YES=1: does not)
 	@$(PY) -m infra.announce $(ENV) '$(REGION)' '$(INSTALLATION)'
-	@command -v "$${CDK_DOCKER:-docker}" >/dev/null || { echo "deploy builds the handler's image: install Docker, or name another builder in CDK_DOCKER"; exit 2; }
-	@printf 'Deploy this? [y/N] '; read answer; test "$$answer" = y
-	$(CDK) deploy --app cdk.out --all --require-approval broadening
+	@! grep -qs '"dockerFile"' cdk.out/*.assets.json || command -v "$${CDK_DOCKER:-docker}" >/dev/null || { echo "deploy builds the handler's image: install Docker, name another builder in CDK_DOCKER, or an image in infra/environments.py"; exit 2; }
+	@$(call ask,Deploy this?)
+	$(CDK) deploy --app cdk.out --all --require-approval $(if $(YES),never,broadening)
+
+destroy: synth ## take ENV=dev|staging|prod away again; what an environment keeps stays (asks first; YES=1 does not)
+	@$(call ask,Destroy $(ENV)?)
+	$(CDK) destroy --app cdk.out --all --force
+
+deployer: .venv/.infra .venv/.aws infra/node_modules/.installed ## the role with which REPOSITORY=owner/name on GitHub deploys into this account, without a key
+	@test -n "$(REPOSITORY)" || { echo "say whose: make deployer REPOSITORY=owner/name"; exit 2; }
+	$(CDK) deploy --app "$(PY) -m infra.deployer $(REPOSITORY)"
 
 smoke: .venv/.dev ## call a deployment at URL= over every transport and protocol: a table, and an exit status (key: EVENFLOW_TENANT_KEY)
 	@test -n "$(URL)" || { echo "say where: make smoke URL=https://d111.cloudfront.net"; exit 2; }

@@ -10,7 +10,7 @@ import sys
 
 import aws_cdk as cdk
 
-from infra.application import build_application
+from infra.application import NobodyIsPagedError, build_application
 from infra.constructs.edge.web_client import PageNotBuiltError
 from infra.constructs.network.network import UnreachableImageError
 from infra.environments import UnknownEnvironmentError, environment
@@ -20,6 +20,7 @@ from infra.regions import UnknownRegionError
 _REFUSALS = (
     UnknownEnvironmentError,
     UnknownRegionError,
+    NobodyIsPagedError,
     FunctionPackageError,
     PageNotBuiltError,
     UnreachableImageError,

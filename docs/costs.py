@@ -5,28 +5,38 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from docs.markdown import item, paragraph
 from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
-from infra.costs import Row, Traffic, costs, month_of_a_lease
+from infra import prices
+from infra.costs import HOURS_PER_MONTH, Row, Traffic, costs, month_of_a_lease
 from infra.environments import ENVIRONMENTS, environment
 
 _SNAPSHOTS = Path(__file__).resolve().parent.parent / "tests" / "infrastructure" / "snapshots"
-_SLOW_WRITES_MS = 1_000
-_WRITING_SECONDS = 0.025  # on top of EVENFLOW_STORE_INTERVAL_MS, as Traffic has it
+_ENDPOINTS_OF_DEV = 7
+_SSE_FRAME_BYTES = 300
+_DOLLARS = re.compile(r"([\d,]+\.\d+) (?:dollars|dollar)")
 
 
 def costs_page(note: str) -> str:
     """The costs of each environment, and what they are made of."""
     traffic = Traffic()
     rows = [_rows(name, traffic) for name in ENVIRONMENTS]
+    answers = replace(traffic, output_tokens=300, answer_seconds=15, polled=0)
+    each = [_delivery(_rows(name, answers)) / answers.answers_per_hour for name in ENVIRONMENTS]
     lines = (
         ("a month at rest", map(_at_rest, rows)),
         (
             f"an hour of {traffic.streams:,} answers at each moment, without the model",
             map(_delivery, rows),
+        ),
+        (
+            "1,000 answers of 300 tokens over WebSockets, without the model",
+            (1_000 * usd for usd in each),
         ),
         ("the model's tokens in that hour (Claude Haiku 4.5 on Bedrock)", map(_model, rows)),
     )
@@ -44,28 +54,133 @@ def costs_page(note: str) -> str:
             "",
             f"| | {' | '.join(ENVIRONMENTS)} |",
             f"|---|{'---|' * len(rows)}",
-            *(
-                f"| {what} | {' | '.join(f'{it:,.2f}' for it in figures)} |"
-                for what, figures in lines
+            *(f"| {what} | {' | '.join(map(_usd, figures))} |" for what, figures in lines),
+            "",
+            *paragraph(
+                "The 1,000 answers include all that the hour includes: what stores, delivers and "
+                "opens their sessions. What is paid at rest is not in either."
             ),
             "",
             *_parts("dev", traffic),
+            *_without("dev"),
             *_parts("prod", traffic),
+            *_answer(traffic),
             *_assumptions(traffic),
             "",
         ]
     )
 
 
+def stale_figures(text: str, page: str) -> list[str]:
+    """The figures in dollars in `text` that the page of costs does not have."""
+    return [figure for figure in _DOLLARS.findall(text) if f" {figure} " not in page]
+
+
+def _without(name: str) -> list[str]:
+    """What the pieces of an environment at rest are for, and what it is like without them."""
+    rows = {row.what: row.month_at_rest for row in _rows(name, Traffic())}
+
+    def month(beginning: str) -> str:
+        return _usd(sum(usd for what, usd in rows.items() if what.startswith(beginning)))
+
+    def hourly(usd: float) -> str:
+        return _usd(usd * HOURS_PER_MONTH)
+
+    endpoints = hourly(_ENDPOINTS_OF_DEV * prices.ENDPOINT_ZONE_HOUR.usd)
+    rules = 5
+    firewall = prices.WEB_ACL_MONTH.usd + rules * prices.WEB_ACL_RULE_MONTH.usd
+    has = (
+        (
+            "one task",
+            month("ECS"),
+            "nobody is answered. With a second one a killed task's answers go on in seconds",
+        ),
+        (
+            "its public address",
+            month("Public"),
+            "AWS is reached in another way, see below. Only the load balancer may come in",
+        ),
+        ("load balancer", month("Load"), "CloudFront has nothing that stays when tasks change"),
+        ("metrics, alarms, dashboard", month("CloudWatch"), "nobody sees or hears of trouble"),
+        ("lease of a task", month("DynamoDB"), "an answer has no owner, so nobody takes it over"),
+        ("secrets and a key", month("Secrets"), "no tokens, no tenants' keys"),
+    )
+    lacks = (
+        (
+            "endpoints in one zone",
+            endpoints,
+            "tasks reach AWS over the internet, and anything else on port 443",
+        ),
+        ("a NAT gateway in one zone", hourly(prices.NAT_HOUR.usd), "likewise"),
+        (f"WAF with {rules} rules", _usd(firewall), "floods reach the tasks, which refuse them"),
+    )
+    return [
+        "| what it has | a month | without it |",
+        "|---|---|---|",
+        *(f"| {what} | {usd} | {effect} |" for what, usd, effect in has),
+        "",
+        "| what it goes without | a month | so |",
+        "|---|---|---|",
+        *(f"| {what} | {usd} | {effect} |" for what, usd, effect in lacks),
+        "",
+        *paragraph(
+            "Gateway endpoints for DynamoDB and S3 are free; every environment has them. In "
+            "`staging` and `prod` tasks have no way to the internet (`endpoint_zones`)."
+        ),
+        "",
+    ]
+
+
+def _answer(traffic: Traffic) -> list[str]:
+    """What an answer costs in DynamoDB, step by step, and what it would with its text often."""
+    often = replace(traffic, chunk_seconds=0.16, polled_chunk_seconds=0.16)
+    columns = (often, traffic)
+    steps: Iterable[tuple[str, Iterable[float]]] = (
+        (
+            "text, where it is read at its task",
+            (each.answer_seconds / each.chunk_seconds + 1 for each in columns),
+        ),
+        (
+            "text, where it is polled",
+            (each.answer_seconds / each.polled_chunk_seconds + 1 for each in columns),
+        ),
+        ("head, index, ledger, session", (each.other_writes for each in columns)),
+        ("each poll", (1 for _ in columns)),
+        ("form of parts, on average", (each.typed for each in columns)),
+        ("**write units of an answer, on average**", (e.writes_per_answer for e in columns)),
+        ("read units of an answer, on average", (e.reads_per_answer for e in columns)),
+    )
+    hours = [_database(_rows("prod", each)) for each in columns]
+    write, read = (f"{1e6 * price.usd:g}" for price in (prices.TABLE_WRITE, prices.TABLE_READ))
+    return [
+        "## An answer in DynamoDB",
+        "",
+        "| | text every 150 ms | text every second |",
+        "|---|---|---|",
+        *(f"| {what} | {' | '.join(f'{it:.1f}' for it in units)} |" for what, units in steps),
+        f"| **an hour, in dollars** | {' | '.join(map(_usd, hours))} |",
+        "",
+        *paragraph(
+            f"{traffic.writes_per_answer:.1f} × {write} and {traffic.reads_per_answer:.1f} × "
+            f"{read} dollars a million, for {traffic.answers_per_hour:,.0f} answers, and the "
+            "tasks' leases. `make bench` measures the units (scenario `store`); the emulator bills "
+            "as DynamoDB does. An answer that nobody reads at its task may be polled: its text is "
+            "written as often as the wait of its polls asks for, from every 150 ms on "
+            "([why](decisions/0059-text-on-record-each-second.md))."
+        ),
+        "",
+    ]
+
+
 def _assumptions(traffic: Traffic) -> list[str]:
-    seldom = replace(traffic, chunk_seconds=_SLOW_WRITES_MS / 1000 + _WRITING_SECONDS)
-    often_usd, seldom_usd = _database(_rows("dev", traffic)), _database(_rows("dev", seldom))
     prompt, answer = (
         f"{traffic.input_tokens:,} tokens",
         f"{traffic.output_tokens} tokens in {traffic.answer_seconds:g} s",
     )
     renewing, looking = month_of_a_lease()
     frames = f"{traffic.frames_per_second:g} frames a second of {traffic.frame_bytes} bytes"
+    sse = replace(traffic, frame_bytes=_SSE_FRAME_BYTES)
+    more = _delivery(_rows("prod", sse)) - _delivery(_rows("prod", traffic))
     return [
         "## What is assumed",
         "",
@@ -73,21 +188,24 @@ def _assumptions(traffic: Traffic) -> list[str]:
             f"A prompt has {prompt}, an answer {answer}: {traffic.answers_per_hour:,.0f} answers "
             "an hour."
         ),
-        *item(f"It comes in {frames}."),
+        *item(
+            f"It comes in {frames}, which is what our client is sent (`evenflow.v1.compact`). Were "
+            f"all readers OpenAI's clients, with some {_SSE_FRAME_BYTES} bytes, the hour would be "
+            f"{more:.2f} more."
+        ),
         *item(
             f"For each answer there are {traffic.connections_per_stream} open connections: most "
-            "people read or type."
+            f"people read or type. A session has {traffic.answers_per_session} answers."
         ),
-        *item(f"{traffic.polled:.0%} of the answers are read by long-polls."),
         *item(
-            f"An answer's text is written to DynamoDB every {traffic.chunk_seconds * 1000:g} ms. "
-            f"With `EVENFLOW_STORE_INTERVAL_MS={_SLOW_WRITES_MS}` that part is {seldom_usd:,.2f} "
-            f"instead of {often_usd:,.2f}, and readers of long-polls wait up to a second for text."
+            f"{traffic.polled:.0%} of the answers are read by long-polls, each by "
+            f"{traffic.polls_per_answer}. {traffic.typed:.0%} have parts."
         ),
         *item(
             "A task renews its lease every second, and reads all leases twice a second: "
             f"{renewing:.2f} and {looking:.2f} a month."
         ),
+        *item("At rest nobody asks: metrics without an event are not sent, and not paid for."),
         *item(
             f"Not counted: requests of /v1 above {LARGEST_ITEM_TEXT // 1024} KiB (each is written "
             "to S3), logs, traces, KMS requests, dead letters, Container Insights, data between "
@@ -116,6 +234,10 @@ def _parts(name: str, traffic: Traffic) -> list[str]:
         *lines,
         "",
     ]
+
+
+def _usd(amount: float) -> str:
+    return f"{amount:,.2f}" if amount >= 0.1 or not amount else f"{amount:.4f}"
 
 
 def _at_rest(rows: list[Row]) -> float:

@@ -1,6 +1,6 @@
 """Writes the pages of docs/ that code knows better (`PAGES`).
 
-`--check` fails when one is out of date.
+`--check` fails when one is out of date, or README.md names costs that docs/costs.md doesn't.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from docs.costs import costs_page
+from docs.costs import costs_page, stale_figures
 from docs.drawing import architecture_svg
 from docs.licences import licences_page
 from docs.markdown import paragraph
@@ -297,6 +297,8 @@ PAGES: Mapping[str, Callable[[], str]] = {
 def main(arguments: list[str]) -> int:
     """Write the pages, or with `--check` say which are out of date (exit status 1).
 
+    Costs that README.md names are looked up in either case.
+
     Raises:
         LicenceError: a package's licence is not welcome.
     """
@@ -312,6 +314,10 @@ def main(arguments: list[str]) -> int:
         print(
             f"out of date: docs/{', docs/'.join(stale)}; `make docs` writes them", file=sys.stderr
         )
+        return 1
+    wrong = stale_figures((_FOLDER.parent / "README.md").read_text("utf-8"), PAGES["costs.md"]())
+    if wrong:
+        print(f"README.md: {', '.join(wrong)} dollars stand not in docs/costs.md", file=sys.stderr)
         return 1
     return 0
 

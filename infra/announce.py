@@ -15,7 +15,7 @@ from pathlib import Path
 
 from infra.costs import HOURS_PER_MONTH, Row, Template, Traffic, costs
 from infra.environments import UnknownEnvironmentError, environment
-from infra.quotas import quotas
+from infra.quotas import announced
 from infra.regions import UnknownRegionError
 from infra.settings import EnvironmentSettings
 
@@ -33,6 +33,7 @@ _SHOWN = (
     ("AWS::Lambda::Function", "Lambda functions (CDK's own included)"),
     ("AWS::ApiGatewayV2::Api", "HTTP API"),
     ("AWS::CloudFront::Distribution", "CloudFront distribution"),
+    ("AWS::WAFv2::WebACL", "web ACL"),
     ("AWS::S3::Bucket", "buckets"),
     ("AWS::SageMaker::Endpoint", "SageMaker endpoint"),
     ("AWS::CloudWatch::Alarm", "alarms"),
@@ -60,7 +61,7 @@ def announcement(
             *_assumptions(traffic),
             "",
             "Quotas that the account needs (Service Quotas):",
-            *(f"  {line}" for line in quotas(settings, traffic)),
+            *(f"  {line}" for line in announced(settings, traffic)),
             *_warnings(settings),
         ]
     )
@@ -76,11 +77,13 @@ def _warnings(settings: EnvironmentSettings) -> list[str]:
         )
     if settings.open_tenant:
         found.append("anybody may open a session: open_tenant is on.")
-    if settings.alarms.page_email is None:
+    if not settings.alarms.somebody_is_paged:
         found.append(
-            "alarms wake nobody: set alarms.page_email, or subscribe somebody to the topic of "
-            "pages."
+            "alarms wake nobody: set alarms.page_email or alarms.page_topic_arn, or subscribe "
+            "somebody to the topic of pages."
         )
+    if settings.edge.firewall is None and settings.edge.web_acl_arn is None:
+        found.append("one address can keep others from opening sessions: there is no web ACL.")
     return ["", *(f"NOTE: {line}" for line in found)] if found else []
 
 

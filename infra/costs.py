@@ -10,12 +10,14 @@ from infra import prices
 from infra.prices import Price
 from infra.settings import EnvironmentSettings
 from infra.stack_settings import HandlerServiceSettings, WorkerServiceSettings
-from stream_core.metrics.metric_catalogue import CATALOGUE
+from stream_core.metrics.metric_catalogue import CATALOGUE, MetricKind
 
 HOURS_PER_MONTH = 730
 # Every task renews its lease, and reads all leases twice a second: a read unit has those of some
 # 25 tasks.
 _LEASE_WRITES_PER_SECOND, _LEASE_READS_PER_SECOND = 1, 2
+_OPENING_SECONDS = 0.05  # of a function, to open a session
+_SENT_AT_REST = {MetricKind.COUNTER, MetricKind.GAUGE}
 
 Template = Mapping[str, Any]
 """A synthesized CloudFormation template."""
@@ -25,27 +27,75 @@ Template = Mapping[str, Any]
 class Traffic:
     """The traffic of 1,000 concurrent streams.
 
-    All of it is assumed. Only the pace of 20 events a second was measured, with a model on Bedrock.
+    It is assumed, but for the pace of 20 events a second (measured with a model on Bedrock), the
+    bytes of a frame, and what an answer costs in DynamoDB (`make bench`, scenario `store`).
+
+    Args:
+        streams: answers being generated at each moment.
+        connections_per_stream: most readers read or type.
+        answers_per_session: of one opened session and socket.
+        frame_bytes: what our own client is sent for a token, `evenflow.v1.compact`.
+        worker_seconds: of a worker's core for each event, in the SDK and gRPC.
+        chunk_seconds: between two writes of the text of an answer that is read at its task.
+        polled_chunk_seconds: the same of a polled one, on average.
+        other_writes: units for head, index, ledger and session; transactions count double.
+        typed: share of the answers with parts, which have their form noted in one write more.
+        polled: share of the answers that are read by long polls. Each poll is a write, too.
     """
 
-    streams: int = 1_000  # answers being generated at each moment
+    streams: int = 1_000
     answer_seconds: float = 20
     input_tokens: int = 1_000
     output_tokens: int = 400
-    connections_per_stream: int = 10  # most readers read or type
+    connections_per_stream: int = 10
+    answers_per_session: int = 5
     frames_per_second: float = 20
-    frame_bytes: int = 220  # JSON, WebSocket and TCP
-    worker_seconds: float = 135e-6  # of a worker's core for each event, in the SDK and gRPC
-    chunk_seconds: float = 0.175  # between two writes of an answer's text
-    other_writes: int = 10  # head, index, ledger and session; transactions count double
-    polled: float = 0.05  # share of the answers that are read by long polls
-    polls_per_answer: int = 5
-    reads_per_poll: int = 50  # a poll of 4 s looks every 80 ms
+    frame_bytes: int = 25
+    worker_seconds: float = 135e-6
+    chunk_seconds: float = 1.1
+    polled_chunk_seconds: float = 0.83
+    other_writes: int = 12
+    typed: float = 0.3
+    other_reads: int = 3
+    polled: float = 0.05
+    polls_per_answer: int = 6
+    reads_per_poll: int = 10
 
     @property
     def answers_per_hour(self) -> float:
         """How many answers begin in an hour."""
         return self.streams * 3600 / self.answer_seconds
+
+    @property
+    def polls_per_hour(self) -> float:
+        """How many long polls begin in an hour."""
+        return self.answers_per_hour * self.polled * self.polls_per_answer
+
+    @property
+    def sessions_per_hour(self) -> float:
+        """How many sessions are opened in an hour."""
+        return self.answers_per_hour / self.answers_per_session
+
+    @property
+    def calls_per_hour(self) -> float:
+        """Requests in an hour: a session and its socket, or a message by HTTP and its polls."""
+        messages = self.answers_per_hour * self.polled
+        return 2 * self.sessions_per_hour + messages + self.polls_per_hour
+
+    @property
+    def writes_per_answer(self) -> float:
+        """Write units of an answer. The end is written at once, so it is one write more."""
+        read, polled = (
+            self.answer_seconds / seconds + 1
+            for seconds in (self.chunk_seconds, self.polled_chunk_seconds)
+        )
+        text = (1 - self.polled) * read + self.polled * (polled + self.polls_per_answer)
+        return text + self.other_writes + self.typed
+
+    @property
+    def reads_per_answer(self) -> float:
+        """Read units of an answer."""
+        return self.other_reads + self.polled * self.polls_per_answer * self.reads_per_poll
 
     @property
     def gigabytes_per_hour(self) -> float:
@@ -72,10 +122,11 @@ def costs(
         _tasks(settings, traffic),
         *_workers(settings, traffic),
         _balancer(traffic),
-        _endpoints(resources),
+        _way_out(settings, traffic, resources),
         _tables(settings, traffic),
         _functions(settings, traffic),
         _edge(traffic),
+        *_firewall(resources, traffic),
         _watching(resources),
         _keys(resources),
     ]
@@ -126,7 +177,19 @@ def _balancer(traffic: Traffic) -> Row:
     )
 
 
-def _endpoints(resources: list[Any]) -> Row:
+def _way_out(settings: EnvironmentSettings, traffic: Traffic, resources: list[Any]) -> Row:
+    """How tasks reach AWS."""
+    if settings.network.tasks_are_public:
+        hour = prices.PUBLIC_ADDRESS_HOUR.usd
+        tasks = settings.handler.tasks_min + (
+            settings.workers.tasks_min if settings.workers is not None else 0
+        )
+        return Row(
+            f"Public addresses of tasks ({tasks})",
+            tasks * hour * HOURS_PER_MONTH,
+            _tasks_for(settings, traffic) * hour,
+            (prices.PUBLIC_ADDRESS_HOUR,),
+        )
     zones = sum(
         len(resource["Properties"]["SubnetIds"])
         for resource in _of_type(resources, "AWS::EC2::VPCEndpoint")
@@ -150,9 +213,10 @@ def month_of_a_lease() -> tuple[float, float]:
 
 
 def _tables(settings: EnvironmentSettings, traffic: Traffic) -> Row:
-    writes = traffic.answer_seconds / traffic.chunk_seconds + traffic.other_writes
-    reads = traffic.polled * traffic.polls_per_answer * traffic.reads_per_poll
-    answer = writes * prices.TABLE_WRITE.usd + reads * prices.TABLE_READ.usd
+    answer = (
+        traffic.writes_per_answer * prices.TABLE_WRITE.usd
+        + traffic.reads_per_answer * prices.TABLE_READ.usd
+    )
     return Row(
         "DynamoDB",
         settings.handler.tasks_min * sum(month_of_a_lease()),
@@ -163,26 +227,35 @@ def _tables(settings: EnvironmentSettings, traffic: Traffic) -> Row:
 
 
 def _functions(settings: EnvironmentSettings, traffic: Traffic) -> Row:
-    polls = traffic.answers_per_hour * traffic.polled * traffic.polls_per_answer
-    seconds = traffic.answer_seconds / traffic.polls_per_answer
-    gigabytes = settings.functions.memory_mib / 1024
-    poll = (
-        seconds * gigabytes * prices.FUNCTION_GB_SECOND.usd
-        + prices.FUNCTION_CALL.usd
-        + prices.API_CALL.usd
-    )
+    second = settings.functions.memory_mib / 1024 * prices.FUNCTION_GB_SECOND.usd
+    call = prices.FUNCTION_CALL.usd + prices.API_CALL.usd
+    polling = traffic.answers_per_hour * traffic.polled * traffic.answer_seconds
     return Row(
         "Lambda and HTTP API",
         0,
-        polls * poll,
+        (polling + traffic.sessions_per_hour * _OPENING_SECONDS) * second
+        + (traffic.polls_per_hour + traffic.sessions_per_hour) * call,
         (prices.FUNCTION_GB_SECOND, prices.FUNCTION_CALL, prices.API_CALL),
     )
 
 
 def _edge(traffic: Traffic) -> Row:
-    calls = traffic.answers_per_hour * (1 + traffic.polled * traffic.polls_per_answer)
-    hour = traffic.gigabytes_per_hour * prices.EDGE_GB.usd + calls * prices.EDGE_CALL.usd
+    hour = (
+        traffic.gigabytes_per_hour * prices.EDGE_GB.usd
+        + traffic.calls_per_hour * prices.EDGE_CALL.usd
+    )
     return Row("CloudFront", 0, hour, (prices.EDGE_GB, prices.EDGE_CALL))
+
+
+def _firewall(resources: list[Any], traffic: Traffic) -> list[Row]:
+    lists = _of_type(resources, "AWS::WAFv2::WebACL")
+    if not lists:
+        return []
+    rules = sum(len(each["Properties"].get("Rules", ())) for each in lists)
+    month = len(lists) * prices.WEB_ACL_MONTH.usd + rules * prices.WEB_ACL_RULE_MONTH.usd
+    hour = traffic.calls_per_hour * prices.WEB_ACL_CALL.usd
+    used = (prices.WEB_ACL_MONTH, prices.WEB_ACL_RULE_MONTH, prices.WEB_ACL_CALL)
+    return [Row(f"WAF ({rules} rules)", month, hour, used)]
 
 
 def _watching(resources: list[Any]) -> Row:
@@ -196,8 +269,10 @@ def _watching(resources: list[Any]) -> Row:
     )
     composites = len(_of_type(resources, "AWS::CloudWatch::CompositeAlarm"))
     dashboards = len(_of_type(resources, "AWS::CloudWatch::Dashboard"))
+    # The others have nothing to say while nobody asks.
+    at_rest = sum(metric.kind in _SENT_AT_REST for metric in CATALOGUE)
     month = (
-        len(CATALOGUE) * prices.METRIC_MONTH.usd
+        at_rest * prices.METRIC_MONTH.usd
         + (watched + 2 * tracking)
         * prices.ALARM_METRIC_MONTH.usd  # target tracking makes an alarm for each direction
         + composites * prices.COMPOSITE_ALARM_MONTH.usd
@@ -210,7 +285,8 @@ def _watching(resources: list[Any]) -> Row:
         prices.COMPOSITE_ALARM_MONTH,
         prices.DASHBOARD_MONTH,
     )
-    return Row(what, month, 0, used)
+    hour = (len(CATALOGUE) - at_rest) * prices.METRIC_MONTH.usd / HOURS_PER_MONTH
+    return Row(what, month, hour, used)
 
 
 def _keys(resources: list[Any]) -> Row:

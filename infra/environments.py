@@ -30,10 +30,10 @@ _DEV = EnvironmentSettings(
     name="dev",
     open_tenant=True,
     log_retention_days=7,
-    network=NetworkSettings(cidr="10.20.0.0/16", zones=2, endpoint_zones=1, flow_logs=False),
+    network=NetworkSettings(cidr="10.20.0.0/16", zones=2, endpoint_zones=0, flow_logs=False),
     data=DataSettings(keep=False, customer_key=False),
     handler=HandlerServiceSettings(
-        cpu=512,
+        cpu=256,
         memory_mib=1_024,
         tasks_min=1,
         tasks_max=3,
@@ -91,7 +91,12 @@ _PROD = EnvironmentSettings(
     open_tenant=False,
     log_retention_days=365,
     network=NetworkSettings(cidr="10.40.0.0/16", zones=3, endpoint_zones=3, flow_logs=True),
-    data=DataSettings(keep=True, customer_key=True, recovery_days=1),
+    data=DataSettings(
+        keep=True,
+        customer_key=True,
+        recovery_days=1,
+        warm_writes_per_second=7_000,
+    ),
     handler=HandlerServiceSettings(
         cpu=1_024,
         memory_mib=2_048,

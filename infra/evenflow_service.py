@@ -39,6 +39,7 @@ from infra.stack_settings import (
     FunctionSettings,
     HandlerServiceSettings,
     HostedZone,
+    NetworkSettings,
     WorkerServiceSettings,
 )
 from stream_core.policy.agents import Agent
@@ -70,8 +71,8 @@ class EvenflowService(Construct):
         domain_name: the public name. None: that of the zone, or CloudFront's own.
         certificate, web_acl_arn: a certificate for the name, and a web ACL, both in us-east-1. They
             can be made here only if that is the stack's region.
-        image: a reference to the handler's image, in ECR of the region if `vpc` is None. None: it
-            is built, which takes a checkout.
+        image: a reference to the handler's image, in ECR of the region if tasks have no way to the
+            internet. None: it is built, which takes a checkout.
         name: begins all names, after `evenflow-`. None: it is made of the construct's path, so
             two of them differ.
         like: the environment whose sizes and limits count where none are given.
@@ -127,9 +128,7 @@ class EvenflowService(Construct):
             "data": data,
             "alarms": alarms,
             "limits": limits,
-            "network": base.network.model_copy(update={"cidr": vpc.vpc_cidr_block})
-            if vpc
-            else None,
+            "network": _network_of(base.network, vpc) if vpc else None,
             "edge": _edge(base.edge, zone, domain_name, certificate, web_acl_arn),
         }
         chosen = {field: value for field, value in given.items() if value is not None}
@@ -245,6 +244,13 @@ def _region(scope: Construct) -> str:
 def _name(scope: Construct) -> str:
     """A name of the construct's path, which differs from those of other paths."""
     return cdk.Names.unique_resource_name(scope, max_length=_LONGEST_NAME).lower()
+
+
+def _network_of(base: NetworkSettings, vpc: ec2.IVpc) -> NetworkSettings:
+    """The settings of a VPC of somebody else's, in which no task has a public address."""
+    return base.model_copy(
+        update={"cidr": vpc.vpc_cidr_block, "endpoint_zones": max(base.endpoint_zones, 1)}
+    )
 
 
 def _edge(

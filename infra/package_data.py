@@ -23,6 +23,11 @@ def functions_lock() -> Path:
     return _in_package_or_checkout("requirements", "requirements") / "functions.txt"
 
 
+def runbooks() -> Path:
+    """The folder of the pages that alarms name."""
+    return _in_package_or_checkout("runbooks", "docs/runbooks")
+
+
 def _in_package_or_checkout(packaged: str, checked_out: str) -> Path:
     inside = _HERE / packaged
     return inside if inside.is_dir() else CHECKOUT / checked_out

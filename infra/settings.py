@@ -36,8 +36,9 @@ _LONGEST_AGENTS = 32_768
 _LONGEST_PREFIX = 36
 # How long a leaving task may not know it: it asks ECS every 5 to 10 s.
 _BEFORE_DRAIN_SECONDS = 10
-# What a handler does after its drain: the last writes (5 s), HTTP (1 s), the last metrics (3 s).
-_AFTER_DRAIN_SECONDS = 9
+# What a handler does after its drain: the last writes (5 s), HTTP (1 s), the last metrics (3 s), and
+# the last spans (5 s).
+_AFTER_DRAIN_SECONDS = 14
 
 
 def told_of(agents: Mapping[str, Agent]) -> dict[str, Agent]:
@@ -51,7 +52,7 @@ class EnvironmentSettings(Settings):
     Args:
         installation: tells the installations of an account apart. It begins every name.
         image: the handler's image, `<account>.dkr.ecr.<region>.amazonaws.com/<repository>:<tag>` or
-            one of another registry, which tasks of our own VPC can't reach. None: CDK builds it.
+            one of another registry, if tasks have public addresses. None: CDK builds it.
         workers: a service of its own that calls the model. None: the handlers call it.
         open_tenant: whether anybody who knows the address can open sessions as the tenant `public`,
             which costs money. Otherwise `public` needs the key in the secret of the tenants' keys.

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
 
+NEW_TABLE_WRITES = 4_000
+"""Write units a second that DynamoDB gives a new table of its own accord."""
 Percent = Annotated[int, Ge(1), Le(100)]
 
 
@@ -26,13 +28,19 @@ class NetworkSettings(Settings):
     Args:
         zones: the number of availability zones, the first ones of Region.zone_ids.
         endpoint_zones: in how many of them an interface endpoint has an address. Each costs by the
-            hour.
+            hour. 0: there are no such endpoints. Then tasks stand in public subnets, with
+            addresses of their own, and call AWS over the internet. Nobody reaches them there.
     """
 
     cidr: str
     zones: int = Field(ge=2, le=3)
-    endpoint_zones: int = Field(ge=1, le=3)
+    endpoint_zones: int = Field(ge=0, le=3)
     flow_logs: bool
+
+    @property
+    def tasks_are_public(self) -> bool:
+        """Whether tasks have public addresses, by which they reach AWS."""
+        return self.endpoint_zones == 0
 
 
 class DataSettings(Settings):
@@ -44,12 +52,16 @@ class DataSettings(Settings):
         recovery_days: how far back conversations (the tables of sessions and of the ledger) can be
             restored. So long a deleted one is still in the backup: a day is what tables keep. The
             response buffer is never backed up. 0: nothing is.
+        warm_writes_per_second: what the buffer of responses takes at once, from its first minute. A
+            new table takes 4,000, and more as it is used more. What is above that is paid once.
+            `infra.announce` says what the load needs. It can be raised, never lowered.
         signing_key_rotation_days: a key signs for one such period, and verifies for three.
     """
 
     keep: bool
     customer_key: bool
     recovery_days: int = Field(0, ge=0, le=35)
+    warm_writes_per_second: int = Field(NEW_TABLE_WRITES, ge=NEW_TABLE_WRITES, le=40_000)
     signing_key_rotation_days: int = Field(30, ge=1, le=365)
 
 
@@ -160,12 +172,13 @@ class FunctionSettings(Settings):
         reserved_concurrency: None reserves nothing. A new account can do nothing else: it has a
             quota of 10, and must leave 10 unreserved. `infra.announce` says what an environment
             needs.
+        memory_mib: a poll is paid by it for as long as it waits. Imported, it takes 90.
         throttle_rate, throttle_burst: requests a second, over all clients.
         session_rate, session_burst: how many of them session_init answers, so that a flood of these
             leaves polls alone.
     """
 
-    memory_mib: int = Field(512, ge=128, le=10_240)
+    memory_mib: int = Field(256, ge=128, le=10_240)
     reserved_concurrency: ReservedConcurrency | None
     session_init_timeout_seconds: int = Field(10, ge=1, le=29)
     poll_response_timeout_seconds: int = Field(29, ge=1, le=29)  # an HTTP API gives up after 30 s
@@ -245,10 +258,13 @@ class AlarmSettings(Settings):
     """Who is told of alarms, and where it says what to do.
 
     Args:
-        page_email: who is woken when readers are hurting, or soon will be. None: nobody.
+        page_email: who is woken when readers are hurting, or soon will be.
+        page_topic_arn: or an SNS topic of your own, such as a paging service's. Its policy must let
+            `cloudwatch.amazonaws.com` publish. Then there is no topic `evenflow-<env>-pages`.
+        nobody_is_paged: whether staging or prod may have neither.
         notice_email: who is told every change of every alarm. None: nobody.
         runbook_base_url: the folder of docs/runbooks/ where readers of an alarm can open it, with a
-            slash at its end.
+            slash at its end. None: alarms say the runbook's first step themselves.
         quiet_frames_per_second: below this rate of all tasks nothing is a sudden drop. Take answers
             of 20 s at 20 frames a second that begin by chance. A minute is below half of the one
             before 40 times a day at a rate of 100, 6.7 times at 200, and never at 1,000 (computed
@@ -256,8 +272,21 @@ class AlarmSettings(Settings):
     """
 
     page_email: str | None = None
+    page_topic_arn: str | None = Field(None, pattern=r"^arn:aws[^:]*:sns:[^:]+:[0-9]{12}:.+$")
+    nobody_is_paged: bool = False
     notice_email: str | None = None
-    runbook_base_url: str = Field(
-        "https://github.com/evenflow/evenflow/blob/main/docs/runbooks/", pattern=r"^https://.*/$"
-    )
+    runbook_base_url: str | None = Field(None, pattern=r"^https://.*/$")
     quiet_frames_per_second: int = Field(1_000, ge=1)
+
+    @model_validator(mode="after")
+    def _pages_have_one_topic(self) -> Self:
+        if self.page_email is not None and self.page_topic_arn is not None:
+            raise ValueError(
+                "page_email is set beside page_topic_arn: subscribe it to that topic instead"
+            )
+        return self
+
+    @property
+    def somebody_is_paged(self) -> bool:
+        """Whether an alarm can wake somebody."""
+        return self.page_email is not None or self.page_topic_arn is not None

@@ -17,10 +17,14 @@ class Behavior:
     """One path pattern of CloudFront (`*` any characters, `?` one) and where it leads.
 
     The first that matches counts.
+
+    Args:
+        headers: the security headers that its policy adds to answers.
     """
 
     pattern: str
     origin: Origin
+    headers: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,16 @@ def edge_routes(templates: Sequence[Template]) -> EdgeRoutes:
     stickiness = _attributes(group["TargetGroupAttributes"])
     return EdgeRoutes(
         behaviors=tuple(
-            _behaviors(_only(templates, "AWS::CloudFront::Distribution")["DistributionConfig"])
+            _behaviors(
+                _only(templates, "AWS::CloudFront::Distribution")["DistributionConfig"],
+                {
+                    logical_id: _headers(policy["ResponseHeadersPolicyConfig"])
+                    for template in templates
+                    for logical_id, policy in _resources(
+                        template, "AWS::CloudFront::ResponseHeadersPolicy"
+                    )
+                },
+            )
         ),
         handler_patterns=tuple(p for template in templates for p in _patterns(template)),
         api_routes=dict(route for template in templates for route in _api_routes(template)),
@@ -66,11 +79,34 @@ def edge_routes(templates: Sequence[Template]) -> EdgeRoutes:
     )
 
 
-def _behaviors(config: Mapping[str, Any]) -> Iterator[Behavior]:
+def _behaviors(
+    config: Mapping[str, Any], policies: Mapping[str, Mapping[str, str]]
+) -> Iterator[Behavior]:
     origins = {origin["Id"]: _kind(origin) for origin in config["Origins"]}
-    for behavior in config["CacheBehaviors"]:
-        yield Behavior(behavior["PathPattern"], origins[behavior["TargetOriginId"]])
-    yield Behavior("*", origins[config["DefaultCacheBehavior"]["TargetOriginId"]])
+    for behavior in (*config["CacheBehaviors"], config["DefaultCacheBehavior"]):
+        policy = behavior.get("ResponseHeadersPolicyId")
+        yield Behavior(
+            behavior.get("PathPattern", "*"),
+            origins[behavior["TargetOriginId"]],
+            policies.get(policy["Ref"], {}) if isinstance(policy, Mapping) else {},
+        )
+
+
+def _headers(policy: Mapping[str, Any]) -> dict[str, str]:
+    security = policy.get("SecurityHeadersConfig", {})
+    headers = {
+        "Content-Security-Policy": ("ContentSecurityPolicy", "ContentSecurityPolicy"),
+        "Referrer-Policy": ("ReferrerPolicy", "ReferrerPolicy"),
+        "X-Frame-Options": ("FrameOptions", "FrameOption"),
+    }
+    found = {
+        name: str(security[part][value])
+        for name, (part, value) in headers.items()
+        if part in security
+    }
+    if "ContentTypeOptions" in security:
+        found["X-Content-Type-Options"] = "nosniff"
+    return found
 
 
 def _kind(origin: Mapping[str, Any]) -> Origin:

@@ -5,8 +5,9 @@ What differs from AWS:
 - One hop and plain HTTP, where CloudFront and the load balancer are two and the viewer's is TLS.
 - The cookie alone makes a client stick; the load balancer wants its own encrypted AWSALBAPP cookie
   back as well.
-- Nothing is cached or compressed, and headers are passed on whole: CloudFront's cache, origin
-  request and response headers policies are not applied, nor the methods that a behavior allows.
+- Nothing is cached or compressed, and headers are passed on whole: of CloudFront's policies only
+  the security headers of answers are applied (without HSTS, which is for TLS), not the cache and
+  origin request policies, nor the methods that a behavior allows.
 - A handler whose health check fails gets no new requests after 3 checks of 2 s; the stacks have
   longer ones.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from stream_core.protocol.routes import EDGE_KEY_HEADER
 from tests.aws.edge_routes import EdgeRoutes
 
 _DEFAULTS = """\
@@ -37,18 +39,20 @@ def configuration(
     port: int,
     http_api_port: int,
     page_port: int,
+    edge_key: str,
 ) -> str:
     """haproxy's configuration file.
 
     Args:
         handlers: by name, the port of 127.0.0.1 that stands for the container's.
+        edge_key: what CloudFront shows the functions.
     """
     idle = routes.idle_timeout_seconds
     lines = [
         _DEFAULTS
         + f"    timeout client {idle}s\n    timeout server {idle}s\n    timeout tunnel {idle}s\n",
         *_frontend(routes, port),
-        *_backend("http_api", http_api_port),
+        *_backend("http_api", http_api_port, {EDGE_KEY_HEADER: edge_key}),
         *_backend("page", page_port),
         *_target_group(routes, handlers),
     ]
@@ -61,9 +65,14 @@ def _frontend(routes: EdgeRoutes, port: int) -> Iterator[str]:
     yield "    http-request set-header x-forwarded-proto http"
     # CloudFront's function overwrites what a viewer sets.
     yield "    http-request set-header x-evenflow-host %[req.hdr(host)]"
+    yield "    http-request set-header x-evenflow-address %[src]"
     unmatched = "!{ var(txn.origin) -m found }"
-    for behavior in routes.behaviors:
+    for number, behavior in enumerate(routes.behaviors):
         matches = f"{{ path_reg {_expression(behavior.pattern)} }} {unmatched}"
+        yield f"    http-request set-var(txn.behavior) int({number}) if {matches}"
+        for name, value in behavior.headers.items():
+            chosen = f"{{ var(txn.behavior) -m int {number} }}"
+            yield f'    http-response set-header {name} "{value}" if {chosen}'
         yield f"    http-request set-var(txn.origin) str({behavior.origin}) if {matches}"
     to_handlers = "{ var(txn.origin) -m str load_balancer }"
     for pattern in routes.handler_patterns:
@@ -73,8 +82,11 @@ def _frontend(routes: EdgeRoutes, port: int) -> Iterator[str]:
     yield "    use_backend %[var(txn.origin)]\n"
 
 
-def _backend(name: str, port: int) -> Iterator[str]:
-    yield f"backend {name}\n    server {name} 127.0.0.1:{port}\n"
+def _backend(name: str, port: int, headers: Mapping[str, str] | None = None) -> Iterator[str]:
+    yield f"backend {name}"
+    for header, value in (headers or {}).items():
+        yield f"    http-request set-header {header} {value}"
+    yield f"    server {name} 127.0.0.1:{port}\n"
 
 
 def _target_group(routes: EdgeRoutes, handlers: Mapping[str, int]) -> Iterator[str]:

@@ -9,6 +9,7 @@ one); handlers listen on 127.0.0.1, on ports of their own; X-Ray tracing is off;
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -114,6 +115,7 @@ def running_system(
             port=port,
             http_api_port=http_api_port,
             page_port=page_port,
+            edge_key=_edge_key(deployment, routes),
         )
         _start_proxy(stack, folder, port, config)
         step("everything serves")
@@ -121,6 +123,16 @@ def running_system(
         yield RunningSystem(
             url, aws, deployment, refused, routes, handlers, handler_environment, folder
         )
+
+
+def _edge_key(deployment: Deployment, routes: EdgeRoutes) -> str:
+    """What CloudFormation would put into the distribution."""
+    function = deployment.function(routes.api_routes["ANY /session"])
+    secret = deployment.aws.client("secretsmanager").get_secret_value(
+        SecretId=function.environment["EVENFLOW_EDGE_KEYS_SECRET"]
+    )
+    key: str = json.loads(secret["SecretString"])["k1"]
+    return key
 
 
 def _handler_environment(aws: AwsEmulator, variables: Mapping[str, str]) -> dict[str, str]:

@@ -91,7 +91,11 @@ def _create_stack(system: RunningSystem, name: str, resources: dict[str, dict[st
 def test_a_first_key_signs_and_a_first_tenant_has_one(system: RunningSystem) -> None:
     secrets = system.aws.client("secretsmanager")
     held = {}
-    for name in ("EVENFLOW_TOKEN_KEYS_SECRET", "EVENFLOW_TENANT_KEYS_SECRET"):
+    for name in (
+        "EVENFLOW_EDGE_KEYS_SECRET",
+        "EVENFLOW_TOKEN_KEYS_SECRET",
+        "EVENFLOW_TENANT_KEYS_SECRET",
+    ):
         environment = system.deployment.function(
             system.routes.api_routes["ANY /session"]
         ).environment
@@ -99,6 +103,7 @@ def test_a_first_key_signs_and_a_first_tenant_has_one(system: RunningSystem) -> 
             secrets.get_secret_value(SecretId=environment[name])["SecretString"]
         )
     assert {name: list(keys) for name, keys in held.items()} == {
+        "EVENFLOW_EDGE_KEYS_SECRET": ["k1"],
         "EVENFLOW_TOKEN_KEYS_SECRET": ["k1"],
         "EVENFLOW_TENANT_KEYS_SECRET": ["demo"],
     }

@@ -52,6 +52,9 @@ _REASONS_NOT_TO_RUN = {
     "make chaos": "`make check` runs its short form",
     "make attack": "`make check` runs its short form",
     "make deploy ENV=dev": "it needs an AWS account; tests/aws deploys to an emulator",
+    "make preflight ENV=dev": "it needs an AWS account; tests/infrastructure has one that answers",
+    "make smoke URL=https://d111.cloudfront.net": "tests/aws calls the emulated deployment",
+    "make deployer REPOSITORY=owner/name": "likewise; tests/infrastructure synthesizes it",
     "make run-aws": "tests/aws runs the same system",
 }
 _TRIES = 5

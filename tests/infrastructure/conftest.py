@@ -42,7 +42,7 @@ def _settings(name: str) -> EnvironmentSettings:
         return _choosy()
     name, region, installation = [*name.split("/"), "", ""][:3]
     settings = environment(name.removesuffix(_ZONE), region=region, installation=installation)
-    return _in_zone(settings) if name.endswith(_ZONE) else settings
+    return paging(_in_zone(settings) if name.endswith(_ZONE) else settings)
 
 
 def _in_zone(settings: EnvironmentSettings) -> EnvironmentSettings:
@@ -60,6 +60,12 @@ def _traced(settings: EnvironmentSettings) -> EnvironmentSettings:
     data["tracing"] = {"collector_image": image, "share": 0.25}
     data["handler"]["memory_mib"] += 1_024
     return EnvironmentSettings.model_validate(data)
+
+
+def paging(settings: EnvironmentSettings) -> EnvironmentSettings:
+    """The same with somebody to wake, which staging and prod are refused without."""
+    alarms = settings.alarms.model_copy(update={"page_email": "on-call@example.com"})
+    return settings if settings.name == "dev" else settings.model_copy(update={"alarms": alarms})
 
 
 def _choosy() -> EnvironmentSettings:

@@ -23,7 +23,8 @@ class Synthesis:
     """What `cdk synth` writes.
 
     Args:
-        templates: by the stack's name without `evenflow-<env>-`.
+        templates: by the stack's name without `evenflow-<env>-`, and without the region that stacks
+            in us-east-1 are named after.
         folder: the cloud assembly, with the assets.
     """
 
@@ -68,9 +69,9 @@ def synthesize(settings: EnvironmentSettings, folder: Path) -> Synthesis:
     build_application(app, settings)
     app.synth()
     templates = {
-        path.name.removeprefix(f"{settings.prefix}-").removesuffix(".template.json"): json.loads(
-            path.read_text("utf-8")
-        )
+        path.name.removesuffix(".template.json")
+        .removeprefix(f"{settings.prefix}-")
+        .removeprefix(f"{settings.region.name}-"): json.loads(path.read_text("utf-8"))
         for path in sorted(folder.glob("*.template.json"))
     }
     return Synthesis(settings, templates, folder)

@@ -41,7 +41,7 @@ def test_it_asks_at_the_public_address_and_understands_what_it_is_told(
     told = CanarySettings.from_environment(
         {name: value if isinstance(value, str) else "later" for name, value in variables.items()}
     )
-    assert (told.tenant, told.metrics_environment) == ("public", watched.settings.name)
+    assert (told.tenant, told.metrics_environment) == ("public", watched.settings.prefix)
     assert "VpcConfig" not in function
 
 
@@ -82,7 +82,7 @@ def test_one_missing_answer_is_no_alarm_three_of_five_and_silence_are(
 ) -> None:
     alarm = _alarms(watched)[CANARY_FAILURES.name]
     assert (alarm["Namespace"], alarm["MetricName"]) == ("Evenflow", CANARY_FAILURES.name)
-    assert alarm["Dimensions"] == [{"Name": "Environment", "Value": watched.settings.name}]
+    assert alarm["Dimensions"] == [{"Name": "Environment", "Value": watched.settings.prefix}]
     assert (alarm["Statistic"], alarm["Threshold"]) == ("Sum", 0)
     assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
     assert (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"]) == (3, 5)

@@ -54,6 +54,16 @@ def test_the_app_takes_the_environment_from_the_variable_too(
     assert "there is no environment 'qa'" in _run_app(monkeypatch, capsys, "qa")
 
 
+@pytest.mark.parametrize("name", ["staging", "prod"])
+def test_an_environment_with_users_is_refused_without_somebody_to_wake(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    said = _run_app(monkeypatch, capsys, name)
+    assert said.startswith(f"{name} has nobody whom its alarms wake: in infra/environments.py")
+    for way in ("page_email", "page_topic_arn", "nobody_is_paged=True"):
+        assert way in said
+
+
 def test_the_announcement_needs_a_synthesis(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "infra.announce", "dev"]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
@@ -73,5 +83,5 @@ def test_the_announcement_reads_what_was_synthesized_last(
     (tmp_path / "cdk.out").symlink_to(dev.folder)
     monkeypatch.chdir(tmp_path)
     assert announce.main(["dev"]) == 0
-    assert capsys.readouterr().out.startswith("Environment dev in us-east-1: 6 stacks\n")
+    assert capsys.readouterr().out.startswith("Environment evenflow-dev in us-east-1: 6 stacks\n")
     assert announce.main(["prod"]) == 1

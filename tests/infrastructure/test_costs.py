@@ -11,8 +11,8 @@ from infra.announce import announcement
 from infra.costs import HOURS_PER_MONTH, Row, Traffic, costs
 from infra.environments import environment
 from infra.prices import Price
+from infra.quotas import output_burndown
 from infra.settings import EnvironmentSettings
-from infra.stack_settings import AlarmSettings
 from tests.infrastructure.synthesis import Synthesis
 
 
@@ -26,9 +26,9 @@ def _rows(synthesis: Synthesis, traffic: Traffic | None = None) -> list[Row]:
 
 
 def test_tasks_at_rest_cost_what_their_size_costs(dev: Synthesis, prod: Synthesis) -> None:
-    half_a_core_and_one_gigabyte = 0.5 * 0.03238 + 0.00356
+    a_quarter_of_a_core_and_one_gigabyte = 0.25 * 0.03238 + 0.00356
     assert _row(_rows(dev), "ECS").month_at_rest == pytest.approx(
-        half_a_core_and_one_gigabyte * 730
+        a_quarter_of_a_core_and_one_gigabyte * 730
     )
     one_core_and_two_gigabytes = 0.03238 + 2 * 0.00356
     assert _row(_rows(prod), "ECS").month_at_rest == pytest.approx(
@@ -45,8 +45,18 @@ def test_at_rest_tasks_renew_their_leases_and_look_at_those_of_others(
     assert _row(_rows(prod), "DynamoDB").month_at_rest == pytest.approx(3 * one_task)
 
 
-def test_endpoints_are_counted_in_the_template(synthesis: Synthesis) -> None:
-    services = 7 + (synthesis.settings.inference.kind != "demo")
+def test_tasks_without_endpoints_pay_for_their_addresses(dev: Synthesis) -> None:
+    assert _row(_rows(dev), "Public addresses of tasks (1)").month_at_rest == pytest.approx(3.65)
+    assert not any(row.what.startswith("VPC endpoints") for row in _rows(dev))
+
+
+def test_endpoints_are_counted_in_the_template(staging: Synthesis, prod: Synthesis) -> None:
+    for synthesis in (staging, prod):
+        _check_endpoints(synthesis)
+
+
+def _check_endpoints(synthesis: Synthesis) -> None:
+    services = 7 + 1  # and the model's
     addresses = services * synthesis.settings.network.endpoint_zones
     row = _row(_rows(synthesis), "VPC endpoints")
     assert row.what == f"VPC endpoints ({addresses} addresses)"
@@ -58,30 +68,69 @@ def test_alarms_secrets_and_keys_are_counted_in_the_template(synthesis: Synthesi
         synthesis.of_type("AWS::CloudWatch::CompositeAlarm")
     )
     assert f"{alarms} alarms" in _row(_rows(synthesis), "CloudWatch").what
-    assert "Secrets (2)" in _row(_rows(synthesis), "Secrets").what
+    assert "Secrets (3)" in _row(_rows(synthesis), "Secrets").what
 
 
 def test_an_hour_of_streams_follows_from_the_traffic(prod: Synthesis) -> None:
     traffic = Traffic(
-        streams=1_000, answer_seconds=36, chunk_seconds=0.2, other_writes=20, polled=0
+        streams=1_000,
+        answer_seconds=36,
+        answers_per_session=100,
+        chunk_seconds=0.2,
+        other_writes=18,
+        typed=1,
+        other_reads=8,
+        polled=0,
     )
     assert traffic.answers_per_hour == 100_000
     rows = _rows(prod, traffic)
-    # 180 chunks and 20 other writes for each of 100,000 answers, $0.625 a million; the leases of
-    # 2.5 tasks beside
-    assert _row(rows, "DynamoDB").hour_of_streams == pytest.approx(12.5, abs=0.01)
-    assert _row(rows, "Lambda").hour_of_streams == 0
+    # 180 chunks, the end and 19 other writes for each of 100,000 answers, $0.625 a million, and 8
+    # reads, $0.125 a million; the leases of 2.5 tasks beside
+    assert _row(rows, "DynamoDB").hour_of_streams == pytest.approx(12.6, abs=0.01)
+    # 1,000 sessions are opened
+    assert _row(rows, "Lambda").hour_of_streams == pytest.approx(0.0014, abs=0.0002)
     # 1,000 tokens in and 400 out for each
     assert _row(rows, "Bedrock").hour_of_streams == pytest.approx(100_000 * (0.0011 + 0.0022))
     # 10,000 connections on tasks that hold 4,000
     assert _row(rows, "ECS").hour_of_streams == pytest.approx(2.5 * (0.03238 + 2 * 0.00356))
 
 
+def test_polls_are_paid_for_as_long_as_they_wait(dev: Synthesis) -> None:
+    traffic = Traffic(streams=1_000, answer_seconds=36, answers_per_session=100_000, polled=1)
+    # A quarter of a gigabyte for 36 s, and 6 calls of function and HTTP API, 100,000 times
+    assert _row(_rows(dev, traffic), "Lambda").hour_of_streams == pytest.approx(
+        100_000 * (9 * 0.0000133334 + 6 * 1.2e-6), rel=0.001
+    )
+
+
+def test_it_costs_what_it_is_meant_to_cost(dev: Synthesis, prod: Synthesis) -> None:
+    assert sum(row.month_at_rest for row in _rows(dev)) < 60
+    for synthesis in (dev, prod):
+        assert _without_model(_rows(synthesis)) < 5
+        answers = Traffic(output_tokens=300, answer_seconds=15, polled=0)
+        hour = _without_model(_rows(synthesis, answers))
+        assert 1_000 * hour / answers.answers_per_hour < 0.02
+
+
+def _without_model(rows: list[Row]) -> float:
+    return sum(row.hour_of_streams for row in rows if not row.what.startswith("Bedrock"))
+
+
+def test_a_web_acl_costs_by_its_rules_and_requests(dev: Synthesis) -> None:
+    acl = {"Type": "AWS::WAFv2::WebACL", "Properties": {"Rules": [{}, {}, {}]}}
+    template = {"Resources": {"Acl": acl}}
+    row = _row(costs(dev.settings, [template], Traffic()), "WAF (3 rules)")
+    assert row.month_at_rest == 8
+    # Two calls a session of five answers, seven for each answer that is polled
+    assert row.hour_of_streams == pytest.approx(180_000 * (2 / 5 + 0.05 * 7) * 0.6e-6)
+
+
 def test_twice_the_streams_cost_twice_as_much(synthesis: Synthesis) -> None:
     once, twice = _rows(synthesis), _rows(synthesis, dataclasses.replace(Traffic(), streams=2_000))
     for one, two in zip(once, twice, strict=True):
         assert two.month_at_rest == one.month_at_rest
-        assert two.hour_of_streams == pytest.approx(2 * one.hour_of_streams)
+        if not one.what.startswith("CloudWatch"):  # as many metrics, however much they count
+            assert two.hour_of_streams == pytest.approx(2 * one.hour_of_streams)
 
 
 def _with_gpu(instance_type: str) -> EnvironmentSettings:
@@ -139,17 +188,56 @@ def test_the_announcement_says_which_quotas_an_account_needs(
         announcement(s.settings, s.templates, Traffic()) for s in (dev, prod, choosy)
     )
     assert "Lambda concurrent executions: none reserved" in small
-    assert "Fargate On-Demand vCPU: 3 (6 tasks: a deployment while 3 run)" in small
+    assert "Fargate On-Demand vCPU: 1.5 (6 tasks: a deployment while 3 run)" in small
     assert "Bedrock" not in small
     # 100 + 600 + 1, and 100 that AWS keeps free; 134 % of 60 tasks with a core each
     assert "Lambda concurrent executions: 801 (701 reserved" in large
     assert "Fargate On-Demand vCPU: 80 (80 tasks: a deployment while 60 run)" in large
-    # 1,000 streams of 20 s with 1,400 tokens each
+    # 1,000 streams of 20 s: 1,000 tokens and 5 times 400 each; each reserves 4,096 while it runs
+    profile = prod.settings.inference.bedrock.inference_profile
     assert (
-        "3,000 requests and 4,200,000 tokens a minute for 1,000 streams, and access to the model"
-        in large
-    )
+        f"Bedrock tokens a minute for {profile}: 13,096,000 (3,000 answers a minute, 1,000 "
+        "streams: 9,000,000 used, an output token counts 5 times; 4,096,000 reserved, 4,096 by "
+        "each answer that runs)"
+    ) in large
+    assert "access to anthropic.claude-haiku" in large
+    # each of 1,000 streams every 150 ms
+    for text, warm in ((small, "4,000"), (large, "7,000")):
+        assert (
+            "DynamoDB writes a second of a table: 6,667 (at most, into the buffer of responses; a "
+            f"new table takes {warm} at once"
+        ) in text
+    assert "raise data.warm_writes_per_second" in small
+    assert "raise data.warm_writes_per_second" not in large
+    # 50 answers a second, a twentieth of them with 5 polls; 20 frames of 220 bytes a second each
+    assert "CloudFront: 62 requests a second (a distribution has 250,000)" in large
+    assert "and 0.04 Gbit/s (150)" in large
     assert "SageMaker ml.g6e.xlarge for endpoint usage: 2" in gpus
+
+
+@pytest.mark.parametrize(
+    ("model", "burndown"),
+    [
+        ("anthropic.claude-haiku-4-5-20251001-v1:0", 5),
+        ("anthropic.claude-sonnet-4-20250514-v1:0", 5),
+        ("anthropic.claude-opus-4-8", 5),
+        ("anthropic.claude-3-7-sonnet-20250219-v1:0", 5),
+        ("anthropic.claude-3-5-haiku-20241022-v1:0", 1),
+        ("anthropic.claude-3-haiku-20240307-v1:0", 1),
+        ("anthropic.claude-v2:1", 1),
+        ("amazon.nova-lite-v1:0", 1),
+    ],
+)
+def test_an_output_token_of_newer_claudes_takes_five_of_the_quota(
+    model: str, burndown: int
+) -> None:
+    assert output_burndown(model) == burndown
+
+
+def test_a_web_acl_is_counted_with_its_rules(prod: Synthesis, dev: Synthesis) -> None:
+    (row,) = (row for row in _rows(prod) if row.what.startswith("WAF"))
+    assert row.month_at_rest == 5 + 5 * 1
+    assert not [row for row in _rows(dev) if row.what.startswith("WAF")]
 
 
 def test_the_announcement_says_who_may_come_in_and_that_nobody_hears_alarms(
@@ -158,8 +246,6 @@ def test_the_announcement_says_who_may_come_in_and_that_nobody_hears_alarms(
     small, large = (announcement(s.settings, s.templates, Traffic()) for s in (dev, prod))
     assert "NOTE: anybody may open a session" in small
     assert "anybody may" not in large
-    assert "NOTE: alarms wake nobody" in large
-    told = prod.settings.model_copy(
-        update={"alarms": AlarmSettings(page_email="on-call@example.com")}
-    )
-    assert "NOTE" not in announcement(told, prod.templates, Traffic())
+    assert "NOTE: alarms wake nobody" in small
+    assert "NOTE: one address can keep others" in small
+    assert "NOTE" not in large

@@ -9,6 +9,8 @@ import pytest
 
 from infra.constructs.data import buckets as request_bucket
 from infra.constructs.data import tables as declared
+from infra.costs import Traffic
+from infra.quotas import most_writes_per_second
 from stream_aws import s3_large_texts
 from stream_aws import tables as written
 from stream_aws.keys import SHORTEST_SIGNING_KEY
@@ -138,6 +140,25 @@ def test_prod_is_the_one_that_keeps_everything(prod: Synthesis) -> None:
     assert prod.settings.data.customer_key
 
 
+def test_the_buffer_of_prod_takes_the_announced_load_from_its_first_minute(
+    prod: Synthesis, dev: Synthesis
+) -> None:
+    needed = most_writes_per_second(prod.settings, Traffic())
+    warm = {
+        table["Properties"]["TableName"]: table["Properties"]["WarmThroughput"]
+        for table in prod.of_type("AWS::DynamoDB::Table").values()
+        if "WarmThroughput" in table["Properties"]
+    }
+    assert warm == {
+        "evenflow-prod-responses": {
+            "WriteUnitsPerSecond": prod.settings.data.warm_writes_per_second
+        }
+    }
+    assert needed <= prod.settings.data.warm_writes_per_second <= 40_000
+    # 4,000 is what a new table has: asking for it would fail once it has more.
+    assert "WarmThroughput" not in json.dumps(dev.templates["data"])
+
+
 def test_secrets_are_made_where_they_are_kept(synthesis: Synthesis) -> None:
     secrets = [
         r["Properties"] for r in synthesis.of_type("AWS::SecretsManager::Secret", "data").values()
@@ -147,6 +168,7 @@ def test_secrets_are_made_where_they_are_kept(synthesis: Synthesis) -> None:
     assert first == {
         f"{prefix}-signing-keys": "k1",
         f"{prefix}-tenant-keys": "demo" if synthesis.settings.open_tenant else "public",
+        f"{prefix}-edge-keys": "k1",
     }
     for secret in secrets:
         made = secret["GenerateSecretString"]
@@ -190,6 +212,7 @@ def test_nobody_opens_a_session_in_staging_or_prod_without_the_key_that_was_made
         tokens=SessionTokens({"k1": b"s" * 64}),
         now=1_800_000_000,
         ttl=3_600,
+        check_without_key=lambda: None,
     )
     assert opened(key).token
     if synthesis.settings.name == "dev":
@@ -204,7 +227,7 @@ def test_large_requests_are_private_encrypted_and_gone_after_a_day(synthesis: Sy
     ((name, bucket),) = (
         (name, bucket)
         for name, bucket in synthesis.of_type("AWS::S3::Bucket", "data").items()
-        if name.startswith("Requests")
+        if name.startswith("DataRequests")
     )
     properties = bucket["Properties"]
     assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
@@ -230,7 +253,7 @@ def test_tasks_write_below_the_prefix_that_they_may(synthesis: Synthesis) -> Non
     (task,) = (
         task["Properties"]
         for name, task in synthesis.of_type("AWS::ECS::TaskDefinition", "service").items()
-        if name.startswith("Task")
+        if name.startswith("ServiceTask")
     )
     variables = {
         each["Name"]: each["Value"] for each in task["ContainerDefinitions"][0]["Environment"]

@@ -23,7 +23,8 @@ def zoned(request: pytest.FixtureRequest, synthesized: Synthesize) -> Synthesis:
 
 def _environment(synthesis: Synthesis, stack: str) -> str:
     manifest = json.loads((synthesis.folder / "manifest.json").read_text("utf-8"))
-    environment: str = manifest["artifacts"][f"evenflow-dev-{stack}"]["environment"]
+    prefix = synthesis.settings.global_prefix if stack == "certificate" else "evenflow-dev"
+    environment: str = manifest["artifacts"][f"{prefix}-{stack}"]["environment"]
     return environment.rsplit("/", 1)[-1]
 
 
@@ -48,7 +49,7 @@ def test_the_name_leads_to_the_distribution(zoned: Synthesis) -> None:
 
 def test_cloudfronts_certificate_is_in_its_own_region(zoned: Synthesis) -> None:
     here = zoned.settings.region.name == "us-east-1"
-    stack = "edge" if here else "eu-west-1-certificate"
+    stack = "edge" if here else "certificate"
     assert _environment(zoned, stack) == "us-east-1"
     name, certificate = _certificate(zoned, stack)
     assert certificate["DomainValidationOptions"] == _PROVEN

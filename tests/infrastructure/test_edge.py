@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stream_core.policy.allowed_origins import page_policy
-from stream_core.protocol.routes import Origin, edge_patterns
+from stream_core.protocol.routes import EDGE_KEY_HEADER, Origin, edge_patterns
 from tests.infrastructure.synthesis import ROOT, Synthesis
 
 # Ids of policies that AWS manages.
@@ -159,7 +159,7 @@ def test_origins_may_be_silent_for_longer_than_a_poll_or_a_heartbeat(synthesis: 
             assert config["OriginReadTimeout"] >= max(30, silence + 5)
 
 
-def test_the_functions_learn_the_address_that_the_viewer_used(synthesis: Synthesis) -> None:
+def test_the_functions_learn_who_called_and_by_which_address(synthesis: Synthesis) -> None:
     ((name, function),) = synthesis.of_type("AWS::CloudFront::Function", "edge").items()
     (association,) = _behavior(synthesis, "/session")[1]["FunctionAssociations"]
     assert association["EventType"] == "viewer-request"
@@ -171,15 +171,36 @@ def test_the_functions_learn_the_address_that_the_viewer_used(synthesis: Synthes
             "headers": {
                 "host": {"value": "chat.example.com"},
                 "x-evenflow-host": {"value": "evil.example"},
+                "x-evenflow-address": {"value": "192.0.2.66"},
             }
-        }
+        },
+        "viewer": {"ip": "2001:db8::7"},
     }
     program = (
         f"{function['Properties']['FunctionCode']}\n"
         f"console.log(JSON.stringify(handler({json.dumps(event)})))"
     )
     done = subprocess.run(["node", "-e", program], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["headers"]["x-evenflow-host"] == {"value": "chat.example.com"}
+    headers = json.loads(done.stdout)["headers"]
+    assert headers["x-evenflow-host"] == {"value": "chat.example.com"}
+    assert headers["x-evenflow-address"] == {"value": "2001:db8::7"}
+
+
+def test_the_functions_are_shown_a_key_that_they_know(synthesis: Synthesis) -> None:
+    (api,) = (origin for origin in _origins(synthesis).values() if origin["kind"] == "api")
+    (header,) = api["OriginCustomHeaders"]
+    assert header["HeaderName"] == EDGE_KEY_HEADER
+    _, (begin, secret, end) = header["HeaderValue"]["Fn::Join"]
+    assert (begin, end) == ("{{resolve:secretsmanager:", ":SecretString:k1::}}")
+    assert "EdgeKeys" in json.dumps(secret)
+    told = [
+        function["Properties"]["Environment"]["Variables"]["EVENFLOW_EDGE_KEYS_SECRET"]
+        for function in synthesis.of_type("AWS::Lambda::Function", "functions").values()
+        if "EVENFLOW_EDGE_KEYS_SECRET" in function["Properties"]["Environment"]["Variables"]
+    ]
+    assert told == [secret] * 2
+    # Nobody else is shown it: the load balancer is reached by CloudFront alone.
+    assert json.dumps(_distribution(synthesis)).count(EDGE_KEY_HEADER) == 1
 
 
 def _headers(synthesis: Synthesis, path: str) -> dict[str, Any]:

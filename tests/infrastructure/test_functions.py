@@ -90,7 +90,7 @@ def test_powertools_is_told_the_namespace_of_the_alarms(dev: Synthesis, name: st
     variables = _functions(dev)[name]["Environment"]["Variables"]
     assert variables["POWERTOOLS_METRICS_NAMESPACE"] == "Evenflow"
     assert variables["POWERTOOLS_SERVICE_NAME"] == name
-    assert variables["EVENFLOW_METRICS_ENVIRONMENT"] == "dev"
+    assert variables["EVENFLOW_METRICS_ENVIRONMENT"] == "evenflow-dev"
 
 
 def test_the_api_has_two_paths_and_a_default_for_the_contracts_404(synthesis: Synthesis) -> None:

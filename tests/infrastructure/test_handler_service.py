@@ -231,24 +231,14 @@ def test_tasks_have_no_public_address_and_no_shell(synthesis: Synthesis) -> None
     assert service["EnableExecuteCommand"] is False
 
 
-def test_a_bad_deployment_goes_back_by_itself(synthesis: Synthesis) -> None:
+def test_a_deployment_keeps_all_tasks_and_adds_some_at_a_time(synthesis: Synthesis) -> None:
     service = synthesis.only("AWS::ECS::Service", "service")
     deployment = service["DeploymentConfiguration"]
-    assert deployment["DeploymentCircuitBreaker"] == {"Enable": True, "Rollback": True}
     assert deployment["MinimumHealthyPercent"] == 100
     # Some at a time, since all that leave send their readers away at once; but one at least.
     tasks, percent = synthesis.settings.handler.tasks_min, deployment["MaximumPercent"]
     assert percent == synthesis.settings.handler.deployment_percent
     assert tasks < tasks * percent // 100 <= tasks + 1
-    assert (deployment["Alarms"]["Enable"], deployment["Alarms"]["Rollback"]) == (True, True)
-    ((name, alarm),) = (
-        (name, alarm["Properties"])
-        for name, alarm in synthesis.of_type("AWS::CloudWatch::Alarm", "service").items()
-        if "Rollback" in name
-    )
-    assert deployment["Alarms"]["AlarmNames"] == [{"Ref": name}]
-    assert alarm["MetricName"] == "HTTPCode_Target_5XX_Count"
-    assert alarm["Threshold"] == synthesis.settings.handler.server_errors_per_minute
 
 
 def test_a_deployment_does_not_set_the_number_of_tasks_back(synthesis: Synthesis) -> None:

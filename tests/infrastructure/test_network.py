@@ -1,4 +1,6 @@
-"""Nothing in the VPC has a way to the internet, nor from it."""
+"""Nothing in the VPC is reached from the internet. Only where there are no endpoints, tasks have a
+way to it.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,33 @@ _MODEL_ENDPOINT = {
 }
 
 
-def test_there_is_no_way_out_or_in(synthesis: Synthesis) -> None:
-    for kind in ("NatGateway", "EIP", "EgressOnlyInternetGateway", "Route"):
+def test_only_tasks_without_endpoints_have_a_way_out(synthesis: Synthesis) -> None:
+    for kind in ("NatGateway", "EIP", "EgressOnlyInternetGateway"):
         assert not synthesis.of_type(f"AWS::EC2::{kind}"), kind
     for subnet in synthesis.of_type("AWS::EC2::Subnet").values():
         assert subnet["Properties"]["MapPublicIpOnLaunch"] is False
+    public = synthesis.settings.network.tasks_are_public
+    assert public is (synthesis.settings.name == "dev")
+    routes = synthesis.of_type("AWS::EC2::Route", "network")
+    assert len(routes) == (synthesis.settings.network.zones if public else 0)
+    assert all("ublicSubnet" in name for name in routes)
+
+
+def test_the_load_balancer_is_internal_and_no_route_leads_out_of_its_subnets(
+    synthesis: Synthesis,
+) -> None:
+    balancer = synthesis.only("AWS::ElasticLoadBalancingV2::LoadBalancer", "service")
+    assert balancer["Scheme"] == "internal"
+    assert "isolated" in json.dumps(balancer["Subnets"])
+    assert "ublicSubnet" not in json.dumps(balancer["Subnets"])
+
+
+def test_tasks_stand_where_they_reach_what_they_call(synthesis: Synthesis) -> None:
+    public = synthesis.settings.network.tasks_are_public
+    for service in synthesis.of_type("AWS::ECS::Service").values():
+        network = service["Properties"]["NetworkConfiguration"]["AwsvpcConfiguration"]
+        assert network["AssignPublicIp"] == ("ENABLED" if public else "DISABLED")
+        assert ("ublicSubnet" in json.dumps(network["Subnets"])) is public
 
 
 def test_cloudfront_finds_the_internet_gateway_that_it_asks_for(synthesis: Synthesis) -> None:
@@ -32,8 +56,8 @@ def test_subnets_are_in_zones_that_are_the_same_in_every_account(synthesis: Synt
     subnets = [
         subnet["Properties"] for subnet in synthesis.of_type("AWS::EC2::Subnet", "network").values()
     ]
-    zones = [subnet["AvailabilityZoneId"] for subnet in subnets]
-    assert zones == ["use1-az1", "use1-az2", "use1-az4"][: synthesis.settings.network.zones]
+    zones = {subnet["AvailabilityZoneId"] for subnet in subnets}
+    assert zones == {*("use1-az1", "use1-az2", "use1-az4")[: synthesis.settings.network.zones]}
     assert not any(
         "AvailabilityZone" in subnet for subnet in subnets
     )  # a letter, which means another zone elsewhere
@@ -67,7 +91,8 @@ def test_what_tasks_call_has_an_endpoint(synthesis: Synthesis) -> None:
         interface["ServiceName"].removeprefix(f"com.amazonaws.{settings.region.name}.")
         for interface in interfaces
     }
-    assert names == _ENDPOINTS | _MODEL_ENDPOINT[settings.inference.kind]
+    called = _ENDPOINTS | _MODEL_ENDPOINT[settings.inference.kind]
+    assert names == (set() if settings.network.tasks_are_public else called)
     for interface in interfaces:
         assert interface["PrivateDnsEnabled"]
         assert len(interface["SubnetIds"]) == settings.network.endpoint_zones
@@ -79,7 +104,8 @@ def test_security_groups_name_peers_and_ports(synthesis: Synthesis) -> None:
         for kind in ("Ingress", "Egress")
         for rule in synthesis.of_type(f"AWS::EC2::SecurityGroup{kind}", "network").values()
     ]
-    assert len(rules) == 9
+    # Without endpoints none leads to them.
+    assert len(rules) == (7 if synthesis.settings.network.tasks_are_public else 9)
     for _, rule in rules:
         assert rule["IpProtocol"] == "tcp"
         assert rule["FromPort"] == rule["ToPort"]
@@ -121,10 +147,17 @@ def test_tasks_reach_each_other_where_they_follow_responses_and_nowhere_else(
 
 
 def test_no_group_is_open_to_everyone(synthesis: Synthesis) -> None:
+    out = list[dict[str, object]]()
     for name, template in synthesis.templates.items():
         for resource in template["Resources"].values():
             if resource["Type"].startswith("AWS::EC2::SecurityGroup"):
-                assert "0.0.0.0/0" not in json.dumps(resource["Properties"]), name
+                properties = dict(resource["Properties"])
+                egress = properties.pop("SecurityGroupEgress", ())
+                out += [rule for rule in egress if rule["CidrIp"] == "0.0.0.0/0"]
+                assert "0.0.0.0/0" not in json.dumps(properties), name
+    # Tasks without endpoints call AWS's APIs, by HTTPS.
+    expected = 1 if synthesis.settings.network.tasks_are_public else 0
+    assert [(rule["FromPort"], rule["ToPort"]) for rule in out] == [(443, 443)] * expected
 
 
 def test_flows_are_logged_where_the_settings_say_so(synthesis: Synthesis, prod: Synthesis) -> None:

@@ -13,13 +13,15 @@ import pytest
 from infra.environments import environment
 from infra.settings import EnvironmentSettings
 from infra.stack_settings import AlarmSettings
+from stream_core.metrics.canary_metrics import CANARY_METRICS
 from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, Statistic
 from tests.infrastructure.metric_math import MetricMath, Series
 from tests.infrastructure.own_stacks import Template, observability_template, resources
 from tests.integration.alarm_evaluation import is_raised
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
-NAMES = {metric.name for metric in CATALOGUE}
+ON_THE_DASHBOARD = {metric.name for metric in CATALOGUE}
+NAMES = ON_THE_DASHBOARD | {metric.name for metric in CANARY_METRICS}
 WITH_ALARM = [metric for metric in CATALOGUE if metric.alarm is not None]
 PLAIN = [metric for metric in WITH_ALARM if metric.alarm and not metric.alarm.sudden_drop]
 DROPS = [metric for metric in WITH_ALARM if metric.alarm and metric.alarm.sudden_drop]
@@ -28,8 +30,14 @@ PERCENTILES = [
 ]
 FELT = {metric.name for metric in WITH_ALARM if metric.alarm and metric.alarm.felt_by_readers}
 # What readers feel besides the catalogue.
-FELT_TOO = {"load_balancer.handler_errors", "load_balancer.own_errors", "http_api.errors"}
+FELT_TOO = {
+    "load_balancer.handler_errors",
+    "load_balancer.own_errors",
+    "http_api.errors",
+    "canary.failures",
+}
 CAN_WAIT = {
+    "canary.first_text_ms",
     "store.retries",
     "dead_letters.waiting",
     "session_init.duration_ms",
@@ -116,7 +124,7 @@ class TestCatalogue:
         row, alarm = metric.alarm, alarms[metric.name]
         assert row is not None
         assert (alarm["Namespace"], alarm["MetricName"]) == ("Evenflow", metric.name)
-        assert alarm["Dimensions"] == [{"Name": "Environment", "Value": "prod"}]
+        assert alarm["Dimensions"] == [{"Name": "Environment", "Value": "evenflow-prod"}]
         assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (
             row.above,
             "GreaterThanThreshold",
@@ -178,7 +186,8 @@ class TestCatalogue:
         assert len(ours) >= len(WITH_ALARM)
         assert {metric["MetricName"] for metric in ours} <= NAMES
         assert all(
-            metric["Dimensions"] == [{"Name": "Environment", "Value": "prod"}] for metric in ours
+            metric["Dimensions"] == [{"Name": "Environment", "Value": "evenflow-prod"}]
+            for metric in ours
         )
 
     def test_no_alarm_selects_by_unit(self, alarms: dict[str, Any]) -> None:
@@ -349,16 +358,41 @@ class TestWhoIsTold:
         )
         assert subscription["TopicArn"] == _topic(template, "pages")
 
+    def test_a_topic_of_ones_own_is_paged_instead(self, settings: EnvironmentSettings) -> None:
+        own = "arn:aws:sns:us-east-1:111111111111:on-call"
+        template = observability_template(
+            settings.model_copy(update={"alarms": AlarmSettings(page_topic_arn=own)})
+        )
+        [composite] = resources(template, "AWS::CloudWatch::CompositeAlarm").values()
+        assert own in composite["AlarmActions"]
+        topics = resources(template, "AWS::SNS::Topic").values()
+        assert [topic["TopicName"] for topic in topics] == [f"{PREFIX}notices"]
+
 
 class TestRunbooks:
-    def test_every_alarm_says_what_it_means_and_links_a_runbook_that_exists(
-        self, alarms: dict[str, Any], composite: Any, settings: EnvironmentSettings
+    def test_every_alarm_says_what_it_means_and_the_first_step_of_a_runbook_that_exists(
+        self, alarms: dict[str, Any], composite: Any
     ) -> None:
         for alarm in (*alarms.values(), composite):
             description = alarm["AlarmDescription"]
             assert len(description) <= 1024  # CloudWatch's limit
-            _, _, page = description.partition(f"What to do: {settings.alarms.runbook_base_url}")
-            assert (RUNBOOKS / page).is_file(), alarm["AlarmName"]
+            found = re.search(
+                r"Look first: (.{20,}[^.:?][.?]) Then: docs/runbooks/(.+)$", description
+            )
+            assert found, alarm["AlarmName"]
+            page = " ".join((RUNBOOKS / found[2]).read_text("utf-8").split())
+            assert found[1][:20] in page.partition("## Look first ")[2]
+
+    def test_where_runbooks_can_be_opened_every_alarm_links_its_own(
+        self, settings: EnvironmentSettings
+    ) -> None:
+        base = "https://wiki.example.com/runbooks/"
+        linked = settings.model_copy(update={"alarms": AlarmSettings(runbook_base_url=base)})
+        template = observability_template(linked)
+        for kind in ("Alarm", "CompositeAlarm"):
+            for alarm in resources(template, f"AWS::CloudWatch::{kind}").values():
+                _, _, page = alarm["AlarmDescription"].partition(f"What to do: {base}")
+                assert (RUNBOOKS / page).is_file(), alarm["AlarmName"]
 
     def test_every_alarm_says_what_silence_means(self, alarms: dict[str, Any]) -> None:
         for alarm in alarms.values():
@@ -424,7 +458,7 @@ class TestDashboard:
             for widget in widgets
             if any(namespace == "Evenflow" for namespace, _ in self.metrics_of(widget))
         ]
-        assert sorted(ours) == sorted(NAMES)
+        assert sorted(ours) == sorted(ON_THE_DASHBOARD)
 
     @pytest.mark.parametrize("metric", WITH_ALARM, ids=lambda metric: str(metric.name))
     def test_the_threshold_is_drawn_and_the_statistic_that_it_is_for(

@@ -48,7 +48,7 @@ def test_failed_answers_and_uneven_ones_count_as_in_their_own_alarms(
         alarm = alarms[name]
         assert metric.alarm is not None
         assert (alarm["Namespace"], alarm["MetricName"]) == ("Evenflow", metric.name)
-        assert alarm["Dimensions"] == [{"Name": "Environment", "Value": synthesis.settings.name}]
+        assert alarm["Dimensions"] == [{"Name": "Environment", "Value": synthesis.settings.prefix}]
         statistic = alarm.get("Statistic") or alarm["ExtendedStatistic"]
         assert (statistic, alarm["Threshold"]) == (metric.alarm.statistic, metric.alarm.above)
 

@@ -60,6 +60,7 @@ def test_settings_are_frozen(name: str) -> None:
         ("handler.tasks_max", 0, "not be below tasks_min"),
         ("edge.domain_name", "chat.example.com", "together with hosted_zone or certificate_arn"),
         ("functions.throttle_rate", 20_000, "what all HTTP APIs of an account get in us-east-1"),
+        ("functions.session_rate", 10, "one address keeps all others from opening sessions"),
         ("allowed_origins", ("app.example.com",), "must be origins as browsers write them"),
         ("allowed_origins", ("https://app.example.com", "*"), "alone"),
         (

@@ -22,6 +22,8 @@ _GLOBAL = (
     "AWS::S3::",
     "AWS::WAFv2::",  # those of CloudFront
 )
+# Named within what they belong to.
+_WITHIN_ANOTHER = ("AWS::ApiGatewayV2::Stage", "AWS::ApplicationAutoScaling::", "AWS::IAM::Policy")
 # staging has what CloudFront takes from us-east-1 in every region.
 _INSTALLATIONS = (
     "staging",
@@ -45,12 +47,17 @@ def _names(kind: str, properties: dict[str, Any]) -> Iterator[str]:
 def _taken(synthesis: Synthesis) -> Iterator[tuple[str, str, str]]:
     """(scope, kind, name) of all that only one resource can have."""
     manifest = json.loads((synthesis.folder / "manifest.json").read_text("utf-8"))
-    for stack, template in synthesis.templates.items():
-        name = f"{synthesis.settings.prefix}-{stack}"
-        region = manifest["artifacts"][name]["environment"].rsplit("/", 1)[-1]
-        yield region, "stack", name
+    for stack, artifact in manifest["artifacts"].items():
+        if artifact["type"] != "aws:cloudformation:stack":
+            continue
+        file = synthesis.folder / artifact["properties"]["templateFile"]
+        template = json.loads(file.read_text("utf-8"))
+        region = artifact["environment"].rsplit("/", 1)[-1]
+        yield region, "stack", stack
         for resource in template["Resources"].values():
             kind = resource["Type"]
+            if kind.startswith(_WITHIN_ANOTHER):
+                continue
             scope = "global" if kind.startswith(_GLOBAL) else region
             for name in _names(kind, resource.get("Properties", {})):
                 yield scope, kind, name

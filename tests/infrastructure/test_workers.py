@@ -17,7 +17,7 @@ from fargate_handler.settings import HandlerSettings
 from infra.announce import announcement
 from infra.constructs.inference.model_access import ModelAccess
 from infra.costs import HOURS_PER_MONTH, Traffic, costs
-from infra.quotas import quotas
+from infra.quotas import announced
 from infra.stack_settings import WorkerServiceSettings
 from stream_core.policy.limits import Limits
 from tests.infrastructure.conftest import Synthesize
@@ -365,6 +365,6 @@ def test_they_are_in_what_a_deployment_costs_and_needs(
     assert "2 ECS service" in text
     # A deployment of 10 workers doubles them while 10 handlers run.
     (cores,) = (
-        line for line in quotas(with_workers.settings, traffic) if line.startswith("Fargate")
+        line for line in announced(with_workers.settings, traffic) if line.startswith("Fargate")
     )
     assert cores.startswith("Fargate On-Demand vCPU: 30 ")

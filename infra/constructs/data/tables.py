@@ -12,6 +12,7 @@ from constructs import Construct
 from infra.acknowledge import acknowledge
 from infra.constructs.retention import removal_policy
 from infra.settings import EnvironmentSettings
+from infra.stack_settings import NEW_TABLE_WRITES
 
 TTL_ATTRIBUTE = "expires_at"  # seconds since the epoch, written by stream_aws
 # The heads without an ending, by owner. Other tasks read there what a lost task has left.
@@ -56,6 +57,7 @@ class OwnTables(Construct):
             ledger=self._table("Ledger", "channel", "message_id", recovery_days),
             responses=responses,
         )
+        self._warm(responses)
         responses.add_global_secondary_index(
             index_name=UNFINISHED_INDEX,
             partition_key=_string(UNFINISHED_KEY),
@@ -92,6 +94,15 @@ class OwnTables(Construct):
                 "a backup would keep users' text after its end; prod has one of conversations",
             )
         return table
+
+    def _warm(self, table: dynamodb.Table) -> None:
+        writes = self._settings.data.warm_writes_per_second
+        if writes > NEW_TABLE_WRITES:
+            resource = table.node.default_child
+            assert isinstance(resource, dynamodb.CfnTable)  # noqa: S101 - what the L2 is made of
+            resource.warm_throughput = dynamodb.CfnTable.WarmThroughputProperty(
+                write_units_per_second=writes
+            )
 
 
 def allow_on_table(table: dynamodb.ITable, *actions: str) -> iam.PolicyStatement:

@@ -1,4 +1,6 @@
-"""The VPC: isolated subnets without NAT, from which AWS is reached through endpoints."""
+"""The VPC: isolated subnets without NAT, from which AWS is reached through endpoints. Where there
+are none, tasks stand in public subnets.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from infra.constructs.network.security_groups import SecurityGroups
 from infra.constructs.retention import log_group
 from infra.image_reference import ecr_image
 from infra.settings import EnvironmentSettings
+from infra.stack_settings import NetworkSettings
 
 _Service = ec2.InterfaceVpcEndpointAwsService
 _ALWAYS = {
@@ -51,6 +54,8 @@ class VpcEndpoints(Construct):
         groups = [security_groups.endpoints] if security_groups.endpoints else None
         vpc.add_gateway_endpoint("DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
         vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+        if settings.network.tasks_are_public:
+            return
         subnets = vpc.isolated_subnets[: settings.network.endpoint_zones]
         for name, service in interface_services(settings).items():
             ec2.InterfaceVpcEndpoint(
@@ -91,14 +96,11 @@ class Network(Construct):
             ip_addresses=ec2.IpAddresses.cidr(network.cidr),
             availability_zones=list(zones),
             nat_gateways=0,
-            subnet_configuration=[
-                ec2.SubnetConfiguration(
-                    name="isolated", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=20
-                )
-            ],
+            subnet_configuration=_subnets(network),
         )
         self._name_zones_by_id()
-        self._attach_internet_gateway()
+        if not network.tasks_are_public:
+            self._attach_internet_gateway()
         self.security_groups = SecurityGroups(
             self, "SecurityGroups", vpc=self.vpc, settings=settings, own_vpc=True
         )
@@ -117,7 +119,7 @@ class Network(Construct):
     def _name_zones_by_id(self) -> None:
         # The L2 puts these ids where the zones' letters belong, which mean other zones in each
         # account.
-        for subnet in self.vpc.isolated_subnets:
+        for subnet in (*self.vpc.isolated_subnets, *self.vpc.public_subnets):
             resource = subnet.node.default_child
             assert isinstance(resource, ec2.CfnSubnet)  # noqa: S101 - what the L2 is made of
             resource.availability_zone_id = subnet.availability_zone
@@ -125,7 +127,7 @@ class Network(Construct):
 
     def _attach_internet_gateway(self) -> None:
         # CloudFront makes VPC origins only in a VPC that has an internet gateway. No route leads to
-        # it.
+        # it. Public subnets have one anyway.
         gateway = ec2.CfnInternetGateway(self, "InternetGateway")
         ec2.CfnVPCGatewayAttachment(
             self,
@@ -144,7 +146,7 @@ class Network(Construct):
 
 
 def _refuse_unreachable(settings: EnvironmentSettings) -> None:
-    if settings.image is None:
+    if settings.image is None or settings.network.tasks_are_public:
         return
     image, region = ecr_image(settings.image), settings.region.name
     if image is None or image.region != region:
@@ -153,3 +155,17 @@ def _refuse_unreachable(settings: EnvironmentSettings) -> None:
             f"from ECR of their own region: <account>.dkr.ecr.{region}.amazonaws.com/"
             "<repository>:<tag>"
         )
+
+
+def _subnets(network: NetworkSettings) -> list[ec2.SubnetConfiguration]:
+    # The load balancer is in isolated ones: CloudFront asks that of a VPC origin.
+    isolated = ec2.SubnetConfiguration(
+        name="isolated", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=20
+    )
+    public = ec2.SubnetConfiguration(
+        name="public",
+        subnet_type=ec2.SubnetType.PUBLIC,
+        cidr_mask=20,
+        map_public_ip_on_launch=False,  # tasks ask for theirs
+    )
+    return [isolated, public] if network.tasks_are_public else [isolated]

@@ -17,8 +17,8 @@ def listener_port(settings: EnvironmentSettings) -> int:
     return 443 if settings.edge.hosted_zone else 80
 
 
-def task_subnets(vpc: ec2.IVpc) -> ec2.SubnetSelection:
-    """The subnets of tasks and load balancer: private ones, isolated ones where there are none."""
+def private_subnets(vpc: ec2.IVpc) -> ec2.SubnetSelection:
+    """The load balancer's subnets: private ones, isolated ones where there are none."""
     return ec2.SubnetSelection(
         subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS
         if vpc.private_subnets
@@ -26,12 +26,19 @@ def task_subnets(vpc: ec2.IVpc) -> ec2.SubnetSelection:
     )
 
 
+def task_subnets(settings: EnvironmentSettings, vpc: ec2.IVpc) -> ec2.SubnetSelection:
+    """Where tasks stand."""
+    if settings.network.tasks_are_public:
+        return ec2.SubnetSelection(subnet_type=ec2.SubnetType.PUBLIC)
+    return private_subnets(vpc)
+
+
 class SecurityGroups(Construct):
     """The groups of balancer, handlers and endpoints, in the VPC's stack: no stack refers back.
 
     Args:
-        own_vpc: whether tasks reach AWS through our endpoints alone. In a VPC of somebody else's
-            they use the way out that it has.
+        own_vpc: whether the VPC is ours. In one of somebody else's tasks reach AWS by the way out
+            that it has.
     """
 
     def __init__(
@@ -52,7 +59,7 @@ class SecurityGroups(Construct):
         # And by workers, likewise.
         self.endpoints = (
             self._group("Endpoints", "VPC endpoints: reached by the handler tasks alone")
-            if own_vpc
+            if own_vpc and not settings.network.tasks_are_public
             else None
         )
         self.balancer.add_ingress_rule(
@@ -71,8 +78,8 @@ class SecurityGroups(Construct):
     def _allow_aws(self) -> None:
         if self.endpoints is None:
             self.handler.add_egress_rule(ec2.Peer.any_ipv4(), _HTTPS, "AWS APIs")
-            return
-        self.handler.connections.allow_to(self.endpoints, _HTTPS, "AWS APIs")
+        else:
+            self.handler.connections.allow_to(self.endpoints, _HTTPS, "AWS APIs")
         for name, prefix_list in (
             ("DynamoDB", self._region.dynamodb),
             ("S3 (layers of images)", self._region.s3),
@@ -106,8 +113,8 @@ def worker_security_group(
     security_groups.handler.add_egress_rule(group, port, "Answers", remote_rule=True)
     if security_groups.endpoints is None:
         group.add_egress_rule(ec2.Peer.any_ipv4(), _HTTPS, "AWS APIs")
-        return group
-    group.add_egress_rule(security_groups.endpoints, _HTTPS, "AWS APIs")
-    security_groups.endpoints.add_ingress_rule(group, _HTTPS, "AWS APIs", remote_rule=True)
+    else:
+        group.add_egress_rule(security_groups.endpoints, _HTTPS, "AWS APIs")
+        security_groups.endpoints.add_ingress_rule(group, _HTTPS, "AWS APIs", remote_rule=True)
     group.add_egress_rule(ec2.Peer.prefix_list(region.s3), _HTTPS, "S3 (layers of images)")
     return group

@@ -8,6 +8,7 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from constructs import Construct
 
 from infra.constructs.metrics import evenflow_metric, sudden_drop
+from infra.constructs.observability.runbook import what_to_do
 from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm, Urgency
 from infra.settings import EnvironmentSettings
 from stream_core.metrics.metric_catalogue import CATALOGUE, Alarm, Metric
@@ -115,7 +116,7 @@ def users_hurting_alarm(
         composite_alarm_name=f"{settings.prefix}-{USERS_ARE_HURTING}",
         alarm_description=(
             "Readers of answers feel that something is wrong: at least one of the alarms below is "
-            f"raised. What to do: {settings.alarms.runbook_base_url}{USERS_ARE_HURTING}.md"
+            f"raised. {what_to_do(USERS_ARE_HURTING, settings.alarms.runbook_base_url)}"
         ),
         alarm_rule=cloudwatch.AlarmRule.any_of(
             *(cloudwatch.AlarmRule.from_alarm(alarm, cloudwatch.AlarmState.ALARM) for alarm in felt)

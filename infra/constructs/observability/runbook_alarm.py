@@ -13,6 +13,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
+from infra.constructs.observability.runbook import what_to_do
 from infra.settings import EnvironmentSettings
 
 
@@ -38,7 +39,12 @@ class AlarmTopics(Construct):
         self._key.add_to_resource_policy(
             self._for_alarms(["kms:Decrypt", "kms:GenerateDataKey*"], "*")
         )
-        self.pages = self._topic("Pages", "pages", settings.alarms.page_email)
+        own_topic = settings.alarms.page_topic_arn
+        self.pages: sns.ITopic = (
+            self._topic("Pages", "pages", settings.alarms.page_email)
+            if own_topic is None
+            else sns.Topic.from_topic_arn(self, "Pages", own_topic)
+        )
         self.notices = self._topic("Notices", "notices", settings.alarms.notice_email)
 
     def _topic(self, construct_id: str, name: str, email: str | None) -> sns.Topic:
@@ -124,7 +130,7 @@ class RunbookAlarm(cloudwatch.Alarm):
             name,
             alarm_name=f"{settings.prefix}-{name}",
             alarm_description=f"{meaning}. No data means: {silence}; it {counts}. "
-            f"What to do: {settings.alarms.runbook_base_url}{runbook or name}.md",
+            f"{what_to_do(runbook or name, settings.alarms.runbook_base_url)}",
             metric=metric,
             threshold=threshold,
             comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD

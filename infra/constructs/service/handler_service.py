@@ -85,8 +85,8 @@ class HandlerService(Construct):
             cluster=cluster.cluster,
             task_definition=task,
             # Without a desired count: a deployment would undo what the autoscaling has added.
-            assign_public_ip=False,
-            vpc_subnets=task_subnets(cluster.cluster.vpc),
+            assign_public_ip=settings.network.tasks_are_public,
+            vpc_subnets=task_subnets(settings, cluster.cluster.vpc),
             security_groups=[security_group],
             service_connect_configuration=service_connect,
             platform_version=ecs.FargatePlatformVersion.VERSION1_4,

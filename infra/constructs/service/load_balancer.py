@@ -9,7 +9,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.constructs.domain import domain_certificate
-from infra.constructs.network.security_groups import HANDLER_PORT, listener_port, task_subnets
+from infra.constructs.network.security_groups import HANDLER_PORT, listener_port, private_subnets
 from infra.settings import EnvironmentSettings
 from stream_core.protocol.routes import HEALTH, Origin, edge_patterns
 
@@ -41,7 +41,7 @@ class LoadBalancer(Construct):
             "Balancer",
             vpc=vpc,
             internet_facing=False,
-            vpc_subnets=task_subnets(vpc),
+            vpc_subnets=private_subnets(vpc),
             security_group=security_group,
             idle_timeout=Duration.seconds(settings.handler.idle_timeout_seconds),
             drop_invalid_header_fields=True,

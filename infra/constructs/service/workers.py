@@ -152,8 +152,8 @@ class Workers(Construct):
                 self, "Task", settings=settings, workers=workers, model_access=model_access
             ),
             # Without a desired count: a deployment would undo what the autoscaling has added.
-            assign_public_ip=False,
-            vpc_subnets=task_subnets(cluster.vpc),
+            assign_public_ip=settings.network.tasks_are_public,
+            vpc_subnets=task_subnets(settings, cluster.vpc),
             security_groups=[security_group],
             service_connect_configuration=self.service_connect.of_workers(workers),
             platform_version=ecs.FargatePlatformVersion.VERSION1_4,

@@ -1,0 +1,71 @@
+"""Whether the account's quotas are as large as the announced load needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from infra.preflight.account import Account, Unanswered
+from infra.preflight.findings import Finding, bad, good, warning
+from infra.quotas import Quota
+
+_NOT_RAISED = "NoSuchResourceException"
+
+
+def quota_findings(account: Account, needed: Sequence[Quota], model: str) -> Iterator[Finding]:
+    """One for each quota. A deployment fails for a missing vCPU, not for a missing token.
+
+    Args:
+        model: the model's name as Bedrock tells it, which is in the name of its quota; "" for none.
+    """
+    for quota in needed:
+        try:
+            value = _value(account, quota, model)
+        except Unanswered as error:
+            yield bad(quota.name, str(error), "look it up in the console: Service Quotas")
+            continue
+        yield _judged(quota, value)
+
+
+def _judged(quota: Quota, value: float | None) -> Finding:
+    if value is None:
+        return warning(
+            quota.name,
+            f"Service Quotas names none; {quota.needed:,.10g} are needed",
+            "look for the model in the console: Service Quotas → Amazon Bedrock",
+        )
+    found = f"{value:,.10g}, and {quota.needed:,.10g} are needed ({quota.why})"
+    if value >= quota.needed:
+        return good(quota.name, found)
+    to_do = f"ask for more: Service Quotas → {quota.service}; it can take days"
+    if quota.service in {"bedrock", "dynamodb"}:
+        return warning(quota.name, found, f"{to_do}. With less load it works as it is")
+    return bad(quota.name, found, f"{to_do}, or make the environment smaller")
+
+
+def _value(account: Account, quota: Quota, model: str) -> float | None:
+    if not quota.code:
+        return _by_name(account, quota, model)
+    of_quota = {"ServiceCode": quota.service, "QuotaCode": quota.code}
+    try:
+        told = account.ask("service-quotas", "get_service_quota", **of_quota)
+    except Unanswered as error:
+        if error.code != _NOT_RAISED:
+            raise
+        told = account.ask("service-quotas", "get_aws_default_service_quota", **of_quota)
+    value: float = told["Quota"]["Value"]
+    return value
+
+
+def _by_name(account: Account, quota: Quota, model: str) -> float | None:
+    token: dict[str, str] = {}
+    while True:
+        page = account.ask(
+            "service-quotas", "list_service_quotas", ServiceCode=quota.service, **token
+        )
+        for told in page["Quotas"]:
+            if quota.is_called(told["QuotaName"]) and model.lower() in told["QuotaName"].lower():
+                value: float = told["Value"]
+                return value
+        if "NextToken" not in page:
+            return None
+        token = {"NextToken": page["NextToken"]}

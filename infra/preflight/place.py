@@ -1,0 +1,81 @@
+"""Where it is deployed: credentials, CDK's bootstrap, and the certificate of the domain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from infra.preflight.account import Account, Unanswered
+from infra.preflight.findings import Finding, bad, good, warning
+from infra.stack_settings import EdgeSettings
+
+_BOOTSTRAP_VERSION = "/cdk-bootstrap/hnb659fds/version"
+_OLDEST_BOOTSTRAP = 6
+_OF_CLOUDFRONT = "us-east-1"
+_LEFT = timedelta(days=30)
+_CERTIFICATE = "certificate"
+
+
+def credentials_finding(account: Account) -> Finding:
+    """Whose credentials they are."""
+    try:
+        told = account.ask("sts", "get_caller_identity")
+    except Unanswered as error:
+        return bad("credentials", str(error), "log in: `aws sso login`, or set AWS_PROFILE")
+    return good("credentials", f"account {told['Account']}, region {account.region}")
+
+
+def bootstrap_finding(account: Account) -> Finding:
+    """Whether CDK may deploy into the account and region."""
+    name = "CDK bootstrap"
+    to_do = f"infra/node_modules/.bin/cdk bootstrap aws://<account>/{account.region}"
+    try:
+        told = account.ask("ssm", "get_parameter", Name=_BOOTSTRAP_VERSION)
+    except Unanswered as error:
+        return bad(name, f"there is none in {account.region} ({error.code})", to_do)
+    version = int(told["Parameter"]["Value"])
+    if version < _OLDEST_BOOTSTRAP:
+        return bad(name, f"version {version}, and {_OLDEST_BOOTSTRAP} is needed", to_do)
+    return good(name, f"version {version}")
+
+
+def certificate_finding(account: Account, edge: EdgeSettings, now: datetime) -> Finding | None:
+    """Whether CloudFront can use the domain's certificate. None: there is no domain."""
+    arn, domain = edge.certificate_arn, edge.domain_name
+    if arn is None or domain is None:
+        return None
+    region = arn.split(":")[3]
+    if region != _OF_CLOUDFRONT:
+        to_do = f"CloudFront takes one of {_OF_CLOUDFRONT} only: make it there"
+        return bad(_CERTIFICATE, f"it is in {region}", to_do)
+    try:
+        told = account.ask("acm", "describe_certificate", region=region, CertificateArn=arn)
+    except Unanswered as error:
+        return bad(_CERTIFICATE, str(error), "correct EdgeSettings.certificate_arn")
+    return _judged(told["Certificate"], domain, now)
+
+
+def _judged(certificate: Mapping[str, Any], domain: str, now: datetime) -> Finding:
+    if certificate["Status"] != "ISSUED":
+        return bad(
+            _CERTIFICATE,
+            f"it is {certificate['Status']}",
+            "add the CNAME that ACM names to the domain's zone, and wait until it is issued",
+        )
+    names = {certificate["DomainName"], *certificate.get("SubjectAlternativeNames", ())}
+    if not any(_covers(pattern, domain) for pattern in names):
+        found = f"it is for {', '.join(sorted(names))}, not for {domain}"
+        return bad(_CERTIFICATE, found, "request one for it in ACM")
+    ends = certificate["NotAfter"].astimezone(UTC)
+    if ends < now:
+        return bad(_CERTIFICATE, f"it ended on {ends:%Y-%m-%d}", "renew it")
+    if ends < now + _LEFT:
+        return warning(_CERTIFICATE, f"it ends on {ends:%Y-%m-%d}", "see why ACM doesn't renew it")
+    return good(_CERTIFICATE, f"{domain}, until {ends:%Y-%m-%d}")
+
+
+def _covers(pattern: str, domain: str) -> bool:
+    if pattern.startswith("*."):
+        return domain.partition(".")[2] == pattern.removeprefix("*.")
+    return pattern == domain

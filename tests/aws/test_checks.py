@@ -1,0 +1,47 @@
+"""The emulated deployment under `make preflight` and `make smoke`."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from functions.canary.checks import as_table
+from functions.canary.front_door import FrontDoor
+from functions.canary.smoke import Caller, smoke
+from infra.environments import environment
+from infra.preflight.__main__ import preflight
+from infra.preflight.findings import Verdict
+from tests.aws.running_system import RunningSystem
+from tests.infrastructure.account_server import account_server, well
+from tests.integration.chat_client import demo
+
+# The first test starts the system, on a machine that others may be using.
+pytestmark = pytest.mark.timeout(400)
+
+
+async def test_every_call_through_the_one_address_is_in_order(system: RunningSystem) -> None:
+    caller = Caller(FrontDoor(system.url), demo(tokens=40, gap_ms=30))
+    findings = await asyncio.to_thread(smoke, caller)
+    assert [f.check.name for f in findings if f.wrong is not None] == [], as_table(findings)
+    assert len(findings) == 20
+
+
+def test_the_account_is_ready(system: RunningSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its identity and bootstrap are the emulator's; it has no quotas, which are told beside it."""
+    with account_server(well()) as quotas:
+        for name, value in system.aws.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SERVICE_QUOTAS", quotas.endpoint)
+        findings = list(preflight(environment("dev"), datetime.now(UTC)))
+    verdicts = {finding.name: finding.verdict for finding in findings}
+    verdicts.pop("image builder")  # this machine need not have one
+    assert verdicts == dict.fromkeys(
+        [
+            *("credentials", "CDK bootstrap", "Fargate On-Demand vCPU"),
+            "DynamoDB writes a second of a table",
+        ],
+        Verdict.GOOD,
+    )
+    assert set(quotas.asked) == {"GetServiceQuota"}

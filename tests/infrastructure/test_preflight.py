@@ -1,0 +1,302 @@
+"""`make preflight`: an account that has everything, and each thing that it may lack."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.loaders import create_loader
+
+from infra.environments import environment
+from infra.preflight.__main__ import policy, preflight
+from infra.preflight.account import ACTIONS
+from infra.preflight.findings import Finding, Verdict, as_table
+from infra.settings import EnvironmentSettings
+from tests.infrastructure.account_server import AccountServer, account_server, well
+from tests.infrastructure.synthesis import ROOT
+from tests.integration.aws_emulator import CREDENTIALS
+from tests.integration.server_process import clean_environment, free_port
+
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
+Answers = dict[str, Any]
+_loader = cache(create_loader)
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[AccountServer]:
+    """An account that has everything, with a builder that runs beside."""
+    # Sessions of the SDK share what they read: each would read some megabytes of JSON.
+    monkeypatch.setattr("botocore.session.create_loader", _loader)
+    with account_server(well()) as server:
+        for name, value in CREDENTIALS.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+        monkeypatch.setenv("CDK_DOCKER", str(builder(tmp_path)))
+        yield server
+
+
+def builder(folder: Path, info: str = "exit 0", platforms: str = "linux/amd64,linux/arm64") -> Path:
+    """A program that answers as Docker's does."""
+    program = folder / "builder"
+    program.write_text(
+        f'#!/bin/sh\ncase "$1" in info) {info};; buildx) echo "Platforms: {platforms}";; esac\n'
+    )
+    program.chmod(0o755)
+    return program
+
+
+def with_domain(**edge: str) -> EnvironmentSettings:
+    """prod with a domain of its own."""
+    data = environment("prod").model_dump()
+    data["edge"] |= {
+        "domain_name": "chat.example.com",
+        "certificate_arn": "arn:aws:acm:us-east-1:111111111111:certificate/1",
+        **edge,
+    }
+    return EnvironmentSettings.model_validate(data)
+
+
+def found(settings: EnvironmentSettings) -> dict[str, Finding]:
+    """The findings by name."""
+    findings = list(preflight(settings, NOW))
+    assert len({finding.name for finding in findings}) == len(findings)
+    return {finding.name: finding for finding in findings}
+
+
+def test_an_account_that_has_everything_is_ready(account: AccountServer) -> None:
+    findings = found(with_domain())
+    assert {name: f.found for name, f in findings.items() if f.verdict is not Verdict.GOOD} == {}
+    assert list(findings) == [
+        *("image builder", "credentials", "CDK bootstrap", "certificate"),
+        *("model access", "model life-cycle", "inference profile"),
+        *("Lambda concurrent executions", "Fargate On-Demand vCPU"),
+        "DynamoDB writes a second of a table",
+        "Bedrock tokens a minute for us.anthropic.claude-haiku-4-5-20251001-v1:0",
+    ]
+    assert as_table(list(findings.values())).endswith("ready to deploy")
+
+
+def test_it_calls_nothing_that_its_policy_does_not_allow(account: AccountServer) -> None:
+    account.answers["GetServiceQuota"] = "NoSuchResourceException"
+    account.answers["GetAWSDefaultServiceQuota"] = {"Quota": {"Value": 50_000.0}}
+    found(with_domain())
+    assert set(account.asked) == {action.partition(":")[2] for action in ACTIONS}
+    (statement,) = policy()["Statement"]
+    for action in statement["Action"]:
+        assert action.partition(":")[2].startswith(("Get", "List", "Describe"))
+
+
+@pytest.mark.parametrize(
+    ("operation", "change", "name", "verdict", "said"),
+    [
+        (
+            *("GetFoundationModelAvailability", {"agreementAvailability": {"status": "PENDING"}}),
+            *("model access", Verdict.BAD, "Marketplace subscription PENDING"),
+        ),
+        (
+            *("GetFoundationModelAvailability", {"authorizationStatus": "NOT_AUTHORIZED"}),
+            *("model access", Verdict.BAD, "the account may not use"),
+        ),
+        (
+            *("GetFoundationModelAvailability", {"regionAvailability": "NOT_AVAILABLE"}),
+            *("model access", Verdict.BAD, "is not in us-east-1"),
+        ),
+        (
+            *("GetFoundationModelAvailability", {"entitlementAvailability": "NOT_AVAILABLE"}),
+            *("model access", Verdict.BAD, "no entitlement"),
+        ),
+        (
+            *("GetFoundationModelAvailability", "AccessDeniedException"),
+            *("model access", Verdict.BAD, "AccessDeniedException"),
+        ),
+        (
+            "GetFoundationModel",
+            {
+                "modelDetails": {
+                    "modelName": "Claude Haiku 4.5",
+                    "responseStreamingSupported": True,
+                    "modelLifecycle": {
+                        "status": "LEGACY",
+                        "endOfLifeTime": "2027-01-31T00:00:00Z",
+                    },
+                }
+            },
+            *("model life-cycle", Verdict.WARNING, "is LEGACY until 2027-01-31"),
+        ),
+        (
+            *("GetFoundationModel", "ResourceNotFoundException"),
+            *("model life-cycle", Verdict.BAD, "ResourceNotFoundException"),
+        ),
+        (
+            "GetInferenceProfile",
+            {"models": [{"modelArn": "arn:aws:bedrock:us-gov-west-1::foundation-model/x"}]},
+            *("inference profile", Verdict.BAD, "also leads to us-gov-west-1"),
+        ),
+        (
+            *("GetParameter", {"Parameter": {"Name": "v", "Value": "5"}}),
+            *("CDK bootstrap", Verdict.BAD, "version 5, and 6 is needed"),
+        ),
+        (
+            *("GetParameter", "ParameterNotFound"),
+            *("CDK bootstrap", Verdict.BAD, "there is none in us-east-1"),
+        ),
+        (
+            *("GetServiceQuota", {"Quota": {"Value": 10.0}}),
+            *("Fargate On-Demand vCPU", Verdict.BAD, "10, and 80 are needed"),
+        ),
+        (
+            *("GetServiceQuota", {"Quota": {"Value": 10.0}}),
+            *("Lambda concurrent executions", Verdict.BAD, "10, and 801 are needed"),
+        ),
+        (
+            *("GetServiceQuota", {"Quota": {"Value": 4_000.0}}),
+            *("DynamoDB writes a second of a table", Verdict.WARNING, "4,000, and 6,200"),
+        ),
+        (
+            *("GetServiceQuota", "AccessDeniedException"),
+            *("Fargate On-Demand vCPU", Verdict.BAD, "AccessDeniedException"),
+        ),
+    ],
+)
+def test_what_an_account_lacks_is_found_with_what_to_do(
+    account: AccountServer,
+    operation: str,
+    change: Answers | str,
+    name: str,
+    verdict: Verdict,
+    said: str,
+) -> None:
+    before = account.answers[operation]
+    account.answers[operation] = change if isinstance(change, str) else before | change
+    finding = found(environment("prod"))[name]
+    assert (finding.verdict, finding.to_do == "") == (verdict, False)
+    assert said in finding.found
+
+
+def test_a_quota_that_was_never_raised_is_the_default_one(account: AccountServer) -> None:
+    account.answers["GetServiceQuota"] = "NoSuchResourceException"
+    account.answers["GetAWSDefaultServiceQuota"] = {"Quota": {"Value": 6.0}}
+    finding = found(environment("prod"))["Fargate On-Demand vCPU"]
+    assert finding.found.startswith("6, and 80 are needed")
+
+
+@pytest.mark.parametrize(
+    ("quotas", "said"),
+    [
+        ([("Cross-Region InvokeModel tokens per minute for Claude Haiku 4.5", 1e6)], "1,000,000,"),
+        ([("Cross-Region InvokeModel tokens per minute for Claude Haiku 4.4", 1e9)], "names none"),
+    ],
+)
+def test_too_few_tokens_for_the_model_are_a_warning(
+    account: AccountServer, quotas: list[tuple[str, float]], said: str
+) -> None:
+    account.answers["ListServiceQuotas"] = {
+        "Quotas": [{"QuotaName": name, "Value": value} for name, value in quotas]
+    }
+    settings = environment("prod")
+    name = f"Bedrock tokens a minute for {settings.inference.bedrock.inference_profile}"
+    finding = found(settings)[name]
+    assert finding.verdict is Verdict.WARNING
+    assert said in finding.found
+    assert "9,000,000" in finding.found
+
+
+def test_gpus_are_counted_by_the_name_of_their_instance(account: AccountServer) -> None:
+    data = environment("dev").model_dump()
+    data["inference"]["kind"] = "sagemaker"
+    name = "SageMaker ml.g6e.xlarge for endpoint usage"
+    finding = found(EnvironmentSettings.model_validate(data))[name]
+    assert finding.found.startswith("4, and 2 are needed")
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "said"),
+    [
+        ({"Status": "PENDING_VALIDATION"}, Verdict.BAD, "it is PENDING_VALIDATION"),
+        ({"NotAfter": NOW.timestamp() - 1}, Verdict.BAD, "it ended on 2026-11-22"),
+        ({"NotAfter": NOW.timestamp() + 86_400}, Verdict.WARNING, "it ends on 2026-11-24"),
+        ({"SubjectAlternativeNames": ["*.chat.example.com"]}, Verdict.BAD, "not for chat.example"),
+    ],
+)
+def test_a_certificate_that_cloudfront_cannot_use_is_found(
+    account: AccountServer, change: Answers, verdict: Verdict, said: str
+) -> None:
+    account.answers["DescribeCertificate"]["Certificate"] |= change
+    finding = found(with_domain())["certificate"]
+    assert finding.verdict is verdict
+    assert said in finding.found
+
+
+def test_a_certificate_of_another_region_is_not_even_asked_for(account: AccountServer) -> None:
+    arn = "arn:aws:acm:eu-central-1:111111111111:certificate/1"
+    finding = found(with_domain(certificate_arn=arn))["certificate"]
+    assert (finding.verdict, finding.found) == (Verdict.BAD, "it is in eu-central-1")
+    assert "DescribeCertificate" not in account.asked
+
+
+def test_without_credentials_nothing_else_is_asked(account: AccountServer) -> None:
+    account.answers["GetCallerIdentity"] = "ExpiredToken"
+    findings = found(environment("prod"))
+    assert list(findings) == ["image builder", "credentials"]
+    assert "ExpiredToken" in findings["credentials"].found
+    assert "aws sso login" in findings["credentials"].to_do
+
+
+@pytest.mark.parametrize(
+    ("info", "platforms", "said"),
+    [
+        ("echo no daemon; exit 1", "", "doesn't run: no daemon"),
+        ("exit 0", "linux/amd64", "builds for x86_64 alone"),
+    ],
+)
+def test_a_builder_that_cannot_make_the_image_is_found(
+    account: AccountServer,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    info: str,
+    platforms: str,
+    said: str,
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setenv("CDK_DOCKER", str(builder(tmp_path, info, platforms)))
+    finding = found(environment("dev"))["image builder"]
+    assert finding.verdict is Verdict.BAD
+    assert said in finding.found
+
+
+def test_a_builder_that_is_not_there_is_found(
+    account: AccountServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CDK_DOCKER", "no-such-builder")
+    assert found(environment("dev"))["image builder"].found == "no-such-builder is not installed"
+
+
+def test_the_commands_status_says_whether_to_deploy(account: AccountServer) -> None:
+    def status_of(name: str, endpoint: str, *more: str) -> tuple[int, str]:
+        variables = {**CREDENTIALS, "AWS_ENDPOINT_URL": endpoint, "AWS_MAX_ATTEMPTS": "1"}
+        done = subprocess.run(
+            [sys.executable, "-m", "infra.preflight", name, *more],
+            cwd=ROOT,
+            env=clean_environment(variables),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    ready, table = status_of("dev", account.endpoint)
+    assert (ready, "ready to deploy" in table) == (0, True)
+    missing, table = status_of("dev", f"http://127.0.0.1:{free_port()}")
+    assert (missing, "✗ credentials" in table) == (1, True)
+    assert status_of("nowhere", account.endpoint)[0] == 2
+    status, printed = status_of("dev", account.endpoint, "--policy")
+    assert (status, json.loads(printed)) == (0, policy())
