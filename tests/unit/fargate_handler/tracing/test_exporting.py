@@ -3,6 +3,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.trace import SpanKind
 
 from fargate_handler.tracing.exporting import USUAL_SHARE, sampler
@@ -15,7 +16,7 @@ def _is_sampled(trace_id: int, traceparent: str = "") -> bool:
     chosen = sampler({})
     assert chosen is not None
     decided = chosen.should_sample(remote_parent(traceparent), trace_id, "answer", SpanKind.SERVER)
-    return decided.decision.is_sampled()
+    return decided.decision is Decision.RECORD_AND_SAMPLE
 
 
 def test_where_the_environment_says_nothing_one_in_twenty_is_sampled() -> None:
