@@ -36,7 +36,7 @@ _LONGEST_AGENTS = 32_768
 _LONGEST_PREFIX = 36
 # How long a leaving task may not know it: it asks ECS every 5 to 10 s.
 _BEFORE_DRAIN_SECONDS = 10
-# What a handler does after its drain: the last writes (5 s), HTTP (1 s), the last metrics (3 s), and
+# What a handler does after its drain: the last writes (5 s), HTTP (1 s), the last metrics (3 s),
 # the last spans (5 s).
 _AFTER_DRAIN_SECONDS = 14
 

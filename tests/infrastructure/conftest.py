@@ -17,7 +17,7 @@ from tests.infrastructure.synthesis import Synthesis, synthesize
 Synthesize = Callable[[str], Synthesis]
 """Of an environment, `choosy`, or either with workers: `staging-workers`. A region and an
 installation may follow: `dev/eu-west-1/acme`. `dev-zone` has an address in Route 53,
-`dev-traced` a collector of traces.
+`staging-traced` a collector of traces.
 """
 
 _WORKERS, _ZONE, _TRACED = "-workers", "-zone", "-traced"

@@ -16,8 +16,8 @@ from tests.infrastructure.synthesis import Synthesis
 
 @pytest.fixture(scope="module")
 def traced(synthesized: Synthesize) -> Synthesis:
-    """dev with workers and traces."""
-    return synthesized("dev-workers-traced")
+    """staging with workers and traces."""
+    return synthesized("staging-workers-traced")
 
 
 def _containers(synthesis: Synthesis, role: str = "handler") -> dict[str, dict[str, Any]]:
