@@ -87,7 +87,7 @@ def quick_plan() -> Plan:
         jitter_counts=(500, 2_000),
         jitter_seconds=2.0,
         encoder_rounds=30,
-        tracing_rounds=3,
+        tracing_rounds=1,
         tracing_streams=500,
         sse_rounds=1,
         sse_streams=1_000,

@@ -1,5 +1,5 @@
-"""What it costs to export a trace of every answer: frames for each CPU second of the server, with
-and without, side by side.
+"""What it costs to export traces, as many as by default: frames for each CPU second of the server,
+with and without, side by side.
 
 Both have answers of one length, which all begin and end while frames are counted: what a trace
 costs, an answer costs once. The collector is in the load's process, and drops what it takes.
@@ -80,7 +80,7 @@ async def measure(plan: Plan) -> Outcome:
         "tracing",
         rows=[
             at_most(
-                "frames for a CPU second that traces of every answer cost",
+                "frames for a CPU second that traces cost",
                 median(costs),
                 targets.TRACING_PERCENT,
                 "%",

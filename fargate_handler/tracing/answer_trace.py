@@ -46,6 +46,8 @@ class AnswerTraces:
         trace_id = trace_id_of(response_id)
         if traceparent:
             trace_id = int(traceparent.split("-")[1], 16)
+        if not spans.are_sampled(traceparent, trace_id):
+            return None
         earlier = answer_span_id(response_id, stream.epoch - 1)
         links = [link_to(trace_id, earlier)] if stream.epoch > 1 else []
         answer = spans.begin_with_ids(
@@ -61,8 +63,6 @@ class AnswerTraces:
             ids=(trace_id, answer_span_id(response_id, stream.epoch)),
             links=links,
         )
-        if not answer.is_recording():
-            return None
         asked: dict[str, Value] = {
             Attribute.OPERATION: names.CHAT,
             Attribute.PROVIDER: self._provider,

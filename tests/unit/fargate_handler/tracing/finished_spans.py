@@ -25,7 +25,7 @@ class FinishedSpans:
             shutdown_on_exit=False,
         )
         provider.add_span_processor(SimpleSpanProcessor(self._kept))
-        tracing = Tracing(provider.get_tracer("test"), ids)
+        tracing = Tracing(provider.get_tracer("test"), ids, provider.sampler)
         self.spans = Spans(tracing, clock.monotonic, clock.monotonic)
 
     @property
