@@ -117,7 +117,7 @@ def _table_writes(settings: EnvironmentSettings, traffic: Traffic) -> Quota:
 
 def most_writes_per_second(settings: EnvironmentSettings, traffic: Traffic) -> float:
     """What the response buffer takes if every answer is written as often as one ever is."""
-    return traffic.streams * 1_000 / settings.limits.store_interval_ms
+    return traffic.streams * 1_000 / settings.limits.polled_store_interval_ms
 
 
 def _cloudfront(traffic: Traffic) -> str:
@@ -126,7 +126,7 @@ def _cloudfront(traffic: Traffic) -> str:
     gigabits = traffic.gigabytes_per_hour * 8 / 3600
     return (
         f"CloudFront: {requests:,.0f} requests a second (a distribution has {_EDGE_REQUESTS:,}) "
-        f"and {gigabits:.2f} Gbit/s (150); messages in a WebSocket are not counted"
+        f"and {gigabits:.3f} Gbit/s (150); messages in a WebSocket are not counted"
     )
 
 

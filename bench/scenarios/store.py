@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic, sleep, time
+from typing import Any
 
 import aiohttp
 import boto3
@@ -82,7 +83,8 @@ async def _units(
     on_tables = {
         f"{name}_table": f"{prefix}-{name}" for name in ("sessions", "ledger", "responses")
     }
-    async with evenflow(admission={}, store="dynamodb", **on_tables, **settings) as server:
+    chosen: dict[str, Any] = {"store": "dynamodb", **on_tables, **settings}
+    async with evenflow(admission={}, **chosen) as server:
         meter = partial(_metered, dynamodb, tables)
         before, began = meter(), monotonic()
         await asyncio.sleep(IDLE_SECONDS)
@@ -168,7 +170,7 @@ async def _polled(
             sleep=sleep,
         )
         page = (await asyncio.to_thread(poll.run)).polled.to_body()
-        text += page["new_text"]
+        text += str(page["new_text"])
         next_index = page["metadata"]["next_index"]
         if page["status"] in {"completed", "error", "cancelled"}:
             return text

@@ -17,24 +17,29 @@ from infra.costs import Traffic
 from infra.environments import UnknownEnvironmentError, environment
 from infra.preflight.account import ACTIONS, Account, Unanswered
 from infra.preflight.account_quotas import quota_findings
-from infra.preflight.builder import builder_finding
 from infra.preflight.findings import Finding, Verdict, as_table
+from infra.preflight.image import builder_finding, image_finding
 from infra.preflight.model import model_findings
 from infra.preflight.place import bootstrap_finding, certificate_finding, credentials_finding
 from infra.quotas import quotas
-from infra.regions import UnknownRegionError
+from infra.regions import GLOBAL_REGION, UnknownRegionError
 from infra.settings import EnvironmentSettings
 
 
 def preflight(settings: EnvironmentSettings, now: datetime) -> Iterator[Finding]:
     """All findings. Without credentials only the first, and what this machine tells."""
     account = Account(settings.region.name)
-    yield builder_finding()
+    if settings.image is None:
+        yield builder_finding()
     credentials = credentials_finding(account)
     yield credentials
     if credentials.verdict is not Verdict.GOOD:
         return
-    yield bootstrap_finding(account)
+    if settings.image is not None:
+        yield image_finding(account, settings.image)
+    # CloudFront's certificate and web ACL have stacks in its own region.
+    for region in dict.fromkeys((settings.region.name, GLOBAL_REGION)):
+        yield bootstrap_finding(account, region)
     certificate = certificate_finding(account, settings.edge, now)
     if certificate is not None:
         yield certificate

@@ -13,6 +13,7 @@ ACTIONS = (
     "bedrock:GetFoundationModel",
     "bedrock:GetFoundationModelAvailability",
     "bedrock:GetInferenceProfile",
+    "ecr:DescribeImages",
     "servicequotas:GetAWSDefaultServiceQuota",
     "servicequotas:GetServiceQuota",
     "servicequotas:ListServiceQuotas",

@@ -8,11 +8,11 @@ from typing import Any
 
 from infra.preflight.account import Account, Unanswered
 from infra.preflight.findings import Finding, bad, good, warning
+from infra.regions import GLOBAL_REGION
 from infra.stack_settings import EdgeSettings
 
 _BOOTSTRAP_VERSION = "/cdk-bootstrap/hnb659fds/version"
 _OLDEST_BOOTSTRAP = 6
-_OF_CLOUDFRONT = "us-east-1"
 _LEFT = timedelta(days=30)
 _CERTIFICATE = "certificate"
 
@@ -26,14 +26,14 @@ def credentials_finding(account: Account) -> Finding:
     return good("credentials", f"account {told['Account']}, region {account.region}")
 
 
-def bootstrap_finding(account: Account) -> Finding:
-    """Whether CDK may deploy into the account and region."""
-    name = "CDK bootstrap"
-    to_do = f"infra/node_modules/.bin/cdk bootstrap aws://<account>/{account.region}"
+def bootstrap_finding(account: Account, region: str) -> Finding:
+    """Whether CDK may deploy into the account and a region."""
+    name = f"CDK bootstrap, {region}"
+    to_do = f"infra/node_modules/.bin/cdk bootstrap aws://<account>/{region}"
     try:
-        told = account.ask("ssm", "get_parameter", Name=_BOOTSTRAP_VERSION)
+        told = account.ask("ssm", "get_parameter", region=region, Name=_BOOTSTRAP_VERSION)
     except Unanswered as error:
-        return bad(name, f"there is none in {account.region} ({error.code})", to_do)
+        return bad(name, f"there is none ({error.code})", to_do)
     version = int(told["Parameter"]["Value"])
     if version < _OLDEST_BOOTSTRAP:
         return bad(name, f"version {version}, and {_OLDEST_BOOTSTRAP} is needed", to_do)
@@ -46,8 +46,8 @@ def certificate_finding(account: Account, edge: EdgeSettings, now: datetime) -> 
     if arn is None or domain is None:
         return None
     region = arn.split(":")[3]
-    if region != _OF_CLOUDFRONT:
-        to_do = f"CloudFront takes one of {_OF_CLOUDFRONT} only: make it there"
+    if region != GLOBAL_REGION:
+        to_do = f"CloudFront takes one of {GLOBAL_REGION} only: make it there"
         return bad(_CERTIFICATE, f"it is in {region}", to_do)
     try:
         told = account.ask("acm", "describe_certificate", region=region, CertificateArn=arn)

@@ -85,8 +85,14 @@ def _frontend(routes: EdgeRoutes, port: int) -> Iterator[str]:
 def _backend(name: str, port: int, headers: Mapping[str, str] | None = None) -> Iterator[str]:
     yield f"backend {name}"
     for header, value in (headers or {}).items():
-        yield f"    http-request set-header {header} {value}"
+        yield f"    http-request set-header {header} {_word(value)}"
     yield f"    server {name} 127.0.0.1:{port}\n"
+
+
+def _word(text: str) -> str:
+    """A text as haproxy reads it in one word, in which % begins a variable."""
+    doubled = text.replace("%", "%%")
+    return "".join(one if one.isalnum() else f"\\x{ord(one):02x}" for one in doubled)
 
 
 def _target_group(routes: EdgeRoutes, handlers: Mapping[str, int]) -> Iterator[str]:

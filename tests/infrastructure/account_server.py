@@ -59,6 +59,7 @@ def well() -> dict[str, Any]:
             "status": "ACTIVE",
             "type": "SYSTEM_DEFINED",
         },
+        "DescribeImages": {"imageDetails": [{"imageTags": ["1"]}]},
         "GetServiceQuota": {"Quota": {"Value": 50_000.0}},
         "ListServiceQuotas": {
             "Quotas": [

@@ -210,8 +210,8 @@ def test_the_announcement_says_which_quotas_an_account_needs(
     assert "raise data.warm_writes_per_second" in small
     assert "raise data.warm_writes_per_second" not in large
     # 50 answers a second, a twentieth of them with 5 polls; 20 frames of 220 bytes a second each
-    assert "CloudFront: 62 requests a second (a distribution has 250,000)" in large
-    assert "and 0.04 Gbit/s (150)" in large
+    assert "CloudFront: 65 requests a second (a distribution has 250,000)" in large
+    assert "and 0.004 Gbit/s (150)" in large
     assert "SageMaker ml.g6e.xlarge for endpoint usage: 2" in gpus
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
 
+from infra.environments import environment
+from infra.stack_settings import FirewallSettings
+from infra.stacks.firewall_stack import FirewallStack
 from tests.infrastructure.synthesis import Synthesis
 
 
@@ -31,6 +35,18 @@ def test_it_stands_before_the_distribution_wherever_the_rest_is(guarded: Synthes
     assert stack["environment"].endswith("/us-east-1")
     distribution = guarded.only("AWS::CloudFront::Distribution", "edge")["DistributionConfig"]
     assert "firewall" in json.dumps(distribution["WebACLId"])
+
+
+def test_it_is_in_the_region_of_cloudfronts_web_acls_for_an_environment_elsewhere() -> None:
+    staging = environment("staging")
+    region = staging.region.model_copy(update={"name": "eu-central-1"})
+    stack = FirewallStack(
+        cdk.App(),
+        "firewall",
+        settings=staging.model_copy(update={"region": region}),
+        firewall=FirewallSettings(),
+    )
+    assert stack.region == "us-east-1"
 
 
 def test_dev_has_none_and_one_of_ones_own_stands_in_its_place(

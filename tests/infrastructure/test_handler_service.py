@@ -225,9 +225,8 @@ def test_tasks_are_graviton_read_only_and_nobody(synthesis: Synthesis) -> None:
     assert container["LogConfiguration"]["Options"]["mode"] == "non-blocking"
 
 
-def test_tasks_have_no_public_address_and_no_shell(synthesis: Synthesis) -> None:
+def test_tasks_have_no_shell(synthesis: Synthesis) -> None:
     service = synthesis.only("AWS::ECS::Service", "service")
-    assert service["NetworkConfiguration"]["AwsvpcConfiguration"]["AssignPublicIp"] == "DISABLED"
     assert service["EnableExecuteCommand"] is False
 
 

@@ -6,6 +6,12 @@ from __future__ import annotations
 
 import json
 
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk.assertions import Template
+
+from infra.constructs.network.security_groups import SecurityGroups, worker_security_group
+from infra.environments import environment
 from infra.regions import US_EAST_1
 from tests.infrastructure.synthesis import Synthesis
 
@@ -158,6 +164,25 @@ def test_no_group_is_open_to_everyone(synthesis: Synthesis) -> None:
     # Tasks without endpoints call AWS's APIs, by HTTPS.
     expected = 1 if synthesis.settings.network.tasks_are_public else 0
     assert [(rule["FromPort"], rule["ToPort"]) for rule in out] == [(443, 443)] * expected
+
+
+def test_workers_without_endpoints_call_aws_over_the_internet_too() -> None:
+    stack = cdk.Stack()
+    vpc = ec2.Vpc(stack, "Vpc")
+    groups = SecurityGroups(stack, "Groups", vpc=vpc, settings=environment("dev"), own_vpc=True)
+    worker_security_group(stack, "Workers", vpc=vpc, security_groups=groups, region=US_EAST_1)
+    found = Template.from_stack(stack).find_resources("AWS::EC2::SecurityGroup")
+    (workers,) = (group["Properties"] for name, group in found.items() if "Workers" in name)
+    assert workers["SecurityGroupEgress"] == [
+        {
+            "CidrIp": "0.0.0.0/0",
+            "Description": "AWS APIs",
+            "FromPort": 443,
+            "IpProtocol": "tcp",
+            "ToPort": 443,
+        }
+    ]
+    assert "SecurityGroupIngress" not in workers
 
 
 def test_flows_are_logged_where_the_settings_say_so(synthesis: Synthesis, prod: Synthesis) -> None:

@@ -25,6 +25,7 @@ from tests.infrastructure.synthesis import ROOT
 from tests.integration.aws_emulator import CREDENTIALS
 from tests.integration.server_process import clean_environment, free_port
 
+IMAGE = "111111111111.dkr.ecr.us-east-1.amazonaws.com/evenflow:1"
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 Answers = dict[str, Any]
 _loader = cache(create_loader)
@@ -75,7 +76,7 @@ def test_an_account_that_has_everything_is_ready(account: AccountServer) -> None
     findings = found(with_domain())
     assert {name: f.found for name, f in findings.items() if f.verdict is not Verdict.GOOD} == {}
     assert list(findings) == [
-        *("image builder", "credentials", "CDK bootstrap", "certificate"),
+        *("image builder", "credentials", "CDK bootstrap, us-east-1", "certificate"),
         *("model access", "model life-cycle", "inference profile"),
         *("Lambda concurrent executions", "Fargate On-Demand vCPU"),
         "DynamoDB writes a second of a table",
@@ -88,6 +89,7 @@ def test_it_calls_nothing_that_its_policy_does_not_allow(account: AccountServer)
     account.answers["GetServiceQuota"] = "NoSuchResourceException"
     account.answers["GetAWSDefaultServiceQuota"] = {"Quota": {"Value": 50_000.0}}
     found(with_domain())
+    found(with_domain().model_copy(update={"image": IMAGE}))
     assert set(account.asked) == {action.partition(":")[2] for action in ACTIONS}
     (statement,) = policy()["Statement"]
     for action in statement["Action"]:
@@ -142,11 +144,11 @@ def test_it_calls_nothing_that_its_policy_does_not_allow(account: AccountServer)
         ),
         (
             *("GetParameter", {"Parameter": {"Name": "v", "Value": "5"}}),
-            *("CDK bootstrap", Verdict.BAD, "version 5, and 6 is needed"),
+            *("CDK bootstrap, us-east-1", Verdict.BAD, "version 5, and 6 is needed"),
         ),
         (
             *("GetParameter", "ParameterNotFound"),
-            *("CDK bootstrap", Verdict.BAD, "there is none in us-east-1"),
+            *("CDK bootstrap, us-east-1", Verdict.BAD, "there is none (ParameterNotFound)"),
         ),
         (
             *("GetServiceQuota", {"Quota": {"Value": 10.0}}),
@@ -158,7 +160,7 @@ def test_it_calls_nothing_that_its_policy_does_not_allow(account: AccountServer)
         ),
         (
             *("GetServiceQuota", {"Quota": {"Value": 4_000.0}}),
-            *("DynamoDB writes a second of a table", Verdict.WARNING, "4,000, and 6,200"),
+            *("DynamoDB writes a second of a table", Verdict.WARNING, "4,000, and 6,667"),
         ),
         (
             *("GetServiceQuota", "AccessDeniedException"),
@@ -206,7 +208,7 @@ def test_too_few_tokens_for_the_model_are_a_warning(
     finding = found(settings)[name]
     assert finding.verdict is Verdict.WARNING
     assert said in finding.found
-    assert "9,000,000" in finding.found
+    assert "13,096,000" in finding.found
 
 
 def test_gpus_are_counted_by_the_name_of_their_instance(account: AccountServer) -> None:
@@ -240,6 +242,33 @@ def test_a_certificate_of_another_region_is_not_even_asked_for(account: AccountS
     finding = found(with_domain(certificate_arn=arn))["certificate"]
     assert (finding.verdict, finding.found) == (Verdict.BAD, "it is in eu-central-1")
     assert "DescribeCertificate" not in account.asked
+
+
+def test_an_image_that_is_named_must_be_there_and_needs_no_builder(
+    account: AccountServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CDK_DOCKER", "no-such-builder")
+    settings = environment("dev").model_copy(update={"image": IMAGE})
+    findings = found(settings)
+    assert "image builder" not in findings
+    assert findings["image"].verdict is Verdict.GOOD
+    account.answers["DescribeImages"] = "ImageNotFoundException"
+    missing = found(settings)["image"]
+    assert (missing.verdict, missing.found) == (Verdict.BAD, f"{IMAGE}: ImageNotFoundException")
+
+
+def test_an_image_of_another_registry_is_not_looked_at(account: AccountServer) -> None:
+    elsewhere = environment("dev").model_copy(update={"image": "registry.example.com/evenflow:1"})
+    assert found(elsewhere)["image"].verdict is Verdict.WARNING
+    assert "DescribeImages" not in account.asked
+
+
+def test_another_region_needs_a_bootstrap_there_and_in_that_of_cloudfront(
+    account: AccountServer,
+) -> None:
+    findings = found(environment("dev", region="eu-central-1"))
+    assert {"CDK bootstrap, eu-central-1", "CDK bootstrap, us-east-1"} <= findings.keys()
+    assert findings["credentials"].found == "account 111111111111, region eu-central-1"
 
 
 def test_without_credentials_nothing_else_is_asked(account: AccountServer) -> None:
@@ -298,5 +327,6 @@ def test_the_commands_status_says_whether_to_deploy(account: AccountServer) -> N
     missing, table = status_of("dev", f"http://127.0.0.1:{free_port()}")
     assert (missing, "✗ credentials" in table) == (1, True)
     assert status_of("nowhere", account.endpoint)[0] == 2
+    assert status_of("dev", account.endpoint, "--region", "mars-north-1")[0] == 2
     status, printed = status_of("dev", account.endpoint, "--policy")
     assert (status, json.loads(printed)) == (0, policy())

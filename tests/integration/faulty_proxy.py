@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -47,7 +47,7 @@ class FaultyProxy:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
-        with closing(writer), suppress(OSError, asyncio.IncompleteReadError):
+        async with _closed(writer):
             request = await reader.readuntil(_END)
             self.exchanges += 1
             refused = self._refused(request)
@@ -77,12 +77,12 @@ class FaultyProxy:
             sent = sent.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
         to_server.write(sent)
         passing = asyncio.create_task(_pass_on(reader, to_server))
-        try:
-            head = self._changed_head(request, await from_server.readuntil(_END))
-            await self._pass_body(request, head, from_server, writer)
-        finally:
-            passing.cancel()
-            to_server.close()
+        async with _closed(to_server):
+            try:
+                head = self._changed_head(request, await from_server.readuntil(_END))
+                await self._pass_body(request, head, from_server, writer)
+            finally:
+                passing.cancel()
 
     async def _pass_body(
         self,
@@ -132,10 +132,33 @@ class FaultyProxy:
 async def faulty_proxy(upstream: int, fault: Fault) -> AsyncIterator[FaultyProxy]:
     """One on a free port."""
     proxy = FaultyProxy(upstream, fault)
-    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    serving: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        serving.add(task)
+        await proxy.serve(reader, writer)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
     proxy.port = server.sockets[0].getsockname()[1]
     async with server:
         yield proxy
+    for task in serving:
+        task.cancel()
+    await asyncio.gather(*serving, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _closed(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
+    """Close it in the end, whoever hangs up first."""
+    try:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            yield
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

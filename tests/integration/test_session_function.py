@@ -536,7 +536,7 @@ def test_a_call_past_cloudfront_is_refused_whatever_it_asks(
 async def test_one_address_cannot_open_sessions_without_end_and_others_can(
     account: Account, serve: Serve, http: aiohttp.ClientSession
 ) -> None:
-    slow = {"sessions_per_address_per_second": "0.1"}
+    slow: dict[str, Any] = {"sessions_per_address_per_second": 0.1}
     server = await serve(**slow, tenant_keys=json.dumps(TENANTS))
     function = account.session_init(EVENFLOW_SESSIONS_PER_ADDRESS_PER_SECOND="0.1")
     for ask, header in (

@@ -1,4 +1,4 @@
-"""Whether this machine can build the image, which is for ARM64."""
+"""Whether there is an image, or this machine can build it. It is for ARM64."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import platform
 import shutil
 import subprocess
 
-from infra.preflight.findings import Finding, bad, good
+from infra.image_reference import ecr_image
+from infra.preflight.account import Account, Unanswered
+from infra.preflight.findings import Finding, bad, good, warning
 
 _NAME = "image builder"
 _ARM = ("aarch64", "arm64")
@@ -34,6 +36,26 @@ def builder_finding() -> Finding:
         f"{builder} builds for {platform.machine()} alone",
         f"`{builder} run --privileged --rm tonistiigi/binfmt --install arm64`, or build on ARM64",
     )
+
+
+def image_finding(account: Account, reference: str) -> Finding:
+    """Whether the image that the settings name is there."""
+    name, image = "image", ecr_image(reference)
+    if image is None:
+        return warning(name, f"{reference} is not in ECR, so nobody looked", "look yourself")
+    kind = "imageDigest" if image.tag_or_digest.startswith("sha256:") else "imageTag"
+    try:
+        account.ask(
+            "ecr",
+            "describe_images",
+            region=image.region,
+            registryId=image.account,
+            repositoryName=image.repository,
+            imageIds=[{kind: image.tag_or_digest}],
+        )
+    except Unanswered as error:
+        return bad(name, f"{reference}: {error.code}", "push it, or correct the settings' image")
+    return good(name, reference)
 
 
 def _run(*command: str) -> tuple[bool, str]:
