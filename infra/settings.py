@@ -20,6 +20,7 @@ from infra.stack_settings import (
     Settings,
     WorkerServiceSettings,
 )
+from infra.tracing_settings import TracingSettings
 from stream_core.policy.agents import Agent, agents_as_json
 from stream_core.policy.allowed_origins import parse_origins
 from stream_core.policy.channel import NAME_PATTERN
@@ -35,8 +36,9 @@ _LONGEST_AGENTS = 32_768
 _LONGEST_PREFIX = 36
 # How long a leaving task may not know it: it asks ECS every 5 to 10 s.
 _BEFORE_DRAIN_SECONDS = 10
-# What a handler does after its drain: the last writes (5 s), HTTP (1 s), the last metrics (3 s).
-_AFTER_DRAIN_SECONDS = 9
+# What a handler does after its drain: the last writes (5 s), HTTP (1 s), the last metrics (3 s),
+# the last spans (5 s).
+_AFTER_DRAIN_SECONDS = 14
 
 
 def told_of(agents: Mapping[str, Agent]) -> dict[str, Agent]:
@@ -57,6 +59,7 @@ class EnvironmentSettings(Settings):
         allowed_origins: other origins whose pages may call, `https://app.example.com`, or only `*`.
         canary: asks through the front door each minute, which costs some dollars a month beside the
             model's tokens. None: nobody does, and nothing tells that the address doesn't answer.
+        tracing: traces of answers in X-Ray. None: nobody makes any.
         agents: the agents that sessions may choose, by name. Empty: one, the model as it is.
         limits: those of the handler and the functions. Only those that differ are passed on.
     """
@@ -77,6 +80,7 @@ class EnvironmentSettings(Settings):
     inference: InferenceSettings
     alarms: AlarmSettings = AlarmSettings()
     canary: CanarySettings | None = None
+    tracing: TracingSettings | None = None
     allowed_origins: tuple[str, ...] = ()
     agents: dict[Annotated[str, Field(pattern=NAME_PATTERN)], Agent] = Field(default_factory=dict)
     # Polls end before the HTTP API gives up (30 s). A drain and what follows it end before ECS
@@ -211,11 +215,13 @@ class EnvironmentSettings(Settings):
 
     @model_validator(mode="after")
     def _fits_into_memory(self) -> Self:
-        needed = limits_bound(self.limits)
-        if needed > self.handler.memory_mib * MEBIBYTE:
+        needed, room = limits_bound(self.limits), self.handler.memory_mib
+        if self.tracing is not None:
+            room -= self.tracing.collector_memory_mib
+        if needed > room * MEBIBYTE:
             raise ValueError(
-                f"the limits need {needed // MEBIBYTE} MiB and a handler has "
-                f"{self.handler.memory_mib}: lower connections_per_node, requests_per_node or one "
+                f"the limits need {needed // MEBIBYTE} MiB and a handler has {room}: lower "
+                "connections_per_node, requests_per_node or one "
                 "of the limits in …_held_bytes, or raise handler.memory_mib"
             )
         return self

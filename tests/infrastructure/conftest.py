@@ -16,10 +16,11 @@ from tests.infrastructure.synthesis import Synthesis, synthesize
 
 Synthesize = Callable[[str], Synthesis]
 """Of an environment, `choosy`, or either with workers: `staging-workers`. A region and an
-installation may follow: `dev/eu-west-1/acme`. `dev-zone` has an address in Route 53.
+installation may follow: `dev/eu-west-1/acme`. `dev-zone` has an address in Route 53,
+`staging-traced` a collector of traces.
 """
 
-_WORKERS, _ZONE = "-workers", "-zone"
+_WORKERS, _ZONE, _TRACED = "-workers", "-zone", "-traced"
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +32,8 @@ def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
 
 
 def _settings(name: str) -> EnvironmentSettings:
+    if name.endswith(_TRACED):
+        return _traced(_settings(name.removesuffix(_TRACED)))
     if name.endswith(_WORKERS):
         return EnvironmentSettings.model_validate(
             _settings(name.removesuffix(_WORKERS)).model_dump() | {"workers": {}}
@@ -48,6 +51,14 @@ def _in_zone(settings: EnvironmentSettings) -> EnvironmentSettings:
         "domain_name": "chat.example.com",
         "hosted_zone": {"zone_id": "Z0123456789ABCDEFGHIJ", "name": "example.com"},
     }
+    return EnvironmentSettings.model_validate(data)
+
+
+def _traced(settings: EnvironmentSettings) -> EnvironmentSettings:
+    image = f"111111111111.dkr.ecr.us-east-1.amazonaws.com/adot@sha256:{'0' * 64}"
+    data = settings.model_dump()
+    data["tracing"] = {"collector_image": image, "share": 0.25}
+    data["handler"]["memory_mib"] += 1_024
     return EnvironmentSettings.model_validate(data)
 
 

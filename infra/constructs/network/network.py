@@ -75,7 +75,8 @@ def interface_services(
     """The services that an environment's tasks call through an interface endpoint, by construct
     id.
     """
-    return {**_ALWAYS, **_MODELS[settings.inference.kind]}
+    traces = {} if settings.tracing is None else {"Traces": _Service.XRAY}
+    return {**_ALWAYS, **_MODELS[settings.inference.kind], **traces}
 
 
 class Network(Construct):

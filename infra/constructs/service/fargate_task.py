@@ -12,6 +12,7 @@ from constructs import Construct
 
 from infra.acknowledge import acknowledge
 from infra.constructs.retention import log_group
+from infra.constructs.service.collector import add_collector, tracing_variables
 from infra.constructs.service.container_image import container_image
 from infra.settings import EnvironmentSettings
 from infra.stack_settings import HandlerServiceSettings, WorkerServiceSettings
@@ -65,17 +66,17 @@ def add_container(
     command: Sequence[str] | None = None,
     system_controls: Mapping[str, str] | None = None,
 ) -> ecs.ContainerDefinition:
-    """Add the task's container.
+    """Add the task's container, and the collector of its traces where that is set.
 
     Args:
         alive: a command whose exit status says whether the process is alive.
         command: the image's arguments.
     """
-    return task.add_container(
+    container = task.add_container(
         role,
         image=container_image(scope, "Image", settings.image),
         command=None if command is None else list(command),
-        environment=dict(variables),
+        environment={**variables, **tracing_variables(settings)},
         logging=ecs.LogDrivers.aws_logs(
             stream_prefix="task",
             log_group=log_group(scope, "Logs", f"/{settings.log_path}/{role}", settings),
@@ -94,6 +95,8 @@ def add_container(
         user="10001:10001",
         linux_parameters=_without_capabilities(scope),
     )
+    add_collector(scope, task, settings, role)
+    return container
 
 
 def _health_check(alive: Sequence[str]) -> ecs.HealthCheck:
