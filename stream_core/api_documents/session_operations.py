@@ -46,20 +46,14 @@ _SESSION = Operation(
     routes.OPEN_SESSION,
     "openSession",
     "Open a session, or continue the one that is named.",
-    answers=(
-        Answer(201, "The session is open.", SessionOpened),
-        Answer(
-            429,
-            "In AWS: more calls than the API's throttle allows. The body is the API's own.",
-            content_type="",
-        ),
-    ),
+    answers=(Answer(201, "The session is open.", SessionOpened),),
     refusals=refusals(
         ANY,
         BODY,
         {
             401: ("tenant_key_invalid",),
             404: ("agent_not_found",),
+            429: ("address_sessions",),
             503: ("keys_unavailable", "node_memory"),
         },
     ),

@@ -25,6 +25,8 @@ from tests.integration.embedded_metric_format import put_metric_data_requests
 from tests.integration.poll_function_log import PollFunctionLog
 
 ENVIRONMENT = "dev"
+PREFIX = f"evenflow-{ENVIRONMENT}"
+"""What the environment's metrics and alarms are told apart by."""
 # Two of the longest period of an alarm.
 WINDOW_MINUTES = 10
 FROM_FUNCTIONS = (catalogue.POLL_LATENCY, catalogue.POLL_COUNT)
@@ -55,7 +57,7 @@ class Service:
 
     def __init__(self, client: Any) -> None:
         self.client = client
-        self.publisher = CloudWatchPublisher(client, ENVIRONMENT)
+        self.publisher = CloudWatchPublisher(client, PREFIX)
         # Behind the window nothing is, and it ends before now.
         self.begins = (int(time.time()) // 300 - 3) * 300
 
@@ -159,4 +161,4 @@ def _query(name: str, selection: Selection) -> dict[str, Any]:
 
 @cache
 def _poll_log() -> PollFunctionLog:
-    return PollFunctionLog(ENVIRONMENT)
+    return PollFunctionLog(PREFIX)

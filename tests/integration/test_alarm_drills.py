@@ -30,7 +30,7 @@ from stream_core.protocol.errors import EvenflowError
 from tests.integration.aws_emulator import SIGNED_BY
 from tests.integration.cloudwatch_emulator import cloudwatch_emulator
 from tests.integration.published_minutes import (
-    ENVIRONMENT,
+    PREFIX,
     WINDOW_MINUTES,
     Alarms,
     HandlerTask,
@@ -66,7 +66,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def raised(service: Service, alarms: Alarms) -> set[str]:
-    prefix = f"evenflow-{ENVIRONMENT}-"
+    prefix = f"{PREFIX}-"
     return {name.removeprefix(prefix) for name in await service.raised(alarms)}
 
 
@@ -259,7 +259,7 @@ async def test_the_load_that_the_service_is_scaled_by(service: Service, whole: W
     answer = await service.client.get_metric_statistics(
         Namespace="Evenflow",
         MetricName="node.load_percent",
-        Dimensions=[{"Name": "Environment", "Value": ENVIRONMENT}],
+        Dimensions=[{"Name": "Environment", "Value": PREFIX}],
         StartTime=service.begins,
         EndTime=service.begins + 60,
         Period=60,

@@ -123,7 +123,9 @@ async def test_errors_and_refusals_through_the_function(
     assert (body["status"], body["metadata"]["error"]["code"]) == ("error", "model_refused")
     assert (await Poller(function, stranger, posted["response_id"]).poll())[0] == 404
     assert (await Poller(function, session, "rsp_nope").poll())[0] == 404
-    later = SimpleNamespace(time=lambda: time.time() + 61, sleep=time.sleep)
+    later = SimpleNamespace(
+        time=lambda: time.time() + 61, sleep=time.sleep, monotonic=time.monotonic
+    )
     monkeypatch.setattr(function.module, "time", later)
     status, gone = await poller.poll(from_index=0)
     assert (status, gone["error"]["code"]) == (410, "response_expired")

@@ -40,8 +40,8 @@ from tests.integration.alarm_evaluation import Selection, is_raised, rule_of, se
 from tests.integration.aws_emulator import SIGNED_BY
 from tests.integration.cloudwatch_emulator import cloudwatch_emulator
 from tests.integration.published_minutes import (
-    ENVIRONMENT,
     FROM_FUNCTIONS,
+    PREFIX,
     WINDOW_MINUTES,
     Alarms,
     HandlerTask,
@@ -103,14 +103,14 @@ async def test_every_metric_of_the_catalogue_is_published_with_its_unit_and_the_
 ) -> None:
     await publish_everything(service, HandlerTask())
     stored = (await service.client.list_metrics(Namespace="Evenflow"))["Metrics"]
-    dimensions = [{"Name": "Environment", "Value": ENVIRONMENT}]
+    dimensions = [{"Name": "Environment", "Value": PREFIX}]
     assert sorted(metric["MetricName"] for metric in stored) == sorted(
         metric.name for metric in PUBLISHED
     )
     assert all(metric["Dimensions"] == dimensions for metric in stored)
     for metric in PUBLISHED:
         selection = Selection(
-            "Evenflow", metric.name, (("Environment", ENVIRONMENT),), "SampleCount", 60, None
+            "Evenflow", metric.name, (("Environment", PREFIX),), "SampleCount", 60, None
         )
         assert await service.units(selection) == {cloudwatch_unit(metric.unit)}, metric.name
         assert (await service.series(selection))[0], metric.name
@@ -155,7 +155,7 @@ def test_the_alarm_has_the_catalogue_s_statistic_threshold_and_patience(
     metric: Metric, alarms: Alarms
 ) -> None:
     assert metric.alarm is not None
-    alarm = alarms[f"evenflow-{ENVIRONMENT}-{metric.name}"]
+    alarm = alarms[f"{PREFIX}-{metric.name}"]
     assert {selection.statistic for selection in selections(alarm).values()} == {
         metric.alarm.statistic
     }
@@ -229,7 +229,7 @@ async def test_an_alarm_is_raised_just_above_its_threshold(
 ) -> None:
     assert metric.alarm is not None
     await minutes_of(service, metric, breaching_minutes=metric.alarm.datapoints)
-    assert await service.raised(alarms) == {f"evenflow-{ENVIRONMENT}-{metric.name}"}
+    assert await service.raised(alarms) == {f"{PREFIX}-{metric.name}"}
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ async def test_an_alarm_waits_for_its_datapoints(
 
 # -- the drop --------------------------------------------------------------------------------------
 
-A_MINUTE = f"evenflow-{ENVIRONMENT}-{catalogue.MESSAGES_PER_SECOND.name}"
+A_MINUTE = f"{PREFIX}-{catalogue.MESSAGES_PER_SECOND.name}"
 FIVE_MINUTES = f"{A_MINUTE}-5-minutes"
 
 
@@ -301,7 +301,7 @@ async def test_a_deployment_is_no_drop_and_pulls_no_average(
     for minute, sent in ((WINDOW_MINUTES - 2, 30_000), (WINDOW_MINUTES - 1, 60_000)):
         new.metrics.frames_sent.value += sent
         await service.publish(new, minute)
-    dimensions = (("Environment", ENVIRONMENT),)
+    dimensions = (("Environment", PREFIX),)
     sums = Selection("Evenflow", catalogue.MESSAGES_PER_SECOND.name, dimensions, "Sum", 60, None)
     average = Selection("Evenflow", LEVEL.name, dimensions, "Average", 60, None)
     assert await service.series(sums) == [1_000.0] * WINDOW_MINUTES
@@ -351,7 +351,7 @@ async def test_a_promise_that_is_broken_too_fast_wakes_somebody(
         break_promise(task, promise, percent_at(minute // 60), cases)
         await service.publish(task, minute)
     resources = synthesized_alarms.of_observability()
-    name, end = f"evenflow-{ENVIRONMENT}-burn.{promise.name}", service.begins + 3_600 * _HOURS
+    name, end = f"{PREFIX}-burn.{promise.name}", service.begins + 3_600 * _HOURS
     windows = {
         alarm["AlarmName"]: alarm
         for alarm in (it["Properties"] for it in resources.values())
@@ -378,12 +378,12 @@ async def test_silence_raises_what_cannot_tell_it_from_the_worst(
     service: Service, alarms: Alarms
 ) -> None:
     silent = {
-        f"evenflow-{ENVIRONMENT}-{metric.name}"
+        f"{PREFIX}-{metric.name}"
         for metric in WATCHED
         if metric.alarm and metric.alarm.silence_is_bad
     }
     raised = await service.raised(alarms)
-    assert raised & {f"evenflow-{ENVIRONMENT}-{metric.name}" for metric in WATCHED} == silent
+    assert raised & {f"{PREFIX}-{metric.name}" for metric in WATCHED} == silent
 
 
 async def test_a_ratio_is_of_the_whole_environment_not_a_mean_of_its_tasks(
@@ -399,7 +399,7 @@ async def test_a_ratio_is_of_the_whole_environment_not_a_mean_of_its_tasks(
     selection = Selection(
         "Evenflow",
         catalogue.BACKPRESSURE_DROPS.name,
-        (("Environment", ENVIRONMENT),),
+        (("Environment", PREFIX),),
         "Average",
         60,
         None,
@@ -416,7 +416,7 @@ async def test_p95_of_six_million_events_in_a_minute(service: Service) -> None:
         (bucket,) = (index for index, seen in enumerate(distribution.counts) if seen)
         distribution.counts[bucket], distribution.total = count, value * count
         await service.publish(task, 0)
-    dimensions = (("Environment", ENVIRONMENT),)
+    dimensions = (("Environment", PREFIX),)
     p95, samples = (
         Selection("Evenflow", catalogue.DELIVERY_JITTER.name, dimensions, stat, 60, None)
         for stat in ("p95", "SampleCount")
@@ -476,7 +476,5 @@ async def test_a_model_that_always_fails_raises_the_alarm(
             await _minute_of_answers(task, source, fallback_text, minute)
             await service.publish(task, minute)
         await source.close()
-    expected = (
-        {f"evenflow-{ENVIRONMENT}-{catalogue.RESPONSE_FAILURE_RATE.name}"} if raised else set()
-    )
+    expected = {f"{PREFIX}-{catalogue.RESPONSE_FAILURE_RATE.name}"} if raised else set()
     assert await service.raised(alarms) == expected
