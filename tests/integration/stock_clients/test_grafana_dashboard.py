@@ -11,7 +11,7 @@ from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.metrics.metric_catalogue import CATALOGUE
 from tests.integration.chat_client import call, demo
 from tests.integration.conftest import OpenSession, Serve
-from tests.integration.prometheus_server import Prometheus, prometheus
+from tests.integration.stock_clients.prometheus_server import Prometheus, prometheus
 from tests.unit.test_grafana_dashboard import PANELS, named
 
 # What a quiet minute has none of: their labels come with the first event.
