@@ -97,6 +97,12 @@ def test_a_slow_first_text_is_an_alarm_and_silence_is_not(watched: Synthesis) ->
 
 
 def test_what_the_canary_misses_is_part_of_users_are_hurting(watched: Synthesis) -> None:
-    rule = str(watched.only("AWS::CloudWatch::CompositeAlarm", "observability")["AlarmRule"])
+    composites = watched.of_type("AWS::CloudWatch::CompositeAlarm", "observability").values()
+    name = f"{watched.settings.prefix}-users-are-hurting"
+    (rule,) = (
+        str(it["Properties"]["AlarmRule"])
+        for it in composites
+        if it["Properties"]["AlarmName"] == name
+    )
     assert "canaryfailures" in rule
     assert "canaryfirsttext" not in rule

@@ -85,14 +85,16 @@ def test_an_hour_of_streams_follows_from_the_traffic(prod: Synthesis) -> None:
     assert traffic.answers_per_hour == 100_000
     rows = _rows(prod, traffic)
     # 180 chunks, the end and 19 other writes for each of 100,000 answers, $0.625 a million, and 8
-    # reads, $0.125 a million; the leases of 2.5 tasks beside
+    # reads, $0.125 a million; the leases of 2.4 tasks beside
     assert _row(rows, "DynamoDB").hour_of_streams == pytest.approx(12.6, abs=0.01)
     # 1,000 sessions are opened
     assert _row(rows, "Lambda").hour_of_streams == pytest.approx(0.0014, abs=0.0002)
     # 1,000 tokens in and 400 out for each
     assert _row(rows, "Bedrock").hour_of_streams == pytest.approx(100_000 * (0.0011 + 0.0022))
-    # 10,000 connections on tasks that hold 4,000
-    assert _row(rows, "ECS").hour_of_streams == pytest.approx(2.5 * (0.03238 + 2 * 0.00356))
+    # 10,000 connections at 40 % of the 10,500 that a task takes
+    assert _row(rows, "ECS").hour_of_streams == pytest.approx(
+        10_000 / 4_200 * (0.03238 + 2 * 0.00356)
+    )
 
 
 def test_polls_are_paid_for_as_long_as_they_wait(dev: Synthesis) -> None:

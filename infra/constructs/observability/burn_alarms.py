@@ -8,6 +8,7 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from constructs import Construct
 
 from infra.constructs.metrics import evenflow_metric
+from infra.constructs.observability.runbook import what_to_do
 from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm, Urgency
 from infra.settings import EnvironmentSettings
 from stream_core.metrics.metric_catalogue import BURN_RATES, BurnRate, Promise, Statistic
@@ -48,7 +49,7 @@ class BurnAlarm(Construct):
             alarm_description=(
                 f"{promise.metric.meaning[:1].upper()}{promise.metric.meaning[1:]}: it is promised "
                 f"that these are at most {promise.allowed:g} % of a month, and they are many more. "
-                f"What to do: {settings.alarms.runbook_base_url}{self._name}.md"
+                f"{what_to_do(self._name, settings.alarms.runbook_base_url)}"
             ),
             alarm_rule=cloudwatch.AlarmRule.any_of(
                 *(
