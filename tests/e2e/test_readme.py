@@ -52,6 +52,8 @@ _REASONS_NOT_TO_RUN = {
     "make chaos": "`make check` runs its short form",
     "make attack": "`make check` runs its short form",
     "make deploy ENV=dev": "it needs an AWS account; tests/aws deploys to an emulator",
+    "make deploy ENV=dev REGION=eu-west-1 INSTALLATION=acme": "likewise; tests/infrastructure "
+    "synthesizes two regions and installations",
     "make preflight ENV=dev": "it needs an AWS account; tests/infrastructure has one that answers",
     "make smoke URL=https://d111.cloudfront.net": "tests/aws calls the emulated deployment",
     "make deployer REPOSITORY=owner/name": "likewise; tests/infrastructure synthesizes it",
