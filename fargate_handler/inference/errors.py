@@ -19,6 +19,7 @@ from stream_core.protocol.errors import (
     UpstreamFailed,
     UpstreamRejected,
     UpstreamTimeout,
+    UpstreamUnreadable,
 )
 
 Options = list[tuple[str, int | str]]
@@ -89,6 +90,7 @@ _MOST_CHARACTERS = 500
 
 _Status = grpc.StatusCode
 # They are for the operator, not for users.
+_FAILURES = {_Status.DATA_LOSS: UpstreamUnreadable}
 _REJECTED = (
     _Status.FAILED_PRECONDITION,
     _Status.NOT_FOUND,
@@ -117,6 +119,8 @@ def _code_of(error: EvenflowError) -> grpc.StatusCode:
             return _Status.INVALID_ARGUMENT
         case UpstreamRejected():
             return _Status.FAILED_PRECONDITION
+        case UpstreamUnreadable():
+            return _Status.DATA_LOSS
         case UpstreamTimeout():
             return _Status.DEADLINE_EXCEEDED
         case UpstreamFailed():
@@ -150,7 +154,7 @@ def error_of(failure: grpc.aio.AioRpcError, operator: OperatorLog) -> EvenflowEr
         )
     if status is _Status.INTERNAL and code:
         return InternalError(message, code=code)
-    kind = UpstreamAnswered if _STATUS in told else UpstreamFailed
+    kind = UpstreamAnswered if _STATUS in told else _FAILURES.get(status, UpstreamFailed)
     return kind(message, code=code or "upstream_failed", **_further_fields(told))
 
 

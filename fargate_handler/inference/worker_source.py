@@ -21,7 +21,7 @@ from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenS
 from stream_core.log.entries import NotAPart, Part
 from stream_core.policy.limits import Limits
 from stream_core.policy.trace_context import TRACEPARENT
-from stream_core.protocol.errors import ModelRefused, UpstreamFailed
+from stream_core.protocol.errors import ModelRefused, UpstreamFailed, UpstreamUnreadable
 
 _logger = logging.getLogger(__name__)
 
@@ -217,7 +217,7 @@ def _checked(part: wire.Part) -> Part:
     try:
         return part_of(part)
     except NotAPart as wrong:
-        raise UpstreamFailed(
+        raise UpstreamUnreadable(
             f"the worker's answer cannot be read ({wrong}); what came before was kept",
             code="upstream_failed",
         ) from wrong

@@ -15,6 +15,7 @@ from stream_core.protocol.errors import (
     InternalError,
     Overloaded,
     UpstreamTimeout,
+    UpstreamUnreadable,
     is_upstreams_fault,
 )
 
@@ -140,10 +141,12 @@ def tell(
     """Tell the upstream's circuit breaker how an attempt ended.
 
     One that broke off has said nothing yet: all of a server's answers do when it is started again,
-    and are to be continued. Whether it takes new calls, their next attempts tell.
+    and are to be continued. Whether it takes new calls, their next attempts tell. An answer that
+    can't be read says nothing either: the question may bring it about.
     """
     failed = isinstance(outcome, EvenflowError) and is_upstreams_fault(outcome)
-    if isinstance(outcome, InternalError) or (failed and gave_tokens):
+    unclear = gave_tokens or isinstance(outcome, UpstreamUnreadable)
+    if isinstance(outcome, InternalError) or (failed and unclear):
         call.withdrawn(now)
     elif failed:
         call.failed(now)

@@ -35,6 +35,7 @@ from stream_core.protocol.errors import (
     UpstreamFailed,
     UpstreamRejected,
     UpstreamTimeout,
+    UpstreamUnreadable,
 )
 
 _logger = logging.getLogger(__name__)
@@ -280,7 +281,7 @@ class Generation:
             return error
         except NotAPart as wrong:
             _logger.error("the token source gave what is no part of an answer: %s", wrong)
-            return UpstreamFailed(
+            return UpstreamUnreadable(
                 f"the model's answer can't be read ({wrong}); what came before was kept",
                 code="upstream_failed",
             )

@@ -23,6 +23,7 @@ from stream_core.protocol.errors import (
     UpstreamAnswered,
     UpstreamFailed,
     UpstreamRejected,
+    UpstreamUnreadable,
 )
 
 NOT_READABLE = (
@@ -99,7 +100,7 @@ def failure_of(error: Exception, service: str, check: str, operator: OperatorLog
 
 def unreadable_event() -> UpstreamFailed:
     """The error for a stream with an event that can't be read."""
-    return UpstreamFailed(
+    return UpstreamUnreadable(
         "the model sent an event that cannot be read; what came before was kept",
         code="upstream_failed",
     )

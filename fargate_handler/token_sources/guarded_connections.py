@@ -13,7 +13,7 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 
 from stream_core.policy.memory_bound import MODEL_READ_BYTES
-from stream_core.protocol.errors import UpstreamFailed
+from stream_core.protocol.errors import UpstreamUnreadable
 
 _MOST_HEAD_BYTES = 65_536
 _MOST_INTERIM = 16
@@ -187,7 +187,7 @@ class Guard(asyncio.Protocol):
     def _refuse(self, what: str) -> None:
         self._head = None
         self._handler.set_exception(
-            UpstreamFailed(
+            UpstreamUnreadable(
                 f"the model's server sent {what}; nothing was generated", code="upstream_failed"
             )
         )

@@ -23,7 +23,7 @@ from fargate_handler.token_sources.pushed_body import Arrivals, PushedBody
 from fargate_handler.token_sources.stream_decoders import SseDecoder
 from stream_core.log.conversation import Turn
 from stream_core.policy.memory_bound import READ_AHEAD_BYTES
-from stream_core.protocol.errors import EvenflowError, UpstreamFailed
+from stream_core.protocol.errors import EvenflowError, UpstreamFailed, UpstreamUnreadable
 
 # A chunk has some 300 bytes for a token, and log probabilities count as text.
 _WIRE_BYTES_A_BYTE = 256
@@ -133,7 +133,7 @@ class OpenAIModel:
 
     def _check(self, answer: aiohttp.ClientResponse, *, was_asked: bool) -> None:
         if not was_asked:
-            raise UpstreamFailed(
+            raise UpstreamUnreadable(
                 "the model's server answered before it had the question; nothing of that was kept",
                 code="upstream_failed",
             )
@@ -154,7 +154,7 @@ class OpenAIModel:
             nonlocal comments, bytes_left
             bytes_left -= len(piece)
             if bytes_left < 0:
-                raise UpstreamFailed(
+                raise UpstreamUnreadable(
                     "the model's server sent too much for one answer; what came before was kept",
                     code="upstream_failed",
                 )

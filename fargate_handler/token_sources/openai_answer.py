@@ -10,7 +10,7 @@ from fargate_handler.token_sources.answer_parts import AnswerParts, cited
 from fargate_handler.token_sources.openai_failures import Failures
 from fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
 from fargate_handler.token_sources.text_chunks import TextChunks
-from stream_core.protocol.errors import UpstreamFailed
+from stream_core.protocol.errors import UpstreamFailed, UpstreamUnreadable
 from stream_core.protocol.messages import Usage
 
 DONE = b"[DONE]"
@@ -57,7 +57,7 @@ class OpenAIAnswer:
             TypeError,
             ValueError,
         ) as wrong:
-            raise UpstreamFailed(
+            raise UpstreamUnreadable(
                 "the model's server sent something that is not a chunk; what came before was kept",
                 code="upstream_failed",
             ) from wrong

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_core.protocol.errors import UpstreamFailed
+from stream_core.protocol.errors import UpstreamUnreadable
 
 _MOST_BYTES = 1_048_576
 _LF, _CR = b"\n\r"
@@ -45,7 +45,7 @@ class SseDecoder:
                 self._data = []
                 self._size = 0
         if self._size + len(self._rest) > _MOST_BYTES:
-            raise UpstreamFailed(
+            raise UpstreamUnreadable(
                 "the model's server sent an event without end; the connection was closed",
                 code="upstream_failed",
             )
@@ -91,7 +91,7 @@ class JsonLinesDecoder:
         lines = (self._rest + chunk).split(b"\n")
         self._rest = lines.pop()
         if len(self._rest) > _MOST_BYTES:
-            raise UpstreamFailed(
+            raise UpstreamUnreadable(
                 "the model's server sent a line without end; the connection was closed",
                 code="upstream_failed",
             )

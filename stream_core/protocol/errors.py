@@ -168,6 +168,10 @@ class UpstreamAnswered(UpstreamFailed):
     """The model's server answered with a failure, so nothing was generated."""
 
 
+class UpstreamUnreadable(UpstreamFailed):
+    """The model's server sent what is no answer. It takes calls, so others may be answered."""
+
+
 class UpstreamRejected(UpstreamFailed):
     """The model's server refuses our configuration. Another attempt would fail as well."""
 

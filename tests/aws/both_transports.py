@@ -1,5 +1,5 @@
-"""One answer, read at the same time over the WebSocket and by long-polls, with the moments at
-which its text came.
+"""One question, asked twice: an answer read over the WebSocket and by long-polls at the same time,
+and one that is only polled. With the moments at which their text came.
 """
 
 from __future__ import annotations
@@ -13,57 +13,64 @@ from tests.integration.chat_client import ChatSession, Connection
 
 @dataclass(frozen=True)
 class Reading:
-    """What one reader saw. `first_at` and `ended_at` on the monotonic clock, in seconds."""
+    """What one reader saw. `first_after` and `ended_after` in seconds since the message."""
 
     text: str
-    first_at: float
-    ended_at: float
+    first_after: float
+    ended_after: float
+    polls: int = 0
 
 
 @dataclass(frozen=True)
-class AnswerReadTwice:
-    """Both readings, and how many polls the second one took."""
+class Readings:
+    """The readings of one question.
+
+    Args:
+        websocket: over the WebSocket.
+        beside: of the same answer, by polls.
+        polled: of an answer that nobody else reads, by polls.
+    """
 
     websocket: Reading
+    beside: Reading
     polled: Reading
-    polls: int
-
-    @property
-    def first_text_later_ms(self) -> float:
-        """By how much the first text came later by polling; negative when it came earlier."""
-        return (self.polled.first_at - self.websocket.first_at) * 1000
-
-    @property
-    def end_later_ms(self) -> float:
-        """By how much the end came later by polling."""
-        return (self.polled.ended_at - self.websocket.ended_at) * 1000
 
 
-async def ask_and_read_twice(
-    connection: Connection, message_id: str, previous: str | None, text: str
-) -> AnswerReadTwice:
-    """Send a message over the WebSocket; read the answer there and, while it streams, through
-    the long-poll function.
+async def ask_and_read(
+    connection: Connection, alone: ChatSession, message_id: str, previous: str | None, text: str
+) -> Readings:
+    """Send a message over the WebSocket, and the same one by `POST` in a session of its own; read
+    both answers while they stream.
     """
+    polled = asyncio.ensure_future(_post_and_poll(alone, message_id, previous, text))
+    asked_at = time.monotonic()
     start = await connection.message(message_id, previous, text)
     response_id: str = start["response_id"]
-    polling = asyncio.ensure_future(_poll(connection.session, response_id))
-    websocket = await _receive(connection, response_id)
-    polled, polls = await polling
-    return AnswerReadTwice(websocket, polled, polls)
+    beside = asyncio.ensure_future(_poll(connection.session, response_id, asked_at))
+    websocket = await _receive(connection, response_id, asked_at)
+    return Readings(websocket, await beside, await polled)
 
 
-async def _receive(connection: Connection, response_id: str) -> Reading:
+async def _receive(connection: Connection, response_id: str, asked_at: float) -> Reading:
     await connection.reach(response_id, 0)
-    first_at = time.monotonic()
+    first_after = time.monotonic() - asked_at
     answer = await connection.whole(response_id)
-    return Reading(answer.text, first_at, time.monotonic())
+    return Reading(answer.text, first_after, time.monotonic() - asked_at)
 
 
-async def _poll(session: ChatSession, response_id: str) -> tuple[Reading, int]:
+async def _post_and_poll(
+    session: ChatSession, message_id: str, previous: str | None, text: str
+) -> Reading:
+    asked_at = time.monotonic()
+    accepted = await session.post(message_id, previous, text)
+    assert accepted.status == 202, accepted.body
+    return await _poll(session, accepted.json["response_id"], asked_at)
+
+
+async def _poll(session: ChatSession, response_id: str, asked_at: float) -> Reading:
     pieces: list[str] = []
     next_index = polls = 0
-    first_at: float | None = None
+    first_after: float | None = None
     while True:
         answer = await session.poll(response_id, next_index)
         assert answer.status == 200, answer.body
@@ -71,12 +78,12 @@ async def _poll(session: ChatSession, response_id: str) -> tuple[Reading, int]:
         polls += 1
         assert polled["metadata"]["restarted"] is None
         if polled["new_text"]:
-            first_at = first_at or time.monotonic()
+            first_after = first_after or time.monotonic() - asked_at
             pieces.append(polled["new_text"])
         next_index = polled["metadata"]["next_index"]
         if "full_text" in polled:
             text = "".join(pieces)
             assert polled["status"] == "completed"
             assert polled["full_text"] == text
-            assert first_at is not None
-            return Reading(text, first_at, time.monotonic()), polls
+            assert first_after is not None
+            return Reading(text, first_after, time.monotonic() - asked_at, polls)

@@ -59,6 +59,7 @@ class InferenceServicer:
         DEADLINE_EXCEEDED    it took too long
         UNAVAILABLE          the worker is full, leaves or is gone: another one may answer
         ABORTED, INTERNAL    the model failed: another attempt may answer
+        DATA_LOSS            the model's answer can't be read: another attempt may answer
         `evenflow-param`, percent-encoded, names the parameter that the model's service doesn't have (INVALID_ARGUMENT).
         `evenflow-code` in the trailing metadata is the contract's error code, and the status' message is for users.
         """

@@ -25,6 +25,7 @@ from stream_core.protocol.errors import (
     UpstreamFailed,
     UpstreamRejected,
     UpstreamTimeout,
+    UpstreamUnreadable,
 )
 
 Status = grpc.StatusCode
@@ -46,6 +47,7 @@ def ended(status: grpc.StatusCode, said: str = "", *told: tuple[str, str]) -> gr
             Status.INVALID_ARGUMENT,
         ),
         (UpstreamFailed("it failed", code="upstream_failed"), Status.ABORTED),
+        (UpstreamUnreadable("not a chunk", code="upstream_failed"), Status.DATA_LOSS),
         (
             UpstreamFailed("later", code="upstream_throttled", retry_after_ms=5000),
             Status.RESOURCE_EXHAUSTED,
@@ -128,6 +130,7 @@ def test_whatever_status_a_foreign_worker_ends_with_is_an_error_of_the_contract(
         Status.INVALID_ARGUMENT: ModelRefused,
         Status.DEADLINE_EXCEEDED: UpstreamTimeout,
         Status.UNIMPLEMENTED: UpstreamRejected,
+        Status.DATA_LOSS: UpstreamUnreadable,
     } | dict.fromkeys(refused, UpstreamRejected)
     assert type(came) is kinds.get(status, UpstreamFailed)
     assert came.code in ("model_refused", "model_timeout", "upstream_failed", "model_not_set_up")

@@ -17,6 +17,7 @@ from stream_core.protocol.errors import (
     UpstreamAnswered,
     UpstreamFailed,
     UpstreamRejected,
+    UpstreamUnreadable,
 )
 from tests.unit.fargate_handler.orchestrator.test_orchestrator import Node
 from tests.unit.settle import settle
@@ -136,6 +137,7 @@ async def test_the_failure_that_opens_it_is_not_tried_again_and_stays_the_answer
             id="a quota",
         ),
         pytest.param(UpstreamRejected("wrong key", code="model_not_set_up"), id="our settings"),
+        pytest.param(UpstreamUnreadable("no chunk", code="upstream_failed"), id="one answer"),
         pytest.param(InternalError("a fault of ours", code="internal_error"), id="our code"),
     ],
 )
