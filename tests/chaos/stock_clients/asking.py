@@ -120,7 +120,7 @@ def fault_of(*protocols: Protocol) -> Fault:
             for node in _victims(scene):
                 await _lose(node, plan)
                 await scene.system.until_healthy()
-        _count_calls(window, (await model.calls())["calls"].keys() - before.keys(), plan.answers)
+        _count_calls(window, (await model.calls())["calls"].keys(), before.keys(), plan.answers)
 
     return strike
 
@@ -149,9 +149,15 @@ async def _cutting(scene: Scene) -> AsyncIterator[None]:
         cutting.cancel()
 
 
-def _count_calls(window: Window, calls: Set[str], asked: int) -> None:
-    """Look at the keys of the model's calls: `<response>:<epoch>:<attempt>`."""
+def _count_calls(window: Window, calls: Set[str], before: Set[str], asked: int) -> None:
+    """Look at the keys of the model's calls: `<response>:<epoch>:<attempt>`.
+
+    Args:
+        before: those of other faults. Their answers may still be taken over.
+    """
+    others = {key.rsplit(":", 2)[0] for key in before}
     parts = [key.rsplit(":", 2) for key in calls]
+    parts = [part for part in parts if part[0] not in others]
     window.response_ids |= {response_id for response_id, _, _ in parts}
     taken_over = {response_id for response_id, epoch, _ in parts if epoch != "1"}
     window.remarks.append(f"{len(taken_over):,} answers were taken over from killed nodes")
