@@ -121,8 +121,7 @@ class Campaign:
 
     async def _rest(self) -> None:
         """Have no answers in flight."""
-        self._load.wanted = 0
-        await self._load.until_ended(self._load.in_flight, self._plan.patience_seconds)
+        await self._load.until_idle(self._plan.patience_seconds)
 
     def _scene(self, window: Window, victim: Node) -> Scene:
         return Scene(

@@ -71,6 +71,11 @@ class Load:
         """Wait for these answers to be over, or for so long."""
         await until(lambda: self._answers.isdisjoint(answers), seconds)
 
+    async def until_idle(self, seconds: float) -> None:
+        """Ask nothing more, and wait for all that was asked to be over, or for so long."""
+        self.wanted = 0
+        await until(lambda: not self._answers, seconds)
+
     def strike(self, window: Window) -> list[Answer]:
         """A fault is about to strike: whatever is in flight counts for it from now on.
 
@@ -120,6 +125,8 @@ class Load:
     async def _converse(self, session: ChaosSession, behaviour: Behaviour, random: Random) -> None:
         previous = None
         for number in range(behaviour.questions):
+            if not self.wanted:
+                return
             message_id = f"m{number}"
             gap_ms = random.randint(*self._plan.gap_ms)
             tokens = round(1000 * random.uniform(*self._plan.answer_seconds) / gap_ms)
