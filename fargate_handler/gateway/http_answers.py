@@ -10,11 +10,12 @@ from aiohttp import web
 
 from fargate_handler.gateway.client_address import FORWARDED_FOR
 from fargate_handler.gateway.context import GatewayContext
+from fargate_handler.gateway.deadline import TimedOut
 from fargate_handler.gateway.resumption import PATIENCE_SECONDS, Progress, Resumption, resume
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionClaims
-from stream_core.protocol.errors import EvenflowError, RequestTimeout
+from stream_core.protocol.errors import EvenflowError, RequestTimeout, is_worth_repeating
 from stream_core.protocol.http_contract import (
     NEVER_CACHED,
     error_headers,
@@ -73,6 +74,15 @@ def error_answer(error: EvenflowError) -> web.Response:
     if isinstance(error, RequestTimeout):
         answer.force_close()
     return answer
+
+
+def retry_headers(error: EvenflowError) -> dict[str, str]:
+    """What tells OpenAI's and Anthropic's clients not to repeat a request by themselves.
+
+    That is useless after the client's own timeout, and for lasting errors.
+    """
+    lasting = isinstance(error, TimedOut) or not is_worth_repeating(error)
+    return {"x-should-retry": "false"} if lasting else {}
 
 
 VIA_HEADER = "Evenflow-Via"

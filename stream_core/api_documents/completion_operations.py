@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
 from stream_core.api_documents.refusal_codes import ANY, BODY, COMPLETING, KEY
-from stream_core.api_documents.shared_parameters import IDEMPOTENCY_KEY, KEYS
+from stream_core.api_documents.shared_parameters import IDEMPOTENCY_KEY, KEYS, TIMEOUT
 from stream_core.protocol import routes
 from stream_core.protocol.completion_bodies import (
     Completion,
@@ -40,13 +40,7 @@ _COMPLETIONS = Operation(
             "for none.",
             {"type": "string", "pattern": f"^$|{CHUNK_ID_PATTERN}"},
         ),
-        Parameter(
-            "Evenflow-Timeout-Ms",
-            "header",
-            "The most milliseconds that the whole answer may take. `timeout_ms` in the body "
-            "overrides it.",
-            {"type": "integer", "minimum": 1},
-        ),
+        TIMEOUT,
     ),
     body=CompletionRequest,
     security=KEYS,

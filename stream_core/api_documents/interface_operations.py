@@ -21,20 +21,18 @@ from stream_core.protocol.ui_chat_bodies import ChatRequest, Stopped, StopReques
 _CHAT_ID = Parameter(
     "chat_id", "path", "The chat's id, as its client named it.", {"type": "string", "minLength": 1}
 )
-_CHAT_HEADERS = ("Evenflow-Via", "x-request-id", "x-vercel-ai-ui-message-stream")
+_CHUNKS = Answer(
+    200,
+    "The chunks of the answer.",
+    content_type="text/event-stream",
+    headers=("Evenflow-Via", "x-request-id", "x-vercel-ai-ui-message-stream"),
+    chunks=(UIChunk,),
+)
 _CHAT = Operation(
     routes.CHAT,
     "sendToChat",
     "Answer a conversation of AI SDK's `useChat`, as its UI message stream.",
-    answers=(
-        Answer(
-            200,
-            "The chunks of the answer.",
-            content_type="text/event-stream",
-            headers=_CHAT_HEADERS,
-            chunks=(UIChunk,),
-        ),
-    ),
+    answers=(_CHUNKS,),
     refusals=refusals(ANY, BODY, KEY, COMPLETING, {404: ("agent_not_found",)}),
     parameters=(IDEMPOTENCY_KEY,),
     body=ChatRequest,
@@ -45,16 +43,7 @@ _CHAT_STREAM = Operation(
     "resumeChat",
     "The answer that runs in a chat, from its beginning. With `response_id` that answer, also "
     "after its end, from `Last-Event-ID` on.",
-    answers=(
-        Answer(
-            200,
-            "The chunks of the answer.",
-            content_type="text/event-stream",
-            headers=_CHAT_HEADERS,
-            chunks=(UIChunk,),
-        ),
-        Answer(204, "Nothing runs.", content_type=""),
-    ),
+    answers=(_CHUNKS, Answer(204, "Nothing runs.", content_type="")),
     refusals=refusals(ANY, KEY, RESPONSE, READING, ENDING),
     parameters=(
         _CHAT_ID,

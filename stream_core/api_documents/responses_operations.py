@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from stream_core.api_documents.operation import Answer, Codes, Operation, Parameter, refusals
 from stream_core.api_documents.refusal_codes import ANY, BODY, COMPLETING, HANDSHAKE, KEY
-from stream_core.api_documents.shared_parameters import IDEMPOTENCY_KEY, KEYS
+from stream_core.api_documents.shared_parameters import IDEMPOTENCY_KEY, KEYS, TIMEOUT
 from stream_core.protocol import routes
 from stream_core.protocol.response_bodies import (
     DeletedResponse,
@@ -18,12 +18,6 @@ from stream_core.protocol.response_bodies import (
 
 _ID = Parameter(
     "response_id", "path", "The `id` of a response.", {"type": "string", "minLength": 1}
-)
-_TIMEOUT = Parameter(
-    "Evenflow-Timeout-Ms",
-    "header",
-    "The most milliseconds that the whole answer may take. `timeout_ms` in the body overrides it.",
-    {"type": "integer", "minimum": 1},
 )
 _LAST = Parameter(
     "Last-Event-ID",
@@ -71,7 +65,7 @@ _CALLS = (
         "Make a response. docs/protocol.md lists what is done with each parameter.",
         answers=(_RESPONSE,),
         refusals=refusals(ANY, BODY, KEY, COMPLETING, _EARLIER),
-        parameters=(IDEMPOTENCY_KEY, _LAST, _TIMEOUT),
+        parameters=(IDEMPOTENCY_KEY, _LAST, TIMEOUT),
         body=ResponseRequest,
     ),
     Operation(

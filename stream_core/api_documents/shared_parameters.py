@@ -18,6 +18,12 @@ IDEMPOTENCY_KEY = Parameter(
     "The same request with the same key gives the same response, and nothing is generated twice.",
     {"type": "string", "minLength": 1, "maxLength": 255},
 )
+TIMEOUT = Parameter(
+    "Evenflow-Timeout-Ms",
+    "header",
+    "The most milliseconds that the whole answer may take. `timeout_ms` in the body overrides it.",
+    {"type": "integer", "minimum": 1},
+)
 LAST_CHUNK_ID = Parameter(
     "Last-Event-ID",
     "header",

@@ -10,21 +10,18 @@ from typing import NamedTuple
 
 from orjson import dumps
 
-from stream_core.encoders.frames import FrameEncoder
+from stream_core.encoders.frames import FrameEncoder, FrameEvents
 from stream_core.encoders.port import EventId
 from stream_core.encoders.stream_offsets import offset_of
 from stream_core.log.entries import Part
-from stream_core.log.response_log import Cursor, ResumePoint
+from stream_core.log.response_log import ResumePoint
 from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.dialect import V1Encoder
+from stream_core.protocol.dialect import EntryEncoder, V1Encoder
 from stream_core.protocol.errors import EvenflowError
 
 MOST_MESSAGES = 1_024
 MOST_BYTES = 262_144
 """A chunk ends with the message that takes it to one of these."""
-
-# The frames of entries, which `_EntryEvents` writes.
-_WRITTEN = ("chat.response.delta", "chat.response.event")
 
 
 class Chunk(NamedTuple):
@@ -93,10 +90,8 @@ class _EntryEvents:
         return _events(frame, EventId(last, self._epoch)) + self._cursor
 
 
-class StreamEvents:
+class StreamEvents(FrameEvents):
     """Encodes a response as server-sent events: after each message, where the reader is.
-
-    Readers of one response share the bytes of what they are given alike.
 
     Args:
         point: where to begin.
@@ -104,33 +99,14 @@ class StreamEvents:
         cursor: of this read, as `live_cursor` gives it.
     """
 
-    __slots__ = ("_cursor", "_frames", "_most", "_stream", "_told", "opening")
+    __slots__ = ("_cursor",)
 
     def __init__(self, stream: ResponseStream, point: ResumePoint, most: int, cursor: str) -> None:
-        self._most = most
         self._cursor = b',"streamCursor":%b' % dumps(cursor)
-        self._stream = stream
-        self._frames = FrameEncoder(stream, point, 0)
-        self._share()
-        self.opening = b""
+        super().__init__(stream, point, 0, most)
         if not (self.cursor.behind or stream.log.closed or point.restarted):
             has = EventId(self.cursor.after, self.epoch)
             self.opening = _control(has) + self._cursor + self._rest()
-
-    @property
-    def ended(self) -> bool:
-        """Whether the reader was given the end."""
-        return self._frames.ended
-
-    @property
-    def cursor(self) -> Cursor:
-        """The reader's place in the log."""
-        return self._frames.cursor
-
-    @property
-    def epoch(self) -> int:
-        """The newest epoch that the reader knows."""
-        return self._frames.epoch
 
     def take(self) -> bytes:
         """What is new, as events. Empty when there is nothing."""
@@ -140,35 +116,24 @@ class StreamEvents:
             return events + self._rest()
         parts, size = list[bytes](), 0
         while size < self._most and (frame := frames.take()):
-            events = frame if frames.kind in _WRITTEN else self._events_of(frame)
+            events = self._events_of(frame)
             parts += (events, self._rest())
             size += len(events)
         return b"".join(parts)
-
-    def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
-        """Read another copy of the response from `point` on."""
-        self._stream = stream
-        self._frames.go_on(stream, point)
-        self._share()
 
     def failure(self, error: EvenflowError) -> bytes:
         """As of `FrameEncoder`, in an event that clients who don't know it leave out."""
         frame = self._frames.failure(error)
         return b"event: error\ndata:%b\n\n" % frame if frame else b""
 
-    def _share(self) -> None:
-        """Have entries written for all readers that know the same epoch."""
-        stream, cursor = self._stream, self._cursor
-        self._told = epoch = self._frames.epoch
-        self._frames.deltas = stream.encoder(
+    def _writer(self, stream: ResponseStream, epoch: int) -> EntryEncoder:
+        cursor = self._cursor
+        return stream.encoder(
             (_EntryEvents, epoch, cursor), lambda: _EntryEvents(stream, epoch, cursor)
         )
 
-    def _events_of(self, frame: bytes) -> bytes:
-        """The events for any frame but an entry's."""
+    def _write(self, frame: bytes) -> bytes:
         frames = self._frames
-        if frames.epoch != self._told:
-            self._share()  # this one told the reader that another owner goes on
         after = frames.last if not frames.ended else frames.cursor.after
         events = _events(frame, EventId(after, frames.epoch, frames.ended))
         return events if frames.ended else events + self._cursor

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from stream_core.encoders.port import event_id
 from stream_core.log.entries import Part, Restart
 from stream_core.log.response_log import EVERYTHING, Cursor, ResumePoint
@@ -151,27 +153,25 @@ class DeltaEvents:
         )
 
 
-class EventEncoder:
-    """Encodes a response as server-sent events, each with one frame.
+class FrameEvents(ABC):
+    """Encodes a response as server-sent events with its frames.
 
     Readers of one response share the bytes of what they are given alike.
 
     Args:
-        most: the most characters in a frame, and about the most that `take` returns.
-        joined: whether entries that join are one event. Otherwise each entry is one.
+        characters: the most of text in a joined frame. 0: each entry is a frame.
+        most: about the most bytes that `take` returns.
     """
 
     __slots__ = ("_epoch", "_frames", "_most", "_stream", "opening")
 
     def __init__(
-        self, stream: ResponseStream, point: ResumePoint, most: int, *, joined: bool
+        self, stream: ResponseStream, point: ResumePoint, characters: int, most: int
     ) -> None:
-        # Milliseconds until an EventSource comes back; its own default is seconds. The line belongs
-        # to the first event: alone, with an empty line after it, some parsers take it for an event.
-        self.opening = b"retry: 500\n"
+        self.opening = b""
         self._most = most
         self._stream = stream
-        self._frames = FrameEncoder(stream, point, most if joined else 0)
+        self._frames = FrameEncoder(stream, point, characters)
         self._share()
 
     @property
@@ -189,6 +189,59 @@ class EventEncoder:
         """The newest epoch that the reader knows."""
         return self._frames.epoch
 
+    @abstractmethod
+    def take(self) -> bytes:
+        """What is new, as events. Empty when there is nothing."""
+
+    def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
+        """Read another copy of the response from `point` on."""
+        self._stream = stream
+        self._frames.go_on(stream, point)
+        self._share()
+
+    @abstractmethod
+    def failure(self, error: EvenflowError) -> bytes:
+        """As of `FrameEncoder`, as an event."""
+
+    @abstractmethod
+    def _writer(self, stream: ResponseStream, epoch: int) -> EntryEncoder:
+        """What writes deltas and parts, for all readers that know this epoch."""
+
+    @abstractmethod
+    def _write(self, frame: bytes) -> bytes:
+        """The events for any frame but a delta and a part."""
+
+    def _events_of(self, frame: bytes) -> bytes:
+        """The events for the frame that was taken last."""
+        if self._frames.kind in _WRITTEN:
+            return frame
+        if self._frames.epoch != self._epoch:
+            self._share()  # this one told the reader that another owner goes on
+        return self._write(frame)
+
+    def _share(self) -> None:
+        epoch = self._epoch = self._frames.epoch
+        self._frames.deltas = self._writer(self._stream, epoch)
+
+
+class EventEncoder(FrameEvents):
+    """Encodes a response as server-sent events, each with one frame.
+
+    Args:
+        most: the most characters in a frame, and about the most that `take` returns.
+        joined: whether entries that join are one event. Otherwise each entry is one.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, stream: ResponseStream, point: ResumePoint, most: int, *, joined: bool
+    ) -> None:
+        super().__init__(stream, point, most if joined else 0, most)
+        # Milliseconds until an EventSource comes back; its own default is seconds. The line belongs
+        # to the first event: alone, with an empty line after it, some parsers take it for an event.
+        self.opening = b"retry: 500\n"
+
     def take(self) -> bytes:
         """What is new, as events. Empty when there is nothing."""
         frames = self._frames
@@ -197,35 +250,21 @@ class EventEncoder:
             return event
         parts, size = list[bytes](), 0
         while size < self._most and (frame := frames.take()):
-            event = frame if frames.kind in _WRITTEN else self._event(frame)
+            event = self._events_of(frame)
             parts.append(event)
             size += len(event)
         # One event stays the same bytes for all who are given it.
         return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
-        """Read another copy of the response from `point` on."""
-        self._stream = stream
-        self._frames.go_on(stream, point)
-        self._share()
 
     def failure(self, error: EvenflowError) -> bytes:
         """As of `FrameEncoder`, with the id of what the reader has: there it resumes."""
         frame = self._frames.failure(error)
         return b"event: error\n%bdata: %b\n\n" % (self._frames.place, frame) if frame else b""
 
-    def _share(self) -> None:
-        """Have deltas and parts written for all readers that know the same epoch."""
-        stream, epoch = self._stream, self._frames.epoch
-        self._epoch = epoch
-        self._frames.deltas = stream.encoder(
-            (DeltaEvents, epoch), lambda: DeltaEvents(stream, epoch)
-        )
+    def _writer(self, stream: ResponseStream, epoch: int) -> EntryEncoder:
+        return stream.encoder((DeltaEvents, epoch), lambda: DeltaEvents(stream, epoch))
 
-    def _event(self, frame: bytes) -> bytes:
-        """The event for any frame but a delta and a part."""
-        if self._frames.epoch != self._epoch:
-            self._share()  # this one told the reader that another owner goes on
+    def _write(self, frame: bytes) -> bytes:
         return b"event: %b\nid: %b\ndata: %b\n\n" % (
             self._frames.kind.encode(),
             self._id().encode(),

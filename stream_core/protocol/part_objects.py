@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Self
 
 import orjson
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 
 from stream_core.log.entries import CUSTOM, JOINING, Kind, NotAPart, Part
 
@@ -91,20 +90,6 @@ def _around_text(
     field, empty = b'"text":', b'""'
     before, _, behind = said.partition(field + empty)
     return before + field, behind
-
-
-def read_part(said: Mapping[str, Any]) -> Part:
-    """The part of an object.
-
-    Raises:
-        NotAPart: a field is missing, is not of its type, or is not allowed.
-    """
-    try:
-        return PartObject.model_validate(said).to_part()
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the part"
-        raise NotAPart(f"{where}: {first['msg']}") from None
 
 
 def _as_text(value: JsonValue) -> str:

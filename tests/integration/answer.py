@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from stream_core.log.entries import Content, joined
-from stream_core.protocol.part_objects import read_part
+from stream_core.protocol.part_objects import PartObject
 
 Frame = dict[str, Any]
 
@@ -62,7 +62,7 @@ class Answer:
             assert frame["delta"], f"an empty delta: {frame}"
             self._take_content(frame, frame["delta"])
         elif kind == "chat.response.event":
-            self._take_content(frame, read_part(frame))
+            self._take_content(frame, PartObject.model_validate(frame).to_part())
         elif kind == "chat.response.restarted":
             self._take_restart(frame)
         elif kind in TERMINAL:
@@ -89,7 +89,7 @@ class Answer:
             if at < event["at"]:
                 self._pieces.append((event["index"], text[at : event["at"]]))
             if "kind" in event:
-                self._pieces.append((event["index"], read_part(event)))
+                self._pieces.append((event["index"], PartObject.model_validate(event).to_part()))
             at = event["at"]
         self.last, self.epoch = index, metadata["epoch"]
         if body["status"] in ("completed", "error", "cancelled"):

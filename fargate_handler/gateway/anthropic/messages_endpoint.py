@@ -86,8 +86,7 @@ class MessagesEndpoint:
             call = read_call(await read_request(request, sender, context, reading))
             check_model(call.model, context)
             deadline = Deadline(timeout_ms(request), context.monotonic)
-            # Whoever opened a session has named its user. A request may name anybody.
-            terms = call.terms.model_copy(update={"user": sender.user or call.terms.user})
+            terms = sender.named_in(call.terms)
             stream = await submit_request(context, sender, key, call.asked, terms)
             return _Asked(call.without_conversation(), key, stream, last, deadline)
 

@@ -6,10 +6,9 @@ import secrets
 
 from aiohttp import web
 
-from fargate_handler.gateway.deadline import TimedOut
-from fargate_handler.gateway.http_answers import json_answer
+from fargate_handler.gateway.http_answers import json_answer, retry_headers
 from stream_core.encoders.anthropic_messages import error_object, status_of
-from stream_core.protocol.errors import EvenflowError, RequestTimeout, is_worth_repeating
+from stream_core.protocol.errors import EvenflowError, RequestTimeout
 from stream_core.protocol.http_contract import error_headers
 from stream_core.protocol.routes import ANTHROPIC_MESSAGES
 
@@ -28,13 +27,9 @@ def refusal(error: EvenflowError, request_id: str = "") -> web.Response:
         request_id: empty where nothing was accepted that has one.
     """
     request_id = request_id or f"req_{secrets.token_hex(12)}"
-    headers = error_headers(error) | {REQUEST_ID: request_id}
+    headers = error_headers(error) | retry_headers(error) | {REQUEST_ID: request_id}
     if error.retry_after_ms is not None:
         headers["retry-after-ms"] = str(error.retry_after_ms)
-    # These clients repeat failed requests. That is useless after the client's own timeout, and
-    # for lasting errors.
-    if isinstance(error, TimedOut) or not is_worth_repeating(error):
-        headers["x-should-retry"] = "false"
     answer = json_answer(error_object(error, request_id), status_of(error), headers)
     if isinstance(error, RequestTimeout):
         answer.force_close()

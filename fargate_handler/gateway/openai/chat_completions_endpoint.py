@@ -5,9 +5,9 @@ from __future__ import annotations
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.deadline import Deadline, TimedOut
+from fargate_handler.gateway.deadline import Deadline
 from fargate_handler.gateway.event_stream import EventStream
-from fargate_handler.gateway.http_answers import error_answer
+from fargate_handler.gateway.http_answers import error_answer, retry_headers
 from fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
 from fargate_handler.gateway.requests.known_models import check_model
 from fargate_handler.gateway.requests.resuming import last_event, resume_appending
@@ -25,12 +25,9 @@ from stream_core.encoders.completion_chunks import ChunkEncoder
 from stream_core.encoders.completion_objects import CompletionObjects
 from stream_core.encoders.port import LAST_EVENT_ID, EventId
 from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import EvenflowError, is_worth_repeating
+from stream_core.protocol.errors import EvenflowError
 
 _REQUEST_ID = "x-request-id"
-# OpenAI's clients repeat failed requests. That is useless after the client's own timeout, and for
-# lasting errors.
-_NO_RETRY = {"x-should-retry": "false"}
 
 
 class ChatCompletionsEndpoint:
@@ -49,17 +46,14 @@ class ChatCompletionsEndpoint:
             call = read_call(await read_request(request, sender, context, reading))
             check_model(call.model, context)
             deadline = Deadline(timeout_ms(request, call.timeout_ms), context.monotonic)
-            # Whoever opened a session has named its user. A request may name anybody.
-            terms = call.terms.model_copy(update={"user": sender.user or call.terms.user})
+            terms = sender.named_in(call.terms)
             stream = await submit_request(context, sender, key, call.asked, terms)
             call = call.without_conversation()
         try:
             return await self._answer(request, call, stream, last, deadline)
         except EvenflowError as error:
-            if is_worth_repeating(error) and not isinstance(error, TimedOut):
-                raise
             answer = error_answer(error)
-            answer.headers.update(_NO_RETRY)
+            answer.headers.update(retry_headers(error))
             return answer
         finally:
             if key is None:

@@ -49,6 +49,10 @@ class Sender(NamedTuple):
     user: str = ""
     known: bool = True
 
+    def named_in(self, terms: MessageTerms) -> MessageTerms:
+        """A request's terms with its user. A session's comes first: who opened it has named it."""
+        return terms.model_copy(update={"user": self.user or terms.user})
+
 
 def sender_of(request: web.Request, context: GatewayContext) -> Sender:
     """Who sent a request, by its `Authorization` header, or by `x-api-key` in its place.

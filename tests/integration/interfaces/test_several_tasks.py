@@ -23,6 +23,7 @@ _FINE = {"batch_tokens": 1}
 _LEASE_SECONDS = 10
 
 Tasks = tuple[LocalServer, LocalServer, str]
+Clients = tuple[InterfaceClient, InterfaceClient]
 
 
 @pytest.fixture
@@ -32,10 +33,17 @@ async def tasks(deployment: LocalDeployment, opened: OpenSession) -> Tasks:
     return first, second, (await opened(first)).token
 
 
+@pytest.fixture
+def clients(http: aiohttp.ClientSession, tasks: Tasks) -> Clients:
+    """A client of each task, for the session."""
+    first, second, token = tasks
+    return InterfaceClient(http, first, token), InterfaceClient(http, second, token)
+
+
 async def test_an_answer_is_read_from_its_beginning_at_another_task(
-    deployment: LocalDeployment, http: aiohttp.ClientSession, tasks: Tasks
+    deployment: LocalDeployment, clients: Clients
 ) -> None:
-    one, other = (InterfaceClient(http, task, tasks[2]) for task in tasks[:2])
+    one, other = clients
     async with one.send("chat", _LONG) as answer:
         first = await hear(answer, characters=50)
         async with other.resume("chat") as again:
@@ -46,10 +54,8 @@ async def test_an_answer_is_read_from_its_beginning_at_another_task(
     assert first.types[-2:] == ["finish-step", "finish"]
 
 
-async def test_stop_at_another_task_stops_the_model(
-    http: aiohttp.ClientSession, tasks: Tasks
-) -> None:
-    one, other = (InterfaceClient(http, task, tasks[2]) for task in tasks[:2])
+async def test_stop_at_another_task_stops_the_model(tasks: Tasks, clients: Clients) -> None:
+    one, other = clients
     async with one.send("chat", _LONG) as answer:
         heard = await hear(answer, characters=50)
         assert (await other.stop("chat")).json == {"success": True}
@@ -61,8 +67,8 @@ async def test_stop_at_another_task_stops_the_model(
         assert nothing.status == 204
 
 
-async def test_a_chat_goes_on_at_another_task(http: aiohttp.ClientSession, tasks: Tasks) -> None:
-    one, other = (InterfaceClient(http, task, tasks[2]) for task in tasks[:2])
+async def test_a_chat_goes_on_at_another_task(clients: Clients) -> None:
+    one, other = clients
     ids = set()
     for client in (one, other, one, one, other):
         async with client.send("chat", _SHORT) as answer:
@@ -101,9 +107,9 @@ async def test_a_lost_task_s_answer_goes_on(
 
 
 async def test_a_client_with_a_cursor_goes_on_where_it_was_to_the_end_and_after(
-    deployment: LocalDeployment, http: aiohttp.ClientSession, tasks: Tasks
+    deployment: LocalDeployment, clients: Clients
 ) -> None:
-    one, other = (InterfaceClient(http, task, tasks[2]) for task in tasks[:2])
+    one, other = clients
     async with one.send("chat", _LONG) as answer:
         heard = await hear(answer, characters=50)
     response_id = heard.message_id
@@ -121,9 +127,9 @@ async def test_a_client_with_a_cursor_goes_on_where_it_was_to_the_end_and_after(
 
 
 async def test_a_run_is_the_same_at_another_task(
-    deployment: LocalDeployment, http: aiohttp.ClientSession, tasks: Tasks
+    deployment: LocalDeployment, tasks: Tasks, clients: Clients
 ) -> None:
-    one, other = (InterfaceClient(http, task, tasks[2]) for task in tasks[:2])
+    one, other = clients
     async with one.run("run", _LONG) as answer:
         heard = await hear(answer, characters=50)
     async with other.run("run", _LONG, Last_Event_ID=heard.last_id) as again:
@@ -133,8 +139,8 @@ async def test_a_run_is_the_same_at_another_task(
     assert await tasks[1].metric("responses_completed_total") == 0
 
 
-async def test_a_run_is_stopped_at_another_task(http: aiohttp.ClientSession, tasks: Tasks) -> None:
-    one, other = (InterfaceClient(http, task, tasks[2]) for task in tasks[:2])
+async def test_a_run_is_stopped_at_another_task(tasks: Tasks, clients: Clients) -> None:
+    one, other = clients
     async with one.run("run", _LONG) as answer:
         heard = await hear(answer, characters=50)
         assert (await other.stop_run("run")).json == {"success": True}

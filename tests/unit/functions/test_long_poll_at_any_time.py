@@ -16,7 +16,7 @@ from functions.poll_response.long_poll import PollResult
 from stream_core.log.entries import Content, Kind, LogEntry, Part, Restart, joined
 from stream_core.log.response_log import Cursor, ResponseLog, resume_point, slice_of
 from stream_core.ports.response_store import Chunk, gapless
-from stream_core.protocol.part_objects import read_part
+from stream_core.protocol.part_objects import PartObject
 from tests.unit.functions.response_buffer import LOOK, START, Buffer, at_once
 from tests.unit.stream_core.contents import CONTENT
 
@@ -75,7 +75,7 @@ def told(body: dict[str, Any]) -> Iterator[Content]:
         if at < event["at"]:
             yield text[at : event["at"]]
         at, index = event["at"], event["index"]
-        yield read_part(event)
+        yield PartObject.model_validate(event).to_part()
     if at < len(text):
         yield text[at:]
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.deadline import Deadline, TimedOut
+from fargate_handler.gateway.deadline import Deadline
 from fargate_handler.gateway.event_stream import EventStream
-from fargate_handler.gateway.http_answers import check_room_for_text, error_answer, json_answer
+from fargate_handler.gateway.http_answers import (
+    check_room_for_text,
+    error_answer,
+    json_answer,
+    retry_headers,
+)
 from fargate_handler.gateway.openai.responses.known_responses import (
     EarlierResponses,
     KnownResponse,
@@ -31,6 +36,7 @@ from fargate_handler.gateway.requests.submission import (
     leave_response,
     read_request,
     sender_of,
+    timeout_ms,
 )
 from fargate_handler.gateway.resumption import reading
 from fargate_handler.gateway.whole_answer import WholeAnswer
@@ -38,14 +44,9 @@ from stream_core.encoders.block_encoder import BlockEncoder
 from stream_core.encoders.responses.response_events import ResponseEvents, ServerSentEvents
 from stream_core.encoders.responses.response_object import ResponseObject
 from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import EvenflowError, is_worth_repeating
-from stream_core.protocol.http_contract import whole_number
+from stream_core.protocol.errors import EvenflowError
 
-_TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
 _REQUEST_ID = "x-request-id"
-# OpenAI's clients repeat failed requests. That is useless after the client's own timeout, and for
-# lasting errors.
-_NO_RETRY = {"x-should-retry": "false"}
 _CANCEL_SECONDS = 5.0
 
 
@@ -63,16 +64,14 @@ class ResponsesEndpoint:
         check_can_resume(request, has_key=key is not None)
         with context.orchestrator.held_requests.reading() as held:
             call = read_call(await read_request(request, sender, context, held))
-            deadline = Deadline(_timeout_ms(call, request), context.monotonic)
+            deadline = Deadline(timeout_ms(request, call.request.timeout_ms), context.monotonic)
             earlier = EarlierResponses(context, sender, held)
             known, stays = await submit(context, sender, call, earlier, key)
         try:
             return await self._answer(request, call, known, deadline)
         except EvenflowError as error:
-            if is_worth_repeating(error) and not isinstance(error, TimedOut):
-                raise
             answer = error_answer(error)
-            answer.headers.update(_NO_RETRY)
+            answer.headers.update(retry_headers(error))
             return answer
         finally:
             if not stays:
@@ -160,10 +159,3 @@ def about_response(context: GatewayContext, known: KnownResponse) -> ResponseObj
     stream: ResponseStream = known.stream
     created = int(context.wall_time() - (context.monotonic() - stream.created_at))
     return ResponseObject(known.id, created, echoed(known.asked))
-
-
-def _timeout_ms(call: ResponseCall, request: web.Request) -> int | None:
-    header = request.headers.get(_TIMEOUT_HEADER)
-    if call.request.timeout_ms is not None or header is None:
-        return call.request.timeout_ms
-    return whole_number(_TIMEOUT_HEADER, header, 0, lowest=1)

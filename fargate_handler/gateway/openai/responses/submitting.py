@@ -54,9 +54,8 @@ async def submit(
     stays = call.kept or key is not None
     digest = digest_of(key, sender) if key is not None else secrets.token_hex(20)
     kind = BACKGROUND if call.background else RESPONSE if stays else COMPLETION
-    terms = call.terms.model_copy(update={"user": sender.user or call.terms.user})
     channel = channel_of(sender, digest)
-    event = event_of(context, sender, channel, kind, asked, terms)
+    event = event_of(context, sender, channel, kind, asked, sender.named_in(call.terms))
     earlier.check_size(event.text)
     stream = await submit_event(context, event, stays=stays)
     response = PublicResponse(stream.response_id, digest)

@@ -11,7 +11,7 @@ from stream_core.log.entries import Content, Kind, Part, joined
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.limits import Limits
 from stream_core.protocol.dialect import COMPACT, REALTIME, V1
-from stream_core.protocol.part_objects import part_object, read_part
+from stream_core.protocol.part_objects import PartObject, part_object
 from tests.unit.fargate_handler.gateway.client_harness import Client, Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, EventStream
 from tests.unit.settle import settle
@@ -75,7 +75,7 @@ def heard(frames: list[Any]) -> Iterator[Content]:
             continue
         assert first == following, frame
         following = last + 1
-        yield said if isinstance(said, str) else read_part(said)
+        yield said if isinstance(said, str) else PartObject.model_validate(said).to_part()
 
 
 @pytest.mark.parametrize("protocol", [V1, COMPACT, REALTIME])

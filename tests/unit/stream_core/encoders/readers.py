@@ -28,7 +28,7 @@ from stream_core.encoders.ui_message_chunks import UIMessageChunks
 from stream_core.log.entries import Content, Restart
 from stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
 from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.part_objects import read_part
+from stream_core.protocol.part_objects import PartObject
 from stream_core.protocol.response_ids import PublicResponse
 from tests.unit.fargate_handler.gateway.text_protocol import TextEncoder
 from tests.unit.recording_reader import AssembledText
@@ -100,7 +100,9 @@ class FrameClient:
         if frame["type"] == "chat.response.delta":
             self.held.take(frame["delta"], frame.get("from", index), index)
         elif frame["type"] == "chat.response.event":
-            self.held.take(read_part(frame), frame.get("from", index), index)
+            self.held.take(
+                PartObject.model_validate(frame).to_part(), frame.get("from", index), index
+            )
         elif frame["type"] == "chat.response.restarted":
             if index == EVERYTHING:
                 self.held.indexes.clear()

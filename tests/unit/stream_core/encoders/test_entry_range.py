@@ -14,7 +14,7 @@ from stream_core.log.entries import Content, LogEntry, Part, Restart, joined
 from stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import InvalidRequest, NotFound
-from stream_core.protocol.part_objects import read_part
+from stream_core.protocol.part_objects import PartObject
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText
 from tests.unit.stream_core.contents import CONTENT
@@ -52,7 +52,11 @@ def take(held: AssembledText, body: bytes) -> None:
         if frame["type"] == "chat.response.delta":
             held.take(frame["delta"], frame.get("from", frame["index"]), frame["index"])
         elif frame["type"] == "chat.response.event":
-            held.take(read_part(frame), frame.get("from", frame["index"]), frame["index"])
+            held.take(
+                PartObject.model_validate(frame).to_part(),
+                frame.get("from", frame["index"]),
+                frame["index"],
+            )
         else:
             marker = Restart(frame["from_index"], frame["attempt"])
             held.take(marker, frame["index"], frame["index"])
