@@ -12,6 +12,7 @@ from stream_core.protocol.errors import (
     UpstreamAnswered,
     UpstreamFailed,
     UpstreamRejected,
+    UpstreamUnreadable,
 )
 from tests.integration.aws_models.events import bedrock_end, json_event, text_delta
 from tests.integration.aws_models.model_server import ModelServer
@@ -75,7 +76,7 @@ async def test_garbage_is_an_error_and_never_a_hang_or_a_silent_skip(
         async with asyncio.timeout(5):
             error = await failure(source)
         if (
-            type(error) is not UpstreamFailed
+            type(error) not in (UpstreamFailed, UpstreamUnreadable)
             or error.code != "upstream_failed"
             or "kept" not in error.message
         ):
@@ -100,7 +101,7 @@ async def test_bedrock_events_of_another_shape(
     event: bytes, model: ModelServer, opened: Opened
 ) -> None:
     model.will(sends(text_delta("x"), event, bedrock_end()))
-    assert type(await failure(opened(BEDROCK))) is UpstreamFailed
+    assert type(await failure(opened(BEDROCK))) is UpstreamUnreadable
 
 
 def _container(status: int, said: str) -> Reply:
