@@ -208,8 +208,8 @@ def _assumptions(traffic: Traffic) -> list[str]:
         *item("At rest nobody asks: metrics without an event are not sent, and not paid for."),
         *item(
             f"Not counted: requests of /v1 above {LARGEST_ITEM_TEXT // 1024} KiB (each is written "
-            "to S3), logs, traces, KMS requests, dead letters, Container Insights, data between "
-            "zones, storage, taxes."
+            "to S3), traces, KMS requests, dead letters, Container Insights, data between zones, "
+            "storage, taxes."
         ),
     ]
 

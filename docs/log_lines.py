@@ -31,14 +31,15 @@ def log_lines_page(note: str) -> str:
             *paragraph(
                 "The log goes to standard error: text where that is a terminal, otherwise a JSON "
                 "object a line; `EVENFLOW_LOG_FORMAT` says `text` or `json`. Each object has "
-                "`timestamp`, `level`, `logger`, `message` (what the text would say) and `task`, "
-                "the id of the process, which `WSID` names; with EVENFLOW_PROCESSES `process`, "
-                "too. A traceback is `exc_info`. In AWS the functions log by Powertools, with the "
-                "same names and beside them `cold_start`, `correlation_id` and `xray_trace_id`."
+                "`timestamp`, `level`, and `task`, the id of the process, which `WSID` names; with "
+                "EVENFLOW_PROCESSES `process`, too. A traceback is `exc_info`. In AWS the "
+                "functions log by Powertools, with the same names and beside them `cold_start`, "
+                "`correlation_id` and `xray_trace_id`."
             ),
             "",
             *paragraph(
-                "What happens to answers and clients is an `event` with fields of its own, below. "
+                "What happens to answers and clients is an `event` with fields of its own, below; "
+                "other lines have `logger` and `message`. "
                 "A field that is not known is left out. No line has users' text, a key or a token, "
                 "or a session's id, which opens its session: `session` is the beginning of its "
                 "SHA-256. `printf %s ID | sha256sum | cut -c1-16` finds the lines of one. Only a "

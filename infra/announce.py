@@ -133,8 +133,8 @@ def _assumptions(traffic: Traffic) -> list[str]:
             "not verified."
         ),
         (
-            "Not counted: logs, traces, KMS requests, dead letters, Container Insights, data "
-            "between zones, storage, taxes."
+            "Not counted: traces, KMS requests, dead letters, Container Insights, data between "
+            "zones, storage, taxes."
         ),
     ]
 

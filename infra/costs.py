@@ -17,6 +17,7 @@ HOURS_PER_MONTH = 730
 # 25 tasks.
 _LEASE_WRITES_PER_SECOND, _LEASE_READS_PER_SECOND = 1, 2
 _OPENING_SECONDS = 0.05  # of a function, to open a session
+_BYTES_PER_LINE = 26  # that CloudWatch adds to each
 _SENT_AT_REST = {MetricKind.COUNTER, MetricKind.GAUGE}
 
 Template = Mapping[str, Any]
@@ -41,6 +42,8 @@ class Traffic:
         other_writes: units for head, index, ledger and session; transactions count double.
         typed: share of the answers with parts, which have their form noted in one write more.
         polled: share of the answers that are read by long polls. Each poll is a write, too.
+        answer_line_bytes, reader_line_bytes: of the log, as `make smoke` leaves them.
+        call_line_bytes: what a call of a function logs, its metrics.
     """
 
     streams: int = 1_000
@@ -52,14 +55,17 @@ class Traffic:
     frames_per_second: float = 20
     frame_bytes: int = 25
     worker_seconds: float = 135e-6
-    chunk_seconds: float = 1.1
+    chunk_seconds: float = 20 / 17
     polled_chunk_seconds: float = 0.83
     other_writes: int = 12
     typed: float = 0.3
     other_reads: int = 3
     polled: float = 0.05
     polls_per_answer: int = 6
-    reads_per_poll: int = 10
+    reads_per_poll: int = 13
+    answer_line_bytes: int = 700
+    reader_line_bytes: int = 450
+    call_line_bytes: int = 600
 
     @property
     def answers_per_hour(self) -> float:
@@ -128,6 +134,7 @@ def costs(
         _edge(traffic),
         *_firewall(resources, traffic),
         _watching(resources),
+        _logs(traffic),
         _keys(resources),
     ]
     if settings.inference.kind == "bedrock":
@@ -288,6 +295,18 @@ def _watching(resources: list[Any]) -> Row:
     )
     hour = (len(PUBLISHED) - at_rest) * prices.METRIC_MONTH.usd / HOURS_PER_MONTH
     return Row(what, month, hour, used)
+
+
+def _logs(traffic: Traffic) -> Row:
+    # A reader by polls has its lines from the functions.
+    answer = (
+        traffic.answer_line_bytes
+        + _BYTES_PER_LINE
+        + (1 - traffic.polled) * (traffic.reader_line_bytes + _BYTES_PER_LINE)
+    )
+    calls = traffic.polls_per_hour + traffic.sessions_per_hour
+    logged = traffic.answers_per_hour * answer + calls * traffic.call_line_bytes
+    return Row("Logs", 0, logged / 1e9 * prices.LOG_GB.usd, (prices.LOG_GB,))
 
 
 def _keys(resources: list[Any]) -> Row:

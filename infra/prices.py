@@ -57,6 +57,7 @@ METRIC_MONTH = Price(0.30, _WATCH, "2026-11")
 ALARM_METRIC_MONTH = Price(0.10, _ALARM, "2026")
 COMPOSITE_ALARM_MONTH = Price(0.50, _ALARM, "2026")
 DASHBOARD_MONTH = Price(3.00, _WATCH, "2026-06")
+LOG_GB = Price(0.50, _WATCH, "2026-11")  # to write them; to keep them is 0.03 a month
 SECRET_MONTH = Price(
     0.40, "aws.amazon.com/secrets-manager/pricing, as quoted by several projects", "2026"
 )

@@ -118,6 +118,14 @@ def _without_model(rows: list[Row]) -> float:
     return sum(row.hour_of_streams for row in rows if not row.what.startswith("Bedrock"))
 
 
+def test_the_log_is_paid_for_by_its_bytes(dev: Synthesis) -> None:
+    # A line of the answer and one of its reader; the sessions' own are next to nothing
+    read = Traffic(streams=1_000, answer_seconds=36, answers_per_session=100_000, polled=0)
+    assert _row(_rows(dev, read), "Logs").hour_of_streams == pytest.approx(
+        100_000 * (700 + 26 + 450 + 26) * 0.5e-9, rel=0.001
+    )
+
+
 def test_a_web_acl_costs_by_its_rules_and_requests(dev: Synthesis) -> None:
     acl = {"Type": "AWS::WAFv2::WebACL", "Properties": {"Rules": [{}, {}, {}]}}
     template = {"Resources": {"Acl": acl}}

@@ -56,6 +56,8 @@ class PythonFunction(Construct):
             role=self.role,
             log_group=logs,
             logging_format=lambda_.LoggingFormat.JSON,
+            # Lambda's own lines of a call that went well are as long as ours, and paid for.
+            system_log_level_v2=lambda_.SystemLogLevel.WARN,
             memory_size=settings.functions.memory_mib,
             timeout=Duration.seconds(timeout_seconds),
             reserved_concurrent_executions=concurrency,
