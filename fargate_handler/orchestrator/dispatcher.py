@@ -22,6 +22,7 @@ from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.circuit_breaker import CircuitBreakers
 from stream_core.policy.limits import Limits
 from stream_core.policy.model_prices import ModelPrices
+from stream_core.policy.trace_context import trace_id_in
 from stream_core.protocol.errors import EvenflowError, NotFound, RateLimited, is_throttled
 
 
@@ -129,6 +130,8 @@ class Dispatcher:
             stream.observer = traces.begin(
                 stream, terms.traceparent, asked.model, since, taken_over=inherited
             )
+        traced = terms.traceparent if stream.observer is None else stream.observer.traceparent
+        stream.figures.trace = trace_id_in(traced)
         stream.figures.model = asked.model or self._model_name
         generation = Generation(
             stream=stream,

@@ -11,6 +11,7 @@ from fargate_handler.tracing.names import Attribute, SpanName
 from fargate_handler.tracing.spans import Spans, Value, context_of, link_to, traceparent_of
 from stream_core.delivery.paced_cursor import Reader
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.trace_context import trace_id_in
 
 
 class AnswerTraces:
@@ -45,7 +46,7 @@ class AnswerTraces:
         spans, channel, response_id = self._spans, stream.channel, stream.response_id
         trace_id = trace_id_of(response_id)
         if traceparent:
-            trace_id = int(traceparent.split("-")[1], 16)
+            trace_id = int(trace_id_in(traceparent), 16)
         if not spans.are_sampled(traceparent, trace_id):
             return None
         earlier = answer_span_id(response_id, stream.epoch - 1)

@@ -34,5 +34,10 @@ def known_traceparent(text: str | None) -> str:
     return f"{_VERSION}-{trace_id}-{span_id}-{int(flags, 16) & _SAMPLED:02x}"
 
 
+def trace_id_in(traceparent: str) -> str:
+    """The id of the trace, of one that is known to be right. Empty where that is empty."""
+    return traceparent.split("-")[1] if traceparent else ""
+
+
 Traceparent = Annotated[str, Field(max_length=_LONGEST), AfterValidator(known_traceparent)]
 """A client's word for the trace of its message. A wrong one is no error."""

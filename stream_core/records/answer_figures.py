@@ -12,6 +12,7 @@ class AnswerFigures:
 
     Attributes:
         model: the model's name at its server. Empty: not known.
+        trace: the id of the trace that it is part of. Empty: of none.
         began_at: when its generation began at this task, in seconds on the monotonic clock.
         gaps: the time between its tokens, when it has ended. None: there were too few.
         retries: attempts of this task that followed a failed one.
@@ -27,11 +28,13 @@ class AnswerFigures:
         "model",
         "read_over",
         "retries",
+        "trace",
         "transport_changes",
     )
 
     def __init__(self) -> None:
         self.model = ""
+        self.trace = ""
         self.began_at: float | None = None
         self.gaps: GapSummary | None = None
         self.retries = 0

@@ -27,6 +27,9 @@ class AnswerRecord(EventRecord):
     session: Annotated[str, "16 digits of the SHA-256 of the session's id"]
     message_id: Annotated[str, "the message, as its sender named it"]
     response_id: Annotated[str, "the answer"]
+    trace: Annotated[
+        str | None, "of its trace, as its client says, or that of the spans which are exported"
+    ] = None
     model: Annotated[str | None, "the model's name at its server"] = None
     protocol: Annotated[
         str | None,
@@ -100,6 +103,7 @@ def answer_record(stream: ResponseStream, prices: ModelPrices) -> AnswerRecord:
         session=channel.session_digest,
         message_id=stream.message_id,
         response_id=stream.response_id,
+        trace=figures.trace or None,
         model=figures.model or None,
         protocol=protocol,
         transport=transport,

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from stream_core.records.answer_record import AnswerRecord
 from tests.integration.chat_client import ChatSession, call, chat_message
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.counting_model import counting_model, words
@@ -116,6 +117,11 @@ _WAYS = {
 }
 
 
+def _in_lines(caplog: pytest.LogCaptureFixture) -> list[str | None]:
+    """The traces that the lines of answers name."""
+    return [it.msg.trace for it in caplog.records if isinstance(it.msg, AnswerRecord)]
+
+
 def _of(spans: list[CollectedSpan], name: str) -> CollectedSpan:
     (found,) = (span for span in spans if span.name == name)
     return found
@@ -128,6 +134,7 @@ async def test_an_answer_is_one_trace_from_its_client_on(
     serve: Serve,
     opened: OpenSession,
     http: aiohttp.ClientSession,
+    caplog: pytest.LogCaptureFixture,
     way: str,
 ) -> None:
     ask, transport = _WAYS[way]
@@ -163,6 +170,7 @@ async def test_an_answer_is_one_trace_from_its_client_on(
     for earlier, later in itertools.pairwise(phases):
         assert abs(later.began - earlier.ended) < 1_000_000, (earlier, later)
     assert not any(_SECRET.encode() in body for body in collector.bodies)
+    assert _in_lines(caplog) == [_TRACE]
 
 
 async def test_a_failed_answer_has_its_code_and_nothing_that_the_server_said(
@@ -191,7 +199,11 @@ async def test_a_trace_that_nobody_has_begun_has_the_id_of_its_response(
 
 
 async def test_what_the_client_does_not_sample_is_not_traced_and_its_model_is_told_so(
-    collector: TraceCollector, model: ScriptedModel, serve: Serve, opened: OpenSession
+    collector: TraceCollector,
+    model: ScriptedModel,
+    serve: Serve,
+    opened: OpenSession,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     unsampled = f"00-{_TRACE}-{_PARENT}-00"
     server = await serve(collector.environment, model="openai", model_url=model.url)
@@ -202,7 +214,9 @@ async def test_what_the_client_does_not_sample_is_not_traced_and_its_model_is_to
     second = await session.post("m2", "m1", "hi")
     await session.poll_whole(second.json["response_id"])
     spans = await collector.until("answer", "store")
-    assert {span.trace_id for span in spans} == {second.json["response_id"].removeprefix("rsp_")}
+    of_second = second.json["response_id"].removeprefix("rsp_")
+    assert {span.trace_id for span in spans} == {of_second}
+    assert _in_lines(caplog) == [_TRACE, of_second]
     assert model.headers[0]["traceparent"] == unsampled
 
 

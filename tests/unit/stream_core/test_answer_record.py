@@ -17,7 +17,7 @@ _PRICES = ModelPrices.parse("big=1/10")
 def test_the_line_of_an_answer_has_its_figures() -> None:
     clock = HandTurnedClock()
     stream = new_stream(clock, start=False)
-    stream.figures.model = "big"
+    stream.figures.model, stream.figures.trace = "big", "4bf92f"
     clock.turn(0.3)
     stream.start()
     figures = ReaderFigures(stream, "evenflow.v1", "websocket", 0, clock.now)
@@ -36,6 +36,7 @@ def test_the_line_of_an_answer_has_its_figures() -> None:
         session=hashlib.sha256(b"ses_1").hexdigest()[:16],
         message_id="m1",
         response_id="rsp_1",
+        trace="4bf92f",
         model="big",
         protocol="evenflow.v1",
         transport="websocket",
