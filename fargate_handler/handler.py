@@ -31,7 +31,6 @@ from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.dispatcher import ServedModel
 from fargate_handler.peers import Peers, own_address
 from fargate_handler.processes import Place, Siblings, public_addresses, public_sockets
-from fargate_handler.public_models import own_name
 from fargate_handler.scale_in_protection import ScaleInProtection
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from fargate_handler.token_sources.chosen_source import chosen_source
@@ -132,7 +131,7 @@ class Handler:
                 self._source,
                 AgentRequests(self._agents, settings.served_models),
                 settings.fallback_text,
-                name=settings.model_name if settings.model_name != "default" else settings.model,
+                name=settings.own_model_name,
                 prices=settings.prices,
             ),
             name=self._node_id,
@@ -340,7 +339,7 @@ class Handler:
 
         settings = self._settings
         spans = Spans(self._adapters.tracing, self._monotonic, self._wall_time)
-        return AnswerTraces(spans, settings.model, own_name(settings.model, settings.model_name))
+        return AnswerTraces(spans, settings.model, settings.own_model_name)
 
     def _use(self) -> NodeUse:
         measures, orchestrator, clock = self._measures, self._orchestrator, self._clock

@@ -58,26 +58,41 @@ class Counter:
         self.value += 1
 
 
-# A series more for each; what comes after them is `other`.
+# A series more for each. After so many, what users choose is `other`. So is every other label where
+# that makes no room, or after twice as many.
 _MOST_LABELLED = 200
 _OTHER = "other"
+_CHOSEN_BY_USERS = frozenset({"agent", "model"})
 
 
 class LabelledCounter(Counter):
-    """A counter whose events have labels."""
+    """A counter whose events have labels of these names."""
 
-    __slots__ = ("by_labels",)
+    __slots__ = ("_names", "by_labels")
 
-    def __init__(self) -> None:
+    def __init__(self, names: tuple[str, ...]) -> None:
         super().__init__()
+        self._names = names
         self.by_labels: dict[tuple[str, ...], int] = {}
 
     def count(self, *labels: str, times: int = 1) -> None:
         """Count an event, which occurred so many times."""
-        if labels not in self.by_labels and len(self.by_labels) >= _MOST_LABELLED:
-            labels = (_OTHER,) * len(labels)
+        if self._is_one_too_many(labels, _MOST_LABELLED):
+            labels = self._with_room(labels)
         self.value += times
         self.by_labels[labels] = self.by_labels.get(labels, 0) + times
+
+    def _with_room(self, labels: tuple[str, ...]) -> tuple[str, ...]:
+        kept = tuple(
+            _OTHER if name in _CHOSEN_BY_USERS else label
+            for name, label in zip(self._names, labels, strict=True)
+        )
+        if kept == labels or self._is_one_too_many(kept, 2 * _MOST_LABELLED):
+            return (_OTHER,) * len(labels)
+        return kept
+
+    def _is_one_too_many(self, labels: tuple[str, ...], most: int) -> bool:
+        return labels not in self.by_labels and len(self.by_labels) >= most
 
 
 class Metrics:
@@ -91,7 +106,9 @@ class Metrics:
         self._process = process
         self._distributions = _each(MetricKind.DISTRIBUTION, Distribution)
         self._labelled = {
-            metric.name: LabelledCounter() for metric in catalogue.CATALOGUE if metric.labels
+            metric.name: LabelledCounter(metric.labels)
+            for metric in catalogue.CATALOGUE
+            if metric.labels
         }
         self._counters: dict[str, Counter] = {
             **_each(MetricKind.COUNTER, Counter),

@@ -295,9 +295,9 @@ class HandlerSettings(Limits, BaseSettings):
     model_prices: str = Field(
         "",
         description=(
-            "what models cost, by the name at their server, in dollars for a million tokens of "
-            "input and output: `name=2.50/10,other=0.15/0.60`; the lines of answers in the log "
-            "have their cost then"
+            "what models cost, by their name in the log (at their server; of an ARN its last "
+            "part), in dollars for a million tokens of input and output: "
+            "`name=2.50/10,other=0.15/0.60`; the lines of answers have their cost then"
         ),
     )
     page: Path = Field(_ROOT / "web" / "dist", description="folder of the built page")
@@ -487,9 +487,16 @@ class HandlerSettings(Limits, BaseSettings):
         return (*self.allowed_hosts, *own)
 
     @property
+    def own_model_name(self) -> str:
+        """The model's name in the log, on `/metrics`, and for clients where they aren't given
+        another: at its server, or of an ARN the last part.
+        """
+        return own_name(self.model, self.model_name)
+
+    @property
     def served_models(self) -> dict[str, str]:
         """The models' names at their server by public name. Empty stands for `model_name`."""
-        return parse_models(self.models) or {own_name(self.model, self.model_name): ""}
+        return parse_models(self.models) or {self.own_model_name: ""}
 
     @property
     def prices(self) -> ModelPrices:

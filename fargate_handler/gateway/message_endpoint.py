@@ -112,7 +112,7 @@ class MessageEndpoint:
         """Wait until the poll may answer. Returns the earliest moment at which it could have."""
         monotonic = self._context.monotonic
         poll = PollPatience(from_index, monotonic(), patience)
-        with self._context.measures.waiting_poll(), reading(stream) as reader:
+        with self._context.measures.waiting_poll(), reading(stream, "poll") as reader:
             while True:
                 has_news, ended = stream.log.next_index > from_index, stream.log.closed
                 if reader.left_behind:

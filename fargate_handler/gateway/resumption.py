@@ -44,25 +44,22 @@ class WakingReader:
 
     Attributes:
         stream: the copy that is read now.
+        transport: by which the client reads.
         next_index: 0, since it delivers nothing itself.
         left_behind: whether that copy has ended, and another one has the rest.
         only_end: whether deltas are no news, only the response's end is.
     """
 
-    __slots__ = ("_news", "left_behind", "only_end", "stream")
+    __slots__ = ("_news", "left_behind", "only_end", "stream", "transport")
 
     next_index = 0
 
-    def __init__(self, stream: ResponseStream) -> None:
+    def __init__(self, stream: ResponseStream, transport: Transport) -> None:
         self.stream = stream
+        self.transport = transport
         self.left_behind = False
         self.only_end = False
         self._news = asyncio.Event()
-
-    @property
-    def transport(self) -> Transport:
-        """A request and its whole answer."""
-        return "http"
 
     @property
     def holds_model(self) -> bool:
@@ -119,13 +116,13 @@ class WakingReader:
 
 
 @contextmanager
-def reading(stream: ResponseStream) -> Iterator[WakingReader]:
+def reading(stream: ResponseStream, transport: Transport) -> Iterator[WakingReader]:
     """Read a response for the duration of a request.
 
     Raises:
         RateLimited: the response has as many readers as allowed.
     """
-    reader = WakingReader(stream)
+    reader = WakingReader(stream, transport)
     reader.attach()
     try:
         yield reader
@@ -204,7 +201,7 @@ async def _point(
     point = resume_point(stream.log, after, epoch)
     if point is not None or stream.via == "owner":
         return point
-    with reading(stream) as reader:
+    with reading(stream, "http") as reader:
         while point is None and not (reader.left_behind or stream.log.closed):
             in_time = await reader.wait(give_up_at - context.monotonic())
             point = resume_point(stream.log, after, epoch)

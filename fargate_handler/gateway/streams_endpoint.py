@@ -117,7 +117,7 @@ class StreamsEndpoint:
         context, (stream, point) = self._context, found
         patience = min(LONGEST_WAIT_SECONDS, context.limits.poll_timeout_max_ms / 1000)
         give_up_at = context.monotonic() + patience
-        with context.measures.waiting_poll(), reading(stream) as reader:
+        with context.measures.waiting_poll(), reading(stream, "poll") as reader:
             while not (
                 stream.log.next_index > point.next_index
                 or point.restarted

@@ -99,7 +99,7 @@ class WholeAnswer:
         """Wait for the end. Returns the response, which may be another copy by then."""
         context = self._context
         if not stream.log.closed:
-            with reading(stream) as reader:
+            with reading(stream, "http") as reader:
                 reader.only_end = True
                 while not reader.stream.log.closed:
                     await self._wait(reader)

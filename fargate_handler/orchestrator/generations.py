@@ -228,7 +228,7 @@ class Generations:
 
     def _measure(self, stream: ResponseStream) -> None:
         metrics, figures = self._metrics, stream.figures
-        protocol, _ = figures.read_over[0] if figures.read_over else (_NOBODY, "")
+        protocol, _ = figures.first_reader or (_NOBODY, "")
         metrics.labelled(catalogue.RESPONSES_ENDED).count(
             stream.channel.agent,
             figures.model or _OWN_MODEL,

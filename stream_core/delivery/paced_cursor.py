@@ -9,8 +9,8 @@ from stream_core.log.entries import LogEntry, size_of
 from stream_core.log.response_log import Cursor, ResponseLog
 from stream_core.protocol.errors import InvalidRequest
 
-Transport = Literal["websocket", "sse", "http"]
-"""`http`: a poll, or an answer in one piece."""
+Transport = Literal["websocket", "sse", "poll", "http"]
+"""How a client reads. `poll`: a reader each. `http`: the answer in one piece."""
 
 
 class Reader(Protocol):

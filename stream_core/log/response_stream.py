@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, cast
 
@@ -25,7 +24,7 @@ from stream_core.protocol.dialect import Encoder, SharedEncoder
 from stream_core.protocol.errors import RateLimited
 from stream_core.protocol.messages import Usage, Via
 from stream_core.records.answer_figures import AnswerFigures
-from stream_core.records.token_gaps import GAP_BOUNDS, TokenGaps
+from stream_core.records.token_gaps import TokenGaps
 
 # The weight of the newest gap in a stream's pace. Three deltas later it counts less than half.
 _PACE_SMOOTHING = 0.25
@@ -549,7 +548,7 @@ class ResponseStream:
         )
         self.paused = all_pause or self._is_ahead_unread or self.parked_at is not None
         if self.paused:
-            self.gaps.pause(self._monotonic())
+            self.gaps.paused_at = self._monotonic()
         if self.on_pause is not None:
             self.on_pause(all_pause)
 
@@ -578,11 +577,7 @@ class ResponseStream:
             self.gaps = TokenGaps(self.tokens)
         else:
             gap, pace = now - self._delivered_at, self._pace
-            gaps = self.gaps  # as `TokenGaps.record`, whose call costs more
-            new, gaps.tokens = self.tokens - gaps.tokens, self.tokens
-            gaps.counts[bisect_left(GAP_BOUNDS, gap / (new or 1))] += new
-            if gap > gaps.notable:
-                gaps.note_silence(gap, now)
+            self.gaps.record(gap, self.tokens, now)
             due = self._interval * SLOT_SECONDS
             # The stream's current interval is its own, or the model's recent pace where that is
             # slower.

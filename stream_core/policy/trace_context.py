@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 TRACEPARENT = "traceparent"
 """The name of the header, and of gRPC's metadata."""
@@ -23,7 +23,7 @@ def known_traceparent(text: str | None) -> str:
 
     Empty where `text` names none: then it is as if it had not been sent.
     """
-    found = _FORM.fullmatch(text) if text else None
+    found = _FORM.fullmatch(text) if text and len(text) <= _LONGEST else None
     if found is None:
         return ""
     version, trace_id, span_id, flags, more = found.groups()
@@ -39,5 +39,5 @@ def trace_id_in(traceparent: str) -> str:
     return traceparent.split("-")[1] if traceparent else ""
 
 
-Traceparent = Annotated[str, Field(max_length=_LONGEST), AfterValidator(known_traceparent)]
+Traceparent = Annotated[str, AfterValidator(known_traceparent)]
 """A client's word for the trace of its message. A wrong one is no error."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from stream_core.records.token_gaps import GapSummary
 
-_MOST_CHANGES = 8
-
 
 class AnswerFigures:
     """Counts of one copy of an answer. The one of the task that ends it makes the line.
@@ -17,16 +15,17 @@ class AnswerFigures:
         gaps: the time between its tokens, when it has ended. None: there were too few.
         retries: attempts of this task that followed a failed one.
         delivered: the furthest `next_index` of a reader that has left.
-        read_over: protocol and transport of its readers, in order, where they changed.
+        first_reader: the protocol and the transport of its first reader. None: it had none.
         transport_changes: how often a reader came over another transport than the one before.
     """
 
     __slots__ = (
+        "_last_transport",
         "began_at",
         "delivered",
+        "first_reader",
         "gaps",
         "model",
-        "read_over",
         "retries",
         "trace",
         "transport_changes",
@@ -39,15 +38,16 @@ class AnswerFigures:
         self.gaps: GapSummary | None = None
         self.retries = 0
         self.delivered = 0
-        self.read_over: tuple[tuple[str, str], ...] = ()
+        self.first_reader: tuple[str, str] | None = None
+        self._last_transport: str | None = None
         self.transport_changes = 0
 
     def note_reader(self, protocol: str, transport: str) -> str | None:
         """Note a reader. Returns the transport of the one before if that is another one."""
-        before = self.read_over[-1] if self.read_over else None
-        if before != (protocol, transport):
-            self.read_over = (*self.read_over, (protocol, transport))[-_MOST_CHANGES:]
-        if before is None or before[1] == transport:
+        before, self._last_transport = self._last_transport, transport
+        if self.first_reader is None:
+            self.first_reader = protocol, transport
+        if before is None or before == transport:
             return None
         self.transport_changes += 1
-        return before[1]
+        return before

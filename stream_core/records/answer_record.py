@@ -95,7 +95,7 @@ def answer_record(stream: ResponseStream, prices: ModelPrices) -> AnswerRecord:
     and who read it there.
     """
     figures, channel = stream.figures, stream.channel
-    protocol, transport = figures.read_over[0] if figures.read_over else (None, None)
+    protocol, transport = figures.first_reader or (None, None)
     reading = [reader.next_index for reader in stream.readers]
     return AnswerRecord(
         tenant=channel.tenant,

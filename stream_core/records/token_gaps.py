@@ -35,37 +35,33 @@ class TokenGaps:
     Attributes:
         tokens: how many there were at the last delivery.
         counts: how many came after a gap in each of `GAP_BOUNDS`, and after longer ones.
-        notable: a longer silence is the longest so far, or a stall.
+        paused_at: when the model was last not read, since its readers paused. A gap with that in it
+            is none of the model's, and isn't counted. Seconds.
     """
 
-    __slots__ = ("_longest", "_paused_at", "_stalls", "counts", "notable", "tokens")
+    __slots__ = ("_longest", "_notable", "_stalls", "counts", "paused_at", "tokens")
 
     def __init__(self, tokens: int) -> None:
         self.counts = [0] * (len(GAP_BOUNDS) + 1)
         self.tokens = tokens
-        self.notable = 0.0
-        self._paused_at = -1.0
+        self._notable = 0.0  # a longer gap is the longest so far, or a stall
+        self.paused_at = -1.0
         self._longest = 0.0
         self._stalls = 0
 
     def record(self, gap: float, tokens: int, now: float) -> None:
         """Count a delivery, `gap` seconds after the one before. There are so many tokens by now."""
         new, self.tokens = tokens - self.tokens, tokens
-        self.counts[bisect_left(GAP_BOUNDS, gap / (new or 1))] += new
-        if gap > self.notable:
-            self.note_silence(gap, now)
-
-    def note_silence(self, gap: float, now: float) -> None:
-        """Note a notable silence, which ends now."""
-        if self._paused_at >= now - gap:
+        if self.paused_at >= now - gap:
             return
+        self.counts[bisect_left(GAP_BOUNDS, gap / (new or 1))] += new
+        if gap > self._notable:
+            self._note_silence(gap)
+
+    def _note_silence(self, gap: float) -> None:
         self._longest = max(self._longest, gap)
         self._stalls += gap > STALL_SECONDS
-        self.notable = min(self._longest, STALL_SECONDS)
-
-    def pause(self, now: float) -> None:
-        """The model isn't read, since its readers pause: the gap that runs now is no silence."""
-        self._paused_at = now
+        self._notable = min(self._longest, STALL_SECONDS)
 
     def counted(self) -> Iterator[tuple[float, int]]:
         """Each gap in seconds, at most 19 % too long, and how many tokens came after it."""

@@ -92,7 +92,7 @@ _RUN = {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": []}
 _WAYS = {
     "a WebSocket": (_over_websocket, "websocket"),
     "server-sent events": (_over_events, "sse"),
-    "long polls": (_over_polls, "http"),
+    "long polls": (_over_polls, "poll"),
     "a stream of completions": (
         _request("/v1/chat/completions", model="openai", messages=_MESSAGES, stream=True),
         "sse",

@@ -139,6 +139,17 @@ def test_labels_that_come_without_end_are_one_series_in_the_end() -> None:
     assert counter.by_labels["code_0",] == 2
 
 
+def test_of_many_combinations_those_labels_stay_that_nobody_chooses() -> None:
+    counter = full_metrics().labelled(catalogue.RESPONSES_ENDED)
+    for number in range(1_000):
+        counter.count(f"agent {number}", "m", "sse", "error", "stop")
+    assert counter.by_labels["other", "other", "sse", "error", "stop"] == 800
+    for number in range(1_000):
+        counter.count("a", "m", "sse", "error", f"reason {number}")
+    assert counter.by_labels["other", "other", "other", "other", "other"] == 801
+    assert len(counter.by_labels) == 401
+
+
 def test_several_labels_are_one_sample_for_each_combination() -> None:
     metrics = full_metrics()
     metrics.labelled(catalogue.RESPONSES_ENDED).count(

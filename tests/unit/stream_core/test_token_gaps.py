@@ -43,12 +43,13 @@ def test_each_silence_of_more_than_a_second_is_a_stall_also_before_a_marker() ->
 def test_a_pause_of_the_readers_is_no_silence_of_the_model() -> None:
     gaps = TokenGaps(0)
     gaps.record(0.1, 1, 10.0)
-    gaps.pause(11.0)
+    gaps.paused_at = 11.0
     gaps.record(5.0, 2, 15.0)
     gaps.record(1.2, 3, 16.2)
     summary = gaps.summary()
     assert summary is not None
     assert (summary.longest, summary.stalls) == (1.2, 1)
+    assert [tokens for _, tokens in gaps.counted()] == [1, 1]
 
 
 def test_without_tokens_there_is_nothing_to_say() -> None:

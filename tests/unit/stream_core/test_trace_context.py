@@ -49,7 +49,13 @@ def test_what_names_none_is_as_if_it_were_not_there(said: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "known"), [(TRACEPARENT, TRACEPARENT), ("a word", ""), (None, None)]
+    ("said", "known"),
+    [
+        (TRACEPARENT, TRACEPARENT),
+        ("a word", ""),
+        (f"01-{TRACE}-{SPAN}-01-{'x' * 300}", ""),
+        (None, None),
+    ],
 )
 def test_a_message_may_name_its_trace_over_every_transport(
     said: str | None, known: str | None

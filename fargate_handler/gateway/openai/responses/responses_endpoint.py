@@ -148,7 +148,7 @@ class ResponsesEndpoint:
 async def _end_of(context: GatewayContext, stream: ResponseStream) -> None:
     """Wait until a copy of a cancelled response has its end, but not for long."""
     give_up_at = context.monotonic() + _CANCEL_SECONDS
-    with reading(stream) as reader:
+    with reading(stream, "http") as reader:
         in_time = True
         while in_time and not (stream.log.closed or reader.left_behind):
             in_time = await reader.wait(give_up_at - context.monotonic())

@@ -26,7 +26,7 @@ class _First:
         head_seconds: float = 10.0,
         turns: AddressTurns | None = None,
     ) -> None:
-        self.cut = LabelledCounter()
+        self.cut = LabelledCounter(("why",))
         self.places = ConnectionPlaces[asyncio.Transport](10, 10)
         self.taken: list[tuple[str, bytes]] = []
         self.undecided: set[HeadFirst] = set()

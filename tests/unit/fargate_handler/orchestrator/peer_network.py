@@ -64,7 +64,7 @@ class PeerNetwork:
         if point.restarted is not None:
             waiting.append(restart_frame(stream, point.restarted, EVERYTHING))
         cursor = Cursor(stream.log, point.next_index, most=0)
-        with reading(stream) as reader:
+        with reading(stream, "http") as reader:
             self._open[reader] = response.address
             try:
                 while response.address not in self._unreachable:
