@@ -21,6 +21,7 @@ _OUTCOMES = {
     ResponseState.CANCELLED: catalogue.RESPONSES_CANCELLED,
 }
 _RETRY_AFTER_MS = 5_000
+_LONG_WAIT_SECONDS = 10.0
 # Labels: of the model that the source has by itself, and where nobody has read.
 _OWN_MODEL, _NOBODY = "default", "none"
 
@@ -243,11 +244,11 @@ class Generations:
         metrics.counter(catalogue.GENERATIONS_DEGRADED).value += stream.degraded
         self._count_failure(stream)
         metrics.counter(catalogue.TOKENS_GENERATED).value += stream.tokens
+        first_at = _first_token_at(stream)
         # A response that was taken over began elsewhere.
-        if stream.epoch == 1 and stream.tokens and stream.first_delta_at is not None:
-            metrics.distribution(catalogue.FIRST_TOKEN).record(
-                (stream.first_delta_at - stream.created_at) * 1000
-            )
+        if stream.epoch == 1 and first_at is not None:
+            waited = first_at - stream.created_at
+            metrics.distribution(catalogue.FIRST_TOKEN).record(waited * 1000)
 
     def _count_failure(self, stream: ResponseStream) -> None:
         failed = stream.state is ResponseState.ERROR
@@ -257,6 +258,20 @@ class Generations:
         rate = self._metrics.ratio(catalogue.RESPONSE_FAILURE_RATE)
         rate.whole += 1
         rate.part += failed or stream.degraded
+
+
+def _first_token_at(stream: ResponseStream) -> float | None:
+    """When the first token came. None if it isn't known.
+
+    Of a response that was given up after a long wait it is the end: it came later, if at all. A
+    model that hangs longer than anybody waits would show nowhere else.
+    """
+    if stream.tokens:
+        return stream.first_delta_at
+    ended_at = stream.ended_at
+    if ended_at is None or stream.state is not ResponseState.CANCELLED:
+        return None
+    return ended_at if ended_at - stream.created_at >= _LONG_WAIT_SECONDS else None
 
 
 def _reason(stream: ResponseStream) -> str:

@@ -238,7 +238,7 @@ FIRST_TOKEN = Metric(
     "model.first_token_ms",
     _D,
     "ms",
-    "from accepting the message to its first delta",
+    "from accepting the message to its first delta, or to its cancellation after 10 s without one",
     "p95 < 5,000 ms",
     Alarm(
         Statistic.P95,

@@ -179,6 +179,20 @@ async def test_a_server_that_hangs_opens_it() -> None:
     assert open_breakers(node) == 1
 
 
+@pytest.mark.parametrize(("waited", "times"), [(15.0, [15_000]), (5.0, [])])
+async def test_who_gives_up_after_a_long_wait_had_no_token_for_so_long(
+    waited: float, times: list[float]
+) -> None:
+    node = Node(Limits())
+    stream = await ask(node, "s")
+    await node.clock.pass_time(waited, step=0.5)
+    await node.orchestrator.cancel(stream)
+    await settle()
+    first_token = node.metrics.distribution(catalogue.FIRST_TOKEN)
+    assert first_token.count == len(times)
+    assert first_token.total == pytest.approx(sum(times), abs=600)
+
+
 async def test_failed_attempts_are_counted_by_their_code_and_throttled_ones_apart() -> None:
     node = Node(LIMITS)
     throttled = UpstreamAnswered(
