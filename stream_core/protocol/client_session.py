@@ -156,10 +156,9 @@ class ClientSession:
         self.blocked = False
         self._waiting = 0
 
-    def malformed(self, now: float) -> list[Output]:
-        """The transport read what is no frame. It has said so, and reads no more."""
-        reason = "this is no frame of the protocol"
-        return self._violate(Violation(CloseCode.PROTOCOL, reason), now)
+    def malformed(self, code: int, now: float) -> list[Output]:
+        """The transport read what is no frame. It has said so with `code`, and reads no more."""
+        return self._violate(Violation(code, "this is no frame of the protocol"), now)
 
     def timer(self, now: float) -> list[Output]:
         """A timer has ended: ping, or give up a client that is silent or doesn't let go."""

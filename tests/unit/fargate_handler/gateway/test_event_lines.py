@@ -88,7 +88,7 @@ async def test_who_closes_is_told_with_the_code(log: pytest.LogCaptureFixture) -
     assert [(line.code, line.by, line.reading) for line in logged(log, CloseRecord)] == [
         (1000, "client", 1),
         (4009, "server", 0),
-        (None, "client", 0),
+        (1006, "client", 0),
     ]
     assert logged(log, CloseRecord)[0].duration_ms == pytest.approx(2000, abs=10)
     (line,) = logged(log, ReaderRecord)
