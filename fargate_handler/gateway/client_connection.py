@@ -19,7 +19,7 @@ from stream_core.protocol.client_session_states import (
     Command,
     Disconnect,
     Ended,
-    MessageRefused,
+    FrameRefused,
     Output,
     SendClose,
     SendPing,
@@ -203,8 +203,10 @@ class ClientConnection:
                     context.clock.put_after(self, seconds)
                 case SendClose() | StopReading() | Disconnect():
                     self._let_go(output)
-                case MessageRefused() | Ended():
-                    self._note(output)
+                case FrameRefused():
+                    self._note_refusal(output)
+                case Ended(event):
+                    self._end(event)
 
     def _let_go(self, output: SendClose | StopReading | Disconnect) -> None:
         match output:
@@ -218,24 +220,16 @@ class ClientConnection:
             case Disconnect(flush):
                 self.transport.disconnect(flush=flush)
 
-    def _note(self, output: MessageRefused | Ended) -> None:
-        if isinstance(output, MessageRefused):
-            self.context.metrics.labelled(catalogue.MESSAGES_REFUSED).count(output.code)
-            self._log_refusal(output.code)
-            return
-        connection_ended(self.context.metrics, self._close_record(output.event))
+    def _note_refusal(self, refused: FrameRefused) -> None:
+        error = refused.error
+        if refused.is_message:
+            self.context.metrics.labelled(catalogue.MESSAGES_REFUSED).count(error.code)
+        log_event(RefusalRecord.of(error, self.transport.name, refused.what, self.channel.tenant))
+
+    def _end(self, event: SessionEvent) -> None:
+        connection_ended(self.context.metrics, self._close_record(event))
         self.context.registry.remove(self)
         self.readers.leave_all()
-
-    def _log_refusal(self, code: str) -> None:
-        log_event(
-            RefusalRecord(
-                code=code,
-                transport=self.transport.name,
-                what="chat.message",
-                tenant=self.channel.tenant,
-            )
-        )
 
     def _close_record(self, event: SessionEvent) -> CloseRecord:
         channel = self.channel

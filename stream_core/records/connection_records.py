@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from stream_core.protocol.ending_frames import code_label
+from stream_core.protocol.errors import EvenflowError
 from stream_core.records.event_record import EventRecord
 
 BY_CLIENT, BY_SERVER = "client", "server"
@@ -22,9 +23,26 @@ class RefusalRecord(EventRecord):
     code: Annotated[str, "the error's code, as the client was told"]
     status: Annotated[int | None, "its HTTP status"] = None
     transport: Annotated[str, "websocket or http"]
-    what: Annotated[str, "the method and the route, `handshake`, or the frame's type"]
+    what: Annotated[
+        str,
+        "the method and the route, `handshake`, or the frame's type; `frame`, where that is unknown",
+    ]
     tenant: Annotated[str | None, "the tenant, where it is known"] = None
     retry_after_ms: Annotated[int | None, "when it may come again"] = None
+
+    @classmethod
+    def of(
+        cls, error: EvenflowError, transport: str, what: str, tenant: str | None = None
+    ) -> RefusalRecord:
+        """The line of an error."""
+        return cls(
+            code=error.code,
+            status=error.status,
+            transport=transport,
+            what=what,
+            tenant=tenant,
+            retry_after_ms=error.retry_after_ms,
+        )
 
     @property
     def kind(self) -> str:

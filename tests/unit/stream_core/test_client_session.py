@@ -16,7 +16,7 @@ from stream_core.protocol.client_session_states import (
     Command,
     Disconnect,
     Ended,
-    MessageRefused,
+    FrameRefused,
     Output,
     SendClose,
     SendPing,
@@ -76,7 +76,7 @@ class Received:
         self.frames = [output.data for output in outputs if isinstance(output, SendText)]
         self.pings = sum(isinstance(output, SendPing) for output in outputs)
         self.refused = next(
-            (output.code for output in outputs if isinstance(output, MessageRefused)), ""
+            (o.error.code for o in outputs if isinstance(o, FrameRefused) and o.is_message), ""
         )
         self.event: ClientMessage | None = next(
             (o.message for o in outputs if isinstance(o, Command)), None

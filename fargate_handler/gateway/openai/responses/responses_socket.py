@@ -277,16 +277,7 @@ class ResponsesSocket:
         )
 
     def _refuse(self, error: EvenflowError) -> None:
-        log_event(
-            RefusalRecord(
-                code=error.code,
-                status=error.status,
-                transport=WEBSOCKET,
-                what=_CREATE,
-                tenant=self._sender.tenant,
-                retry_after_ms=error.retry_after_ms,
-            )
-        )
+        log_event(RefusalRecord.of(error, WEBSOCKET, _CREATE, self._sender.tenant))
         self._transport.send_text(error_event(JsonLines(), error, 0).rstrip())
 
     async def _watch(self) -> None:

@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 import pytest
 
+from stream_core.metrics.metric_catalogue import MESSAGES_REFUSED
 from stream_core.policy.limits import Limits
 from stream_core.protocol.client_session import Opcode
-from stream_core.protocol.dialect import COMPACT, V1
+from stream_core.protocol.dialect import COMPACT, REALTIME, V1
 from stream_core.records.connection_records import CloseRecord, RefusalRecord, SlowReaderRecord
 from stream_core.records.event_record import EventRecord
 from stream_core.records.reader_record import ReaderRecord
@@ -130,6 +131,46 @@ async def test_what_is_refused_is_told_by_its_code_over_every_transport(
     ]
     assert [line.transport for line in lines] == ["recording"] * 2 + ["http"] * 3
     assert "secret" not in log.text
+
+
+@pytest.mark.parametrize(
+    ("protocol", "frame", "what", "code"),
+    [
+        (V1, b"{", "frame", "invalid_json"),
+        (V1, b'["my secret"]', "frame", "invalid_field"),
+        (V1, b'{"type":"my secret"}', "frame", "unknown_type"),
+        (V1, b'{"type":["chat.message"]}', "frame", "unknown_type"),
+        (V1, b'{"type":"chat.message","message_id":"m1"}', "chat.message", "invalid_field"),
+        (REALTIME, b'{"type":"start","id":"m1"}', "start", "invalid_field"),
+    ],
+)
+async def test_a_frame_that_is_not_understood_has_its_line_and_is_no_message(
+    log: pytest.LogCaptureFixture, protocol: str, frame: bytes, what: str, code: str
+) -> None:
+    gateway = Gateway()
+    gateway.connect(protocol).receive(frame)
+    (line,) = logged(log, RefusalRecord)
+    assert (line.what, line.code, line.status) == (what, code, 400)
+    assert (line.tenant, line.transport) == (CHANNEL.tenant, "recording")
+    assert gateway.metrics.labelled(MESSAGES_REFUSED).by_labels == {}
+    assert "secret" not in log.text
+
+
+async def test_a_frame_that_comes_too_fast_says_when_it_may_come_again(
+    log: pytest.LogCaptureFixture,
+) -> None:
+    gateway = Gateway(Limits(messages_per_second=1))
+    client = gateway.connect()
+    for _ in range(3):
+        client.send("response.ack", response_id="rsp_1", index=0)
+    line = logged(log, RefusalRecord)[-1]
+    assert (line.what, line.code, line.status) == ("response.ack", "rate_limited", 429)
+    assert line.retry_after_ms == client.frames[-1]["retry_after_ms"]
+    client.connection.ask_to_reconnect("leaving", 0)
+    gateway.clock.now += 10
+    await client.say()
+    line = logged(log, RefusalRecord)[-1]
+    assert (line.code, line.status, line.retry_after_ms) == ("draining", 503, 1000)
 
 
 async def test_a_reader_that_lags_is_told_and_then_let_go(log: pytest.LogCaptureFixture) -> None:
