@@ -25,9 +25,9 @@ class RefusalRecord(EventRecord):
     transport: Annotated[str, "websocket or http"]
     what: Annotated[
         str,
-        "the method and the route, `handshake`, or the frame's type; `frame`, where that is unknown",
+        "the method and the route, `handshake`, or the frame's type; `frame` where it is unknown",
     ]
-    tenant: Annotated[str | None, "the tenant, where it is known"] = None
+    tenant: Annotated[str | None, "the tenant, where a key or a token has told it"] = None
     retry_after_ms: Annotated[int | None, "when it may come again"] = None
 
     @classmethod

@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 import pytest
 
+from fargate_handler.gateway.cookies import EVENTS_COOKIE
 from stream_core.metrics.metric_catalogue import MESSAGES_REFUSED
+from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
 from stream_core.protocol.client_session import Opcode
 from stream_core.protocol.dialect import COMPACT, REALTIME, V1
@@ -171,6 +173,46 @@ async def test_a_frame_that_comes_too_fast_says_when_it_may_come_again(
     await client.say()
     line = logged(log, RefusalRecord)[-1]
     assert (line.code, line.status, line.retry_after_ms) == ("draining", 503, 1000)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "tenant"),
+    [
+        ("GET", "/chat/message/rsp_unknown", "acme"),
+        ("GET", "/chat/message/rsp_unknown/events", "acme"),
+        ("GET", "/streams/rsp_unknown", "acme"),
+        ("GET", f"/session/{CHANNEL.session}/messages", "acme"),
+        ("POST", "/v1/chat/completions", "acme"),
+        ("GET", "/nothing", None),
+    ],
+)
+async def test_a_refused_request_names_its_tenant_where_its_token_does(
+    log: pytest.LogCaptureFixture, method: str, path: str, tenant: str | None
+) -> None:
+    calls = Calls(Gateway().context, Channel("acme", "demo", "ses_2"))
+    await calls.call(method, path)
+    (line,) = logged(log, RefusalRecord)
+    assert line.tenant == tenant
+
+
+async def test_a_wrong_token_names_no_tenant(log: pytest.LogCaptureFixture) -> None:
+    calls = Calls(Gateway().context, CHANNEL)
+    await calls.call("GET", "/chat/message/rsp_unknown", {"Authorization": "Bearer wrong"})
+    (line,) = logged(log, RefusalRecord)
+    assert line.tenant is None
+
+
+async def test_the_cookie_of_events_names_their_tenant(
+    log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = Gateway().context
+    ticket, _ = context.tokens.issue(CHANNEL, context.wall_time(), 60, only_for="rsp_unknown")
+    path = "/chat/message/rsp_unknown/events"
+    calls = Calls(context, CHANNEL)
+    monkeypatch.setattr(calls, "_headers", {"Cookie": f"{EVENTS_COOKIE}={ticket}"})
+    await calls.call("GET", path)
+    (line,) = logged(log, RefusalRecord)
+    assert (line.code, line.tenant) == ("response_not_found", CHANNEL.tenant)
 
 
 async def test_a_reader_that_lags_is_told_and_then_let_go(log: pytest.LogCaptureFixture) -> None:
