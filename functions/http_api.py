@@ -145,13 +145,7 @@ def _answer(
 
 
 def _log_refusal(error: EvenflowError, route: Route, logger: Logger) -> None:
-    refusal = RefusalRecord(
-        code=error.code,
-        status=error.status,
-        transport="http",
-        what=f"{route.method} {route.public_path}",
-        retry_after_ms=error.retry_after_ms,
-    )
+    refusal = RefusalRecord.of(error, "http", f"{route.method} {route.public_path}")
     logger.info(str(refusal), extra=refusal.to_fields())
 
 

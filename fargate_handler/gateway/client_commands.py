@@ -139,16 +139,7 @@ async def _answered(
 
 
 def _refuse(client: CommandingClient, error: EvenflowError, message: ClientMessage) -> None:
-    log_event(
-        RefusalRecord(
-            code=error.code,
-            status=error.status,
-            transport=client.transport.name,
-            what=message.type,
-            tenant=client.channel.tenant,
-            retry_after_ms=error.retry_after_ms,
-        )
-    )
+    log_event(RefusalRecord.of(error, client.transport.name, message.type, client.channel.tenant))
     client.tell(refusal_frame(error, *ids_of(message)))
 
 

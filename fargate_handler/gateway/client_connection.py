@@ -10,6 +10,7 @@ from fargate_handler.gateway import client_commands
 from fargate_handler.gateway.client_reader import ClientReader
 from fargate_handler.gateway.client_readers import ClientReaders
 from fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
+from fargate_handler.gateway.connection_events import connection_ended
 from fargate_handler.gateway.context import ClientContext
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
@@ -18,7 +19,7 @@ from stream_core.protocol.client_session_states import (
     Command,
     Disconnect,
     Ended,
-    MessageRefused,
+    FrameRefused,
     Output,
     SendClose,
     SendPing,
@@ -28,7 +29,7 @@ from stream_core.protocol.client_session_states import (
     SetTimer,
     StopReading,
 )
-from stream_core.protocol.ending_frames import RESET, CloseCode, code_label
+from stream_core.protocol.ending_frames import NO_CODE, RESET, CloseCode
 from stream_core.protocol.messages import (
     ResponseSummary,
     ServerMessage,
@@ -36,10 +37,15 @@ from stream_core.protocol.messages import (
     SessionReady,
 )
 from stream_core.protocol.session_init import iso_time
-from stream_core.records.connection_records import CloseRecord, RefusalRecord
+from stream_core.records.connection_records import (
+    BY_CLIENT,
+    BY_SERVER,
+    CloseRecord,
+    RefusalRecord,
+)
 from stream_core.records.event_record import milliseconds
 
-_BY_CLIENT = (SessionEvent.CLIENT_CLOSE, SessionEvent.DISCONNECT)
+_OF_CLIENT = (SessionEvent.CLIENT_CLOSE, SessionEvent.DISCONNECT)
 
 
 class ClientConnection:
@@ -75,7 +81,7 @@ class ClientConnection:
         self.readers = ClientReaders()
         self.sender = sender
         self._asked_at = asked_at
-        self._closed_with: int | None = None
+        self._closed_with = RESET
 
     # -- called by the transport -------------------------------------------------------------------
 
@@ -97,9 +103,9 @@ class ClientConnection:
         now = self.context.monotonic()
         self._do(self.session.receive_frame(opcode, payload, now, final=final, reserved=reserved))
 
-    def malformed(self) -> None:
-        """The transport read what is no frame, and has sent a close frame for it."""
-        self._do(self.session.malformed(self.context.monotonic()))
+    def malformed(self, code: int) -> None:
+        """The transport read what is no frame, and has sent a close frame with this code for it."""
+        self._do(self.session.malformed(code, self.context.monotonic()))
 
     def block(self) -> None:
         """The transport takes no more. It must keep what is still sent."""
@@ -197,16 +203,16 @@ class ClientConnection:
                     context.clock.put_after(self, seconds)
                 case SendClose() | StopReading() | Disconnect():
                     self._let_go(output)
-                case MessageRefused() | Ended():
-                    self._note(output)
+                case FrameRefused():
+                    self._note_refusal(output)
+                case Ended(event):
+                    self._end(event)
 
     def _let_go(self, output: SendClose | StopReading | Disconnect) -> None:
         match output:
             case SendClose(code, reason):
-                self._closed_with = code
+                self._closed_with = NO_CODE if code is None else code
                 self.context.outbox.flush()
-                closed = self.context.metrics.labelled(catalogue.CONNECTIONS_CLOSED)
-                closed.count(code_label(code))
                 self.transport.send_close(code, reason)
             case StopReading():
                 self.context.metrics.counter(catalogue.FLOODS).value += 1
@@ -214,48 +220,28 @@ class ClientConnection:
             case Disconnect(flush):
                 self.transport.disconnect(flush=flush)
 
-    def _note(self, output: MessageRefused | Ended) -> None:
-        if isinstance(output, MessageRefused):
-            self.context.metrics.labelled(catalogue.MESSAGES_REFUSED).count(output.code)
-            self._log_refusal(output.code)
-            return
-        metrics = self.context.metrics
-        lost, reset = output.event is SessionEvent.LOSE, output.event is SessionEvent.DISCONNECT
-        # Those that are still open are counted at the end of the minute.
-        if lost:
-            metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).count_both()
-        if reset:
-            metrics.ratio(catalogue.RESET_RATE).count_both()
-            metrics.labelled(catalogue.CONNECTIONS_CLOSED).count(code_label(RESET))
-        age = self.context.monotonic() - self._asked_at
-        metrics.distribution(catalogue.CONNECTION_AGE).record(age)
-        self._log_close(output.event)
+    def _note_refusal(self, refused: FrameRefused) -> None:
+        error = refused.error
+        if refused.is_message:
+            self.context.metrics.labelled(catalogue.MESSAGES_REFUSED).count(error.code)
+        log_event(RefusalRecord.of(error, self.transport.name, refused.what, self.channel.tenant))
+
+    def _end(self, event: SessionEvent) -> None:
+        connection_ended(self.context.metrics, self._close_record(event))
         self.context.registry.remove(self)
         self.readers.leave_all()
 
-    def _log_refusal(self, code: str) -> None:
-        log_event(
-            RefusalRecord(
-                code=code,
-                transport=self.transport.name,
-                what="chat.message",
-                tenant=self.channel.tenant,
-            )
-        )
-
-    def _log_close(self, event: SessionEvent) -> None:
+    def _close_record(self, event: SessionEvent) -> CloseRecord:
         channel = self.channel
-        log_event(
-            CloseRecord(
-                code=self._closed_with,
-                by="client" if event in _BY_CLIENT else "server",
-                protocol=self.session.dialect.name,
-                tenant=channel.tenant,
-                agent=channel.agent,
-                session=channel.session_digest,
-                reading=len(self.readers),
-                duration_ms=milliseconds(self.context.monotonic() - self._asked_at),
-            )
+        return CloseRecord(
+            code=self._closed_with,
+            by=BY_CLIENT if event in _OF_CLIENT else BY_SERVER,
+            protocol=self.session.dialect.name,
+            tenant=channel.tenant,
+            agent=channel.agent,
+            session=channel.session_digest,
+            reading=len(self.readers),
+            duration_ms=milliseconds(self.context.monotonic() - self._asked_at),
         )
 
 

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from fargate_handler.event_log import log_event
 from fargate_handler.gateway.anthropic.refusals import is_of_anthropic, refusal
-from fargate_handler.gateway.http_answers import ERROR_CODE, RequestHandler, error_answer
+from fargate_handler.gateway.http_answers import ERROR_CODE, TENANT, RequestHandler, error_answer
 from stream_core.protocol.errors import EvenflowError, InvalidRequest
 from stream_core.protocol.http_contract import (
     allow_header,
@@ -36,7 +36,11 @@ async def errors_in_shape(request: web.Request, handler: RequestHandler) -> web.
         route = "of no path" if resource is None else resource.canonical
         log_event(
             RefusalRecord(
-                code=code, status=answer.status, transport="http", what=f"{request.method} {route}"
+                code=code,
+                status=answer.status,
+                transport="http",
+                what=f"{request.method} {route}",
+                tenant=request.get(TENANT),
             )
         )
     return answer

@@ -9,6 +9,7 @@ from fargate_handler.gateway.cookies import EVENTS_COOKIE
 from fargate_handler.gateway.event_stream import EventStream
 from fargate_handler.gateway.http_answers import (
     epoch_of_query,
+    note_tenant,
     number_of_query,
     reading_channel,
     requested_resumption,
@@ -62,18 +63,19 @@ def _reader(request: web.Request, context: GatewayContext) -> Channel:
     ticket = request.cookies.get(EVENTS_COOKIE)
     if ticket is None or "Authorization" in request.headers:
         return reading_channel(request, context)
-    return context.tokens.verify(
-        ticket, context.wall_time(), only_for=request.match_info["response_id"]
-    ).channel
+    response_id = request.match_info["response_id"]
+    claims = context.tokens.verify(ticket, context.wall_time(), only_for=response_id)
+    return note_tenant(request, claims).channel
 
 
 def _peer(request: web.Request, context: GatewayContext) -> Channel:
     """The channel of another task's token: it copies the log, entry by entry."""
-    return context.tokens.verify(
+    claims = context.tokens.verify(
         bearer(request.headers.get("Authorization")),
         context.wall_time(),
         only_for=for_peers(request.match_info["response_id"]),
-    ).channel
+    )
+    return note_tenant(request, claims).channel
 
 
 def _last_event(request: web.Request) -> EventId:

@@ -34,6 +34,8 @@ _SMALL_BYTES = 65_536
 _ADDRESS = web.RequestKey("address", str)
 PROTOCOL = web.RequestKey("protocol", str)
 """Whose API a request is of, by its route."""
+TENANT = web.RequestKey("tenant", str)
+"""Whose request it is, once its key or its token was verified."""
 ERROR_CODE = web.ResponseKey("error_code", str)
 """The code of the error that an answer tells."""
 
@@ -125,7 +127,8 @@ def claims_of(request: web.Request, context: GatewayContext) -> SessionClaims:
     Raises:
         AuthenticationFailed: there is no token, or it is not valid.
     """
-    return context.tokens.verify(bearer(request.headers.get("Authorization")), context.wall_time())
+    given = bearer(request.headers.get("Authorization"))
+    return note_tenant(request, context.tokens.verify(given, context.wall_time()))
 
 
 def address_of(request: web.Request, context: GatewayContext) -> str:
@@ -154,7 +157,14 @@ def reading_channel(request: web.Request, context: GatewayContext) -> Channel:
         AuthenticationFailed: there is neither, or it is not valid.
     """
     given, response_id = request.headers.get("Authorization"), request.match_info["response_id"]
-    return context.tokens.verify_reader(bearer(given), context.wall_time(), response_id).channel
+    claims = context.tokens.verify_reader(bearer(given), context.wall_time(), response_id)
+    return note_tenant(request, claims).channel
+
+
+def note_tenant(request: web.Request, claims: SessionClaims) -> SessionClaims:
+    """Note for the log whose request it is. Returns the claims."""
+    request[TENANT] = claims.channel.tenant
+    return claims
 
 
 async def requested_stream(request: web.Request, context: GatewayContext) -> ResponseStream:

@@ -41,8 +41,8 @@ class WebSocketClient(Protocol):
     def unblock(self) -> None:
         """The kernel takes more again."""
 
-    def malformed(self) -> None:
-        """What came is no frame."""
+    def malformed(self, code: int) -> None:
+        """What came is no frame, or one too large. A close frame with this code was sent."""
 
 
 class WebSocketConnection(WSListener):

@@ -215,15 +215,7 @@ class WebSocketEndpoint:
             )
 
     def _error_response(self, error: EvenflowError) -> WSUpgradeResponse:
-        log_event(
-            RefusalRecord(
-                code=error.code,
-                status=error.status,
-                transport=OVER_WEBSOCKET,
-                what="handshake",
-                retry_after_ms=error.retry_after_ms,
-            )
-        )
+        log_event(RefusalRecord.of(error, OVER_WEBSOCKET, "handshake"))
         headers = {"Content-Type": "application/json", **error_headers(error)}
         if isinstance(error, Overloaded):
             # This node is full or leaving: the cookie must not bring the next try here.

@@ -40,7 +40,7 @@ class WebSocketProtocol(WSProtocol):  # type: ignore[misc]
         super().buffer_updated(nbytes)
         # picows tells its listener nothing until the socket is gone. One that takes no more stays.
         if self.transport.is_close_frame_sent and isinstance(self.listener, WebSocketConnection):
-            self.listener.client.malformed()
+            self.listener.client.malformed(self.transport.close_handshake.sent.code)
         if nbytes == self._room:
             self.transport.underlying_transport.pause_reading()
             asyncio.get_running_loop().call_soon(self._read_on)

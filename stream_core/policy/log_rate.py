@@ -10,6 +10,7 @@ says, and nobody outside can cause it.
 _SECONDS = 1.0
 _MOST_KINDS = 64
 _OTHER = ""
+_NEVER = (float("-inf"), 0, 0)
 
 
 class LogRate:
@@ -17,7 +18,7 @@ class LogRate:
 
     Kinds are bounded too, since a text of somebody else's may be part of one. While there are too
     many, all new ones are one kind. So of kinds with one line a second no more than 65 a second are
-    admitted.
+    admitted. The next line of that kind also says what was left out of kinds that are forgotten.
     """
 
     def __init__(self) -> None:
@@ -39,7 +40,7 @@ class LogRate:
             self._forget_old(now)
             if len(self._kinds) >= _MOST_KINDS:
                 kind = _OTHER
-        began_at, admitted, left_out = self._kinds.get(kind, (float("-inf"), 0, 0))
+        began_at, admitted, left_out = self._kinds.get(kind, _NEVER)
         if now - began_at >= _SECONDS:
             began_at, admitted = now, 0
         if admitted >= most:
@@ -49,6 +50,8 @@ class LogRate:
         return left_out
 
     def _forget_old(self, now: float) -> None:
-        self._kinds = {
-            kind: counts for kind, counts in self._kinds.items() if now - counts[0] < _SECONDS
-        }
+        old = [kind for kind, counts in self._kinds.items() if now - counts[0] >= _SECONDS]
+        forgotten = sum(self._kinds.pop(kind)[2] for kind in old)
+        if forgotten:
+            began_at, admitted, left_out = self._kinds.get(_OTHER, _NEVER)
+            self._kinds[_OTHER] = began_at, admitted, left_out + forgotten

@@ -14,7 +14,7 @@ from stream_core.protocol.client_session_states import (
     Command,
     Disconnect,
     Ended,
-    MessageRefused,
+    FrameRefused,
     Output,
     SendClose,
     SendPing,
@@ -156,10 +156,9 @@ class ClientSession:
         self.blocked = False
         self._waiting = 0
 
-    def malformed(self, now: float) -> list[Output]:
-        """The transport read what is no frame. It has said so, and reads no more."""
-        reason = "this is no frame of the protocol"
-        return self._violate(Violation(CloseCode.PROTOCOL, reason), now)
+    def malformed(self, code: int, now: float) -> list[Output]:
+        """The transport read what is no frame. It has said so with `code`, and reads no more."""
+        return self._violate(Violation(code, "this is no frame of the protocol"), now)
 
     def timer(self, now: float) -> list[Output]:
         """A timer has ended: ping, or give up a client that is silent or doesn't let go."""
@@ -222,7 +221,8 @@ class ClientSession:
         if isinstance(taken, Ping):
             return self.tell(Pong(type="pong"))
         if isinstance(taken, ChatMessageFrame) and (error := self._not_accepted(now)) is not None:
-            return self._refuse(Refusal(error, taken.message_id, is_violation=False), now)
+            refusal = Refusal(error, taken.type, taken.message_id, is_violation=False)
+            return self._refuse(refusal, now)
         return [Command(taken)]
 
     def _not_accepted(self, now: float) -> EvenflowError | None:
@@ -243,8 +243,7 @@ class ClientSession:
     def _refuse(self, refusal: Refusal, now: float) -> list[Output]:
         frame = refusal_frame(refusal.error, refusal.message_id, refusal.response_id)
         outputs = self.tell(frame)
-        if refusal.refused_message:
-            outputs.append(MessageRefused(refusal.refused_message))
+        outputs.append(FrameRefused(refusal.error, refusal.what, refusal.is_message))
         if refusal.is_violation and self._intake.too_many_violations(now):
             reason = "too many frames were not understood or came too fast"
             outputs += self._violate(Violation(CloseCode.POLICY, reason), now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from stream_core.protocol.errors import EvenflowError
 from stream_core.protocol.messages import ClientMessage
 
 
@@ -122,10 +123,17 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageRefused:
-    """A message of the conversation was refused. `code` is the error's, for counting."""
+class FrameRefused:
+    """A frame was answered with an error.
 
-    code: str
+    Args:
+        what: the frame's type; `frame` where it has none that is known.
+        is_message: whether it was a message of the conversation.
+    """
+
+    error: EvenflowError
+    what: str
+    is_message: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +152,6 @@ Output = (
     | Disconnect
     | SetTimer
     | Command
-    | MessageRefused
+    | FrameRefused
     | Ended
 )

@@ -37,15 +37,13 @@ class CloseCode:
 
 
 # No frame has these (RFC 6455, 7.4.1): it had no code, or there was none.
-_NO_CODE = 1005
+NO_CODE = 1005
 RESET = 1006
-_KNOWN = {RESET, *(code for code in vars(CloseCode).values() if isinstance(code, int))}
+_KNOWN = {NO_CODE, RESET, *(code for code in vars(CloseCode).values() if isinstance(code, int))}
 
 
-def code_label(code: int | None) -> str:
-    """A close code as a label of a metric: clients may make up thousands."""
-    if code is None:
-        return str(_NO_CODE)
+def code_label(code: int) -> str:
+    """A close code as a label: clients may make up thousands."""
     return str(code) if code in _KNOWN else "other"
 
 

@@ -12,6 +12,7 @@ from stream_core.protocol.dialect import Dialect
 from stream_core.protocol.ending_frames import CloseCode, ids_of
 from stream_core.protocol.errors import EvenflowError, InvalidRequest, RateLimited
 from stream_core.protocol.messages import (
+    CLIENT_TYPES,
     LONGEST_IDENTIFIER,
     ChatMessageFrame,
     ClientMessage,
@@ -22,25 +23,27 @@ from stream_core.protocol.messages import (
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A refused frame: the error, and the ids that the frame named.
+    """A refused frame: the error, the frame's type, and the ids that it named.
 
-    `is_violation`: whether it wasn't understood or came too fast. Too many of these end the
-    connection.
+    Args:
+        what: its type; `frame` where it has none that is known.
+        is_violation: whether it wasn't understood or came too fast. Too many of these end the
+            connection.
     """
 
     error: EvenflowError
+    what: str = "frame"
     message_id: str | None = None
     response_id: str | None = None
     is_violation: bool = True
 
     @property
-    def refused_message(self) -> str:
-        """The error's code if a message of the conversation was refused. Otherwise empty.
+    def is_message(self) -> bool:
+        """Whether a message of the conversation was refused.
 
         A frame that wasn't understood is not a message yet, whatever ids it names.
         """
-        understood = self.message_id is not None and not isinstance(self.error, InvalidRequest)
-        return self.error.code if understood else ""
+        return self.message_id is not None and not isinstance(self.error, InvalidRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ class MessageIntake:
             code="rate_limited",
             retry_after_ms=int(wait * 1000) + 1,
         )
-        return Refusal(error, *ids_of(message))
+        return Refusal(error, message.type, *ids_of(message))
 
     def _not_understood(self, data: bytes, error: InvalidRequest) -> Refusal:
         """The refusal, with the ids that the frame names, so that its sender knows which it was."""
@@ -138,8 +141,16 @@ class MessageIntake:
         if not isinstance(frame, dict):
             return Refusal(error)
         return Refusal(
-            error, _id(frame.get(self._dialect.message_field)), _id(frame.get("response_id"))
+            error,
+            _type(frame.get("type")),
+            _id(frame.get(self._dialect.message_field)),
+            _id(frame.get("response_id")),
         )
+
+
+def _type(value: object) -> str:
+    """The type of a frame, for the log: what is none may be a text of its user's."""
+    return value if isinstance(value, str) and value in CLIENT_TYPES else "frame"
 
 
 def _id(value: object) -> str | None:

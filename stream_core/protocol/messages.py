@@ -452,7 +452,7 @@ def _invalid(error: ValidationError) -> InvalidRequest:
             param="type",
         )
     # The path in a frame begins with the type's tag, which a client can do without.
-    tagged = first["loc"][:1] and first["loc"][0] in _TAGS
+    tagged = first["loc"][:1] and first["loc"][0] in CLIENT_TYPES
     # Tags within a body are in angle brackets.
     path = [
         part for part in map(str, first["loc"][1 if tagged else 0 :]) if not part.startswith("<")
@@ -463,7 +463,7 @@ def _invalid(error: ValidationError) -> InvalidRequest:
     )
 
 
-_TAGS = frozenset(
+CLIENT_TYPES = frozenset(
     {
         *(
             "chat.message",
@@ -476,3 +476,4 @@ _TAGS = frozenset(
         *("start", "pause", "resume", "cancel", "credit"),
     }
 )
+"""The types of all frames of clients, in every dialect."""

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from stream_core.protocol.ending_frames import code_label
+from stream_core.protocol.errors import EvenflowError
 from stream_core.records.event_record import EventRecord
+
+BY_CLIENT, BY_SERVER = "client", "server"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +23,26 @@ class RefusalRecord(EventRecord):
     code: Annotated[str, "the error's code, as the client was told"]
     status: Annotated[int | None, "its HTTP status"] = None
     transport: Annotated[str, "websocket or http"]
-    what: Annotated[str, "the method and the route, `handshake`, or the frame's type"]
-    tenant: Annotated[str | None, "the tenant, where it is known"] = None
+    what: Annotated[
+        str,
+        "the method and the route, `handshake`, or the frame's type; `frame` where it is unknown",
+    ]
+    tenant: Annotated[str | None, "the tenant, where a key or a token has told it"] = None
     retry_after_ms: Annotated[int | None, "when it may come again"] = None
+
+    @classmethod
+    def of(
+        cls, error: EvenflowError, transport: str, what: str, tenant: str | None = None
+    ) -> RefusalRecord:
+        """The line of an error."""
+        return cls(
+            code=error.code,
+            status=error.status,
+            transport=transport,
+            what=what,
+            tenant=tenant,
+            retry_after_ms=error.retry_after_ms,
+        )
 
     @property
     def kind(self) -> str:
@@ -38,10 +59,10 @@ class CloseRecord(EventRecord):
     EVENT: ClassVar[str] = "close"
 
     code: Annotated[
-        int | None,
-        "the close code, 4010: no pong in time, 4008: too slow; left out where the client closed "
-        "or its connection broke",
-    ] = None
+        int,
+        "the close code, 4010: no pong in time, 4008: too slow; 1005: the client's close frame had "
+        "none, 1006: there was no close frame, the connection broke",
+    ]
     by: Annotated[str, "`server` or `client`"]
     protocol: Annotated[str, "its subprotocol, or whose API it is"]
     tenant: Annotated[str, "the tenant"]
@@ -52,11 +73,12 @@ class CloseRecord(EventRecord):
 
     @property
     def kind(self) -> str:
-        return f"{self.EVENT} {self.code} {self.by}"
+        # As a label: with codes that clients make up they would fill the kinds.
+        return f"{self.EVENT} {code_label(self.code)} {self.by}"
 
     def __str__(self) -> str:
-        code = "without a code" if self.code is None else f"with {self.code}"
-        return f"closed by the {self.by} {code} after {self.duration_ms / 1000:.1f} s"
+        lasted = f"after {self.duration_ms / 1000:.1f} s"
+        return f"closed by the {self.by} with {self.code} {lasted}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import address_of
+from fargate_handler.gateway.http_answers import TENANT, address_of
 from fargate_handler.gateway.request_body import read_body
 from fargate_handler.orchestrator.held_requests import Reading, memory_of
 from fargate_handler.orchestrator.orchestrator import Submission
@@ -65,6 +65,7 @@ def sender_of(request: web.Request, context: GatewayContext) -> Sender:
     """
     given = bearer(request.headers.get("Authorization")) or request.headers.get(API_KEY)
     sender = sender_with(given, address_of(request, context), context)
+    request[TENANT] = sender.tenant
     return sender._replace(traceparent=known_traceparent(request.headers.get(TRACEPARENT)))
 
 

@@ -16,7 +16,7 @@ from stream_core.protocol.client_session_states import (
     Command,
     Disconnect,
     Ended,
-    MessageRefused,
+    FrameRefused,
     Output,
     SendClose,
     SendPing,
@@ -76,7 +76,7 @@ class Received:
         self.frames = [output.data for output in outputs if isinstance(output, SendText)]
         self.pings = sum(isinstance(output, SendPing) for output in outputs)
         self.refused = next(
-            (output.code for output in outputs if isinstance(output, MessageRefused)), ""
+            (o.error.code for o in outputs if isinstance(o, FrameRefused) and o.is_message), ""
         )
         self.event: ClientMessage | None = next(
             (o.message for o in outputs if isinstance(o, Command)), None
@@ -441,12 +441,12 @@ def test_a_client_that_closes_and_takes_nothing_is_cut_off(closed_first: str) ->
 def test_bytes_that_are_no_frames_end_the_service_at_once_and_the_socket_in_time() -> None:
     session = new_session()
     session.block()
-    assert session.malformed(3.0) == [
-        SendClose(CloseCode.PROTOCOL, "this is no frame of the protocol"),
+    assert session.malformed(CloseCode.TOO_LARGE, 3.0) == [
+        SendClose(CloseCode.TOO_LARGE, "this is no frame of the protocol"),
         SetTimer(CLOSE_SECONDS),
         Ended(SessionEvent.VIOLATE),
     ]
-    assert session.malformed(3.0) == []
+    assert session.malformed(CloseCode.PROTOCOL, 3.0) == []
     assert session.timer(3.0 + CLOSE_SECONDS) == [Disconnect(flush=False)]
 
 

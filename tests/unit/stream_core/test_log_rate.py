@@ -42,3 +42,14 @@ def test_of_some_kinds_more_are_admitted() -> None:
 def test_a_clock_that_stands_still_admits_one() -> None:
     rate = LogRate()
     assert [rate.admit("a", 1.0) for _ in range(3)] == [0, None, None]
+
+
+def test_what_was_left_out_of_a_forgotten_kind_is_still_told() -> None:
+    rate = LogRate()
+    for number in range(64):
+        rate.admit(f"kind {number}", 0.5)
+        rate.admit(f"kind {number}", 0.5)
+    for number in range(63):
+        assert rate.admit(f"later {number}", 2.0) == 0, "there is room: the others are forgotten"
+    assert rate.admit("one too many", 2.0) == 64
+    assert rate.admit("another", 3.0) == 0

@@ -10,6 +10,7 @@ import orjson
 
 from fargate_handler.event_log import log_event
 from fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
+from fargate_handler.gateway.connection_events import connection_ended
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.openai.responses.known_responses import (
     EarlierResponses,
@@ -39,11 +40,16 @@ from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics.metric_catalogue import CONNECTIONS_OPENED, HTTP_REQUESTS
 from stream_core.policy.channel import Channel
 from stream_core.protocol.client_session import Opcode
-from stream_core.protocol.ending_frames import CloseCode
+from stream_core.protocol.ending_frames import NO_CODE, RESET, CloseCode, answer_to_close
 from stream_core.protocol.errors import EvenflowError, RateLimited
 from stream_core.protocol.messages import ServerMessage
 from stream_core.protocol.routes import RESPONSES_WEBSOCKET
-from stream_core.records.connection_records import CloseRecord, RefusalRecord
+from stream_core.records.connection_records import (
+    BY_CLIENT,
+    BY_SERVER,
+    CloseRecord,
+    RefusalRecord,
+)
 from stream_core.records.event_record import milliseconds
 from stream_core.records.reader_record import ReaderFigures
 
@@ -77,7 +83,7 @@ class ResponsesSocket:
         self._writable.set()
         self._fragments = bytearray()
         self._heard_at = self._opened_at = context.monotonic()
-        self._closed_with: int | None = None
+        self._closed_with, self._closed_by = RESET, BY_CLIENT
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     # -- called by the WebSocket -------------------------------------------------------------------
@@ -97,7 +103,9 @@ class ResponsesSocket:
         if kind == Opcode.PING:
             self._transport.send_pong(payload)
         elif kind == Opcode.CLOSE:
-            self._transport.send_close(CloseCode.DONE, "")
+            code = answer_to_close(payload)
+            self._note_close(NO_CODE if code is None else code, BY_CLIENT)
+            self._transport.send_close(code, "")
             self._transport.disconnect(flush=True)
         elif reserved or kind == Opcode.BINARY:
             self.close(CloseCode.UNSUPPORTED_DATA, "messages are texts")
@@ -112,7 +120,7 @@ class ResponsesSocket:
     def disconnected(self) -> None:
         """The socket is gone: nobody hears what is not stored."""
         self._transport = NO_TRANSPORT
-        self._log_close()
+        connection_ended(self._context.metrics, self._close_record())
         self._context.registry.remove(self)
         self._context.registry.blocked.discard(self)
         for task in self._tasks:
@@ -130,8 +138,9 @@ class ResponsesSocket:
         self._context.registry.blocked.discard(self)
         self._writable.set()
 
-    def malformed(self) -> None:
+    def malformed(self, code: int) -> None:
         """What came is no WebSocket's frame."""
+        self._note_close(code, BY_SERVER)
         self._transport.disconnect(flush=True)
 
     # -- called by the node ------------------------------------------------------------------------
@@ -164,7 +173,7 @@ class ResponsesSocket:
     def close(self, code: int, reason: str) -> None:
         """Send a close frame, and disconnect."""
         transport, self._transport = self._transport, NO_TRANSPORT
-        self._closed_with = code
+        self._note_close(code, BY_SERVER)
         transport.send_close(code, reason)
         transport.disconnect(flush=True)
 
@@ -250,30 +259,25 @@ class ResponsesSocket:
             await self._writable.wait()
             self._transport.send_text(event)
 
-    def _log_close(self) -> None:
-        code = self._closed_with
-        log_event(
-            CloseRecord(
-                code=code,
-                by="client" if code is None else "server",
-                protocol=_PROTOCOL,
-                tenant=self._sender.tenant,
-                reading=int(self.reading),
-                duration_ms=milliseconds(self._context.monotonic() - self._opened_at),
-            )
+    def _note_close(self, code: int, by: str) -> None:
+        if self._closed_with == RESET:  # otherwise it is closing already
+            self._closed_with, self._closed_by = code, by
+
+    def _close_record(self) -> CloseRecord:
+        session = self._sender.session
+        return CloseRecord(
+            code=self._closed_with,
+            by=self._closed_by,
+            protocol=_PROTOCOL,
+            tenant=self._sender.tenant,
+            agent=session.agent if session else None,
+            session=session.session_digest if session else None,
+            reading=int(self.reading),
+            duration_ms=milliseconds(self._context.monotonic() - self._opened_at),
         )
 
     def _refuse(self, error: EvenflowError) -> None:
-        log_event(
-            RefusalRecord(
-                code=error.code,
-                status=error.status,
-                transport=WEBSOCKET,
-                what=_CREATE,
-                tenant=self._sender.tenant,
-                retry_after_ms=error.retry_after_ms,
-            )
-        )
+        log_event(RefusalRecord.of(error, WEBSOCKET, _CREATE, self._sender.tenant))
         self._transport.send_text(error_event(JsonLines(), error, 0).rstrip())
 
     async def _watch(self) -> None:
@@ -282,7 +286,7 @@ class ResponsesSocket:
         while True:
             await asyncio.sleep(limits.heartbeat_seconds)
             if self._context.monotonic() - self._heard_at > limits.pong_timeout_seconds:
-                self._closed_with = CloseCode.HEARTBEAT_LOST
+                self._note_close(CloseCode.HEARTBEAT_LOST, BY_SERVER)
                 self._transport.disconnect(flush=False)
                 return
             self._transport.send_ping()

@@ -7,9 +7,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from fargate_handler.gateway.cookies import EVENTS_COOKIE
+from stream_core.metrics.metric_catalogue import MESSAGES_REFUSED
+from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
 from stream_core.protocol.client_session import Opcode
-from stream_core.protocol.dialect import COMPACT, V1
+from stream_core.protocol.dialect import COMPACT, REALTIME, V1
 from stream_core.records.connection_records import CloseRecord, RefusalRecord, SlowReaderRecord
 from stream_core.records.event_record import EventRecord
 from stream_core.records.reader_record import ReaderRecord
@@ -88,7 +91,7 @@ async def test_who_closes_is_told_with_the_code(log: pytest.LogCaptureFixture) -
     assert [(line.code, line.by, line.reading) for line in logged(log, CloseRecord)] == [
         (1000, "client", 1),
         (4009, "server", 0),
-        (None, "client", 0),
+        (1006, "client", 0),
     ]
     assert logged(log, CloseRecord)[0].duration_ms == pytest.approx(2000, abs=10)
     (line,) = logged(log, ReaderRecord)
@@ -130,6 +133,86 @@ async def test_what_is_refused_is_told_by_its_code_over_every_transport(
     ]
     assert [line.transport for line in lines] == ["recording"] * 2 + ["http"] * 3
     assert "secret" not in log.text
+
+
+@pytest.mark.parametrize(
+    ("protocol", "frame", "what", "code"),
+    [
+        (V1, b"{", "frame", "invalid_json"),
+        (V1, b'["my secret"]', "frame", "invalid_field"),
+        (V1, b'{"type":"my secret"}', "frame", "unknown_type"),
+        (V1, b'{"type":["chat.message"]}', "frame", "unknown_type"),
+        (V1, b'{"type":"chat.message","message_id":"m1"}', "chat.message", "invalid_field"),
+        (REALTIME, b'{"type":"start","id":"m1"}', "start", "invalid_field"),
+    ],
+)
+async def test_a_frame_that_is_not_understood_has_its_line_and_is_no_message(
+    log: pytest.LogCaptureFixture, protocol: str, frame: bytes, what: str, code: str
+) -> None:
+    gateway = Gateway()
+    gateway.connect(protocol).receive(frame)
+    (line,) = logged(log, RefusalRecord)
+    assert (line.what, line.code, line.status) == (what, code, 400)
+    assert (line.tenant, line.transport) == (CHANNEL.tenant, "recording")
+    assert gateway.metrics.labelled(MESSAGES_REFUSED).by_labels == {}
+    assert "secret" not in log.text
+
+
+async def test_a_frame_that_comes_too_fast_says_when_it_may_come_again(
+    log: pytest.LogCaptureFixture,
+) -> None:
+    gateway = Gateway(Limits(messages_per_second=1))
+    client = gateway.connect()
+    for _ in range(3):
+        client.send("response.ack", response_id="rsp_1", index=0)
+    line = logged(log, RefusalRecord)[-1]
+    assert (line.what, line.code, line.status) == ("response.ack", "rate_limited", 429)
+    assert line.retry_after_ms == client.frames[-1]["retry_after_ms"]
+    client.connection.ask_to_reconnect("leaving", 0)
+    gateway.clock.now += 10
+    await client.say()
+    line = logged(log, RefusalRecord)[-1]
+    assert (line.code, line.status, line.retry_after_ms) == ("draining", 503, 1000)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "tenant"),
+    [
+        ("GET", "/chat/message/rsp_unknown", "acme"),
+        ("GET", "/chat/message/rsp_unknown/events", "acme"),
+        ("GET", "/streams/rsp_unknown", "acme"),
+        ("GET", f"/session/{CHANNEL.session}/messages", "acme"),
+        ("POST", "/v1/chat/completions", "acme"),
+        ("GET", "/nothing", None),
+    ],
+)
+async def test_a_refused_request_names_its_tenant_where_its_token_does(
+    log: pytest.LogCaptureFixture, method: str, path: str, tenant: str | None
+) -> None:
+    calls = Calls(Gateway().context, Channel("acme", "demo", "ses_2"))
+    await calls.call(method, path)
+    (line,) = logged(log, RefusalRecord)
+    assert line.tenant == tenant
+
+
+async def test_a_wrong_token_names_no_tenant(log: pytest.LogCaptureFixture) -> None:
+    calls = Calls(Gateway().context, CHANNEL)
+    await calls.call("GET", "/chat/message/rsp_unknown", {"Authorization": "Bearer wrong"})
+    (line,) = logged(log, RefusalRecord)
+    assert line.tenant is None
+
+
+async def test_the_cookie_of_events_names_their_tenant(
+    log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = Gateway().context
+    ticket, _ = context.tokens.issue(CHANNEL, context.wall_time(), 60, only_for="rsp_unknown")
+    path = "/chat/message/rsp_unknown/events"
+    calls = Calls(context, CHANNEL)
+    monkeypatch.setattr(calls, "_headers", {"Cookie": f"{EVENTS_COOKIE}={ticket}"})
+    await calls.call("GET", path)
+    (line,) = logged(log, RefusalRecord)
+    assert (line.code, line.tenant) == ("response_not_found", CHANNEL.tenant)
 
 
 async def test_a_reader_that_lags_is_told_and_then_let_go(log: pytest.LogCaptureFixture) -> None:
