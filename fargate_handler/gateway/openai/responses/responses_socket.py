@@ -74,7 +74,9 @@ class ResponsesSocket:
         self._context = context
         self._sender = sender
         self.sender = (sender.tenant, sender.address)
+        # Once it is being closed nothing more is sent, but it may have to be cut.
         self._transport: ClientTransport = NO_TRANSPORT
+        self._closing: ClientTransport = NO_TRANSPORT
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue(_MOST_WAITING)
         self._made: set[str] = set()
         self._unstored: list[ResponseStream] = []
@@ -99,6 +101,8 @@ class ResponsesSocket:
 
     def receive(self, kind: int, payload: bytes, *, final: bool, reserved: bool) -> None:
         """The client sent a frame."""
+        if self._closing is not NO_TRANSPORT:
+            return
         self._heard_at = self._context.monotonic()
         if kind == Opcode.PING:
             self._transport.send_pong(payload)
@@ -119,7 +123,7 @@ class ResponsesSocket:
 
     def disconnected(self) -> None:
         """The socket is gone: nobody hears what is not stored."""
-        self._transport = NO_TRANSPORT
+        self._transport = self._closing = NO_TRANSPORT
         connection_ended(self._context.metrics, self._close_record())
         self._context.registry.remove(self)
         self._context.registry.blocked.discard(self)
@@ -172,10 +176,12 @@ class ResponsesSocket:
 
     def close(self, code: int, reason: str) -> None:
         """Send a close frame, and disconnect."""
-        transport, self._transport = self._transport, NO_TRANSPORT
+        if self._closing is not NO_TRANSPORT:
+            return
+        self._closing, self._transport = self._transport, NO_TRANSPORT
         self._note_close(code, BY_SERVER)
-        transport.send_close(code, reason)
-        transport.disconnect(flush=True)
+        self._closing.send_close(code, reason)
+        self._closing.disconnect(flush=True)
 
     # -- responses ---------------------------------------------------------------------------------
 
@@ -287,7 +293,8 @@ class ResponsesSocket:
             await asyncio.sleep(limits.heartbeat_seconds)
             if self._context.monotonic() - self._heard_at > limits.pong_timeout_seconds:
                 self._note_close(CloseCode.HEARTBEAT_LOST, BY_SERVER)
-                self._transport.disconnect(flush=False)
+                for transport in (self._transport, self._closing):
+                    transport.disconnect(flush=False)
                 return
             self._transport.send_ping()
 

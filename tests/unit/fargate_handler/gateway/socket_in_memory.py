@@ -23,7 +23,7 @@ class SocketInMemory(asyncio.Transport):
         super().__init__(self.known)
         self.sent = bytearray()
         self.protocol: Any = None
-        self.closing = False
+        self.closing = self.aborted = False
         self.reads = True
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
@@ -53,7 +53,8 @@ class SocketInMemory(asyncio.Transport):
     def close(self) -> None:
         self.closing = True
 
-    abort = close
+    def abort(self) -> None:
+        self.aborted = self.closing = True
 
     def receive(self, data: bytes) -> bytes:
         """The client has sent this. Returns what is not read: the loop doesn't, or the end came."""

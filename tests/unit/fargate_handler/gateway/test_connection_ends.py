@@ -133,6 +133,21 @@ async def test_a_lost_heartbeat_of_a_responses_socket_is_4010_and_counted_as_dea
     assert (ends.said, ends.label, ends.dead) == ((4010, "server"), "4010", 1)
 
 
+async def test_a_responses_socket_that_never_takes_its_close_frame_is_cut(
+    log: pytest.LogCaptureFixture,
+) -> None:
+    gateway = Gateway(Limits().model_copy(update={"heartbeat_seconds": 0.0}))
+    sock = connected(gateway, RESPONSES_WEBSOCKET.path)
+    (connection,) = gateway.registry
+    connection.close(4008, "too slow")
+    gateway.clock.now += 1_000.0
+    sock.receive(_frame(Opcode.PING, b""))
+    await settle()
+    assert sock.aborted
+    await _lost(sock)
+    assert Ends(gateway, log).said == (4008, "server")
+
+
 async def test_a_code_that_a_client_chooses_is_no_kind_and_no_lost_heartbeat_of_ours(
     log: pytest.LogCaptureFixture,
 ) -> None:
