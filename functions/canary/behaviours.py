@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from email.message import Message
 from http.cookies import SimpleCookie
 
 from functions.canary.event_stream import ServerEvent, server_events
-from functions.canary.front_door import FrontDoor, HttpAnswer, Session
+from functions.canary.front_door import FrontDoor, Session
 from functions.canary.reading import LogText, Reading, Stopwatch, WrongAnswer
 from functions.canary.transports import V1, ask, over_polls
 from stream_core.protocol.routes import (
@@ -15,7 +16,6 @@ from stream_core.protocol.routes import (
     EVENTS,
     INDEX,
     LIST_MODELS,
-    OPEN_SESSION,
     POLL,
     STREAM,
     WEBSOCKET,
@@ -29,13 +29,12 @@ _VIA = ("owner", "peer", "store")
 
 def session_names_the_address(front_door: FrontDoor, key: str | None, tenant: str) -> None:
     """`POST /session` names the address that was called, and may not be stored."""
-    bearer = {} if key is None else {"Authorization": f"Bearer {key}"}
-    answer = front_door.call("POST", OPEN_SESSION.path, {"tenant": tenant}, bearer).expect(201)
+    answer = front_door.post_session(tenant, key)
     expected = front_door.url, f"{front_door.url.replace('http', 'ws', 1)}{WEBSOCKET.path}"
     told = answer.json["http_url"], answer.json["ws_url"]
     if told != expected:
         raise WrongAnswer(f"it tells clients to call {told[0]} and {told[1]}")
-    _expect_header(answer, "Cache-Control", "no-store")
+    _expect_header(answer.headers, "Cache-Control", "no-store")
 
 
 def client_stays_with_its_task(session: Session) -> None:
@@ -79,9 +78,7 @@ def answer_goes_on_after_a_cut(session: Session, question: str) -> Reading:
 def _events(session: Session, response_id: str, last_id: str | None) -> Iterator[ServerEvent]:
     headers = session.bearer | ({} if last_id is None else {"Last-Event-ID": last_id})
     path = EVENTS.with_names(response_id=response_id)
-    with session.front_door.open("GET", path, None, headers) as answer:
-        if answer.status != 200:
-            HttpAnswer(answer.status, answer.headers, answer.read()).expect(200)
+    with session.front_door.stream("GET", path, None, headers) as answer:
         yield from server_events(answer)
 
 
@@ -107,18 +104,18 @@ def headers_come_through(session: Session, question: str) -> None:
     """Headers of a stream, and of the page."""
     response_id = ask(session, question)
     path = EVENTS.with_names(response_id=response_id)
-    with session.front_door.open("GET", path, None, session.bearer) as stream:
-        told = HttpAnswer(stream.status, stream.headers, b"").expect(200)
-    if told.headers.get("Evenflow-Via") not in _VIA:
-        raise WrongAnswer(f"Evenflow-Via is {told.headers.get('Evenflow-Via')!r}")
+    with session.front_door.stream("GET", path, None, session.bearer) as stream:
+        told = stream.headers
+    if told.get("Evenflow-Via") not in _VIA:
+        raise WrongAnswer(f"Evenflow-Via is {told.get('Evenflow-Via')!r}")
     _expect_header(told, "Cache-Control", "no-cache, no-transform")
     session.call(CANCEL, response_id=response_id).expect(200)
-    page = session.front_door.call("GET", INDEX.path).expect(200)
+    page = session.front_door.call("GET", INDEX.path).expect(200).headers
     _expect_header(page, "X-Content-Type-Options", "nosniff")
     _expect_header(page, "Referrer-Policy", "no-referrer")
-    if "frame-ancestors 'none'" not in page.headers.get("Content-Security-Policy", ""):
+    if "frame-ancestors 'none'" not in page.get("Content-Security-Policy", ""):
         raise WrongAnswer("the page has no Content-Security-Policy of ours")
-    if session.front_door.secure and not page.headers.get("Strict-Transport-Security"):
+    if session.front_door.secure and not page.get("Strict-Transport-Security"):
         raise WrongAnswer("the page has no Strict-Transport-Security")
 
 
@@ -135,6 +132,6 @@ def errors_are_not_kept(session: Session, question: str) -> None:
     session.call(CANCEL, response_id=response_id).expect(200)
 
 
-def _expect_header(answer: HttpAnswer, name: str, value: str) -> None:
-    if answer.headers.get(name) != value:
-        raise WrongAnswer(f"{name} is {answer.headers.get(name)!r} instead of {value!r}")
+def _expect_header(headers: Message, name: str, value: str) -> None:
+    if headers.get(name) != value:
+        raise WrongAnswer(f"{name} is {headers.get(name)!r} instead of {value!r}")

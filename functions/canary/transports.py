@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from functions.canary.event_stream import server_events
-from functions.canary.front_door import HttpAnswer, Session
+from functions.canary.front_door import Session
 from functions.canary.reading import Frame, LogText, Reading, Stopwatch, WrongAnswer
 from stream_core.protocol.routes import EVENTS, POLL, POST_MESSAGE, REALTIME, STREAM, WEBSOCKET
 
@@ -139,9 +139,7 @@ def _over_event_stream(
     frames: Callable[[str, str], Iterator[Frame]],
 ) -> Reading:
     log = LogText()
-    with session.front_door.open("GET", path, None, session.bearer) as answer:
-        if answer.status != 200:
-            HttpAnswer(answer.status, answer.headers, answer.read()).expect(200)
+    with session.front_door.stream("GET", path, None, session.bearer) as answer:
         for event in server_events(answer):
             for frame in frames(event.kind, event.data):
                 log.take(frame, stopwatch)
