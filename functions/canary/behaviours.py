@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from email.message import Message
 from http.cookies import SimpleCookie
 
+from websockets.sync.client import ClientConnection
+
 from functions.canary.event_stream import ServerEvent, server_events
 from functions.canary.front_door import FrontDoor, Session
-from functions.canary.reading import LogText, Reading, Stopwatch, WrongAnswer
+from functions.canary.reading import Frame, LogText, Reading, Stopwatch, WrongAnswer
 from functions.canary.transports import V1, ask, over_polls
 from stream_core.protocol.routes import (
     CANCEL,
@@ -25,6 +27,7 @@ _CALLS = 4
 _BEFORE_THE_CUT = 3
 _COOKIE = "WSID"
 _VIA = ("owner", "peer", "store")
+_FAILURES = ("error", "throttle", "system.busy", "chat.response.error")
 
 
 def session_names_the_address(front_door: FrontDoor, key: str | None, tenant: str) -> None:
@@ -88,16 +91,27 @@ def cancel_stops_the_answer(session: Session, question: str) -> None:
     message = {"type": "chat.message", "message_id": "m1", "payload": {"text": question}}
     with front_door.websocket(WEBSOCKET.path, V1, session.token) as socket:
         socket.send(json.dumps(message))
-        while (frame := front_door.receive(socket))["type"] != "chat.response.start":
-            if frame["type"] in {"error", "throttle", "system.busy"}:
-                raise WrongAnswer(f"the message was refused: {frame['error']['code']}")
-        cancelled = session.call(CANCEL, response_id=frame["response_id"]).expect(200)
+        start = _next(front_door, socket, "chat.response.start")
+        cancelled = session.call(CANCEL, response_id=start["response_id"]).expect(200)
         if cancelled.json["status"] != "cancelled":
             raise WrongAnswer(f"it was {cancelled.json['status']} when it was cancelled")
-        while (frame := front_door.receive(socket))["type"] != "chat.response.completed":
-            pass
-    if frame["finish_reason"] != "cancelled":
-        raise WrongAnswer(f"the socket was told {frame['finish_reason']}")
+        end = _next(front_door, socket, "chat.response.completed")
+    if end["finish_reason"] != "cancelled":
+        raise WrongAnswer(f"the socket was told {end['finish_reason']}")
+
+
+def _next(front_door: FrontDoor, socket: ClientConnection, kind: str) -> Frame:
+    """The next frame of this type.
+
+    Raises:
+        WrongAnswer: a refusal or a failure came before it.
+    """
+    while True:
+        frame: Frame = front_door.receive(socket)
+        if frame["type"] == kind:
+            return frame
+        if frame["type"] in _FAILURES:
+            raise WrongAnswer(f"{frame['type']} came: {frame['error']['code']}")
 
 
 def headers_come_through(session: Session, question: str) -> None:
