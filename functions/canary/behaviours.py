@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from email.message import Message
 from http.cookies import SimpleCookie
+from itertools import islice
 
 from websockets.sync.client import ClientConnection
 
@@ -24,7 +26,7 @@ from stream_core.protocol.routes import (
 )
 
 _CALLS = 4
-_BEFORE_THE_CUT = 3
+_BEFORE_THE_CUT = 4
 _COOKIE = "WSID"
 _VIA = ("owner", "peer", "store")
 _FAILURES = ("error", "throttle", "system.busy", "chat.response.error")
@@ -61,15 +63,15 @@ def answer_goes_on_after_a_cut(session: Session, question: str) -> Reading:
     stopwatch, log = Stopwatch(), LogText()
     response_id = ask(session, question)
     last_id = None
-    for number, event in enumerate(_events(session, response_id, None)):
-        log.take(json.loads(event.data), stopwatch)
-        last_id = event.event_id
-        if number == _BEFORE_THE_CUT or log.ended:
-            break
+    with _events(session, response_id, None) as events:
+        for event in islice(events, _BEFORE_THE_CUT):
+            log.take(json.loads(event.data), stopwatch)
+            last_id = event.event_id
     if log.ended:
         raise WrongAnswer("it had ended before it could be cut: ask for a longer answer")
-    for event in _events(session, response_id, last_id):
-        log.take(json.loads(event.data), stopwatch)
+    with _events(session, response_id, last_id) as events:
+        for event in events:
+            log.take(json.loads(event.data), stopwatch)
     if not log.ended:
         raise WrongAnswer("the resumed stream was cut before the answer's end")
     whole = over_polls(session, response_id, Stopwatch()).text
@@ -78,11 +80,14 @@ def answer_goes_on_after_a_cut(session: Session, question: str) -> Reading:
     return stopwatch.ended(log.text)
 
 
-def _events(session: Session, response_id: str, last_id: str | None) -> Iterator[ServerEvent]:
+@contextmanager
+def _events(
+    session: Session, response_id: str, last_id: str | None
+) -> Iterator[Iterator[ServerEvent]]:
     headers = session.bearer | ({} if last_id is None else {"Last-Event-ID": last_id})
     path = EVENTS.with_names(response_id=response_id)
     with session.front_door.stream("GET", path, None, headers) as answer:
-        yield from server_events(answer)
+        yield server_events(answer)
 
 
 def cancel_stops_the_answer(session: Session, question: str) -> None:
