@@ -86,7 +86,7 @@ def answer_event(
     """
     headers = _headers(event)
     answer = (
-        _refusal(headers, check_caller)
+        _refusal(event, headers, check_caller, route, logger)
         or _preflight(event, headers, origins)
         or _answer(event, route, endpoint, origins, body_limit, logger)
     )
@@ -95,21 +95,24 @@ def answer_event(
 
 
 def _refusal(
-    headers: Mapping[str, str], check_caller: Callable[[Mapping[str, str]], None]
+    event: Event,
+    headers: Mapping[str, str],
+    check_caller: Callable[[Mapping[str, str]], None],
+    route: Route,
+    logger: Logger,
 ) -> HttpApiAnswer | None:
     try:
         check_caller(headers)
     except EvenflowError as error:
-        return _error_answer(error)
+        return _refused(error, event, route, logger)
     return None
 
 
 def _preflight(
     event: Event, headers: Mapping[str, str], origins: AllowedOrigins
 ) -> HttpApiAnswer | None:
-    method = event.get("requestContext", {}).get("http", {}).get("method", "")
     allowed = origins.preflight_headers(
-        method, headers.get("origin"), headers.get("access-control-request-method")
+        _method(event), headers.get("origin"), headers.get("access-control-request-method")
     )
     return (
         None
@@ -134,19 +137,25 @@ def _answer(
             raise path_not_found(event["rawPath"])
         if http["method"] != route.method:
             refusal = method_not_allowed(http["method"], event["rawPath"])
-            return _error_answer(refusal, allow_header([route.method]))
+            return _refused(refusal, event, route, logger, allow_header([route.method]))
         return endpoint(_request(event, names, body_limit))
     except EvenflowError as error:
-        _log_refusal(error, route, logger)
-        return _error_answer(error)
+        return _refused(error, event, route, logger)
     except Exception:
         logger.exception("the request failed")
         return _error_answer(internal_error())
 
 
-def _log_refusal(error: EvenflowError, route: Route, logger: Logger) -> None:
-    refusal = RefusalRecord.of(error, "http", f"{route.method} {route.public_path}")
+def _refused(
+    error: EvenflowError,
+    event: Event,
+    route: Route,
+    logger: Logger,
+    headers: Mapping[str, str] | None = None,
+) -> HttpApiAnswer:
+    refusal = RefusalRecord.of(error, "http", f"{_method(event)} {route.public_path}")
     logger.info(str(refusal), extra=refusal.to_fields())
+    return _error_answer(error, headers)
 
 
 def json_answer(
@@ -176,6 +185,11 @@ def _request(event: Event, path_names: Mapping[str, str], body_limit: int) -> Ht
             headers.get(_VIEWER_ADDRESS) or event["requestContext"]["http"]["sourceIp"], None
         ),
     )
+
+
+def _method(event: Event) -> str:
+    method: str = event.get("requestContext", {}).get("http", {}).get("method", "")
+    return method
 
 
 def _headers(event: Event) -> dict[str, str]:

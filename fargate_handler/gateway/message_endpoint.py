@@ -105,7 +105,7 @@ class MessageEndpoint:
         )
         if stream.log.closed:
             metrics.distribution(catalogue.POLL_COUNT).record(stream.polls)
-        log_event(figures.left(stream, stream.log.next_index, self._context.monotonic()))
+        log_event(figures.answered(stream, stream.log.next_index, self._context.monotonic()))
         return answer
 
     async def _wait(self, stream: ResponseStream, from_index: int, patience: float) -> float:

@@ -149,7 +149,7 @@ class StreamsEndpoint:
         chunk = chunk_of(*found)
         next_index = chunk.has.last_index + 1
         self._context.measures.delivered.value += next_index - found.point.next_index
-        log_event(figures.left(found.stream, next_index, self._context.monotonic()))
+        log_event(figures.answered(found.stream, next_index, self._context.monotonic()))
         return chunk
 
     def _cursor(self, request: web.Request) -> str:

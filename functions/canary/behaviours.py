@@ -4,38 +4,42 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from email.message import Message
 from http.cookies import SimpleCookie
+from itertools import islice
+
+from websockets.sync.client import ClientConnection
 
 from functions.canary.event_stream import ServerEvent, server_events
-from functions.canary.front_door import FrontDoor, HttpAnswer, Session
-from functions.canary.reading import LogText, Reading, Stopwatch, WrongAnswer
+from functions.canary.front_door import FrontDoor, Session
+from functions.canary.reading import Frame, LogText, Reading, Stopwatch, WrongAnswer
 from functions.canary.transports import V1, ask, over_polls
 from stream_core.protocol.routes import (
     CANCEL,
     EVENTS,
     INDEX,
     LIST_MODELS,
-    OPEN_SESSION,
     POLL,
     STREAM,
     WEBSOCKET,
 )
 
 _CALLS = 4
-_BEFORE_THE_CUT = 3
+_BEFORE_THE_CUT = 4
 _COOKIE = "WSID"
 _VIA = ("owner", "peer", "store")
+_FAILURES = ("error", "throttle", "system.busy", "chat.response.error")
 
 
 def session_names_the_address(front_door: FrontDoor, key: str | None, tenant: str) -> None:
     """`POST /session` names the address that was called, and may not be stored."""
-    bearer = {} if key is None else {"Authorization": f"Bearer {key}"}
-    answer = front_door.call("POST", OPEN_SESSION.path, {"tenant": tenant}, bearer).expect(201)
+    answer = front_door.post_session(tenant, key)
     expected = front_door.url, f"{front_door.url.replace('http', 'ws', 1)}{WEBSOCKET.path}"
     told = answer.json["http_url"], answer.json["ws_url"]
     if told != expected:
         raise WrongAnswer(f"it tells clients to call {told[0]} and {told[1]}")
-    _expect_header(answer, "Cache-Control", "no-store")
+    _expect_header(answer.headers, "Cache-Control", "no-store")
 
 
 def client_stays_with_its_task(session: Session) -> None:
@@ -59,15 +63,15 @@ def answer_goes_on_after_a_cut(session: Session, question: str) -> Reading:
     stopwatch, log = Stopwatch(), LogText()
     response_id = ask(session, question)
     last_id = None
-    for number, event in enumerate(_events(session, response_id, None)):
-        log.take(json.loads(event.data), stopwatch)
-        last_id = event.event_id
-        if number == _BEFORE_THE_CUT or log.ended:
-            break
+    with _events(session, response_id, None) as events:
+        for event in islice(events, _BEFORE_THE_CUT):
+            log.take(json.loads(event.data), stopwatch)
+            last_id = event.event_id
     if log.ended:
         raise WrongAnswer("it had ended before it could be cut: ask for a longer answer")
-    for event in _events(session, response_id, last_id):
-        log.take(json.loads(event.data), stopwatch)
+    with _events(session, response_id, last_id) as events:
+        for event in events:
+            log.take(json.loads(event.data), stopwatch)
     if not log.ended:
         raise WrongAnswer("the resumed stream was cut before the answer's end")
     whole = over_polls(session, response_id, Stopwatch()).text
@@ -76,13 +80,14 @@ def answer_goes_on_after_a_cut(session: Session, question: str) -> Reading:
     return stopwatch.ended(log.text)
 
 
-def _events(session: Session, response_id: str, last_id: str | None) -> Iterator[ServerEvent]:
+@contextmanager
+def _events(
+    session: Session, response_id: str, last_id: str | None
+) -> Iterator[Iterator[ServerEvent]]:
     headers = session.bearer | ({} if last_id is None else {"Last-Event-ID": last_id})
     path = EVENTS.with_names(response_id=response_id)
-    with session.front_door.open("GET", path, None, headers) as answer:
-        if answer.status != 200:
-            HttpAnswer(answer.status, answer.headers, answer.read()).expect(200)
-        yield from server_events(answer)
+    with session.front_door.stream("GET", path, None, headers) as answer:
+        yield server_events(answer)
 
 
 def cancel_stops_the_answer(session: Session, question: str) -> None:
@@ -91,34 +96,45 @@ def cancel_stops_the_answer(session: Session, question: str) -> None:
     message = {"type": "chat.message", "message_id": "m1", "payload": {"text": question}}
     with front_door.websocket(WEBSOCKET.path, V1, session.token) as socket:
         socket.send(json.dumps(message))
-        while (frame := front_door.receive(socket))["type"] != "chat.response.start":
-            if frame["type"] in {"error", "throttle", "system.busy"}:
-                raise WrongAnswer(f"the message was refused: {frame['error']['code']}")
-        cancelled = session.call(CANCEL, response_id=frame["response_id"]).expect(200)
+        start = _next(front_door, socket, "chat.response.start")
+        cancelled = session.call(CANCEL, response_id=start["response_id"]).expect(200)
         if cancelled.json["status"] != "cancelled":
             raise WrongAnswer(f"it was {cancelled.json['status']} when it was cancelled")
-        while (frame := front_door.receive(socket))["type"] != "chat.response.completed":
-            pass
-    if frame["finish_reason"] != "cancelled":
-        raise WrongAnswer(f"the socket was told {frame['finish_reason']}")
+        end = _next(front_door, socket, "chat.response.completed")
+    if end["finish_reason"] != "cancelled":
+        raise WrongAnswer(f"the socket was told {end['finish_reason']}")
+
+
+def _next(front_door: FrontDoor, socket: ClientConnection, kind: str) -> Frame:
+    """The next frame of this type.
+
+    Raises:
+        WrongAnswer: a refusal or a failure came before it.
+    """
+    while True:
+        frame: Frame = front_door.receive(socket)
+        if frame["type"] == kind:
+            return frame
+        if frame["type"] in _FAILURES:
+            raise WrongAnswer(f"{frame['type']} came: {frame['error']['code']}")
 
 
 def headers_come_through(session: Session, question: str) -> None:
     """Headers of a stream, and of the page."""
     response_id = ask(session, question)
     path = EVENTS.with_names(response_id=response_id)
-    with session.front_door.open("GET", path, None, session.bearer) as stream:
-        told = HttpAnswer(stream.status, stream.headers, b"").expect(200)
-    if told.headers.get("Evenflow-Via") not in _VIA:
-        raise WrongAnswer(f"Evenflow-Via is {told.headers.get('Evenflow-Via')!r}")
+    with session.front_door.stream("GET", path, None, session.bearer) as stream:
+        told = stream.headers
+    if told.get("Evenflow-Via") not in _VIA:
+        raise WrongAnswer(f"Evenflow-Via is {told.get('Evenflow-Via')!r}")
     _expect_header(told, "Cache-Control", "no-cache, no-transform")
     session.call(CANCEL, response_id=response_id).expect(200)
-    page = session.front_door.call("GET", INDEX.path).expect(200)
+    page = session.front_door.call("GET", INDEX.path).expect(200).headers
     _expect_header(page, "X-Content-Type-Options", "nosniff")
     _expect_header(page, "Referrer-Policy", "no-referrer")
-    if "frame-ancestors 'none'" not in page.headers.get("Content-Security-Policy", ""):
+    if "frame-ancestors 'none'" not in page.get("Content-Security-Policy", ""):
         raise WrongAnswer("the page has no Content-Security-Policy of ours")
-    if session.front_door.secure and not page.headers.get("Strict-Transport-Security"):
+    if session.front_door.secure and not page.get("Strict-Transport-Security"):
         raise WrongAnswer("the page has no Strict-Transport-Security")
 
 
@@ -135,6 +151,6 @@ def errors_are_not_kept(session: Session, question: str) -> None:
     session.call(CANCEL, response_id=response_id).expect(200)
 
 
-def _expect_header(answer: HttpAnswer, name: str, value: str) -> None:
-    if answer.headers.get(name) != value:
-        raise WrongAnswer(f"{name} is {answer.headers.get(name)!r} instead of {value!r}")
+def _expect_header(headers: Message, name: str, value: str) -> None:
+    if headers.get(name) != value:
+        raise WrongAnswer(f"{name} is {headers.get(name)!r} instead of {value!r}")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http.client import HTTPException, IncompleteRead
+from http.cookies import CookieError
 
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
@@ -41,7 +42,7 @@ class Finding:
 
 
 def run_check(check: Check) -> Finding:
-    """Run one. A connection that fails is a finding, too."""
+    """Run one. A connection that fails is a finding, too, and so is what can't be read."""
     began = time.monotonic()
     reading, wrong = None, None
     try:
@@ -54,7 +55,7 @@ def run_check(check: Check) -> Finding:
         wrong = "the connection was cut before the answer's end"
     except (OSError, HTTPException, WebSocketException) as error:
         wrong = f"{type(error).__name__}: {error}"
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, AttributeError, TypeError, ValueError, CookieError) as error:
         wrong = f"not what the protocol says: {type(error).__name__} {error}"
     return Finding(check, reading, time.monotonic() - began, wrong)
 

@@ -78,23 +78,35 @@ class FrontDoor:
         headers: Mapping[str, str] | None = None,
     ) -> HttpAnswer:
         """A call, whose answer is read whole."""
-        with self.open(method, path, body, headers) as answer:
-            return HttpAnswer(answer.status, answer.headers, answer.read())
+        with self._open(method, path, body, headers) as answer:
+            return _whole(answer)
 
     @contextmanager
-    def open(
+    def stream(
         self,
         method: str,
         path: str,
         body: object = None,
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[HTTPResponse]:
-        """A call, whose body may be read as it comes. Leaving cuts the connection."""
-        sent = None if body is None else json.dumps(body).encode()
-        of_body = {} if sent is None else {"Content-Type": "application/json"}
-        with closing(self._connection()) as connection:
-            connection.request(method, path, sent, of_body | dict(headers or {}))
-            yield connection.getresponse()
+        """A call, whose body is read as it comes. Leaving cuts the connection.
+
+        Raises:
+            WrongAnswer: it is refused.
+        """
+        with self._open(method, path, body, headers) as answer:
+            if answer.status != 200:
+                _whole(answer).expect(200)
+            yield answer
+
+    def post_session(self, tenant: str, key: str | None) -> HttpAnswer:
+        """What opening a session is answered with.
+
+        Raises:
+            WrongAnswer: it is refused.
+        """
+        body = {"tenant": tenant}
+        return self.call(OPEN_SESSION.method, OPEN_SESSION.path, body, _bearer(key)).expect(201)
 
     def open_session(self, tenant: str = "public", key: str | None = None) -> Session:
         """A session of its own.
@@ -102,10 +114,8 @@ class FrontDoor:
         Raises:
             WrongAnswer: it is refused.
         """
-        opened = self.call(
-            OPEN_SESSION.method, OPEN_SESSION.path, {"tenant": tenant}, _bearer(key)
-        ).expect(201)
-        return Session(self, opened.json["session_id"], opened.json["token"])
+        opened = self.post_session(tenant, key).json
+        return Session(self, opened["session_id"], opened["token"])
 
     def websocket(self, path: str, protocol: str, token: str) -> ClientConnection:
         """An open WebSocket, to be used as a context."""
@@ -124,6 +134,16 @@ class FrontDoor:
             TimeoutError: nothing came.
         """
         return json.loads(websocket.recv(self._silence_seconds))
+
+    @contextmanager
+    def _open(
+        self, method: str, path: str, body: object, headers: Mapping[str, str] | None
+    ) -> Iterator[HTTPResponse]:
+        sent = None if body is None else json.dumps(body).encode()
+        of_body = {} if sent is None else {"Content-Type": "application/json"}
+        with closing(self._connection()) as connection:
+            connection.request(method, path, sent, of_body | dict(headers or {}))
+            yield connection.getresponse()
 
     def _connection(self) -> HTTPConnection:
         if not self.secure:
@@ -150,6 +170,10 @@ class Session:
         """A call of a route with the token."""
         path = route.with_names(**names)
         return self.front_door.call(route.method, path, body, self.bearer)
+
+
+def _whole(answer: HTTPResponse) -> HttpAnswer:
+    return HttpAnswer(answer.status, answer.headers, answer.read())
 
 
 def _bearer(key: str | None) -> dict[str, str]:

@@ -10,24 +10,6 @@ from functions.canary.front_door import Session
 from functions.canary.reading import Stopwatch
 from functions.canary.transports import TRANSPORTS, ask
 
-_LOOK_AT = {
-    "WebSocket v1": (
-        "CloudFront's behavior of /ws and its origin request policy (it must pass Upgrade and "
-        "Sec-WebSocket-*), the load balancer's rule for it, and its idle timeout"
-    ),
-    "WebSocket v1 compact": "as for WebSocket v1; where only this fails, the handlers' log",
-    "realtime": "the behavior and the rule of /realtime, as for WebSocket v1",
-    "server-sent events": (
-        "whatever buffers, compresses or caches text/event-stream on the way: it must pass "
-        "Cache-Control: no-transform and X-Accel-Buffering: no"
-    ),
-    "long poll": (
-        "the function poll_response (its log, its throttle, its right to the table), and the HTTP "
-        "API's route"
-    ),
-    "/streams": "the behavior and the rule of /streams/*, else as for server-sent events",
-}
-
 
 def read_one_answer(session: Session, question: str) -> list[Finding]:
     """Ask once; a finding for each transport. All must give the same text.
@@ -35,11 +17,11 @@ def read_one_answer(session: Session, question: str) -> list[Finding]:
     Raises:
         WrongAnswer, OSError, HTTPException: the message is not accepted.
     """
-    stopwatch_of = {name: Stopwatch() for name in TRANSPORTS}
+    stopwatches = [Stopwatch() for _ in TRANSPORTS]
     response_id = ask(session, question)
     checks = [
-        Check(name, partial(transport, session, response_id, stopwatch_of[name]), _LOOK_AT[name])
-        for name, transport in TRANSPORTS.items()
+        Check(it.name, partial(it.read, session, response_id, stopwatch), it.look_at)
+        for it, stopwatch in zip(TRANSPORTS, stopwatches, strict=True)
     ]
     with ThreadPoolExecutor(len(checks)) as threads:
         return _compared(list(threads.map(run_check, checks)))

@@ -18,12 +18,11 @@ class WrongAnswer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An answer's text, and seconds from the question to its first text, last text and end."""
+    """An answer's text, and seconds from the question to its first text and to its last."""
 
     text: str
     first_seconds: float
     last_seconds: float
-    total_seconds: float
 
     def streamed(self) -> Reading:
         """The same reading.
@@ -59,7 +58,7 @@ class Stopwatch:
         """
         if not self._texts or not text.strip():
             raise WrongAnswer("the answer ended without any text")
-        return Reading(text, self._texts[0], self._texts[-1], self._clock() - self._began)
+        return Reading(text, self._texts[0], self._texts[-1])
 
 
 class LogText:

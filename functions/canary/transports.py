@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from functions.canary.event_stream import server_events
-from functions.canary.front_door import HttpAnswer, Session
+from functions.canary.front_door import Session
 from functions.canary.reading import Frame, LogText, Reading, Stopwatch, WrongAnswer
 from stream_core.protocol.routes import EVENTS, POLL, POST_MESSAGE, REALTIME, STREAM, WEBSOCKET
 
 V1, COMPACT, REALTIME_V1 = "evenflow.v1", "evenflow.v1.compact", "evenflow.realtime.v1"
-Transport = Callable[[Session, str, Stopwatch], Reading]
-"""Reads the response with this id to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """One way by which a response comes.
+
+    Args:
+        name: as people are told.
+        read: reads the response with this id to its end.
+        look_at: what to look at where it does not come.
+    """
+
+    name: str
+    read: Callable[[Session, str, Stopwatch], Reading]
+    look_at: str
 
 
 def ask(session: Session, question: str) -> str:
@@ -85,17 +98,39 @@ def _polled(body: Frame, stopwatch: Stopwatch) -> Reading:
     return stopwatch.ended(body["full_text"])
 
 
-TRANSPORTS: Mapping[str, Transport] = MappingProxyType(
-    {
-        "WebSocket v1": over_websocket,
-        "WebSocket v1 compact": over_compact_websocket,
-        "realtime": over_realtime,
-        "server-sent events": over_events,
-        "long poll": over_polls,
-        "/streams": over_streams,
-    }
+TRANSPORTS = (
+    Transport(
+        "WebSocket v1",
+        over_websocket,
+        "CloudFront's behavior of /ws and its origin request policy (it must pass Upgrade and "
+        "Sec-WebSocket-*), the load balancer's rule for it, and its idle timeout",
+    ),
+    Transport(
+        "WebSocket v1 compact",
+        over_compact_websocket,
+        "as for WebSocket v1; where only this fails, the handlers' log",
+    ),
+    Transport(
+        "realtime", over_realtime, "the behavior and the rule of /realtime, as for WebSocket v1"
+    ),
+    Transport(
+        "server-sent events",
+        over_events,
+        "whatever buffers, compresses or caches text/event-stream on the way: it must pass "
+        "Cache-Control: no-transform and X-Accel-Buffering: no",
+    ),
+    Transport(
+        "long poll",
+        over_polls,
+        "the function poll_response (its log, its throttle, its right to the table), and the HTTP "
+        "API's route",
+    ),
+    Transport(
+        "/streams",
+        over_streams,
+        "the behavior and the rule of /streams/*, else as for server-sent events",
+    ),
 )
-"""By the name that people are told."""
 
 
 def _over_socket(
@@ -139,9 +174,7 @@ def _over_event_stream(
     frames: Callable[[str, str], Iterator[Frame]],
 ) -> Reading:
     log = LogText()
-    with session.front_door.open("GET", path, None, session.bearer) as answer:
-        if answer.status != 200:
-            HttpAnswer(answer.status, answer.headers, answer.read()).expect(200)
+    with session.front_door.stream("GET", path, None, session.bearer) as answer:
         for event in server_events(answer):
             for frame in frames(event.kind, event.data):
                 log.take(frame, stopwatch)

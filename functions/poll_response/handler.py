@@ -93,7 +93,7 @@ def _log(polled: Polled, channel: Channel, from_index: int, seconds: float) -> N
         protocol=POLL.protocol,
         transport="poll",
         via="store",
-        left=Left.ENDED if polled.status.terminal else Left.GONE,
+        left=Left.ENDED if polled.status.terminal else Left.ANSWERED,
         first_index=from_index,
         entries_delivered=max(0, polled.part.last_index + 1 - from_index),
         entries_missed=0,

@@ -16,6 +16,7 @@ class Left(StrEnum):
     """Why a client reads an answer no more."""
 
     ENDED = "ended"  # it has everything
+    ANSWERED = "answered"  # it was one call, answered before the end; the next one may come
     GONE = "gone"  # it closed, resumed elsewhere, or its connection broke
     MOVED = "moved"  # this task's copy ended, and it reads another one
     TOO_SLOW = "too_slow"  # it was let go
@@ -40,7 +41,11 @@ class ReaderRecord(EventRecord):
         str | None, "of the reader before it, where it was another one: it has changed"
     ] = None
     via: Annotated[str, "where the task had the answer from: owner, peer or store"]
-    left: Annotated[str, "why it reads no more: ended, gone, moved, too_slow or failed"]
+    left: Annotated[
+        str,
+        "why it reads no more: ended, answered (one call, before the end), gone, moved, too_slow "
+        "or failed",
+    ]
     first_index: Annotated[int, "where it began"]
     entries_delivered: Annotated[int, "entries that it was given"]
     entries_missed: Annotated[int, "entries that were there, and that it was not given"]
@@ -91,6 +96,11 @@ class ReaderFigures:
         self._first_index = next_index
         self._began_at = now
 
+    def answered(self, stream: ResponseStream, next_index: int, now: float) -> ReaderRecord:
+        """The line of one call, when it is answered with what there is before `next_index`."""
+        why = Left.ENDED if _has_all(stream, next_index) else Left.ANSWERED
+        return self.left(stream, next_index, now, why)
+
     def left(
         self, stream: ResponseStream, next_index: int, now: float, why: Left | None = None
     ) -> ReaderRecord:
@@ -105,7 +115,7 @@ class ReaderFigures:
             why = Left.GONE
             if self.too_slow:
                 why = Left.TOO_SLOW
-            elif log.closed and next_index >= log.next_index:
+            elif _has_all(stream, next_index):
                 why = Left.ENDED
         return ReaderRecord(
             tenant=channel.tenant,
@@ -125,3 +135,7 @@ class ReaderFigures:
             lags=self.lags,
             duration_ms=milliseconds(now - self._began_at),
         )
+
+
+def _has_all(stream: ResponseStream, next_index: int) -> bool:
+    return stream.log.closed and next_index >= stream.log.next_index

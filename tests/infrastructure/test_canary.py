@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from functions.canary.smoke import QUESTION
 from functions.settings import CanarySettings
 from stream_core.metrics.canary_metrics import CANARY_FAILURES, CANARY_FIRST_TEXT
 from tests.infrastructure.conftest import Synthesize
@@ -42,6 +43,7 @@ def test_it_asks_at_the_public_address_and_understands_what_it_is_told(
         {name: value if isinstance(value, str) else "later" for name, value in variables.items()}
     )
     assert (told.tenant, told.metrics_environment) == ("public", watched.settings.prefix)
+    assert told.question == QUESTION, "the canary asks what `make smoke` asks"
     assert "VpcConfig" not in function
 
 

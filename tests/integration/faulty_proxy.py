@@ -13,7 +13,14 @@ from enum import Enum, auto
 
 _END = b"\r\n\r\n"
 _CUT_AT = 600
-_REFUSAL = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnone"
+
+
+def _answer(status: bytes, content_type: bytes, body: bytes) -> bytes:
+    head = b"HTTP/1.1 %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nConnection: close"
+    return head % (status, content_type, len(body)) + _END + body
+
+
+_REFUSAL = _answer(b"403 Forbidden", b"text/plain", b"none")
 
 
 class Fault(Enum):
@@ -33,6 +40,33 @@ class Fault(Enum):
     CHANGES_HOST = auto()
     CHANGES_POLLED_TEXT = auto()
     REFUSES_V1 = auto()
+    DRAINS_EVENTS = auto()  # as a task does that leaves
+    HIDES_MODELS = auto()
+    STREAMS_A_LIST = auto()
+    ADDS_ODD_COOKIE = auto()
+
+
+# What it answers by itself, at the paths that match.
+_INSTEAD = {
+    Fault.REFUSES_CANCEL: (rb"/cancel$", _REFUSAL),
+    Fault.REFUSES_V1: (rb"^/v1/", _REFUSAL),
+    Fault.DRAINS_EVENTS: (
+        rb"/events$",
+        _answer(
+            b"503 Service Unavailable",
+            b"application/json",
+            b'{"error":{"type":"overloaded_error","code":"draining","message":"leaving"}}',
+        ),
+    ),
+    Fault.HIDES_MODELS: (
+        rb"^/v1/models$",
+        _answer(b"200 OK", b"application/json", b'{"object":"list","data":[]}'),
+    ),
+    Fault.STREAMS_A_LIST: (
+        rb"^/api/chat$",
+        _answer(b"200 OK", b"text/event-stream", b"data: []\n\n"),
+    ),
+}
 
 
 @dataclass
@@ -61,10 +95,9 @@ class FaultyProxy:
         path = request.split(b" ", 2)[1]
         if self.fault is Fault.DROPS_UPGRADES and b"upgrade: websocket" in request.lower():
             return _REFUSAL
-        if self.fault is Fault.REFUSES_CANCEL and path.endswith(b"/cancel"):
-            return _REFUSAL
-        if self.fault is Fault.REFUSES_V1 and path.startswith(b"/v1/"):
-            return _REFUSAL
+        if self.fault in _INSTEAD:
+            pattern, answer = _INSTEAD[self.fault]
+            return answer if re.search(pattern, path) else None
         return self.errors.get(path)
 
     async def _exchange(
@@ -121,6 +154,8 @@ class FaultyProxy:
                 return _without(head, b"Set-Cookie")
             case Fault.SPREADS_COOKIES:
                 return head.replace(b"WSID=", b"WSID=task%d-" % self.exchanges)
+            case Fault.ADDS_ODD_COOKIE:
+                return head.replace(_END, b"\r\nSet-Cookie: a/b=1" + _END)
             case Fault.DROPS_VIA:
                 return _without(head, b"Evenflow-Via")
             case Fault.DROPS_PAGE_POLICY if request.startswith(b"GET / "):

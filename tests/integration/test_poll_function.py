@@ -144,12 +144,14 @@ async def test_each_poll_and_refusal_has_its_line_and_the_first_call_counts_as_a
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     await response.write(0, "Hello", "!")
+    poll(response, "from_index=0")
     await response.finish(2)
     poll(response, "from_index=1")
     poll(response, "from_index=x")
     told = [made.__dict__ for made in caplog.records if "event" in made.__dict__]
-    assert [line["event"] for line in told] == ["reader", "refusal"]
-    reader, refusal = told
+    assert [line["event"] for line in told] == ["reader", "reader", "refusal"]
+    before_the_end, reader, refusal = told
+    assert before_the_end["left"] == "answered"
     assert (reader["transport"], reader["via"], reader["left"]) == ("poll", "store", "ended")
     assert (reader["first_index"], reader["entries_delivered"]) == (1, 1)
     assert reader["session"] == response.channel.session_digest

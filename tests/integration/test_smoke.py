@@ -28,6 +28,11 @@ STREAMED = {
     "/api/chat",
     "/agui",
 }
+OF_MODELS = STREAMED | {
+    "/v1/chat/completions, whole",
+    "/v1/responses, whole",
+    "/v1/messages, whole",
+}
 EVENT_STREAMS = STREAMED | {"server-sent events", "/streams"}
 
 
@@ -54,7 +59,7 @@ async def test_a_server_that_is_well_has_every_call_in_order(serve: Serve) -> No
     read = {finding.check.name: finding.reading for finding in findings if finding.reading}
     assert {*SOCKETS, *EVENT_STREAMS, "long poll", "resume after a cut"} <= read.keys()
     for name in SOCKETS | EVENT_STREAMS:
-        assert 0 < read[name].first_seconds < read[name].total_seconds, name
+        assert 0 < read[name].first_seconds < read[name].last_seconds, name
 
 
 @pytest.mark.parametrize(
@@ -72,6 +77,13 @@ async def test_a_server_that_is_well_has_every_call_in_order(serve: Serve) -> No
         (Fault.REFUSES_CANCEL, {"cancel", "headers", "errors are not cached"}, "somebody else"),
         (Fault.CHANGES_HOST, {"/session"}, "it tells clients to call http://127.0.0.1:9"),
         (Fault.CHANGES_POLLED_TEXT, {"long poll", "resume after a cut"}, "characters"),
+        (
+            Fault.HIDES_MODELS,
+            OF_MODELS | {"sticky cookie"},
+            "not what the protocol says: IndexError",
+        ),
+        (Fault.STREAMS_A_LIST, {"/api/chat"}, "not what the protocol says: AttributeError"),
+        (Fault.ADDS_ODD_COOKIE, {"sticky cookie"}, "not what the protocol says: CookieError"),
     ],
 )
 async def test_a_fault_on_the_way_is_found_by_its_checks_and_by_no_others(
@@ -93,6 +105,13 @@ async def test_calls_of_v1_that_somebody_else_answers_are_told_from_evenflows(
     somebody_else = "403 (not in Evenflow's shape: somebody else answered) instead of 200"
     assert found["sticky cookie"] == somebody_else
     assert "Look at: the behavior and the rule of /v1/*" in as_table(findings)
+
+
+async def test_a_stream_that_evenflow_itself_refuses_is_told_by_its_code(serve: Serve) -> None:
+    server = await serve()
+    assert wrong(await smoke_through(server.port, Fault.DRAINS_EVENTS)) == dict.fromkeys(
+        ["server-sent events", "resume after a cut", "headers"], "503 draining instead of 200"
+    )
 
 
 async def test_a_tenants_key_opens_and_without_it_only_the_session_is_tried(serve: Serve) -> None:

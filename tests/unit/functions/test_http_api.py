@@ -25,6 +25,7 @@ def answered(
     endpoint: Any,
     body_limit: int = 100,
     origins: AllowedOrigins = NO_ORIGINS,
+    logger: Logger = LOGGER,
 ) -> HttpApiAnswer:
     answer = answer_event(
         event,
@@ -33,7 +34,7 @@ def answered(
         check_caller=lambda _: None,
         origins=origins,
         body_limit=body_limit,
-        logger=LOGGER,
+        logger=logger,
     )
     assert answer["headers"]["Cache-Control"] == "no-store"
     assert answer["headers"]["Content-Type"] == "application/json"
@@ -123,11 +124,19 @@ def test_half_of_a_surrogate_pair_reaches_the_parser_as_bytes() -> None:
     ],
 )
 def test_another_path_or_method_is_refused(
-    method: str, path: str, status: int, code: str, allow: str | None
+    method: str,
+    path: str,
+    status: int,
+    code: str,
+    allow: str | None,
+    log: io.StringIO,
+    logger: Logger,
 ) -> None:
-    answer = answered(http_api_event(method, path), unreached)
+    answer = answered(http_api_event(method, path), unreached, logger=logger)
     assert (answer["statusCode"], json.loads(answer["body"])["error"]["code"]) == (status, code)
     assert answer["headers"].get("Allow") == allow
+    logged = json.loads(log.getvalue())
+    assert (logged["what"], logged["code"]) == (f"{method} /things/{{name}}", code)
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "application/octet-stream"])
@@ -159,7 +168,9 @@ def test_an_error_of_the_contract_leaves_in_its_shape() -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "GET", "OPTIONS"])
-def test_a_caller_that_is_refused_gets_no_further_and_its_page_may_read_why(method: str) -> None:
+def test_a_caller_that_is_refused_gets_no_further_and_its_page_may_read_why(
+    method: str, log: io.StringIO, logger: Logger
+) -> None:
     def refuse(headers: Mapping[str, str]) -> None:
         assert headers["origin"] == APP
         raise HostNotAllowed("no", code="host_not_allowed")
@@ -172,9 +183,15 @@ def test_a_caller_that_is_refused_gets_no_further_and_its_page_may_read_why(meth
         check_caller=refuse,
         origins=AllowedOrigins([APP]),
         body_limit=100,
-        logger=LOGGER,
+        logger=logger,
     )
     assert (answer["statusCode"], answer["headers"]["Access-Control-Allow-Origin"]) == (403, APP)
+    logged = json.loads(log.getvalue())
+    assert (logged["event"], logged["what"], logged["code"]) == (
+        "refusal",
+        f"{method} /things/{{name}}",
+        "host_not_allowed",
+    )
 
 
 @pytest.mark.parametrize(

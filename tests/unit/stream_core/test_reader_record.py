@@ -43,6 +43,21 @@ def test_a_reader_says_why_it_left(
     assert figures.left(stream, 1, clock.now, why).left == told
 
 
+@pytest.mark.parametrize(
+    ("happens", "next_index", "told"),
+    [(_nothing, 1, Left.ANSWERED), (_end, 0, Left.ANSWERED), (_end, 1, Left.ENDED)],
+)
+def test_a_call_that_was_answered_did_not_leave(
+    happens: Callable[[ResponseStream, ReaderFigures], None], next_index: int, told: Left
+) -> None:
+    clock = HandTurnedClock()
+    stream = new_stream(clock)
+    stream.push("Even")
+    figures = ReaderFigures(stream, "evenflow", "poll", 0, clock.now)
+    happens(stream, figures)
+    assert figures.answered(stream, next_index, clock.now).left == told
+
+
 def test_what_it_was_given_counts_from_where_it_began() -> None:
     clock = HandTurnedClock()
     stream = new_stream(clock)

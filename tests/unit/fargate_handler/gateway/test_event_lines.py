@@ -69,6 +69,24 @@ async def test_a_reader_over_each_transport_has_its_line(log: pytest.LogCaptureF
     assert {line.session for line in lines} == {CHANNEL.session_digest}
 
 
+async def test_a_call_that_is_answered_before_the_end_is_nobody_who_left(
+    log: pytest.LogCaptureFixture,
+) -> None:
+    gateway = Gateway()
+    _, calls, path = await _asked(gateway)
+    streams = path.replace("chat/message", "streams")
+    for asked in (f"{path}?timeout_ms=0", f"{streams}?offset=-1&live=long-poll", streams):
+        await calls.call("GET", asked)
+    lines = logged(log, ReaderRecord)
+    assert [(line.protocol, line.transport, line.left) for line in lines] == [
+        ("evenflow", "poll", "answered"),
+        ("durable_streams", "poll", "answered"),
+        ("durable_streams", "http", "answered"),
+    ]
+    gateway.call.finish()
+    await settle()
+
+
 async def test_a_task_that_copies_an_answer_is_no_client(log: pytest.LogCaptureFixture) -> None:
     gateway = Gateway()
     _, calls, path = await _asked(gateway)
