@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from infra.canary_settings import CanarySettings
 from infra.inference_settings import InferenceSettings
-from infra.regions import US_EAST_1, Region
+from infra.regions import GLOBAL_REGION, US_EAST_1, Region
 from infra.stack_settings import (
     AlarmSettings,
     DataSettings,
@@ -108,6 +108,15 @@ class EnvironmentSettings(Settings):
     def log_path(self) -> str:
         """What the names of log groups begin with, without a slash before it."""
         return f"{self.installation}/{self.name}"
+
+    @property
+    def stack_regions(self) -> tuple[str, ...]:
+        """Where it has stacks. CloudFront takes web ACLs and certificates from its own region."""
+        edge = self.edge
+        makes_certificate = edge.hosted_zone is not None and edge.certificate_arn is None
+        is_needed = edge.firewall is not None or makes_certificate
+        regions = (self.region.name, GLOBAL_REGION) if is_needed else (self.region.name,)
+        return tuple(dict.fromkeys(regions))
 
     @model_validator(mode="after")
     def _names_fit(self) -> Self:
