@@ -27,6 +27,8 @@ from stream_core.policy.channel import NAME_PATTERN
 from stream_core.policy.limits import Limits
 from stream_core.policy.memory_bound import MEBIBYTE, limits_bound
 
+INSTALLATION_PATTERN = r"^[a-z][a-z0-9]*$"
+
 # All variables of a function together may have 4 KB.
 _LONGEST_ORIGINS = 2_000
 _LONGEST_SUGGESTIONS = 1_000
@@ -64,7 +66,7 @@ class EnvironmentSettings(Settings):
         limits: those of the handler and the functions. Only those that differ are passed on.
     """
 
-    installation: str = Field("evenflow", pattern=r"^[a-z][a-z0-9]*$")
+    installation: str = Field("evenflow", pattern=INSTALLATION_PATTERN)
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     open_tenant: bool
     region: Region = US_EAST_1
