@@ -27,6 +27,7 @@ from stream_core.policy.channel import NAME_PATTERN
 from stream_core.policy.limits import Limits
 from stream_core.policy.memory_bound import MEBIBYTE, limits_bound
 
+LogRetentionDays = Literal[7, 30, 90, 365]
 INSTALLATION_PATTERN = r"^[a-z][a-z0-9]*$"
 
 # All variables of a function together may have 4 KB.
@@ -71,7 +72,7 @@ class EnvironmentSettings(Settings):
     open_tenant: bool
     region: Region = US_EAST_1
     owner: str = "evenflow"
-    log_retention_days: Literal[7, 30, 90, 365]
+    log_retention_days: LogRetentionDays
     network: NetworkSettings
     data: DataSettings
     handler: HandlerServiceSettings
@@ -156,8 +157,18 @@ class EnvironmentSettings(Settings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        for smaller, larger, why in self._ordered_settings():
+            if smaller >= larger:
+                raise ValueError(f"{smaller:g} must be below {larger:g}, or {why}")
+        if self.workers is not None:
+            self._check_workers(self.workers)
+        self._check_region()
+        return self
+
+    def _ordered_settings(self) -> tuple[tuple[float, float, str], ...]:
+        """What must be below what, and what happens otherwise."""
         handler, limits = self.handler, self.limits
-        for smaller, larger, why in (
+        return (
             (
                 limits.heartbeat_seconds,
                 handler.idle_timeout_seconds,
@@ -198,13 +209,7 @@ class EnvironmentSettings(Settings):
                 self.functions.session_rate,
                 "one address keeps all others from opening sessions",
             ),
-        ):
-            if smaller >= larger:
-                raise ValueError(f"{smaller:g} must be below {larger:g}, or {why}")
-        if self.workers is not None:
-            self._check_workers(self.workers)
-        self._check_region()
-        return self
+        )
 
     def _check_region(self) -> None:
         region, throttle = self.region, self.functions.throttle_rate

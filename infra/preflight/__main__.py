@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from infra.costs import Traffic
 from infra.environments import UnknownEnvironmentError, environment
 from infra.preflight.account import ACTIONS, Account, Unanswered
 from infra.preflight.account_quotas import quota_findings
@@ -24,6 +23,7 @@ from infra.preflight.place import bootstrap_finding, certificate_finding, creden
 from infra.quotas import quotas
 from infra.regions import UnknownRegionError
 from infra.settings import EnvironmentSettings
+from infra.traffic import Traffic
 
 
 def preflight(settings: EnvironmentSettings, now: datetime) -> Iterator[Finding]:

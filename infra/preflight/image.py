@@ -44,7 +44,7 @@ def image_finding(account: Account, reference: str) -> Finding:
     name, image = "image", ecr_image(reference)
     if image is None:
         return warning(name, f"{reference} is not in ECR, so nobody looked", "look yourself")
-    kind = "imageDigest" if image.tag_or_digest.startswith("sha256:") else "imageTag"
+    kind = "imageDigest" if image.is_by_digest else "imageTag"
     try:
         account.ask(
             "ecr",
