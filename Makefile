@@ -132,9 +132,9 @@ destroy: synth ## take ENV=dev|staging|prod away again; what an environment keep
 	@$(call ask,Destroy $(ENV)?)
 	$(CDK) destroy --app cdk.out --all --force
 
-deployer: .venv/.infra .venv/.aws infra/node_modules/.installed ## the role with which REPOSITORY=owner/name on GitHub deploys into this account, without a key
+deployer: .venv/.infra .venv/.aws infra/node_modules/.installed ## the role with which REPOSITORY=owner/name on GitHub deploys into this account, without a key (REGION=, INSTALLATION=; PROVIDER= the ARN of GitHub's provider where the account has it)
 	@test -n "$(REPOSITORY)" || { echo "say whose: make deployer REPOSITORY=owner/name"; exit 2; }
-	$(CDK) deploy --app "$(PY) -m infra.deployer $(REPOSITORY)"
+	$(CDK) deploy --app "$(PY) -m infra.deployer $(REPOSITORY)$(if $(REGION), --region $(REGION))$(if $(INSTALLATION), --installation $(INSTALLATION))$(if $(PROVIDER), --provider-arn $(PROVIDER))"
 
 smoke: .venv/.dev ## call a deployment at URL= over every transport and protocol: a table, and an exit status (key: EVENFLOW_TENANT_KEY)
 	@test -n "$(URL)" || { echo "say where: make smoke URL=https://d111.cloudfront.net"; exit 2; }

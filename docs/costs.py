@@ -13,8 +13,9 @@ from pathlib import Path
 from docs.markdown import item, paragraph
 from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from infra import prices
-from infra.costs import HOURS_PER_MONTH, Row, Traffic, costs, month_of_a_lease
+from infra.costs import HOURS_PER_MONTH, Row, costs, month_of_a_lease
 from infra.environments import ENVIRONMENTS, environment
+from infra.traffic import Traffic
 
 _SNAPSHOTS = Path(__file__).resolve().parent.parent / "tests" / "infrastructure" / "snapshots"
 _ENDPOINTS_OF_DEV = 7

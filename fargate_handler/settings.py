@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import secrets
 from importlib.util import find_spec
 from pathlib import Path
@@ -399,6 +400,12 @@ class HandlerSettings(Limits, BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _mode_has_a_guardrail(self) -> Self:
+        if self.bedrock_guardrail_mode is not None and self.bedrock_guardrail is None:
+            raise ValueError("bedrock_guardrail_mode needs bedrock_guardrail")
+        return self
+
+    @model_validator(mode="after")
     def _agents_have_one_list(self) -> Self:
         if self.agents is not None and self.agents_json:
             raise ValueError("agents_json is set beside agents, and only one of them can be")
@@ -552,11 +559,10 @@ def _explain(error: ErrorDetails) -> str:
     if not error["loc"]:
         # A rule about several settings names them by their fields.
         for name in sorted(HandlerSettings.model_fields, key=len, reverse=True):
-            said = (
-                said.replace(name, f"{_PREFIX}{name.upper()}")
-                if f"{_PREFIX}{name.upper()}" not in said
-                else said
-            )
+            variable = f"{_PREFIX}{name.upper()}"
+            # One word, such as `model`, may also be a word of the text.
+            if "_" in name or variable not in said:
+                said = re.sub(rf"\b{name}\b", variable, said)
         return said
     name = str(error["loc"][0])
     field = HandlerSettings.model_fields[name]

@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from infra.costs import HOURS_PER_MONTH, Row, Template, Traffic, costs
+from infra.costs import HOURS_PER_MONTH, Row, Template, costs
 from infra.environments import UnknownEnvironmentError, environment
 from infra.quotas import announced
 from infra.regions import UnknownRegionError
 from infra.settings import EnvironmentSettings
+from infra.traffic import Traffic
 
 _ASSEMBLY = Path("cdk.out")
 # What people look for in a list of resources. Permissions, routes and the like are left out.

@@ -18,10 +18,11 @@ from constructs import Construct
 
 from infra.acknowledge import acknowledge
 from infra.preflight.account import ACTIONS
+from infra.regions import GLOBAL_REGION, REGIONS
+from infra.settings import INSTALLATION_PATTERN
 
 _ISSUER = "token.actions.githubusercontent.com"
 _AUDIENCE = "sts.amazonaws.com"
-_STACKS = "stack/evenflow-*/*"
 # The roles that `cdk bootstrap` makes. They, and not this one, may change the account.
 _CDK_ROLES = ("deploy", "file-publishing", "image-publishing", "lookup")
 
@@ -33,6 +34,7 @@ class DeployerStack(cdk.Stack):
         repository: `owner/name` on GitHub.
         environment: the environment in GitHub whose jobs may use the role. Its rules there say who
             starts them, and from which branch.
+        installation: begins the names of the stacks whose outputs it reads, and its own.
         provider_arn: GitHub's provider where the account has it already, for it can have one. None:
             it is made.
     """
@@ -44,22 +46,19 @@ class DeployerStack(cdk.Stack):
         *,
         repository: str,
         environment: str,
+        installation: str = "evenflow",
         provider_arn: str | None = None,
         env: cdk.Environment,
     ) -> None:
         super().__init__(scope, construct_id, env=env)
-        if provider_arn is None:
-            provider = iam.CfnOIDCProvider(
-                self, "GitHub", url=f"https://{_ISSUER}", client_id_list=[_AUDIENCE]
-            )
-            provider_arn = provider.attr_arn
+        self._stacks = f"stack/{installation}-*/*"
         role = iam.Role(
             self,
             "Role",
-            role_name="evenflow-deployer",
+            role_name=f"{installation}-deployer",
             description=f"Deploys Evenflow for {repository}, environment {environment}",
             assumed_by=iam.WebIdentityPrincipal(
-                provider_arn,
+                provider_arn or self._provider_arn(),
                 {
                     "StringEquals": {
                         f"{_ISSUER}:aud": _AUDIENCE,
@@ -70,6 +69,21 @@ class DeployerStack(cdk.Stack):
         )
         for statement in self._rights():
             role.add_to_policy(statement)
+        self._acknowledge(role)
+        cdk.CfnOutput(
+            self,
+            "RoleArn",
+            value=role.role_arn,
+            description="The variable EVENFLOW_DEPLOYER_ROLE of the repository on GitHub",
+        )
+
+    def _provider_arn(self) -> str:
+        provider = iam.CfnOIDCProvider(
+            self, "GitHub", url=f"https://{_ISSUER}", client_id_list=[_AUDIENCE]
+        )
+        return provider.attr_arn
+
+    def _acknowledge(self, role: iam.Role) -> None:
         acknowledge(
             role,
             "IAM5[Resource::*]",
@@ -78,14 +92,8 @@ class DeployerStack(cdk.Stack):
         acknowledge(
             role,
             f"IAM5[Resource::arn:<AWS::Partition>:cloudformation:{self.region}:<AWS::AccountId>:"
-            f"{_STACKS}]",
-            "the outputs of every environment of the account",
-        )
-        cdk.CfnOutput(
-            self,
-            "RoleArn",
-            value=role.role_arn,
-            description="The variable EVENFLOW_DEPLOYER_ROLE of the repository on GitHub",
+            f"{self._stacks}]",
+            "the outputs of every environment of the installation",
         )
 
     def _rights(self) -> list[iam.PolicyStatement]:
@@ -95,13 +103,15 @@ class DeployerStack(cdk.Stack):
                 service="iam",
                 region="",
                 resource="role",
-                resource_name=f"cdk-{qualifier}-{name}-role-{self.account}-{self.region}",
+                resource_name=f"cdk-{qualifier}-{name}-role-{self.account}-{region}",
             )
+            # CloudFront's certificates and web ACLs have stacks in its own region.
+            for region in dict.fromkeys((self.region, GLOBAL_REGION))
             for name in _CDK_ROLES
         ]
         stacks = self.format_arn(
             service="cloudformation",
-            resource=_STACKS,
+            resource=self._stacks,
             arn_format=cdk.ArnFormat.NO_RESOURCE_NAME,
         )
         return [
@@ -111,23 +121,34 @@ class DeployerStack(cdk.Stack):
         ]
 
 
+def _repository(text: str) -> str:
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} must be owner/name")
+    return text
+
+
+def _installation(text: str) -> str:
+    if not re.fullmatch(INSTALLATION_PATTERN, text):
+        raise argparse.ArgumentTypeError(f"{text!r} must be lower-case letters and digits")
+    return text
+
+
 def main() -> int:
-    """Synthesize the stack; returns the exit status."""
+    """Synthesize the stack; returns the exit status. Wrong arguments exit with 2."""
     parser = argparse.ArgumentParser(prog="python -m infra.deployer", description=__doc__)
-    parser.add_argument("repository", help="owner/name on GitHub")
+    parser.add_argument("repository", type=_repository, help="owner/name on GitHub")
     parser.add_argument("--environment", default="test-account", help="GitHub's, not Evenflow's")
-    parser.add_argument("--region", default="us-east-1")
+    parser.add_argument("--region", default="us-east-1", choices=REGIONS)
+    parser.add_argument("--installation", type=_installation, default="evenflow")
     parser.add_argument("--provider-arn", help="GitHub's provider, where the account has it")
     arguments = parser.parse_args()
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", arguments.repository):
-        print(f"{arguments.repository!r} must be owner/name", file=sys.stderr)
-        return 1
     app = cdk.App()
     DeployerStack(
         app,
-        "evenflow-deployer",
+        f"{arguments.installation}-deployer",
         repository=arguments.repository,
         environment=arguments.environment,
+        installation=arguments.installation,
         provider_arn=arguments.provider_arn,
         env=cdk.Environment(region=arguments.region),
     )

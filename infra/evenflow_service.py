@@ -14,6 +14,7 @@ from aws_cdk import aws_route53 as route53
 from constructs import Construct
 
 from infra.acknowledge import in_findings
+from infra.canary_settings import CanarySettings
 from infra.constructs.data.buckets import RequestsArn
 from infra.constructs.data.data import Data
 from infra.constructs.data.keys import allow_use_of
@@ -31,7 +32,7 @@ from infra.constructs.service.handlers import Handlers
 from infra.environments import environment
 from infra.inference_settings import InferenceSettings
 from infra.regions import GLOBAL_REGION
-from infra.settings import EnvironmentSettings
+from infra.settings import EnvironmentSettings, LogRetentionDays
 from infra.stack_settings import (
     AlarmSettings,
     DataSettings,
@@ -42,6 +43,7 @@ from infra.stack_settings import (
     NetworkSettings,
     WorkerServiceSettings,
 )
+from infra.tracing_settings import TracingSettings
 from stream_core.policy.agents import Agent
 from stream_core.policy.limits import Limits
 
@@ -75,8 +77,20 @@ class EvenflowService(Construct):
             internet. None: it is built, which takes a checkout.
         name: begins all names, after `evenflow-`. None: it is made of the construct's path, so
             two of them differ.
-        like: the environment whose sizes and limits count where none are given.
+        like: the environment whose settings count where none are given.
         open_tenant: whether anybody may open sessions, as the tenant `public`.
+        canary: who asks through the front door each minute. None: as in `like`. False: nobody.
+        tracing: traces of answers in X-Ray. None: nobody makes any.
+        log_retention_days: how long logs are kept. None: as in `like`.
+
+    Attributes:
+        url: the public address.
+        vpc: the VPC that it is in.
+        data: tables, secrets, dead letters and buckets.
+        handlers: their cluster, their task and the load balancer.
+        functions: the functions and their HTTP API.
+        edge: the CloudFront distribution.
+        observability: alarms, and the topics that they go to.
 
     Raises:
         RegionNeededError: the stack has no region.
@@ -111,6 +125,9 @@ class EvenflowService(Construct):
         data: DataSettings | None = None,
         alarms: AlarmSettings | None = None,
         limits: Limits | None = None,
+        canary: CanarySettings | Literal[False] | None = None,
+        tracing: TracingSettings | None = None,
+        log_retention_days: LogRetentionDays | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         base = environment(like, region=_region(self))
@@ -128,10 +145,14 @@ class EvenflowService(Construct):
             "data": data,
             "alarms": alarms,
             "limits": limits,
-            "network": _network_of(base.network, vpc) if vpc else None,
-            "edge": _edge(base.edge, zone, domain_name, certificate, web_acl_arn),
+            "tracing": tracing,
+            "log_retention_days": log_retention_days,
+            "network": _settings_for_vpc(base.network, vpc) if vpc else None,
+            "edge": _edge_settings(base.edge, zone, domain_name, certificate, web_acl_arn),
         }
         chosen = {field: value for field, value in given.items() if value is not None}
+        if canary is not None:
+            chosen["canary"] = canary or None
         self._settings = EnvironmentSettings.model_validate(base.model_dump() | chosen)
         self._build(vpc, cluster, tables)
 
@@ -139,7 +160,7 @@ class EvenflowService(Construct):
         self, vpc: ec2.IVpc | None, cluster: ecs.ICluster | None, tables: Tables | None
     ) -> None:
         settings = self._settings
-        self.vpc, security_groups = self._network(vpc)
+        self.vpc, security_groups = self._make_network(vpc)
         self.data = Data(self, "Data", settings=settings, tables=tables)
         bucket_arn = self.data.requests.bucket_arn
         self.handlers = Handlers(
@@ -193,7 +214,7 @@ class EvenflowService(Construct):
             tables=tables,
         )
 
-    def _network(self, vpc: ec2.IVpc | None) -> tuple[ec2.IVpc, SecurityGroups]:
+    def _make_network(self, vpc: ec2.IVpc | None) -> tuple[ec2.IVpc, SecurityGroups]:
         if vpc is None:
             network = Network(self, "Network", settings=self._settings)
             return network.vpc, network.security_groups
@@ -246,14 +267,14 @@ def _name(scope: Construct) -> str:
     return cdk.Names.unique_resource_name(scope, max_length=_LONGEST_NAME).lower()
 
 
-def _network_of(base: NetworkSettings, vpc: ec2.IVpc) -> NetworkSettings:
+def _settings_for_vpc(base: NetworkSettings, vpc: ec2.IVpc) -> NetworkSettings:
     """The settings of a VPC of somebody else's, in which no task has a public address."""
     return base.model_copy(
         update={"cidr": vpc.vpc_cidr_block, "endpoint_zones": max(base.endpoint_zones, 1)}
     )
 
 
-def _edge(
+def _edge_settings(
     base: EdgeSettings,
     zone: route53.IHostedZone | None,
     domain_name: str | None,

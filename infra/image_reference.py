@@ -19,6 +19,11 @@ class EcrImage(NamedTuple):
     repository: str
     tag_or_digest: str
 
+    @property
+    def is_by_digest(self) -> bool:
+        """Whether it is always the same image."""
+        return self.tag_or_digest.startswith("sha256:")
+
 
 def ecr_image(reference: str) -> EcrImage | None:
     """The parts of a reference to ECR with a tag or a digest. None for any other reference."""

@@ -8,6 +8,12 @@ from pydantic import Field, model_validator
 
 from infra.stack_settings import Settings
 
+# As handlers take it: an id or an ARN, and a version.
+_GUARDRAIL = (
+    r"^([a-z0-9]+|arn:aws(-[^:]+)?:bedrock:[a-z0-9-]{1,20}:[0-9]{12}:guardrail/[a-z0-9]+)"
+    r":([1-9][0-9]{0,7}|DRAFT)$"
+)
+
 
 class BedrockSettings(Settings):
     """A cross-region inference profile of Bedrock and its foundation model, and how it is called.
@@ -20,8 +26,8 @@ class BedrockSettings(Settings):
             most, 64,000 for some.
         cache_ttl: EVENFLOW_BEDROCK_CACHE_TTL. None: prompts are not kept.
         service_tier: EVENFLOW_BEDROCK_SERVICE_TIER. None: the account's default.
-        guardrail: EVENFLOW_BEDROCK_GUARDRAIL, a guardrail of this account and region,
-            `abc123:2`.
+        guardrail: EVENFLOW_BEDROCK_GUARDRAIL, `abc123:2` in this account and region, or its ARN
+            and a version.
         guardrail_mode: EVENFLOW_BEDROCK_GUARDRAIL_MODE. None: `sync`, which holds text back until
             the guardrail has read it.
     """
@@ -32,7 +38,7 @@ class BedrockSettings(Settings):
     max_tokens: int = Field(4_096, ge=1)
     cache_ttl: Literal["5m", "1h"] | None = None
     service_tier: Literal["default", "priority", "flex", "reserved"] | None = None
-    guardrail: str | None = Field(None, pattern=r"^[a-z0-9]+:([1-9][0-9]{0,7}|DRAFT)$")
+    guardrail: str | None = Field(None, pattern=_GUARDRAIL)
     guardrail_mode: Literal["sync", "async"] | None = None
 
     @model_validator(mode="after")
@@ -43,6 +49,12 @@ class BedrockSettings(Settings):
                 f"inference_profile must be <geography>.{self.foundation_model}, or "
                 f"global.{self.foundation_model}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _mode_has_a_guardrail(self) -> Self:
+        if self.guardrail_mode is not None and self.guardrail is None:
+            raise ValueError("guardrail_mode needs guardrail")
         return self
 
     @property

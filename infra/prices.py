@@ -36,7 +36,6 @@ BALANCER_UNIT_HOUR = Price(0.008, _BALANCER, "2026-05")
 _ENDPOINT = "zacfukuda.com/blog/aws-nat-gateway-vs-vpc-endpoint"
 ENDPOINT_ZONE_HOUR = Price(0.01, _ENDPOINT, "2026-11")
 NAT_HOUR = Price(0.045, _ENDPOINT, "2026-11")  # and as much for each GB
-ENDPOINT_GB = Price(0.01, "aws.amazon.com/privatelink/pricing", "2026")
 # Since November 2024. Pages that say twice as much are older, or copied from older ones.
 _TABLE = "airbyte.com/data-engineering-resources/dynamodb-pricing"
 TABLE_WRITE = Price(0.625e-6, _TABLE, "2026-11")  # one unit: up to 1 KB; a transaction takes two

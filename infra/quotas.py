@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from infra.costs import Traffic
 from infra.inference_settings import BedrockSettings
 from infra.settings import EnvironmentSettings
+from infra.traffic import Traffic
 
 # An account must leave so many of its concurrent executions unreserved.
 _LAMBDA_UNRESERVED = 100

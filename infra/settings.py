@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from infra.canary_settings import CanarySettings
 from infra.inference_settings import InferenceSettings
-from infra.regions import US_EAST_1, Region
+from infra.regions import GLOBAL_REGION, US_EAST_1, Region
 from infra.stack_settings import (
     AlarmSettings,
     DataSettings,
@@ -26,6 +26,9 @@ from stream_core.policy.allowed_origins import parse_origins
 from stream_core.policy.channel import NAME_PATTERN
 from stream_core.policy.limits import Limits
 from stream_core.policy.memory_bound import MEBIBYTE, limits_bound
+
+LogRetentionDays = Literal[7, 30, 90, 365]
+INSTALLATION_PATTERN = r"^[a-z][a-z0-9]*$"
 
 # All variables of a function together may have 4 KB.
 _LONGEST_ORIGINS = 2_000
@@ -64,12 +67,12 @@ class EnvironmentSettings(Settings):
         limits: those of the handler and the functions. Only those that differ are passed on.
     """
 
-    installation: str = Field("evenflow", pattern=r"^[a-z][a-z0-9]*$")
+    installation: str = Field("evenflow", pattern=INSTALLATION_PATTERN)
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     open_tenant: bool
     region: Region = US_EAST_1
     owner: str = "evenflow"
-    log_retention_days: Literal[7, 30, 90, 365]
+    log_retention_days: LogRetentionDays
     network: NetworkSettings
     data: DataSettings
     handler: HandlerServiceSettings
@@ -109,6 +112,15 @@ class EnvironmentSettings(Settings):
         """What the names of log groups begin with, without a slash before it."""
         return f"{self.installation}/{self.name}"
 
+    @property
+    def stack_regions(self) -> tuple[str, ...]:
+        """Where it has stacks. CloudFront takes web ACLs and certificates from its own region."""
+        edge = self.edge
+        makes_certificate = edge.hosted_zone is not None and edge.certificate_arn is None
+        is_needed = edge.firewall is not None or makes_certificate
+        regions = (self.region.name, GLOBAL_REGION) if is_needed else (self.region.name,)
+        return tuple(dict.fromkeys(regions))
+
     @model_validator(mode="after")
     def _names_fit(self) -> Self:
         if len(self.prefix) > _LONGEST_PREFIX:
@@ -145,8 +157,18 @@ class EnvironmentSettings(Settings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        for smaller, larger, why in self._ordered_settings():
+            if smaller >= larger:
+                raise ValueError(f"{smaller:g} must be below {larger:g}, or {why}")
+        if self.workers is not None:
+            self._check_workers(self.workers)
+        self._check_region()
+        return self
+
+    def _ordered_settings(self) -> tuple[tuple[float, float, str], ...]:
+        """What must be below what, and what happens otherwise."""
         handler, limits = self.handler, self.limits
-        for smaller, larger, why in (
+        return (
             (
                 limits.heartbeat_seconds,
                 handler.idle_timeout_seconds,
@@ -187,13 +209,7 @@ class EnvironmentSettings(Settings):
                 self.functions.session_rate,
                 "one address keeps all others from opening sessions",
             ),
-        ):
-            if smaller >= larger:
-                raise ValueError(f"{smaller:g} must be below {larger:g}, or {why}")
-        if self.workers is not None:
-            self._check_workers(self.workers)
-        self._check_region()
-        return self
+        )
 
     def _check_region(self) -> None:
         region, throttle = self.region, self.functions.throttle_rate

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 NEW_TABLE_WRITES = 4_000
 """Write units a second that DynamoDB gives a new table of its own accord."""
 Percent = Annotated[int, Ge(1), Le(100)]
+TaskCount = Annotated[int, Ge(1)]
+DeploymentPercent = Annotated[int, Ge(101), Le(200)]
 
 
 class Settings(BaseModel):
@@ -63,84 +65,77 @@ class DataSettings(Settings):
     signing_key_rotation_days: int = Field(30, ge=1, le=365)
 
 
-class HandlerServiceSettings(Settings):
-    """The ECS service and its load balancer.
+class ServiceSettings(Settings):
+    """An ECS service on Fargate.
 
-    CPU is in Fargate's units, 1,024 for a core. A handler uses one core at most.
+    Args:
+        cpu: of a task, in Fargate's units, 1,024 for a core.
+        deployment_percent: the most old and new tasks during a deployment, in percent of the wanted
+            ones, rounded down. The more, the more tasks hand their readers over at once.
+        stop_timeout_seconds: from SIGTERM to SIGKILL. Fargate allows 120.
+    """
+
+    cpu: Literal[256, 512, 1024, 2048]
+    memory_mib: int
+    tasks_min: TaskCount
+    tasks_max: int
+    deployment_percent: DeploymentPercent
+    stop_timeout_seconds: int = Field(120, ge=2, le=120)
+
+    @model_validator(mode="after")
+    def _has_room_to_grow_and_to_deploy(self) -> Self:
+        if self.tasks_max < self.tasks_min:
+            raise ValueError(f"tasks_max must not be below tasks_min ({self.tasks_min})")
+        if self.tasks_min * self.deployment_percent // 100 == self.tasks_min:
+            raise ValueError(
+                f"deployment_percent leaves no room for one more than {self.tasks_min} tasks"
+            )
+        return self
+
+
+class HandlerServiceSettings(ServiceSettings):
+    """The handlers' service and its load balancer. A handler uses one core at most.
 
     Args:
         load_percent: the average load that autoscaling aims at (node.load_percent). At most half: a
             task that fails must leave its load room at the others. At 40, one of two that fails
             leaves the other at 80, where deliveries are still even.
         surge_load: (percent above that, tasks added at once), rising.
-        deployment_percent: the most old and new tasks during a deployment, in percent of the wanted
-            ones, rounded down. The more, the more tasks hand their readers over at once.
         deregistration_delay_seconds: how long a leaving task may finish its answers before its
             sockets are cut.
-        stop_timeout_seconds: from SIGTERM to SIGKILL. Fargate allows 120.
         server_errors_per_minute: how many 5xx answers of the targets roll a deployment back.
             Refusals by full tasks count, so it should grow with the number of tasks.
     """
 
-    cpu: Literal[256, 512, 1024, 2048]
-    memory_mib: int
-    tasks_min: int = Field(ge=1)
-    tasks_max: int
     load_percent: int = Field(40, ge=1, le=50)
     surge_load: tuple[tuple[int, int], ...]
     open_files: int = Field(65_535, ge=65_535, le=1_048_576)
     idle_timeout_seconds: int = Field(65, ge=1, le=4_000)
     health_check_seconds: int = Field(10, ge=5, le=300)
     deregistration_delay_seconds: int = Field(120, ge=0, le=3_600)
-    deployment_percent: int = Field(ge=101, le=200)
-    stop_timeout_seconds: int = Field(120, ge=2, le=120)
     server_errors_per_minute: int = Field(10, ge=1)
     container_insights: bool = False
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.tasks_max < self.tasks_min:
-            raise ValueError(f"tasks_max must not be below tasks_min ({self.tasks_min})")
-        if self.tasks_min * self.deployment_percent // 100 == self.tasks_min:
-            raise ValueError(
-                f"deployment_percent leaves no room for one more than {self.tasks_min} tasks"
-            )
-        return self
 
-
-class WorkerServiceSettings(Settings):
-    """The ECS service of workers. Where there is one, the workers call the model, not the handlers.
+class WorkerServiceSettings(ServiceSettings):
+    """The workers' service. Where there is one, the workers call the model, not the handlers.
 
     Handlers reach them through Service Connect. Its proxy runs in each task of both services, and
     takes CPU and memory of the task: begin with 256 units and 64 MiB for it, and measure.
 
     Args:
         cpu_percent: the average that autoscaling aims at.
-        deployment_percent: the most old and new tasks during a deployment, in percent of the wanted
-            ones, rounded down.
         idle_timeout_seconds: the proxy closes after so long without a byte. It must be longer than
             a reader's longest pause.
-        stop_timeout_seconds: from SIGTERM to SIGKILL. Fargate allows 120.
     """
 
     cpu: Literal[256, 512, 1024, 2048] = 1024
     memory_mib: int = 2_048
-    tasks_min: int = Field(2, ge=1)
+    tasks_min: TaskCount = 2
     tasks_max: int = 10
+    deployment_percent: DeploymentPercent = 200
     cpu_percent: Percent = 60
-    deployment_percent: int = Field(200, ge=101, le=200)
     idle_timeout_seconds: int = Field(600, ge=1)
-    stop_timeout_seconds: int = Field(120, ge=2, le=120)
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.tasks_max < self.tasks_min:
-            raise ValueError(f"tasks_max must not be below tasks_min ({self.tasks_min})")
-        if self.tasks_min * self.deployment_percent // 100 == self.tasks_min:
-            raise ValueError(
-                f"deployment_percent leaves no room for one more than {self.tasks_min} tasks"
-            )
-        return self
 
 
 class ReservedConcurrency(Settings):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from infra.image_reference import ecr_image
 from infra.stack_settings import Settings
 
 
@@ -18,9 +19,17 @@ class TracingSettings(Settings):
         collector_memory_mib: likewise of its memory. The collector has no more.
     """
 
-    collector_image: str = Field(
-        pattern=r"^\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com/[a-z0-9._/-]+@sha256:[0-9a-f]{64}$"
-    )
+    collector_image: str
     share: float = Field(0.05, ge=0, le=1)
     collector_cpu: int = Field(64, ge=32)
     collector_memory_mib: int = Field(128, ge=64)
+
+    @field_validator("collector_image")
+    @classmethod
+    def _is_in_ecr_by_digest(cls, reference: str) -> str:
+        image = ecr_image(reference)
+        if image is None or not image.is_by_digest:
+            raise ValueError(
+                "must be <account>.dkr.ecr.<region>.amazonaws.com/<repository>@sha256:<digest>"
+            )
+        return reference

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from infra.costs import Traffic
 from infra.environments import UnknownEnvironmentError, environment
 from infra.preflight.account import ACTIONS, Account, Unanswered
 from infra.preflight.account_quotas import quota_findings
@@ -22,8 +21,9 @@ from infra.preflight.image import builder_finding, image_finding
 from infra.preflight.model import model_findings
 from infra.preflight.place import bootstrap_finding, certificate_finding, credentials_finding
 from infra.quotas import quotas
-from infra.regions import GLOBAL_REGION, UnknownRegionError
+from infra.regions import UnknownRegionError
 from infra.settings import EnvironmentSettings
+from infra.traffic import Traffic
 
 
 def preflight(settings: EnvironmentSettings, now: datetime) -> Iterator[Finding]:
@@ -37,8 +37,7 @@ def preflight(settings: EnvironmentSettings, now: datetime) -> Iterator[Finding]
         return
     if settings.image is not None:
         yield image_finding(account, settings.image)
-    # CloudFront's certificate and web ACL have stacks in its own region.
-    for region in dict.fromkeys((settings.region.name, GLOBAL_REGION)):
+    for region in settings.stack_regions:
         yield bootstrap_finding(account, region)
     certificate = certificate_finding(account, settings.edge, now)
     if certificate is not None:

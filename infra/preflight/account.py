@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import boto3
@@ -36,7 +37,6 @@ class Account:
 
     def __init__(self, region: str) -> None:
         self.region = region
-        self._session = boto3.Session(region_name=region)
         self._clients: dict[tuple[str, str], Any] = {}
 
     def ask(
@@ -57,6 +57,11 @@ class Account:
             ) from None
         except BotoCoreError as error:
             raise Unanswered(operation, type(error).__name__, str(error)) from None
+
+    @cached_property
+    def _session(self) -> boto3.Session:
+        # Made when something is asked: a profile that doesn't exist is an answer like others.
+        return boto3.Session(region_name=self.region)
 
     def _client(self, service: str, region: str) -> Any:
         if (service, region) not in self._clients:

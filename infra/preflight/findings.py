@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from infra.preflight.account import Unanswered
+
 
 class Verdict(Enum):
     """How it stands with one thing, by the mark that people see."""
@@ -43,6 +45,12 @@ def bad(name: str, found: str, to_do: str) -> Finding:
 def warning(name: str, found: str, to_do: str) -> Finding:
     """It works now, and won't for long or under the announced load."""
     return Finding(name, Verdict.WARNING, found, to_do)
+
+
+def unanswered(name: str, error: Unanswered) -> Finding:
+    """Nobody knows how it is, since AWS didn't say."""
+    to_do = "try again, or look at the rights: `python -m infra.preflight --policy`"
+    return bad(name, str(error), to_do)
 
 
 def as_table(findings: Sequence[Finding]) -> str:

@@ -9,11 +9,12 @@ import subprocess
 
 from infra.image_reference import ecr_image
 from infra.preflight.account import Account, Unanswered
-from infra.preflight.findings import Finding, bad, good, warning
+from infra.preflight.findings import Finding, bad, good, unanswered, warning
 
 _NAME = "image builder"
 _ARM = ("aarch64", "arm64")
 _SECONDS = 20
+_MISSING = ("ImageNotFoundException", "RepositoryNotFoundException")
 
 
 def builder_finding() -> Finding:
@@ -23,12 +24,12 @@ def builder_finding() -> Finding:
         return bad(
             _NAME, f"{builder} is not installed", "install Docker, or name another in CDK_DOCKER"
         )
-    done, said = _run(builder, "info")
+    done, _, complaint = _run(builder, "info")
     if not done:
-        return bad(_NAME, f"{builder} doesn't run: {said}", "start it")
+        return bad(_NAME, f"{builder} doesn't run: {complaint}", "start it")
     if platform.machine() in _ARM:
         return good(_NAME, f"{builder}, on ARM64")
-    _, platforms = _run(builder, "buildx", "inspect")
+    _, platforms, _ = _run(builder, "buildx", "inspect")
     if "linux/arm64" in platforms:
         return good(_NAME, f"{builder}, which emulates ARM64")
     return bad(
@@ -43,7 +44,7 @@ def image_finding(account: Account, reference: str) -> Finding:
     name, image = "image", ecr_image(reference)
     if image is None:
         return warning(name, f"{reference} is not in ECR, so nobody looked", "look yourself")
-    kind = "imageDigest" if image.tag_or_digest.startswith("sha256:") else "imageTag"
+    kind = "imageDigest" if image.is_by_digest else "imageTag"
     try:
         account.ask(
             "ecr",
@@ -54,17 +55,19 @@ def image_finding(account: Account, reference: str) -> Finding:
             imageIds=[{kind: image.tag_or_digest}],
         )
     except Unanswered as error:
+        if error.code not in _MISSING:
+            return unanswered(name, error)
         return bad(name, f"{reference}: {error.code}", "push it, or correct the settings' image")
     return good(name, reference)
 
 
-def _run(*command: str) -> tuple[bool, str]:
+def _run(*command: str) -> tuple[bool, str, str]:
+    """Whether it went well, its output, and what it complained of, in one line."""
     try:
         # The builder that the caller has chosen, as CDK runs it.
         done = subprocess.run(  # noqa: S603
             command, capture_output=True, text=True, timeout=_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        return False, f"no answer in {_SECONDS} s"
-    said = (done.stdout + done.stderr).strip()
-    return done.returncode == 0, said
+        return False, "", f"no answer in {_SECONDS} s"
+    return done.returncode == 0, done.stdout, " ".join(done.stderr.split())

@@ -80,7 +80,7 @@ def _profile(account: Account, bedrock: BedrockSettings) -> Finding:
         return bad(_PROFILE, f"it is {told['status']}", "choose another profile")
     regions = {model["modelArn"].split(":")[3] for model in told["models"]} - {""}
     missing = regions - set(bedrock.regions)
-    if missing and not bedrock.inference_profile.startswith("global."):
+    if missing and not bedrock.is_global:
         return bad(
             _PROFILE,
             f"it also leads to {', '.join(sorted(missing))}, where handlers may not ask",

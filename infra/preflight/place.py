@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from infra.preflight.account import Account, Unanswered
-from infra.preflight.findings import Finding, bad, good, warning
+from infra.preflight.findings import Finding, bad, good, unanswered, warning
 from infra.regions import GLOBAL_REGION
 from infra.stack_settings import EdgeSettings
 
@@ -15,6 +15,7 @@ _BOOTSTRAP_VERSION = "/cdk-bootstrap/hnb659fds/version"
 _OLDEST_BOOTSTRAP = 6
 _LEFT = timedelta(days=30)
 _CERTIFICATE = "certificate"
+_NO_SUCH_CERTIFICATE = ("ResourceNotFoundException", "ValidationException")
 
 
 def credentials_finding(account: Account) -> Finding:
@@ -33,6 +34,8 @@ def bootstrap_finding(account: Account, region: str) -> Finding:
     try:
         told = account.ask("ssm", "get_parameter", region=region, Name=_BOOTSTRAP_VERSION)
     except Unanswered as error:
+        if error.code != "ParameterNotFound":
+            return unanswered(name, error)
         return bad(name, f"there is none ({error.code})", to_do)
     version = int(told["Parameter"]["Value"])
     if version < _OLDEST_BOOTSTRAP:
@@ -52,6 +55,8 @@ def certificate_finding(account: Account, edge: EdgeSettings, now: datetime) -> 
     try:
         told = account.ask("acm", "describe_certificate", region=region, CertificateArn=arn)
     except Unanswered as error:
+        if error.code not in _NO_SUCH_CERTIFICATE:
+            return unanswered(_CERTIFICATE, error)
         return bad(_CERTIFICATE, str(error), "correct EdgeSettings.certificate_arn")
     return _judged(told["Certificate"], domain, now)
 

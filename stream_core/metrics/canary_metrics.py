@@ -5,7 +5,7 @@ They are no part of the catalogue: no handler has them, and an environment may b
 
 from __future__ import annotations
 
-from stream_core.metrics.metric_catalogue import Alarm, Metric, MetricKind, Statistic
+from stream_core.metrics.metric_catalogue import Alarm, Metric, MetricKind, Statistic, Urgency
 
 CANARY_FAILURES = Metric(
     "canary.failures",
@@ -33,7 +33,7 @@ CANARY_FIRST_TEXT = Metric(
         " ms",
         silence="no answer came: canary.failures says so",
         datapoints=5,
-        felt_by_readers=False,
+        urgency=Urgency.WORKING_HOURS,
     ),
 )
 CANARY_METRICS = (CANARY_FAILURES, CANARY_FIRST_TEXT)

@@ -6,7 +6,7 @@ The emitter, the alarms, the dashboard and docs/metrics.md are made from this ta
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 
 
 class MetricKind(StrEnum):
@@ -28,6 +28,14 @@ class Statistic(StrEnum):
     SUM = "Sum"
 
 
+class Urgency(Enum):
+    """Who is told of an alarm, besides those who read the notices of all alarms."""
+
+    FELT = auto()  # readers feel it: it wakes somebody through the one alarm "users are hurting"
+    PAGE = auto()  # readers don't feel it yet, or we couldn't see it: it wakes somebody itself
+    WORKING_HOURS = auto()  # it can wait for the morning: it is only recorded
+
+
 _SAID = {Statistic.P95: "p95 ", Statistic.P99: "p99 ", Statistic.AVERAGE: "avg "}
 
 
@@ -45,8 +53,7 @@ class Alarm:
             (simulated).
         silence_is_bad: whether minutes without data count as above the threshold.
         silence: what a minute without data means.
-        felt_by_readers: whether it is part of the one alarm that says "users are hurting". For a
-            sudden drop, its slower copy is.
+        urgency: for a sudden drop, that of its slower copy.
     """
 
     statistic: Statistic
@@ -57,7 +64,7 @@ class Alarm:
     minutes: int = 5
     silence_is_bad: bool = False
     sudden_drop: bool = False
-    felt_by_readers: bool = True
+    urgency: Urgency = Urgency.FELT
 
     @property
     def text(self) -> str:
@@ -92,6 +99,11 @@ class Metric:
     def prometheus_name(self) -> str:
         """`evenflow_` and the name with underscores."""
         return "evenflow_" + self.name.replace(".", "_")
+
+    @property
+    def sentence(self) -> str:
+        """The meaning as a sentence begins, without its full stop."""
+        return self.meaning[:1].upper() + self.meaning[1:]
 
 
 _D, _G, _C, _R = MetricKind.DISTRIBUTION, MetricKind.GAUGE, MetricKind.COUNTER, MetricKind.RATIO
@@ -130,7 +142,7 @@ ACTIVE_CONNECTIONS = Metric(
             "zero included"
         ),
         silence_is_bad=True,
-        felt_by_readers=False,
+        urgency=Urgency.PAGE,
     ),
 )
 DEAD_CONNECTIONS_RATE = Metric(
@@ -378,7 +390,7 @@ UPSTREAM_THROTTLES = Metric(
         20,
         " a minute",
         silence="no task is running, or none can publish: ws.active_connections says so",
-        felt_by_readers=False,
+        urgency=Urgency.PAGE,
     ),
 )
 RESPONSES_ENDED = Metric(
@@ -428,7 +440,7 @@ MEMORY_USED = Metric(
         80,
         " %",
         silence="no task is running, or none can publish: ws.active_connections says so",
-        felt_by_readers=False,
+        urgency=Urgency.PAGE,
     ),
 )
 MEMORY_HELD = Metric(

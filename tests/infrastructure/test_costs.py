@@ -8,11 +8,12 @@ import pytest
 
 from infra import prices
 from infra.announce import announcement
-from infra.costs import HOURS_PER_MONTH, Row, Traffic, costs
+from infra.costs import HOURS_PER_MONTH, Row, costs
 from infra.environments import environment
 from infra.prices import Price
 from infra.quotas import output_burndown
 from infra.settings import EnvironmentSettings
+from infra.traffic import Traffic
 from tests.infrastructure.synthesis import Synthesis
 
 

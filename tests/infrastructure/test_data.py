@@ -9,8 +9,8 @@ import pytest
 
 from infra.constructs.data import buckets as request_bucket
 from infra.constructs.data import tables as declared
-from infra.costs import Traffic
 from infra.quotas import most_writes_per_second
+from infra.traffic import Traffic
 from stream_aws import s3_large_texts
 from stream_aws import tables as written
 from stream_aws.keys import SHORTEST_SIGNING_KEY

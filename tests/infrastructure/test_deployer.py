@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import aws_cdk as cdk
 import pytest
 from cdk_nag import AwsSolutionsChecks
 
-from infra.deployer import DeployerStack
+from infra.deployer import DeployerStack, main
 from infra.preflight.account import ACTIONS
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.own_stacks import resources
@@ -19,7 +20,13 @@ from tests.infrastructure.synthesis import ROOT
 Template = dict[str, Any]
 
 
-def deployer_template(folder: Path, provider_arn: str | None = None) -> Template:
+def deployer_template(
+    folder: Path,
+    provider_arn: str | None = None,
+    *,
+    region: str = "us-east-1",
+    installation: str = "evenflow",
+) -> Template:
     """The stack, checked by cdk-nag."""
     context = json.loads((ROOT / "cdk.json").read_text("utf-8"))["context"]
     app = cdk.App(context=context, outdir=str(folder))
@@ -28,8 +35,9 @@ def deployer_template(folder: Path, provider_arn: str | None = None) -> Template
         "deployer",
         repository="example/evenflow",
         environment="test-account",
+        installation=installation,
         provider_arn=provider_arn,
-        env=cdk.Environment(region="us-east-1"),
+        env=cdk.Environment(region=region),
     )
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     template: Template = app.synth().get_stack_by_name("deployer").template  # raises on a finding
@@ -58,15 +66,20 @@ def test_it_trusts_jobs_of_one_environment_of_one_repository(template: Template)
     assert statement["Principal"] == {"Federated": {"Fn::GetAtt": [provider, "Arn"]}}
 
 
-def test_it_reads_and_asks_cdks_roles_to_change_things(template: Template) -> None:
+def _allowed(template: Template) -> dict[str, Any]:
+    """The resources by action."""
     (policy,) = resources(template, "AWS::IAM::Policy").values()
-    by_action = {
+    return {
         action: statement["Resource"]
         for statement in policy["PolicyDocument"]["Statement"]
         for action in (
             [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
         )
     }
+
+
+def test_it_reads_and_asks_cdks_roles_to_change_things(template: Template) -> None:
+    by_action = _allowed(template)
     assert by_action.keys() == {*ACTIONS, "sts:AssumeRole", "cloudformation:DescribeStacks"}
     roles = json.dumps(by_action["sts:AssumeRole"])
     for name in ("deploy", "file-publishing", "image-publishing", "lookup"):
@@ -74,6 +87,42 @@ def test_it_reads_and_asks_cdks_roles_to_change_things(template: Template) -> No
     assert "cfn-exec" not in roles
     assert "*" not in roles
     assert "stack/evenflow-*/*" in json.dumps(by_action["cloudformation:DescribeStacks"])
+
+
+def test_elsewhere_it_also_deploys_into_the_region_of_cloudfront(tmp_path: Path) -> None:
+    roles = _allowed(deployer_template(tmp_path, region="eu-central-1"))["sts:AssumeRole"]
+    ends = [role["Fn::Join"][1][-1].removeprefix("-") for role in roles]
+    assert sorted(ends) == ["eu-central-1"] * 4 + ["us-east-1"] * 4
+
+
+def test_the_role_of_an_installation_reads_its_outputs(tmp_path: Path) -> None:
+    template = deployer_template(tmp_path, installation="acme")
+    outputs = json.dumps(_allowed(template)["cloudformation:DescribeStacks"])
+    assert "stack/acme-*/*" in outputs
+    assert "evenflow" not in outputs
+    (role,) = resources(template, "AWS::IAM::Role").values()
+    assert role["RoleName"] == "acme-deployer"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["evenflow"], "'evenflow' must be owner/name"),
+        (["example/evenflow", "--installation", "*"], "installation"),
+        (["example/evenflow", "--region", "mars-north-1"], "mars-north-1"),
+    ],
+)
+def test_wrong_arguments_are_refused_as_everywhere(
+    arguments: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["infra.deployer", *arguments])
+    with pytest.raises(SystemExit) as exited:
+        main()
+    assert exited.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 def test_it_has_no_key_and_no_managed_policy(template: Template) -> None:

@@ -47,6 +47,16 @@ def test_the_name_leads_to_the_distribution(zoned: Synthesis) -> None:
         assert record["AliasTarget"]["DNSName"] == {"Fn::GetAtt": [distribution, "DomainName"]}
 
 
+def test_its_settings_tell_the_regions_of_its_stacks(zoned: Synthesis) -> None:
+    manifest = json.loads((zoned.folder / "manifest.json").read_text("utf-8"))
+    regions = {
+        artifact["environment"].rsplit("/", 1)[-1]
+        for artifact in manifest["artifacts"].values()
+        if artifact["type"] == "aws:cloudformation:stack"
+    }
+    assert set(zoned.settings.stack_regions) == regions
+
+
 def test_cloudfronts_certificate_is_in_its_own_region(zoned: Synthesis) -> None:
     here = zoned.settings.region.name == "us-east-1"
     stack = "edge" if here else "certificate"

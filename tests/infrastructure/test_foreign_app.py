@@ -48,6 +48,18 @@ cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
 app.synth()
 """
 
+_CHOOSY = f"""{_IMPORT}
+from infra.tracing_settings import TracingSettings
+ecr = "111111111111.dkr.ecr.us-east-1.amazonaws.com/"
+app = cdk.App(outdir="out")
+stack = cdk.Stack(app, "Choosy", env=cdk.Environment(region="us-east-1"))
+EvenflowService(
+    stack, "Chat", image=ecr + "evenflow:1", like="staging", canary=False, log_retention_days=90,
+    tracing=TracingSettings(collector_image=ecr + "adot@sha256:" + "0" * 64),
+)
+app.synth()
+"""
+
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -151,6 +163,18 @@ def test_it_needs_no_argument_but_an_image_and_two_of_it_are_apart(
         if "ecr:BatchGetImage" in statement["Action"]
     ]
     assert pulling == ["arn:aws:ecr:eu-west-1:111111111111:repository/evenflow"] * 2
+
+
+def test_there_may_be_no_canary_and_traces_and_logs_are_chosen(
+    installed: Path, tmp_path: Path
+) -> None:
+    (template,) = _templates(_CHOOSY, installed, tmp_path)
+    functions = _of_type("AWS::Lambda::Function", template)
+    assert not [function for function in functions if "EVENFLOW_QUESTION" in json.dumps(function)]
+    (task,) = _of_type("AWS::ECS::TaskDefinition", template)
+    assert "collector" in {container["Name"] for container in task["ContainerDefinitions"]}
+    logs = _of_type("AWS::Logs::LogGroup", template)
+    assert {log["RetentionInDays"] for log in logs} == {90}
 
 
 @pytest.mark.parametrize(

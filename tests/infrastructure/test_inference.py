@@ -123,6 +123,22 @@ class TestBedrock:
         assert guardrail["Action"] == "bedrock:ApplyGuardrail"
         assert json.dumps(guardrail["Resource"]).endswith(':guardrail/abc123"]]}')
 
+    def test_a_guardrail_is_also_named_by_its_arn(self) -> None:
+        arn = "arn:aws:bedrock:us-east-1:111111111111:guardrail/abc123"
+        _, stack = inference_template(with_bedrock_of(BedrockSettings(guardrail=f"{arn}:DRAFT")))
+        assert statements(stack)[-1]["Resource"] == arn
+
+    @pytest.mark.parametrize(
+        "guardrail", ["abc123", "abc123:0", "arn:aws:bedrock:us-east-1:1:guardrail/abc123:2"]
+    )
+    def test_a_guardrail_that_handlers_refuse_is_refused(self, guardrail: str) -> None:
+        with pytest.raises(ValidationError, match="guardrail"):
+            BedrockSettings(guardrail=guardrail)
+
+    def test_a_mode_without_a_guardrail_is_refused(self) -> None:
+        with pytest.raises(ValidationError, match="guardrail_mode needs guardrail"):
+            BedrockSettings(guardrail_mode="async")
+
     def test_the_longest_answer_is_always_told_since_bedrock_reserves_it(
         self, with_bedrock: tuple[Template, InferenceStack]
     ) -> None:

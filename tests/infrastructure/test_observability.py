@@ -23,6 +23,7 @@ from stream_core.metrics.metric_catalogue import (
     Metric,
     Promise,
     Statistic,
+    Urgency,
 )
 from tests.infrastructure.metric_math import MetricMath, Series
 from tests.infrastructure.own_stacks import Template, observability_template, resources
@@ -39,7 +40,9 @@ PERCENTILES = [
     for metric in PLAIN
     if metric.alarm and metric.alarm.statistic in (Statistic.P95, Statistic.P99)
 ]
-FELT = {metric.name for metric in WITH_ALARM if metric.alarm and metric.alarm.felt_by_readers}
+FELT = {
+    metric.name for metric in WITH_ALARM if metric.alarm and metric.alarm.urgency is Urgency.FELT
+}
 # What readers feel besides the catalogue.
 FELT_TOO = {
     "load_balancer.handler_errors",

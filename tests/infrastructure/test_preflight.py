@@ -255,6 +255,25 @@ def test_an_image_that_is_named_must_be_there_and_needs_no_builder(
     account.answers["DescribeImages"] = "ImageNotFoundException"
     missing = found(settings)["image"]
     assert (missing.verdict, missing.found) == (Verdict.BAD, f"{IMAGE}: ImageNotFoundException")
+    assert "push it" in missing.to_do
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [
+        ("GetParameter", "CDK bootstrap, us-east-1"),
+        ("DescribeImages", "image"),
+        ("DescribeCertificate", "certificate"),
+    ],
+)
+def test_what_may_not_be_asked_is_not_called_missing(
+    account: AccountServer, operation: str, name: str
+) -> None:
+    account.answers[operation] = "AccessDeniedException"
+    finding = found(with_domain().model_copy(update={"image": IMAGE}))[name]
+    assert finding.verdict is Verdict.BAD
+    assert finding.found.endswith(": AccessDeniedException: refused")
+    assert "--policy" in finding.to_do
 
 
 def test_an_image_of_another_registry_is_not_looked_at(account: AccountServer) -> None:
@@ -263,11 +282,16 @@ def test_an_image_of_another_registry_is_not_looked_at(account: AccountServer) -
     assert "DescribeImages" not in account.asked
 
 
-def test_another_region_needs_a_bootstrap_there_and_in_that_of_cloudfront(
-    account: AccountServer,
+@pytest.mark.parametrize(
+    ("name", "regions"),
+    [("dev", ["eu-central-1"]), ("prod", ["eu-central-1", "us-east-1"])],
+)
+def test_each_region_with_a_stack_needs_a_bootstrap(
+    account: AccountServer, name: str, regions: list[str]
 ) -> None:
-    findings = found(environment("dev", region="eu-central-1"))
-    assert {"CDK bootstrap, eu-central-1", "CDK bootstrap, us-east-1"} <= findings.keys()
+    findings = found(environment(name, region="eu-central-1"))
+    bootstraps = [name for name in findings if name.startswith("CDK bootstrap")]
+    assert bootstraps == [f"CDK bootstrap, {region}" for region in regions]
     assert findings["credentials"].found == "account 111111111111, region eu-central-1"
 
 
@@ -279,10 +303,22 @@ def test_without_credentials_nothing_else_is_asked(account: AccountServer) -> No
     assert "aws sso login" in findings["credentials"].to_do
 
 
+def test_a_profile_that_does_not_exist_is_a_finding(
+    account: AccountServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nonesuch")
+    finding = found(environment("dev"))["credentials"]
+    assert (finding.verdict, "(nonesuch)" in finding.found) == (Verdict.BAD, True)
+    assert "AWS_PROFILE" in finding.to_do
+
+
 @pytest.mark.parametrize(
     ("info", "platforms", "said"),
     [
-        ("echo no daemon; exit 1", "", "doesn't run: no daemon"),
+        (
+            "echo Client:; printf 'ERROR: no daemon\\nerrors in all\\n' >&2; exit 1",
+            *("", "doesn't run: ERROR: no daemon errors in all"),
+        ),
         ("exit 0", "linux/amd64", "builds for x86_64 alone"),
     ],
 )
@@ -298,7 +334,8 @@ def test_a_builder_that_cannot_make_the_image_is_found(
     monkeypatch.setenv("CDK_DOCKER", str(builder(tmp_path, info, platforms)))
     finding = found(environment("dev"))["image builder"]
     assert finding.verdict is Verdict.BAD
-    assert said in finding.found
+    assert finding.found.endswith(said)
+    assert "Client:" not in finding.found
 
 
 def test_a_builder_that_is_not_there_is_found(

@@ -16,9 +16,10 @@ from fargate_handler.inference.worker_pool import split_address
 from fargate_handler.settings import HandlerSettings
 from infra.announce import announcement
 from infra.constructs.inference.model_access import ModelAccess
-from infra.costs import HOURS_PER_MONTH, Traffic, costs
+from infra.costs import HOURS_PER_MONTH, costs
 from infra.quotas import announced
 from infra.stack_settings import WorkerServiceSettings
+from infra.traffic import Traffic
 from stream_core.policy.limits import Limits
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis

@@ -87,10 +87,11 @@ def _allow_model(
 def _guardrail_statements(stack: Stack, model: BedrockSettings) -> list[iam.PolicyStatement]:
     if model.guardrail is None:
         return []
-    arn = stack.format_arn(
-        service="bedrock",
-        resource="guardrail",
-        resource_name=model.guardrail.partition(":")[0],
+    guardrail = model.guardrail.rpartition(":")[0]
+    arn = (
+        guardrail
+        if guardrail.startswith("arn:")
+        else stack.format_arn(service="bedrock", resource="guardrail", resource_name=guardrail)
     )
     return [
         iam.PolicyStatement(sid="Guardrail", actions=["bedrock:ApplyGuardrail"], resources=[arn])

@@ -9,9 +9,9 @@ from constructs import Construct
 
 from infra.constructs.metrics import evenflow_metric
 from infra.constructs.observability.runbook import what_to_do
-from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm, Urgency
+from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
 from infra.settings import EnvironmentSettings
-from stream_core.metrics.metric_catalogue import BURN_RATES, BurnRate, Promise, Statistic
+from stream_core.metrics.metric_catalogue import BURN_RATES, BurnRate, Promise, Statistic, Urgency
 
 _HOUR_MINUTES = 60
 
@@ -47,8 +47,8 @@ class BurnAlarm(Construct):
             "Burning",
             composite_alarm_name=f"{settings.prefix}-{self._name}",
             alarm_description=(
-                f"{promise.metric.meaning[:1].upper()}{promise.metric.meaning[1:]}: it is promised "
-                f"that these are at most {promise.allowed:g} % of a month, and they are many more. "
+                f"{promise.metric.sentence}: it is promised that these are at most "
+                f"{promise.allowed:g} % of a month, and they are many more. "
                 f"{what_to_do(self._name, settings.alarms.runbook_base_url)}"
             ),
             alarm_rule=cloudwatch.AlarmRule.any_of(

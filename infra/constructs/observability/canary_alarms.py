@@ -5,7 +5,8 @@ from __future__ import annotations
 from constructs import Construct
 
 from infra.constructs.metrics import evenflow_metric
-from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm, Urgency
+from infra.constructs.observability.metric_alarm import metric_alarm
+from infra.constructs.observability.runbook_alarm import AlarmTopics
 from infra.settings import EnvironmentSettings
 from stream_core.metrics.canary_metrics import CANARY_METRICS
 
@@ -23,22 +24,13 @@ class CanaryAlarms(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.alarms = [
-            RunbookAlarm(
+            metric_alarm(
                 self,
-                metric.name,
+                metric,
+                metric.alarm,
                 settings=settings,
                 topics=topics,
-                metric=evenflow_metric(metric, settings, metric.alarm.statistic),
-                meaning=(
-                    f"{metric.meaning[:1].upper()}{metric.meaning[1:]}. Target: {metric.target}. "
-                    f"Alarm: {metric.alarm.text}"
-                ),
-                threshold=metric.alarm.above,
-                datapoints=metric.alarm.datapoints,
-                periods=metric.alarm.minutes,
-                silence=metric.alarm.silence,
-                silence_is_bad=metric.alarm.silence_is_bad,
-                urgency=Urgency.FELT if metric.alarm.felt_by_readers else Urgency.WORKING_HOURS,
+                series=evenflow_metric(metric, settings, metric.alarm.statistic),
             )
             for metric in CANARY_METRICS
             if metric.alarm

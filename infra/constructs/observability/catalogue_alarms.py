@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from constructs import Construct
 
 from infra.constructs.metrics import evenflow_metric, sudden_drop
+from infra.constructs.observability.metric_alarm import metric_alarm
 from infra.constructs.observability.runbook import what_to_do
-from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm, Urgency
+from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
 from infra.settings import EnvironmentSettings
-from stream_core.metrics.metric_catalogue import CATALOGUE, Alarm, Metric
+from stream_core.metrics.metric_catalogue import CATALOGUE, Alarm, Metric, Urgency
 
 # A drop that takes several minutes never halves a minute: it is looked for a second time at this
 # distance.
@@ -30,7 +33,8 @@ class CatalogueAlarms(Construct):
         topics: AlarmTopics,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._settings, self._topics = settings, topics
+        self._settings = settings
+        self._alarm = partial(metric_alarm, self, settings=settings, topics=topics)
         self.alarms = [
             alarm
             for metric in CATALOGUE
@@ -40,58 +44,26 @@ class CatalogueAlarms(Construct):
 
     def _of(self, metric: Metric, alarm: Alarm) -> list[RunbookAlarm]:
         if not alarm.sudden_drop:
-            return [
-                self._alarm(metric, alarm, evenflow_metric(metric, self._settings, alarm.statistic))
-            ]
+            series = evenflow_metric(metric, self._settings, alarm.statistic)
+            return [self._alarm(metric, alarm, series=series)]
         return [
             # Tasks publish at different moments. An evaluation in between misses some of them,
             # which looks like a drop. So this alarm is only recorded, and its copy wakes somebody.
             self._alarm(
                 metric,
                 alarm,
-                sudden_drop(metric, self._settings),
+                series=sudden_drop(metric, self._settings),
                 within="one minute",
                 urgency=Urgency.WORKING_HOURS,
             ),
             self._alarm(
                 metric,
                 alarm,
-                sudden_drop(metric, self._settings, _SLOWER),
+                series=sudden_drop(metric, self._settings, _SLOWER),
                 copy="-5-minutes",
                 within="five minutes",
             ),
         ]
-
-    def _alarm(
-        self,
-        metric: Metric,
-        alarm: Alarm,
-        watched: cloudwatch.IMetric,
-        *,
-        copy: str = "",
-        within: str = "",
-        urgency: Urgency | None = None,
-    ) -> RunbookAlarm:
-        return RunbookAlarm(
-            self,
-            metric.name + copy,
-            settings=self._settings,
-            topics=self._topics,
-            metric=watched,
-            meaning=_meaning(metric, alarm) + (f" within {within}" if within else ""),
-            threshold=alarm.above,
-            datapoints=alarm.datapoints,
-            periods=alarm.minutes,
-            silence=alarm.silence,
-            silence_is_bad=alarm.silence_is_bad,
-            urgency=urgency or (Urgency.FELT if alarm.felt_by_readers else Urgency.PAGE),
-            runbook=metric.name,
-        )
-
-
-def _meaning(metric: Metric, alarm: Alarm) -> str:
-    meaning = metric.meaning[:1].upper() + metric.meaning[1:]
-    return f"{meaning}. Target: {metric.target}. Alarm: {alarm.text}"
 
 
 USERS_ARE_HURTING = "users-are-hurting"

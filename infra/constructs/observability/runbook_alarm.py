@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum, auto
-
 from aws_cdk import ArnFormat, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
@@ -15,6 +13,7 @@ from constructs import Construct
 
 from infra.constructs.observability.runbook import what_to_do
 from infra.settings import EnvironmentSettings
+from stream_core.metrics.metric_catalogue import Urgency
 
 
 class AlarmTopics(Construct):
@@ -84,14 +83,6 @@ _MISSING = {
     True: cloudwatch.TreatMissingData.BREACHING,
     False: cloudwatch.TreatMissingData.NOT_BREACHING,
 }
-
-
-class Urgency(Enum):
-    """Who is told of an alarm, besides the topic of notices."""
-
-    FELT = auto()  # readers feel it: it wakes somebody through the one alarm "users are hurting"
-    PAGE = auto()  # readers don't feel it yet, or we couldn't see it: it wakes somebody itself
-    WORKING_HOURS = auto()  # it can wait for the morning: it is only recorded
 
 
 class RunbookAlarm(cloudwatch.Alarm):

@@ -10,10 +10,10 @@ from constructs import Construct
 
 from infra.constructs.data.dead_letter_queue import dead_letter_queue_name
 from infra.constructs.metrics import MINUTE, evenflow_metric
-from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm, Urgency
+from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
 from infra.constructs.service.workers import worker_service_name
 from infra.settings import EnvironmentSettings
-from stream_core.metrics.metric_catalogue import QUEUE_DEPTH, STORE_RETRIES
+from stream_core.metrics.metric_catalogue import QUEUE_DEPTH, STORE_RETRIES, Urgency
 
 _RETRIES_PER_MINUTE = 100
 _SHARE_OF_LIMIT = 0.8

@@ -15,7 +15,7 @@ from infra.constructs.retention import log_group
 from infra.constructs.service.collector import add_collector, tracing_variables
 from infra.constructs.service.container_image import container_image
 from infra.settings import EnvironmentSettings
-from infra.stack_settings import HandlerServiceSettings, WorkerServiceSettings
+from infra.stack_settings import ServiceSettings
 
 
 def fargate_task(
@@ -24,7 +24,7 @@ def fargate_task(
     *,
     settings: EnvironmentSettings,
     role: Literal["handler", "worker"],
-    size: HandlerServiceSettings | WorkerServiceSettings,
+    size: ServiceSettings,
     task_role: iam.IRole,
 ) -> ecs.FargateTaskDefinition:
     """The task definition, without its container."""
@@ -60,7 +60,7 @@ def add_container(
     *,
     settings: EnvironmentSettings,
     role: Literal["handler", "worker"],
-    size: HandlerServiceSettings | WorkerServiceSettings,
+    size: ServiceSettings,
     variables: Mapping[str, str],
     alive: Sequence[str],
     command: Sequence[str] | None = None,

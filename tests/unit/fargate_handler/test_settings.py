@@ -152,6 +152,11 @@ def test_how_bedrock_treats_calls_is_set(environment: Environment) -> None:
     assert refusal().startswith("EVENFLOW_BEDROCK_GUARDRAIL='abc123': must be a guardrail's id")
 
 
+def test_a_mode_without_a_guardrail_is_refused(environment: Environment) -> None:
+    environment(BEDROCK_GUARDRAIL_MODE="async")
+    assert refusal() == "EVENFLOW_BEDROCK_GUARDRAIL_MODE needs EVENFLOW_BEDROCK_GUARDRAIL"
+
+
 def test_a_model_on_aws_needs_the_sdk(
     environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
