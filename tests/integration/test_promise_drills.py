@@ -47,19 +47,19 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def raised(service: Service) -> set[str]:
-    """Those of `burn.…` and `rollback-…` that are, at the end of the hours."""
+    """Those that are at the end of the hours: on promises, that roll back, and on evenness."""
     burning = {
         f"burn.{promise}"
         for promise in ("answers", "evenness")
         if await is_burning(service, promise)
     }
     service.begins += 60 * (60 * HOURS - WINDOW_MINUTES)
-    back = {
+    of_minutes = {
         name: alarm
         for name, alarm in named(ENVIRONMENT).items()
-        if name.startswith("rollback-") and alarm["Namespace"] == "Evenflow"
+        if name in ("rollback-answers", "rollback-evenness", "ws.delivery_jitter_ms")
     }
-    return burning | await service.raised(back)
+    return burning | await service.raised(of_minutes)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,11 @@ def deliver(gateway: Gateway, client: Client, late_every: int) -> None:
 
 @pytest.mark.parametrize(
     ("late_every", "expected"),
-    [(80, set()), (25, {"rollback-evenness"}), (5, {"rollback-evenness", "burn.evenness"})],
+    [
+        (80, set()),
+        (25, {"ws.delivery_jitter_ms", "rollback-evenness"}),
+        (5, {"ws.delivery_jitter_ms", "rollback-evenness", "burn.evenness"}),
+    ],
 )
 async def test_deltas_that_come_unevenly(
     late_every: int, expected: set[str], service: Service
