@@ -42,6 +42,9 @@ class Resumption(NamedTuple):
 class WakingReader:
     """A reader that only wakes a request, which reads the log itself. It can change copies.
 
+    Args:
+        transport: how the request answers.
+
     Attributes:
         stream: the copy that is read now.
         next_index: 0, since it delivers nothing itself.
@@ -49,20 +52,16 @@ class WakingReader:
         only_end: whether deltas are no news, only the response's end is.
     """
 
-    __slots__ = ("_news", "left_behind", "only_end", "stream")
+    __slots__ = ("_news", "left_behind", "only_end", "stream", "transport")
 
     next_index = 0
 
-    def __init__(self, stream: ResponseStream) -> None:
+    def __init__(self, stream: ResponseStream, transport: Transport) -> None:
         self.stream = stream
+        self.transport = transport
         self.left_behind = False
         self.only_end = False
         self._news = asyncio.Event()
-
-    @property
-    def transport(self) -> Transport:
-        """A request and its whole answer."""
-        return "http"
 
     @property
     def holds_model(self) -> bool:
@@ -119,13 +118,13 @@ class WakingReader:
 
 
 @contextmanager
-def reading(stream: ResponseStream) -> Iterator[WakingReader]:
-    """Read a response for the duration of a request.
+def reading(stream: ResponseStream, transport: Transport = "http") -> Iterator[WakingReader]:
+    """Read a response for the duration of a request, which answers over this transport.
 
     Raises:
         RateLimited: the response has as many readers as allowed.
     """
-    reader = WakingReader(stream)
+    reader = WakingReader(stream, transport)
     reader.attach()
     try:
         yield reader

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from fargate_handler.gateway.client_transport import ClientTransport
 from stream_core.protocol.ending_frames import CloseCode
 
-WEBSOCKET = "websocket"
+WEBSOCKET: Final = "websocket"
 """The name of this transport in the log."""
 
 _TEXT = WSMsgType.TEXT
