@@ -117,7 +117,7 @@ class WakingReader:
 
 @contextmanager
 def reading(stream: ResponseStream, transport: Transport) -> Iterator[WakingReader]:
-    """Read a response for the duration of a request.
+    """Read a response for the duration of a request, which answers over this transport.
 
     Raises:
         RateLimited: the response has as many readers as allowed.

@@ -39,15 +39,16 @@ class HandlerTask:
     """One task's metrics, of which each minute is published.
 
     Args:
-        measuring: those of a whole handler, which has its own gauges. None: gauges that a test
-            sets, except where a part of a handler registers its own.
+        measuring: those of a handler, or of a part of one. Gauges that it does not register are the
+            test's to set.
     """
 
     def __init__(self, measuring: Metrics | None = None) -> None:
         self.metrics = measuring or Metrics()
         self.levels = {metric.name: 0.0 for metric in CATALOGUE if metric.kind is MetricKind.GAUGE}
-        for metric in CATALOGUE if measuring is None else ():
-            if metric.kind is MetricKind.GAUGE and metric is not catalogue.MESSAGES_PER_SECOND:
+        registered = {*self.metrics.snapshot().levels, catalogue.MESSAGES_PER_SECOND.name}
+        for metric in CATALOGUE:
+            if metric.kind is MetricKind.GAUGE and metric.name not in registered:
                 self.metrics.gauge(metric, partial(self.levels.__getitem__, metric.name))
         self.published: MetricSnapshot = self.metrics.snapshot()
 

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import cast
 
 import pytest
 from aiobotocore.session import get_session
 
-from fargate_handler.adapters import Adapters, memory_stores
-from fargate_handler.gateway.client_connection import ClientConnection
-from fargate_handler.handler import Handler
-from fargate_handler.membership import Membership
+from fargate_handler.aws_adapters import open_aws_adapters
 from fargate_handler.memory import resident_bytes
-from fargate_handler.metrics import Metrics
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.agent_requests import AgentRequests
-from fargate_handler.orchestrator.dispatcher import ServedModel
-from fargate_handler.orchestrator.whole_request import IngestEvent
 from fargate_handler.settings import HandlerSettings
 from fargate_handler.token_sources.openai import OpenAIModel
-from fargate_handler.token_sources.port import TokenSource
-from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
-from stream_core.policy.session_token import SessionClaims
-from stream_core.protocol.client_session import ClientSession
-from stream_core.protocol.errors import EvenflowError
 from tests.integration.aws_emulator import SIGNED_BY
 from tests.integration.cloudwatch_emulator import cloudwatch_emulator
+from tests.integration.drilled_node import Node, WholeNode
+from tests.integration.dynamodb_emulator import dynamodb_emulator
+from tests.integration.dynamodb_faults import Fault
 from tests.integration.published_minutes import (
     PREFIX,
     WINDOW_MINUTES,
@@ -38,10 +27,7 @@ from tests.integration.published_minutes import (
 )
 from tests.integration.scripted_model import Reply, scripted_model
 from tests.integration.synthesized_alarms import that_tell_somebody
-from tests.unit.fargate_handler.gateway.recording_transport import RecordingTransport
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
-from tests.unit.fargate_handler.orchestrator.peer_network import PeerNetwork
-from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
 
 
@@ -68,50 +54,6 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 async def raised(service: Service, alarms: Alarms) -> set[str]:
     prefix = f"{PREFIX}-"
     return {name.removeprefix(prefix) for name in await service.raised(alarms)}
-
-
-class Node:
-    """A handler without sockets: it accepts messages and asks a model."""
-
-    def __init__(self, source: TokenSource, limits: Limits) -> None:
-        self.task = HandlerTask()
-        self.clock = HandTurnedClock()
-        monotonic = self.clock.monotonic
-        self._membership = Membership(
-            NodeContext(limits, self.clock.delivery, self.task.metrics, monotonic, monotonic),
-            memory_stores(),
-            ServedModel(source, AgentRequests(), ""),
-            name="task",
-            address=None,
-            peers=PeerNetwork(),
-        )
-        self._sent = 0
-
-    async def start(self) -> None:
-        await self._membership.start()
-
-    async def send(self, count: int = 1) -> list[str]:
-        """So many messages, each of a session of its own. Returns the codes of refusals."""
-        refused = []
-        for _ in range(count):
-            self._sent += 1
-            channel = Channel("public", "demo", f"s{self._sent}")
-            try:
-                await self._membership.orchestrator.submit(
-                    IngestEvent(channel, "m1", None, "a question")
-                )
-            except EvenflowError as error:
-                refused.append(error.code)
-        return refused
-
-    async def answered(self) -> None:
-        """Wait until nothing runs."""
-        async with asyncio.timeout(10):
-            while self._membership.orchestrator.busy:  # noqa: ASYNC110 - a real server is asked
-                await asyncio.sleep(0.005)
-
-    async def stop(self) -> None:
-        await self._membership.workload.generations.aclose()
 
 
 async def test_a_model_that_is_down_opens_its_breaker_and_messages_are_refused(
@@ -175,45 +117,57 @@ async def test_messages_that_wait_and_answers_that_begin_late(
     assert await raised(service, alarms) == {"queue.wait_ms", "model.first_token_ms"}
 
 
+@pytest.mark.parametrize(("sent", "expected"), [(801, set()), (802, {"queue.depth"})])
+async def test_a_queue_that_is_nearly_full(
+    sent: int, expected: set[str], service: Service, alarms: Alarms
+) -> None:
+    """One message is answered, the others wait; nobody is refused yet."""
+    node = Node(ControlledSource(), Limits(generations_per_node=1))
+    await node.start()
+    assert await node.send(sent) == []
+    for minute in range(WINDOW_MINUTES):
+        await service.publish(node.task, minute)
+    assert await raised(service, alarms) == expected
+    await node.stop()
+
+
+_SESSIONS, _TRIES = 21, 5
+
+
+@pytest.mark.parametrize(("minutes", "expected"), [(4, set()), (5, {"store.retries"})])
+async def test_a_store_that_throttles(
+    minutes: int,
+    expected: set[str],
+    service: Service,
+    alarms: Alarms,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each acceptance is throttled five times, and the sixth try succeeds."""
+    monkeypatch.setattr("stream_aws.dynamodb._LONGEST_PAUSES", (0.0,) * _TRIES)
+    async with dynamodb_emulator() as dynamodb:
+        tables = dynamodb.create_tables(f"drill{minutes}")
+        for name, value in dynamodb.environment.items():
+            monkeypatch.setenv(name, value)
+        settings = HandlerSettings(
+            store="dynamodb",
+            sessions_table=tables.sessions,
+            ledger_table=tables.ledger,
+            responses_table=tables.responses,
+        )
+        task = HandlerTask()
+        async with open_aws_adapters(settings, task.metrics) as adapters:
+            node = Node(ControlledSource(), Limits(), adapters.stores, task)
+            await node.start()
+            for minute in range(WINDOW_MINUTES):
+                for _ in range(_SESSIONS if minute >= WINDOW_MINUTES - minutes else 0):
+                    dynamodb.inject(Fault.THROTTLED, "TransactWriteItems", times=_TRIES)
+                    assert await node.send() == []
+                await service.publish(node.task, minute)
+            await node.stop()
+    assert await raised(service, alarms) == expected
+
+
 # -- a whole handler -------------------------------------------------------------------------------
-
-
-class WholeNode:
-    """A handler that does not listen, and whose time is turned by hand."""
-
-    def __init__(self) -> None:
-        self.clock = HandTurnedClock()
-        metrics = Metrics()
-        self.handler = Handler(
-            HandlerSettings(),
-            asyncio.get_running_loop(),
-            metrics,
-            Adapters({"k1": b"secret--" * 4}, memory_stores()),
-            lambda: None,
-            monotonic=self.clock.monotonic,
-            wall_time=self.clock.monotonic,
-        )
-        self.task = HandlerTask(metrics)
-        self._connected = 0
-
-    def connect(self) -> ClientConnection:
-        self._connected += 1
-        claims = SessionClaims(
-            Channel("public", "demo", f"s{self._connected}"),
-            expires_at=2_000_000_000,
-            issued_at=0,
-        )
-        context = self.handler._context()
-        session = ClientSession(claims, context.limits, expires_in=3_600.0, now=self.clock.now)
-        client = ClientConnection(context, session, self.clock.now, ("public", "127.0.0.1"))
-        client.connected(RecordingTransport())
-        return client
-
-    def pass_minute(self) -> None:
-        """Sixty sweeps, and the end of the metrics' minute."""
-        for _ in range(60):
-            self.clock.now += 1.0
-            self.handler.on_due(0)
 
 
 @pytest.fixture

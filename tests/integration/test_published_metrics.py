@@ -8,7 +8,6 @@ what it and moto's skip is named in `cloudwatch_emulator`.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
@@ -25,7 +24,6 @@ from fargate_handler.token_sources.openai import OpenAIModel
 from stream_aws.metric_publication import cloudwatch_unit
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.metrics.metric_catalogue import (
-    BURN_RATES,
     CATALOGUE,
     PROMISES,
     PUBLISHED,
@@ -36,8 +34,9 @@ from stream_core.metrics.metric_catalogue import (
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
 from tests.integration import synthesized_alarms
-from tests.integration.alarm_evaluation import Selection, is_raised, rule_of, selections
+from tests.integration.alarm_evaluation import Selection, selections
 from tests.integration.aws_emulator import SIGNED_BY
+from tests.integration.burn_window import HOURS, begin_of_hours, is_burning
 from tests.integration.cloudwatch_emulator import cloudwatch_emulator
 from tests.integration.published_minutes import (
     FROM_FUNCTIONS,
@@ -311,7 +310,6 @@ async def test_a_deployment_is_no_drop_and_pulls_no_average(
 
 # -- promises --------------------------------------------------------------------------------------
 
-_HOURS = 6
 _STEP_MINUTES = 5
 
 
@@ -345,25 +343,12 @@ async def test_a_promise_that_is_broken_too_fast_wakes_somebody(
     raised: bool,
     service: Service,
 ) -> None:
-    service.begins = (int(time.time()) // (3_600 * _HOURS) - 1) * 3_600 * _HOURS
+    service.begins = begin_of_hours()
     task = HandlerTask()
-    for minute in range(0, 60 * _HOURS, _STEP_MINUTES):
+    for minute in range(0, 60 * HOURS, _STEP_MINUTES):
         break_promise(task, promise, percent_at(minute // 60), cases)
         await service.publish(task, minute)
-    resources = synthesized_alarms.of_observability()
-    name, end = f"{PREFIX}-burn.{promise.name}", service.begins + 3_600 * _HOURS
-    windows = {
-        alarm["AlarmName"]: alarm
-        for alarm in (it["Properties"] for it in resources.values())
-        if alarm.get("AlarmName", "").startswith(f"{name}-")
-    }
-    assert len(windows) == 2 * len(BURN_RATES)
-    burning = {
-        window
-        for window, alarm in windows.items()
-        if is_raised(alarm, await service.last_periods(alarm, end))
-    }
-    assert rule_of(resources, name)(burning) is raised
+    assert await is_burning(service, promise.name) is raised
 
 
 # -- quiet, silent, and many tasks -----------------------------------------------------------------

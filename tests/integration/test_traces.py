@@ -13,10 +13,11 @@ import aiohttp
 import pytest
 
 from stream_core.records.answer_record import AnswerRecord
-from tests.integration.chat_client import ChatSession, call, chat_message
+from tests.integration.chat_client import COMPACT, V1, ChatSession, call, chat_message
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.counting_model import counting_model, words
 from tests.integration.deployment import LocalDeployment
+from tests.integration.realtime_client import realtime
 from tests.integration.scripted_model import (
     END,
     Reply,
@@ -52,13 +53,29 @@ async def collector() -> AsyncIterator[TraceCollector]:
         yield running
 
 
-async def _over_websocket(session: ChatSession, _: aiohttp.ClientSession) -> None:
-    async with session.connect() as connection:
-        await connection.send(
-            "chat.message", **chat_message("m1", None, _QUESTION), traceparent=_TRACEPARENT
-        )
-        start = await connection.next_of("chat.response.start")
-        await connection.whole(start["response_id"])
+def _over_websocket(protocol: str) -> Callable[..., Awaitable[None]]:
+    async def ask(session: ChatSession, _: aiohttp.ClientSession) -> None:
+        async with session.connect(protocol) as connection:
+            message = chat_message("m1", None, _QUESTION)
+            await connection.send("chat.message", **message, traceparent=_TRACEPARENT)
+            start = await connection.next_of("chat.response.start")
+            await connection.whole(start["response_id"])
+
+    return ask
+
+
+async def _over_realtime(session: ChatSession, _: aiohttp.ClientSession) -> None:
+    async with realtime(session) as connection:
+        asked = await connection.start("m1", None, _QUESTION, traceparent=_TRACEPARENT)
+        await connection.whole(asked)
+
+
+async def _over_responses_websocket(session: ChatSession, http: aiohttp.ClientSession) -> None:
+    url = f"{session.http_url}/v1/responses"
+    async with http.ws_connect(url, headers=_HEADERS) as socket:
+        await socket.send_json({"type": "response.create", "model": "openai", "input": _QUESTION})
+        while (await socket.receive_json())["type"] != "response.completed":
+            pass
 
 
 async def _posted(session: ChatSession) -> str:
@@ -71,6 +88,11 @@ async def _posted(session: ChatSession) -> str:
 async def _over_events(session: ChatSession, _: aiohttp.ClientSession) -> None:
     async with session.events(await _posted(session)) as events:
         await events.read()
+
+
+async def _over_streams(session: ChatSession, _: aiohttp.ClientSession) -> None:
+    read = await session.call("GET", f"/streams/{await _posted(session)}?offset=-1&live=sse")
+    assert read.status == 200, read.body
 
 
 async def _over_polls(session: ChatSession, _: aiohttp.ClientSession) -> None:
@@ -90,8 +112,11 @@ _PARTS = [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": _QUEST
 _RUN = {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": []}
 
 _WAYS = {
-    "a WebSocket": (_over_websocket, "websocket"),
+    "a WebSocket": (_over_websocket(V1), "websocket"),
+    "the compact subprotocol": (_over_websocket(COMPACT), "websocket"),
+    "/realtime": (_over_realtime, "websocket"),
     "server-sent events": (_over_events, "sse"),
+    "/streams": (_over_streams, "sse"),
     "long polls": (_over_polls, "poll"),
     "a stream of completions": (
         _request("/v1/chat/completions", model="openai", messages=_MESSAGES, stream=True),
@@ -105,6 +130,7 @@ _WAYS = {
         _request("/v1/responses", model="openai", input=_QUESTION, stream=True),
         "sse",
     ),
+    "OpenAI's responses over a WebSocket": (_over_responses_websocket, "websocket"),
     "Anthropic's messages": (
         _request("/v1/messages", model="openai", max_tokens=99, messages=_MESSAGES, stream=True),
         "sse",
