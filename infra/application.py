@@ -40,7 +40,7 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
         settings=settings,
         network=network,
         data=data,
-        model_access=_model_access(app, settings, network, env),
+        endpoint=_endpoint(app, settings, network, env),
         env=env,
     )
     handlers = service.handlers
@@ -101,15 +101,14 @@ def _firewall(app: cdk.App, settings: EnvironmentSettings) -> FirewallStack | No
     return FirewallStack(app, stack_id, settings=settings, firewall=firewall)
 
 
-def _model_access(
+def _endpoint(
     app: cdk.App, settings: EnvironmentSettings, network: NetworkStack, env: cdk.Environment
-) -> ModelAccess:
-    if settings.inference.kind == "demo":
-        return ModelAccess("demo")
-    # A stack for each kind: both exist while handlers change from one to the other.
-    stack_id = f"{settings.prefix}-{settings.inference.kind}"
-    inference = InferenceStack(app, stack_id, settings=settings, network=network, env=env)
-    return inference.model_access
+) -> ModelAccess | None:
+    if settings.inference.kind != "sagemaker":
+        return None
+    # A stack of its own, which stays while handlers change to another kind of model.
+    stack_id = f"{settings.prefix}-sagemaker"
+    return InferenceStack(app, stack_id, settings=settings, network=network, env=env).model_access
 
 
 def _with_certificate(app: cdk.App, settings: EnvironmentSettings) -> EnvironmentSettings:
