@@ -6,6 +6,7 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
 from infra.constructs.inference.model_access import ModelAccess
+from infra.pager import check_somebody_is_paged
 from infra.regions import GLOBAL_REGION
 from infra.settings import EnvironmentSettings
 from infra.stacks.canary_stack import CanaryStack
@@ -20,17 +21,13 @@ from infra.stacks.observability_stack import ObservabilityStack
 from infra.stacks.service_stack import ServiceStack
 
 
-class NobodyIsPagedError(Exception):
-    """An environment with users would wake nobody. The message says what to set."""
-
-
 def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
     """Add the environment's stacks to the app. Their account is the one that is deployed to.
 
     Raises:
         NobodyIsPagedError: staging or prod has nobody whom its alarms wake.
     """
-    _check_somebody_is_paged(settings)
+    check_somebody_is_paged(settings.name, settings.alarms)
     env, prefix = cdk.Environment(region=settings.region.name), settings.prefix
     network = NetworkStack(app, f"{prefix}-network", settings=settings, env=env)
     data = DataStack(app, f"{prefix}-data", settings=settings, env=env)
@@ -79,17 +76,6 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
     for name, value in _tags(settings).items():
         cdk.Tags.of(app).add(name, value)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-
-
-def _check_somebody_is_paged(settings: EnvironmentSettings) -> None:
-    alarms = settings.alarms
-    if settings.name == "dev" or alarms.somebody_is_paged or alarms.nobody_is_paged:
-        return
-    raise NobodyIsPagedError(
-        f"{settings.name} has nobody whom its alarms wake: in infra/environments.py give it "
-        "alarms=AlarmSettings(page_email=...) or AlarmSettings(page_topic_arn=...), or, if that is "
-        "meant, AlarmSettings(nobody_is_paged=True)"
-    )
 
 
 def _firewall(app: cdk.App, settings: EnvironmentSettings) -> FirewallStack | None:

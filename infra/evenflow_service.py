@@ -30,6 +30,7 @@ from infra.constructs.observability.observability import Observability
 from infra.constructs.service.handlers import Handlers
 from infra.environments import environment
 from infra.inference_settings import InferenceSettings
+from infra.pager import check_somebody_is_paged
 from infra.regions import GLOBAL_REGION
 from infra.settings import EnvironmentSettings
 from infra.stack_settings import (
@@ -50,6 +51,10 @@ _LONGEST_NAME = 27  # with `evenflow-` before it
 
 class RegionNeededError(Exception):
     """The stack doesn't say its region, on which names and addresses of AWS depend."""
+
+
+class VpcCidrNeededError(Exception):
+    """The VPC doesn't say its addresses, from which handlers know the load balancer."""
 
 
 class WebAclNeededError(Exception):
@@ -75,11 +80,14 @@ class EvenflowService(Construct):
             internet. None: it is built, which takes a checkout.
         name: begins all names, after `evenflow-`. None: it is made of the construct's path, so
             two of them differ.
-        like: the environment whose sizes and limits count where none are given.
+        like: the environment whose sizes and limits count where none are given. Those of staging
+            and prod have users, so `alarms` must say who is woken.
         open_tenant: whether anybody may open sessions, as the tenant `public`.
 
     Raises:
         RegionNeededError: the stack has no region.
+        VpcCidrNeededError: the VPC is imported without its range of addresses.
+        NobodyIsPagedError: it is like staging or prod, and its alarms wake nobody.
         CertificateNeededError, WebAclNeededError: it is in another region than us-east-1, and what
             CloudFront takes from there was not given.
         UnknownRegionError: it is in a region that Evenflow doesn't know.
@@ -133,6 +141,7 @@ class EvenflowService(Construct):
         }
         chosen = {field: value for field, value in given.items() if value is not None}
         self._settings = EnvironmentSettings.model_validate(base.model_dump() | chosen)
+        check_somebody_is_paged(like, self._settings.alarms)
         self._build(vpc, cluster, tables)
 
     def _build(
@@ -248,9 +257,14 @@ def _name(scope: Construct) -> str:
 
 def _network_of(base: NetworkSettings, vpc: ec2.IVpc) -> NetworkSettings:
     """The settings of a VPC of somebody else's, in which no task has a public address."""
-    return base.model_copy(
-        update={"cidr": vpc.vpc_cidr_block, "endpoint_zones": max(base.endpoint_zones, 1)}
-    )
+    try:
+        cidr = vpc.vpc_cidr_block
+    except RuntimeError as error:  # jsii's, of ec2.Vpc.from_vpc_attributes
+        raise VpcCidrNeededError(
+            "the VPC doesn't say its addresses, from which handlers know the load balancer: give "
+            "ec2.Vpc.from_vpc_attributes a vpc_cidr_block, or take ec2.Vpc.from_lookup"
+        ) from error
+    return base.model_copy(update={"cidr": cidr, "endpoint_zones": max(base.endpoint_zones, 1)})
 
 
 def _edge(

@@ -16,6 +16,7 @@ ACTIONS = (
     "ecr:DescribeImages",
     "servicequotas:GetAWSDefaultServiceQuota",
     "servicequotas:GetServiceQuota",
+    "servicequotas:ListAWSDefaultServiceQuotas",
     "servicequotas:ListServiceQuotas",
     "ssm:GetParameter",
     "sts:GetCallerIdentity",
