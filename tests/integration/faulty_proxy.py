@@ -13,6 +13,7 @@ from enum import Enum, auto
 
 _END = b"\r\n\r\n"
 _CUT_AT = 600
+_TIRED = b"HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _REFUSAL = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnone"
 
 
@@ -28,6 +29,8 @@ class Fault(Enum):
     CACHES_ERRORS = auto()
     DROPS_VIA = auto()
     DROPS_PAGE_POLICY = auto()
+    DROPS_NO_STORE = auto()
+    TIRES_OF_SILENCE = auto()  # of whole answers, which say nothing until they are done
     FORGETS_LAST_EVENT_ID = auto()
     REFUSES_CANCEL = auto()
     CHANGES_HOST = auto()
@@ -92,6 +95,7 @@ class FaultyProxy:
         writer: asyncio.StreamWriter,
     ) -> None:
         stream = b"text/event-stream" in head
+        whole = request.startswith(b"POST /v1/") and not stream
         path = request.split(b" ", 2)[1]
         if self.fault is Fault.CACHES_ERRORS and head.split()[1][:1] == b"4":
             self.errors[path] = head + await from_server.read()
@@ -100,6 +104,8 @@ class FaultyProxy:
             writer.write(head + await from_server.read())
         elif self.fault is Fault.CUTS_STREAMS and stream:
             writer.write(head + await from_server.readexactly(_CUT_AT))
+        elif self.fault is Fault.TIRES_OF_SILENCE and whole:
+            writer.write(_TIRED)
         elif self.fault is Fault.CHANGES_POLLED_TEXT and b"from_index=" in path:
             body = re.sub(rb'(?<="full_text":").', b"#", await from_server.read())
             writer.write(head + body)
@@ -125,6 +131,8 @@ class FaultyProxy:
                 return _without(head, b"Evenflow-Via")
             case Fault.DROPS_PAGE_POLICY if request.startswith(b"GET / "):
                 return _without(head, b"Content-Security-Policy")
+            case Fault.DROPS_NO_STORE if request.startswith(b"POST /session "):
+                return _without(head, b"Cache-Control")
         return head
 
 
