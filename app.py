@@ -10,11 +10,12 @@ import sys
 
 import aws_cdk as cdk
 
-from infra.application import NobodyIsPagedError, build_application
+from infra.application import build_application
 from infra.constructs.edge.web_client import PageNotBuiltError
 from infra.constructs.network.network import UnreachableImageError
 from infra.environments import UnknownEnvironmentError, environment
 from infra.function_package import FunctionPackageError
+from infra.pager import NobodyIsPagedError
 from infra.regions import UnknownRegionError
 
 _REFUSALS = (

@@ -13,7 +13,14 @@ from pathlib import Path
 from docs.markdown import item, paragraph
 from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from infra import prices
-from infra.costs import HOURS_PER_MONTH, Row, costs, month_of_a_lease
+from infra.costs import (
+    CANARY_OUTPUT_TOKENS,
+    HOURS_PER_MONTH,
+    Row,
+    costs,
+    month_of_a_lease,
+    tasks_for,
+)
 from infra.environments import ENVIRONMENTS, environment
 from infra.traffic import Traffic
 
@@ -59,7 +66,7 @@ def costs_page(note: str) -> str:
             "",
             *paragraph(
                 "The 1,000 answers include all that the hour includes: what stores, delivers and "
-                "opens their sessions. What is paid at rest is not in either."
+                "opens their sessions. What is paid at rest is not in either." + _beyond(traffic)
             ),
             "",
             *_parts("dev", traffic),
@@ -69,6 +76,16 @@ def costs_page(note: str) -> str:
             *_assumptions(traffic),
             "",
         ]
+    )
+
+
+def _beyond(traffic: Traffic) -> str:
+    """Which environments can't run the traffic, however much it would cost there."""
+    return "".join(
+        f" `{name}` can't run that hour: it takes {tasks:.2f} tasks, and there are at most "
+        f"{settings.handler.tasks_max}."
+        for name, settings in ENVIRONMENTS.items()
+        if (tasks := tasks_for(settings, traffic)) > settings.handler.tasks_max
     )
 
 
@@ -206,7 +223,11 @@ def _assumptions(traffic: Traffic) -> list[str]:
             "A task renews its lease every second, and reads all leases twice a second: "
             f"{renewing:.2f} and {looking:.2f} a month."
         ),
-        *item("At rest nobody asks: metrics without an event are not sent, and not paid for."),
+        *item(
+            "At rest nobody asks but the canary, where there is one: an answer of "
+            f"{CANARY_OUTPUT_TOKENS} tokens a minute, after which all metrics count as sent. "
+            "Without it, metrics without an event are not sent, and not paid for."
+        ),
         *item(
             f"Not counted: requests of /v1 above {LARGEST_ITEM_TEXT // 1024} KiB (each is written "
             "to S3), traces, KMS requests, dead letters, Container Insights, data between zones, "

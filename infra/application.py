@@ -6,6 +6,7 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
 from infra.constructs.inference.model_access import ModelAccess
+from infra.pager import check_somebody_is_paged
 from infra.regions import GLOBAL_REGION
 from infra.settings import EnvironmentSettings
 from infra.stacks.canary_stack import CanaryStack
@@ -20,17 +21,13 @@ from infra.stacks.observability_stack import ObservabilityStack
 from infra.stacks.service_stack import ServiceStack
 
 
-class NobodyIsPagedError(Exception):
-    """An environment with users would wake nobody. The message says what to set."""
-
-
 def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
     """Add the environment's stacks to the app. Their account is the one that is deployed to.
 
     Raises:
         NobodyIsPagedError: staging or prod has nobody whom its alarms wake.
     """
-    _check_somebody_is_paged(settings)
+    check_somebody_is_paged(settings.name, settings.alarms)
     env, prefix = cdk.Environment(region=settings.region.name), settings.prefix
     network = NetworkStack(app, f"{prefix}-network", settings=settings, env=env)
     data = DataStack(app, f"{prefix}-data", settings=settings, env=env)
@@ -40,7 +37,7 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
         settings=settings,
         network=network,
         data=data,
-        model_access=_model_access(app, settings, network, env),
+        endpoint=_endpoint(app, settings, network, env),
         env=env,
     )
     handlers = service.handlers
@@ -81,17 +78,6 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
 
 
-def _check_somebody_is_paged(settings: EnvironmentSettings) -> None:
-    alarms = settings.alarms
-    if settings.name == "dev" or alarms.somebody_is_paged or alarms.nobody_is_paged:
-        return
-    raise NobodyIsPagedError(
-        f"{settings.name} has nobody whom its alarms wake: in infra/environments.py give it "
-        "alarms=AlarmSettings(page_email=...) or AlarmSettings(page_topic_arn=...), or, if that is "
-        "meant, AlarmSettings(nobody_is_paged=True)"
-    )
-
-
 def _firewall(app: cdk.App, settings: EnvironmentSettings) -> FirewallStack | None:
     firewall = settings.edge.firewall
     if firewall is None:
@@ -101,15 +87,14 @@ def _firewall(app: cdk.App, settings: EnvironmentSettings) -> FirewallStack | No
     return FirewallStack(app, stack_id, settings=settings, firewall=firewall)
 
 
-def _model_access(
+def _endpoint(
     app: cdk.App, settings: EnvironmentSettings, network: NetworkStack, env: cdk.Environment
-) -> ModelAccess:
-    if settings.inference.kind == "demo":
-        return ModelAccess("demo")
-    # A stack for each kind: both exist while handlers change from one to the other.
-    stack_id = f"{settings.prefix}-{settings.inference.kind}"
-    inference = InferenceStack(app, stack_id, settings=settings, network=network, env=env)
-    return inference.model_access
+) -> ModelAccess | None:
+    if settings.inference.kind != "sagemaker":
+        return None
+    # A stack of its own, which stays while handlers change to another kind of model.
+    stack_id = f"{settings.prefix}-sagemaker"
+    return InferenceStack(app, stack_id, settings=settings, network=network, env=env).model_access
 
 
 def _with_certificate(app: cdk.App, settings: EnvironmentSettings) -> EnvironmentSettings:

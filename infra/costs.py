@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from infra import prices
@@ -11,9 +11,13 @@ from infra.prices import Price
 from infra.settings import EnvironmentSettings
 from infra.stack_settings import ServiceSettings
 from infra.traffic import Traffic
+from stream_core.metrics.canary_metrics import CANARY_METRICS
 from stream_core.metrics.metric_catalogue import PUBLISHED, MetricKind
 
 HOURS_PER_MONTH = 730
+CANARY_OUTPUT_TOKENS = 150
+"""Of the answer to its question."""
+_CANARY_INPUT_TOKENS = 30
 # Every task renews its lease, and reads all leases twice a second: a read unit has those of some
 # 25 tasks.
 _LEASE_WRITES_PER_SECOND, _LEASE_READS_PER_SECOND = 1, 2
@@ -49,7 +53,8 @@ def costs(
         _functions(settings, traffic),
         _edge(traffic),
         *_firewall(resources, traffic),
-        _watching(resources),
+        _watching(settings, traffic, resources),
+        *_canary(settings, traffic),
         _logs(traffic),
         _keys(resources),
     ]
@@ -61,7 +66,7 @@ def costs(
 
 
 def _tasks(settings: EnvironmentSettings, traffic: Traffic) -> Row:
-    return _fargate("ECS Fargate tasks", settings.handler, _tasks_for(settings, traffic))
+    return _fargate("ECS Fargate tasks", settings.handler, tasks_for(settings, traffic))
 
 
 def _workers(settings: EnvironmentSettings, traffic: Traffic) -> list[Row]:
@@ -83,7 +88,8 @@ def _fargate(what: str, size: ServiceSettings, tasks: float) -> Row:
     return Row(what, size.tasks_min * task * HOURS_PER_MONTH, tasks * task, used)
 
 
-def _tasks_for(settings: EnvironmentSettings, traffic: Traffic) -> float:
+def tasks_for(settings: EnvironmentSettings, traffic: Traffic) -> float:
+    """How many tasks the traffic takes, whatever `tasks_max` allows."""
     connections = settings.limits.connections_per_node * settings.handler.load_percent / 100
     return traffic.streams * traffic.connections_per_stream / connections
 
@@ -111,7 +117,7 @@ def _way_out(settings: EnvironmentSettings, traffic: Traffic, resources: list[An
         return Row(
             f"Public addresses of tasks ({tasks})",
             tasks * hour * HOURS_PER_MONTH,
-            _tasks_for(settings, traffic) * hour,
+            tasks_for(settings, traffic) * hour,
             (prices.PUBLIC_ADDRESS_HOUR,),
         )
     zones = sum(
@@ -137,21 +143,28 @@ def month_of_a_lease() -> tuple[float, float]:
 
 
 def _tables(settings: EnvironmentSettings, traffic: Traffic) -> Row:
-    answer = (
-        traffic.writes_per_answer * prices.TABLE_WRITE.usd
-        + traffic.reads_per_answer * prices.TABLE_READ.usd
-    )
     return Row(
         "DynamoDB",
         settings.handler.tasks_min * sum(month_of_a_lease()),
-        traffic.answers_per_hour * answer
-        + _tasks_for(settings, traffic) * sum(month_of_a_lease()) / HOURS_PER_MONTH,
+        traffic.answers_per_hour * _answer_in_tables(traffic)
+        + tasks_for(settings, traffic) * sum(month_of_a_lease()) / HOURS_PER_MONTH,
         (prices.TABLE_WRITE, prices.TABLE_READ),
     )
 
 
+def _answer_in_tables(traffic: Traffic) -> float:
+    return (
+        traffic.writes_per_answer * prices.TABLE_WRITE.usd
+        + traffic.reads_per_answer * prices.TABLE_READ.usd
+    )
+
+
+def _function_second(settings: EnvironmentSettings) -> float:
+    return settings.functions.memory_mib / 1024 * prices.FUNCTION_GB_SECOND.usd
+
+
 def _functions(settings: EnvironmentSettings, traffic: Traffic) -> Row:
-    second = settings.functions.memory_mib / 1024 * prices.FUNCTION_GB_SECOND.usd
+    second = _function_second(settings)
     call = prices.FUNCTION_CALL.usd + prices.API_CALL.usd
     polling = traffic.answers_per_hour * traffic.polled * traffic.answer_seconds
     return Row(
@@ -182,7 +195,34 @@ def _firewall(resources: list[Any], traffic: Traffic) -> list[Row]:
     return [Row(f"WAF ({rules} rules)", month, hour, used)]
 
 
-def _watching(resources: list[Any]) -> Row:
+def _canary(settings: EnvironmentSettings, traffic: Traffic) -> list[Row]:
+    """An answer a minute, which is polled too, and the function that waits for it."""
+    if settings.canary is None:
+        return []
+    seconds = CANARY_OUTPUT_TOKENS / traffic.frames_per_second
+    asked = replace(
+        traffic,
+        answer_seconds=seconds,
+        input_tokens=_CANARY_INPUT_TOKENS,
+        output_tokens=CANARY_OUTPUT_TOKENS,
+        answers_per_session=1,
+        polled=1,
+    )
+    parts = [_functions(settings, asked), _edge(asked)]
+    if settings.inference.kind == "bedrock":
+        parts.append(_bedrock(asked))
+    answer = (
+        sum(part.hour_of_streams for part in parts) / asked.answers_per_hour
+        + _answer_in_tables(asked)
+        + seconds * _function_second(settings)
+        + prices.FUNCTION_CALL.usd
+    )
+    used = {price for part in parts for price in part.prices}
+    used |= {prices.TABLE_WRITE, prices.TABLE_READ}
+    return [Row("Canary (an answer a minute)", 60 * HOURS_PER_MONTH * answer, 0, tuple(used))]
+
+
+def _watching(settings: EnvironmentSettings, traffic: Traffic, resources: list[Any]) -> Row:
     alarms = [resource["Properties"] for resource in _of_type(resources, "AWS::CloudWatch::Alarm")]
     watched = sum(
         max(1, sum("MetricStat" in query for query in alarm.get("Metrics", ()))) for alarm in alarms
@@ -193,23 +233,29 @@ def _watching(resources: list[Any]) -> Row:
     )
     composites = len(_of_type(resources, "AWS::CloudWatch::CompositeAlarm"))
     dashboards = len(_of_type(resources, "AWS::CloudWatch::Dashboard"))
-    # The others have nothing to say while nobody asks.
-    at_rest = sum(metric.kind in _SENT_AT_REST for metric in PUBLISHED)
+    metrics = PUBLISHED if settings.canary is None else (*PUBLISHED, *CANARY_METRICS)
+    # The others have nothing to say while nobody asks. The canary asks.
+    at_rest = sum(settings.canary is not None or m.kind in _SENT_AT_REST for m in metrics)
+    task_hour = 60 * prices.METRIC_CALL.usd  # each task sends all of a minute in one call
     month = (
         at_rest * prices.METRIC_MONTH.usd
+        + settings.handler.tasks_min * task_hour * HOURS_PER_MONTH
         + (watched + 2 * tracking)
         * prices.ALARM_METRIC_MONTH.usd  # target tracking makes an alarm for each direction
         + composites * prices.COMPOSITE_ALARM_MONTH.usd
         + dashboards * prices.DASHBOARD_MONTH.usd
     )
-    what = f"CloudWatch ({len(PUBLISHED)} metrics, {len(alarms) + composites} alarms)"
+    what = f"CloudWatch ({len(metrics)} metrics, {len(alarms) + composites} alarms)"
     used = (
         prices.METRIC_MONTH,
+        prices.METRIC_CALL,
         prices.ALARM_METRIC_MONTH,
         prices.COMPOSITE_ALARM_MONTH,
         prices.DASHBOARD_MONTH,
     )
-    hour = (len(PUBLISHED) - at_rest) * prices.METRIC_MONTH.usd / HOURS_PER_MONTH
+    hour = (len(metrics) - at_rest) * prices.METRIC_MONTH.usd / HOURS_PER_MONTH + tasks_for(
+        settings, traffic
+    ) * task_hour
     return Row(what, month, hour, used)
 
 

@@ -31,6 +31,7 @@ from infra.constructs.observability.observability import Observability
 from infra.constructs.service.handlers import Handlers
 from infra.environments import environment
 from infra.inference_settings import InferenceSettings
+from infra.pager import check_somebody_is_paged
 from infra.regions import GLOBAL_REGION
 from infra.settings import EnvironmentSettings, LogRetentionDays
 from infra.stack_settings import (
@@ -52,6 +53,10 @@ _LONGEST_NAME = 27  # with `evenflow-` before it
 
 class RegionNeededError(Exception):
     """The stack doesn't say its region, on which names and addresses of AWS depend."""
+
+
+class VpcCidrNeededError(Exception):
+    """The VPC doesn't say its addresses, from which handlers know the load balancer."""
 
 
 class WebAclNeededError(Exception):
@@ -77,7 +82,8 @@ class EvenflowService(Construct):
             internet. None: it is built, which takes a checkout.
         name: begins all names, after `evenflow-`. None: it is made of the construct's path, so
             two of them differ.
-        like: the environment whose settings count where none are given.
+        like: the environment whose sizes and limits count where none are given. Those of staging
+            and prod have users, so `alarms` must say who is woken.
         open_tenant: whether anybody may open sessions, as the tenant `public`.
         canary: who asks through the front door each minute. None: as in `like`. False: nobody.
         tracing: traces of answers in X-Ray. None: nobody makes any.
@@ -94,6 +100,8 @@ class EvenflowService(Construct):
 
     Raises:
         RegionNeededError: the stack has no region.
+        VpcCidrNeededError: the VPC is imported without its range of addresses.
+        NobodyIsPagedError: it is like staging or prod, and its alarms wake nobody.
         CertificateNeededError, WebAclNeededError: it is in another region than us-east-1, and what
             CloudFront takes from there was not given.
         UnknownRegionError: it is in a region that Evenflow doesn't know.
@@ -154,6 +162,7 @@ class EvenflowService(Construct):
         if canary is not None:
             chosen["canary"] = canary or None
         self._settings = EnvironmentSettings.model_validate(base.model_dump() | chosen)
+        check_somebody_is_paged(like, self._settings.alarms)
         self._build(vpc, cluster, tables)
 
     def _build(
@@ -269,9 +278,14 @@ def _name(scope: Construct) -> str:
 
 def _settings_for_vpc(base: NetworkSettings, vpc: ec2.IVpc) -> NetworkSettings:
     """The settings of a VPC of somebody else's, in which no task has a public address."""
-    return base.model_copy(
-        update={"cidr": vpc.vpc_cidr_block, "endpoint_zones": max(base.endpoint_zones, 1)}
-    )
+    try:
+        cidr = vpc.vpc_cidr_block
+    except RuntimeError as error:  # jsii's, of ec2.Vpc.from_vpc_attributes
+        raise VpcCidrNeededError(
+            "the VPC doesn't say its addresses, from which handlers know the load balancer: give "
+            "ec2.Vpc.from_vpc_attributes a vpc_cidr_block, or take ec2.Vpc.from_lookup"
+        ) from error
+    return base.model_copy(update={"cidr": cidr, "endpoint_zones": max(base.endpoint_zones, 1)})
 
 
 def _edge_settings(

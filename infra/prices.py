@@ -53,6 +53,7 @@ _WATCH = "signoz.io/guides/cloudwatch-pricing, factualminds.com"
 _ALARM = "c3x.dev/resources/aws/aws_cloudwatch_metric_alarm"
 # By the hour, and only for hours in which something is sent.
 METRIC_MONTH = Price(0.30, _WATCH, "2026-11")
+METRIC_CALL = Price(0.01 / 1_000, "aws.amazon.com/cloudwatch/pricing", "2026")  # PutMetricData
 ALARM_METRIC_MONTH = Price(0.10, _ALARM, "2026")
 COMPOSITE_ALARM_MONTH = Price(0.50, _ALARM, "2026")
 DASHBOARD_MONTH = Price(3.00, _WATCH, "2026-06")

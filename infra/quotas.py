@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ _EDGE_REQUESTS = 250_000
 # the user guide of Bedrock, "How tokens are counted". All others take one.
 _ONE_FOR_ONE = re.compile(r"anthropic\.claude-(v|instant|3-(haiku|sonnet|opus|5)-)")
 _ANTHROPIC_BURNDOWN = 5
+_WARM_MORE = "raise data.warm_writes_per_second"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Quota:
         words: what its name there begins with, and what else is in it.
         needed: in the quota's own unit.
         why: what needs so much.
+        at_once: what there is before AWS has made it more; it may have to grow below the quota.
+        to_do: how to have more at once.
     """
 
     service: str
@@ -39,6 +43,8 @@ class Quota:
     why: str
     code: str = ""
     words: tuple[str, ...] = ()
+    at_once: float = math.inf
+    to_do: str = ""
 
     @property
     def text(self) -> str:
@@ -109,9 +115,15 @@ def _table_writes(settings: EnvironmentSettings, traffic: Traffic) -> Quota:
     writes, warm = most_writes_per_second(settings, traffic), settings.data.warm_writes_per_second
     why = f"at most, into the buffer of responses; a new table takes {warm:,} at once"
     if writes > warm:
-        why += ", the rest waits in memory for minutes: raise data.warm_writes_per_second"
+        why += f", the rest waits in memory for minutes: {_WARM_MORE}"
     return Quota(
-        "dynamodb", "DynamoDB writes a second of a table", round(writes), why, code="L-AB614373"
+        "dynamodb",
+        "DynamoDB writes a second of a table",
+        round(writes),
+        why,
+        code="L-AB614373",
+        at_once=warm,
+        to_do=_WARM_MORE,
     )
 
 

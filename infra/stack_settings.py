@@ -190,10 +190,11 @@ class FirewallSettings(Settings):
     """The web ACL before CloudFront. Rates are of one address, over five minutes.
 
     Args:
-        sessions_without_key: requests to `/session` without the header `Authorization`. What is
-            above gets 403 from WAF for a while.
-        requests: requests that send something: POST and DELETE, whatever their path. The default
-            is twice what 1,000 concurrent streams of 20 s need, if all came from one backend.
+        sessions_without_key: requests to `/session` without the header `Authorization`, whatever
+            would be in it. What is above gets 429 from WAF for a while.
+        requests: requests that may send something: POST and DELETE, whatever their path,
+            WebSockets that open, and all of `/v1/`. What is above gets 429 likewise. The default is
+            twice what 1,000 concurrent streams of 20 s need, if all came from one backend.
     """
 
     sessions_without_key: int = Field(3_000, ge=10, le=2_000_000_000)

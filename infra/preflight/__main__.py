@@ -19,6 +19,7 @@ from infra.preflight.account_quotas import quota_findings
 from infra.preflight.findings import Finding, Verdict, as_table
 from infra.preflight.image import builder_finding, image_finding
 from infra.preflight.model import model_findings
+from infra.preflight.pager import pager_findings
 from infra.preflight.place import bootstrap_finding, certificate_finding, credentials_finding
 from infra.quotas import quotas
 from infra.regions import UnknownRegionError
@@ -31,6 +32,7 @@ def preflight(settings: EnvironmentSettings, now: datetime) -> Iterator[Finding]
     account = Account(settings.region.name)
     if settings.image is None:
         yield builder_finding()
+    yield from pager_findings(settings)
     credentials = credentials_finding(account)
     yield credentials
     if credentials.verdict is not Verdict.GOOD:

@@ -17,6 +17,7 @@ ACTIONS = (
     "ecr:DescribeImages",
     "servicequotas:GetAWSDefaultServiceQuota",
     "servicequotas:GetServiceQuota",
+    "servicequotas:ListAWSDefaultServiceQuotas",
     "servicequotas:ListServiceQuotas",
     "ssm:GetParameter",
     "sts:GetCallerIdentity",

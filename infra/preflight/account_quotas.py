@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from infra.preflight.account import Account, Unanswered
@@ -34,6 +35,8 @@ def _judged(quota: Quota, value: float | None) -> Finding:
             "look for the model in the console: Service Quotas → Amazon Bedrock",
         )
     found = f"{value:,.10g}, and {quota.needed:,.10g} are needed ({quota.why})"
+    if value >= quota.needed and quota.at_once < quota.needed:
+        return warning(quota.name, found, f"{quota.to_do}. With less load it works as it is")
     if value >= quota.needed:
         return good(quota.name, found)
     to_do = f"ask for more: Service Quotas → {quota.service}; it can take days"
@@ -57,15 +60,29 @@ def _value(account: Account, quota: Quota, model: str) -> float | None:
 
 
 def _by_name(account: Account, quota: Quota, model: str) -> float | None:
+    """Of the account's quotas, or else of the defaults: those never raised may stand there alone.
+
+    Where several names have the model's, the shortest is its own: others are of its variants.
+    """
+    # "Claude Sonnet 4" is not in "Claude Sonnet 4.5".
+    of_model = re.compile(re.escape(model) + r"(?!\.?\w)", re.IGNORECASE)
+    for operation in ("list_service_quotas", "list_aws_default_service_quotas"):
+        values = {
+            name: value
+            for name, value in _listed(account, operation, quota.service)
+            if quota.is_called(name) and of_model.search(name)
+        }
+        if values:
+            return values[min(values, key=len)]
+    return None
+
+
+def _listed(account: Account, operation: str, service: str) -> Iterator[tuple[str, float]]:
     token: dict[str, str] = {}
     while True:
-        page = account.ask(
-            "service-quotas", "list_service_quotas", ServiceCode=quota.service, **token
-        )
+        page = account.ask("service-quotas", operation, ServiceCode=service, **token)
         for told in page["Quotas"]:
-            if quota.is_called(told["QuotaName"]) and model.lower() in told["QuotaName"].lower():
-                value: float = told["Value"]
-                return value
+            yield told["QuotaName"], told["Value"]
         if "NextToken" not in page:
-            return None
+            return
         token = {"NextToken": page["NextToken"]}

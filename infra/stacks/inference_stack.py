@@ -1,4 +1,4 @@
-"""evenflow-<env>-bedrock or evenflow-<env>-sagemaker"""
+"""evenflow-<env>-sagemaker"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from infra.stacks.network_stack import NetworkStack
 
 
 class InferenceStack(cdk.Stack):
-    """Access to the model on Bedrock, or a SageMaker endpoint with our own GPUs."""
+    """A SageMaker endpoint with our own GPUs, which outlives the handlers that call it."""
 
     def __init__(
         self,

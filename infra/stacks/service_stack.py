@@ -5,6 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
+from infra.constructs.inference.model import model_access
 from infra.constructs.inference.model_access import ModelAccess
 from infra.constructs.service.handlers import Handlers
 from infra.settings import EnvironmentSettings
@@ -13,7 +14,11 @@ from infra.stacks.network_stack import NetworkStack
 
 
 class ServiceStack(cdk.Stack):
-    """The handlers, their load balancer and, where the environment has some, the workers."""
+    """The handlers, their load balancer and, where the environment has some, the workers.
+
+    Args:
+        endpoint: access to a model that has a stack of its own. None: it is made in this one.
+    """
 
     def __init__(
         self,
@@ -23,17 +28,18 @@ class ServiceStack(cdk.Stack):
         settings: EnvironmentSettings,
         network: NetworkStack,
         data: DataStack,
-        model_access: ModelAccess,
+        endpoint: ModelAccess | None,
         env: cdk.Environment,
     ) -> None:
         super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
+        vpc = network.network.vpc
         self.handlers = Handlers(
             self,
             "Service",
             settings=settings,
-            vpc=network.network.vpc,
+            vpc=vpc,
             security_groups=network.network.security_groups,
             data=data.data,
             requests_arn=data.requests_arn,
-            model_access=model_access,
+            model_access=endpoint or model_access(self, settings, vpc),
         )

@@ -72,6 +72,7 @@ def well() -> dict[str, Any]:
                 )
             ]
         },
+        "ListAWSDefaultServiceQuotas": {"Quotas": []},
         "DescribeCertificate": {
             "Certificate": {
                 "CertificateArn": "arn:aws:acm:us-east-1:111111111111:certificate/1",

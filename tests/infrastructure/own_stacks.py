@@ -48,9 +48,7 @@ def observability_template(settings: EnvironmentSettings) -> Template:
 
 
 def inference_template(settings: EnvironmentSettings) -> tuple[Template, InferenceStack]:
-    """The template of evenflow-<env>-bedrock or -sagemaker, and the stack for what it offers to
-    others.
-    """
+    """The template of a stack with the model alone, and the stack for what it offers to others."""
     app, env = _app(settings)
     network = NetworkStack(app, "network", settings=settings, env=env)
     stack = InferenceStack(app, "inference", settings=settings, network=network, env=env)

@@ -14,6 +14,7 @@ from infra.prices import Price
 from infra.quotas import output_burndown
 from infra.settings import EnvironmentSettings
 from infra.traffic import Traffic
+from stream_core.metrics.metric_catalogue import PUBLISHED, MetricKind
 from tests.infrastructure.synthesis import Synthesis
 
 
@@ -44,6 +45,50 @@ def test_at_rest_tasks_renew_their_leases_and_look_at_those_of_others(
     one_task = seconds * 0.625e-6 + 2 * seconds * 0.125e-6
     assert _row(_rows(dev), "DynamoDB").month_at_rest == pytest.approx(one_task)
     assert _row(_rows(prod), "DynamoDB").month_at_rest == pytest.approx(3 * one_task)
+
+
+def test_the_canary_asks_each_minute_and_then_all_metrics_are_sent(
+    dev: Synthesis, prod: Synthesis
+) -> None:
+    asked = 730 * 60
+    tokens = 30 * 1.10e-6 + 150 * 5.50e-6
+    # 7.5 s at 20 tokens a second, of the function that asks, and of the polls
+    functions = 2 * 7.5 * 0.25 * 0.0000133334 + 0.05 * 0.25 * 0.0000133334
+    calls = 7 * (0.20e-6 + 1.00e-6) + 0.20e-6 + 9e-6  # a session and 6 polls; and CloudFront's
+    delivered = 7.5 * 20 * 25 / 1e9 * 0.085
+    writes, reads = 7.5 / 0.83 + 1 + 6 + 12 + 0.3, 3 + 6 * 13
+    tables = writes * 0.625e-6 + reads * 0.125e-6
+    row = _row(_rows(prod), "Canary")
+    assert row.month_at_rest == pytest.approx(
+        asked * (tokens + functions + calls + delivered + tables)
+    )
+    assert row.hour_of_streams == 0
+    assert not [row for row in _rows(dev) if row.what.startswith("Canary")]
+    without = prod.settings.model_copy(update={"canary": None})
+    silent = costs(without, prod.templates.values(), Traffic())
+    more = _row(_rows(prod), "CloudWatch").month_at_rest - _row(silent, "CloudWatch").month_at_rest
+    of_events = {MetricKind.DISTRIBUTION, MetricKind.RATIO}
+    assert more == pytest.approx(0.30 * (2 + sum(m.kind in of_events for m in PUBLISHED)))
+
+
+def test_each_task_sends_its_metrics_each_minute(dev: Synthesis, prod: Synthesis) -> None:
+    month, hour = 730 * 60 * 0.01 / 1_000, 60 * 0.01 / 1_000
+    for synthesis in (dev, prod):
+        row, free = (
+            _row(costs(synthesis.settings.model_copy(update={"handler": handler}), [], Traffic()),
+                 "CloudWatch")
+            for handler in (
+                synthesis.settings.handler,
+                synthesis.settings.handler.model_copy(update={"tasks_min": 0}),
+            )
+        )  # fmt: skip
+        tasks = synthesis.settings.handler.tasks_min
+        assert row.month_at_rest - free.month_at_rest == pytest.approx(tasks * month)
+    few, many = (
+        _row(_rows(dev, dataclasses.replace(Traffic(), streams=streams)), "CloudWatch")
+        for streams in (160, 320)
+    )
+    assert many.hour_of_streams - few.hour_of_streams == pytest.approx(hour)
 
 
 def test_tasks_without_endpoints_pay_for_their_addresses(dev: Synthesis) -> None:

@@ -22,6 +22,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_route53 as route53
 from infra.evenflow_service import EvenflowService
+from infra.stack_settings import AlarmSettings
 """
 _SHOP = f"""{_IMPORT}
 app = cdk.App(outdir="out")
@@ -182,9 +183,21 @@ def test_there_may_be_no_canary_and_traces_and_logs_are_chosen(
     [
         ("", '"us-east-1"', "an installed package can't build the handler's image"),
         (
-            'image="ghcr.io/acme/evenflow:1", like="staging"',
+            (
+                'image="ghcr.io/acme/evenflow:1", like="staging", '
+                "alarms=AlarmSettings(nobody_is_paged=True)"
+            ),
             '"us-east-1"',
             "pull from ECR of their own region",
+        ),
+        ('image="i", like="prod"', '"us-east-1"', "prod has nobody whom its alarms wake"),
+        (
+            (
+                'image="i", vpc=ec2.Vpc.from_vpc_attributes('
+                'stack, "Vpc", vpc_id="vpc-1", availability_zones=["us-east-1a"])'
+            ),
+            '"us-east-1"',
+            "give ec2.Vpc.from_vpc_attributes a vpc_cidr_block",
         ),
         ('image="i"', "None", "the stack Chat must name its region"),
         ('image="i"', '"sa-east-1"', "is not in infra/regions.py"),

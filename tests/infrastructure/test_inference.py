@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +22,10 @@ from tests.infrastructure.own_stacks import (
     observability_template,
     resources,
 )
+from tests.infrastructure.synthesis import Synthesis, synthesize
 
 STREAM = "bedrock:InvokeModelWithResponseStream"
+CURRENT = BedrockSettings().foundation_model
 FROM_BUCKET = SageMakerSettings(
     model="s3://weights/qwen/", speculative_tokens=4, prefix_routing_bytes=4_096, instances_max=4
 )
@@ -74,7 +77,8 @@ class TestBedrock:
     ) -> None:
         template, _ = with_bedrock
         profile = only(template, "Bedrock::ApplicationInferenceProfile")
-        assert profile["InferenceProfileName"] == "evenflow-prod"
+        assert profile["InferenceProfileName"].startswith("evenflow-prod-")
+        assert profile["Description"] == BedrockSettings().inference_profile
         assert f":inference-profile/{BedrockSettings().inference_profile}" in json.dumps(
             profile["ModelSource"]
         )
@@ -173,6 +177,35 @@ class TestBedrock:
     def test_a_profile_that_the_policy_would_not_fit_is_refused(self, profile: str) -> None:
         with pytest.raises(ValidationError, match="inference_profile must be"):
             BedrockSettings(inference_profile=profile, foundation_model="anthropic.claude-x")
+
+
+@pytest.mark.parametrize(
+    ("profile", "model"),
+    [("us.anthropic.claude-next", "anthropic.claude-next"), (f"global.{CURRENT}", CURRENT)],
+)
+def test_another_model_is_another_profile_and_changes_no_export(
+    staging: Synthesis, tmp_path: Path, profile: str, model: str
+) -> None:
+    """CloudFormation refuses to change an exported value that another stack imports."""
+    bedrock = BedrockSettings(inference_profile=profile, foundation_model=model)
+    inference = InferenceSettings(kind="bedrock", bedrock=bedrock)
+    after = synthesize(staging.settings.model_copy(update={"inference": inference}), tmp_path)
+    for stack, template in staging.templates.items():
+        now, outputs = after.templates[stack], template.get("Outputs", {})
+        assert now.get("Outputs", {}) == outputs
+        for name, resource in template["Resources"].items():
+            if f'"{name}"' in json.dumps(outputs):
+                assert now["Resources"].get(name) == resource
+    for kind in ("AWS::Bedrock::ApplicationInferenceProfile", "AWS::IAM::Policy"):
+        old, new = (it.of_type(kind, "service") for it in (staging, after))
+        kept = [name for name in old if name in new]
+        assert all(old[name] == new[name] for name in kept)
+        assert len(old) == len(new) == len(kept) + 1
+    names = [
+        it.only("AWS::Bedrock::ApplicationInferenceProfile")["InferenceProfileName"]
+        for it in (staging, after)
+    ]
+    assert names[0] != names[1]
 
 
 class TestEndpoint:

@@ -95,7 +95,7 @@ def test_metrics_can_be_published_into_our_namespace_only(synthesis: Synthesis) 
 
 
 def test_the_handler_may_do_this(synthesis: Synthesis) -> None:
-    actions = _actions(synthesis, "TaskRoleDefaultPolicy")
+    actions = _actions(synthesis, "TaskRole")
     model = {a for a in actions if a.startswith(("bedrock:", "sagemaker:"))}
     key = {a for a in actions if a.startswith("kms:")}
     assert set(actions) - model - key == _TABLE_ACTIONS | {
@@ -157,7 +157,7 @@ def test_only_the_handler_asks_the_index_and_only_that_one(synthesis: Synthesis)
 
 def test_the_handler_may_call_its_gpus(choosy: Synthesis) -> None:
     test_the_handler_may_do_this(choosy)
-    assert f"endpoint/{choosy.settings.prefix}" in str(_actions(choosy, "TaskRoleDefaultPolicy"))
+    assert f"endpoint/{choosy.settings.prefix}" in str(_actions(choosy, "TaskRole"))
 
 
 def test_the_functions_may_do_this(synthesis: Synthesis) -> None:

@@ -16,11 +16,13 @@ import pytest
 from botocore.loaders import create_loader
 
 from infra.environments import environment
+from infra.preflight import image
 from infra.preflight.__main__ import policy, preflight
 from infra.preflight.account import ACTIONS
 from infra.preflight.findings import Finding, Verdict, as_table
 from infra.settings import EnvironmentSettings
 from tests.infrastructure.account_server import AccountServer, account_server, well
+from tests.infrastructure.conftest import paging
 from tests.infrastructure.synthesis import ROOT
 from tests.integration.aws_emulator import CREDENTIALS
 from tests.integration.server_process import clean_environment, free_port
@@ -55,8 +57,8 @@ def builder(folder: Path, info: str = "exit 0", platforms: str = "linux/amd64,li
 
 
 def with_domain(**edge: str) -> EnvironmentSettings:
-    """prod with a domain of its own."""
-    data = environment("prod").model_dump()
+    """prod with a domain of its own, and with somebody to wake."""
+    data = paging(environment("prod")).model_dump()
     data["edge"] |= {
         "domain_name": "chat.example.com",
         "certificate_arn": "arn:aws:acm:us-east-1:111111111111:certificate/1",
@@ -88,6 +90,7 @@ def test_an_account_that_has_everything_is_ready(account: AccountServer) -> None
 def test_it_calls_nothing_that_its_policy_does_not_allow(account: AccountServer) -> None:
     account.answers["GetServiceQuota"] = "NoSuchResourceException"
     account.answers["GetAWSDefaultServiceQuota"] = {"Quota": {"Value": 50_000.0}}
+    account.answers["ListServiceQuotas"] = {"Quotas": []}
     found(with_domain())
     found(with_domain().model_copy(update={"image": IMAGE}))
     assert set(account.asked) == {action.partition(":")[2] for action in ACTIONS}
@@ -166,6 +169,25 @@ def test_it_calls_nothing_that_its_policy_does_not_allow(account: AccountServer)
             *("GetServiceQuota", "AccessDeniedException"),
             *("Fargate On-Demand vCPU", Verdict.BAD, "AccessDeniedException"),
         ),
+        (
+            "GetFoundationModel",
+            {
+                "modelDetails": {
+                    "modelName": "Claude Haiku 4.5",
+                    "responseStreamingSupported": False,
+                }
+            },
+            *("model life-cycle", Verdict.BAD, "Claude Haiku 4.5 can't stream"),
+        ),
+        (
+            *("GetInferenceProfile", {"status": "CREATING"}),
+            *("inference profile", Verdict.BAD, "it is CREATING"),
+        ),
+        (
+            *("ListServiceQuotas", "AccessDeniedException"),
+            "Bedrock tokens a minute for us.anthropic.claude-haiku-4-5-20251001-v1:0",
+            *(Verdict.BAD, "AccessDeniedException"),
+        ),
     ],
 )
 def test_what_an_account_lacks_is_found_with_what_to_do(
@@ -211,12 +233,75 @@ def test_too_few_tokens_for_the_model_are_a_warning(
     assert "13,096,000" in finding.found
 
 
-def test_gpus_are_counted_by_the_name_of_their_instance(account: AccountServer) -> None:
+OF_MODELS = "Cross-Region InvokeModel tokens per minute for Anthropic"
+
+
+@pytest.mark.parametrize(
+    ("model", "names", "value"),
+    [
+        ("Claude Sonnet 4", {"Claude Sonnet 4.5 V1": 45, "Claude Sonnet 4 V1": 4}, "4,"),
+        ("Claude Sonnet 4", {"Claude Sonnet 4 V1 1M Context Length": 41, "Claude Sonnet 4 V1": 4},
+         "4,"),
+        ("Claude 3.5 Sonnet", {"Claude 3.5 Sonnet V2": 2, "Claude 3.5 Sonnet": 1}, "1,"),
+        ("Claude Sonnet 4", {"Claude Sonnet 45 V1": 45}, "Service Quotas names none"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("listing", ["ListServiceQuotas", "ListAWSDefaultServiceQuotas"])
+def test_a_quota_of_another_model_is_not_taken_and_a_default_is(
+    account: AccountServer, listing: str, model: str, names: dict[str, int], value: str
+) -> None:
+    details = account.answers["GetFoundationModel"]["modelDetails"]
+    details["modelName"] = model
+    account.answers["ListServiceQuotas"] = {"Quotas": []}
+    account.answers[listing] = {
+        "Quotas": [
+            {"QuotaName": f"{OF_MODELS} {name}", "Value": value} for name, value in names.items()
+        ]
+    }
+    settings = environment("prod")
+    name = f"Bedrock tokens a minute for {settings.inference.bedrock.inference_profile}"
+    assert found(settings)[name].found.startswith(value)
+
+
+@pytest.mark.parametrize(
+    ("instances", "verdict"), [(2, Verdict.GOOD), (4, Verdict.GOOD), (1, Verdict.BAD)]
+)
+def test_gpus_are_counted_by_the_name_of_their_instance(
+    account: AccountServer, instances: int, verdict: Verdict
+) -> None:
     data = environment("dev").model_dump()
     data["inference"]["kind"] = "sagemaker"
+    account.answers["ListServiceQuotas"]["Quotas"][-1]["Value"] = instances
     name = "SageMaker ml.g6e.xlarge for endpoint usage"
     finding = found(EnvironmentSettings.model_validate(data))[name]
-    assert finding.found.startswith("4, and 2 are needed")
+    assert finding.found.startswith(f"{instances}, and 2 are needed")
+    assert finding.verdict is verdict
+
+
+def test_writes_above_what_a_new_table_takes_are_a_warning_below_the_quota(
+    account: AccountServer,
+) -> None:
+    finding = found(environment("dev"))["DynamoDB writes a second of a table"]
+    assert finding.found.startswith("50,000, and 6,667 are needed")
+    assert finding.verdict is Verdict.WARNING
+    assert finding.to_do.startswith("raise data.warm_writes_per_second")
+
+
+def test_an_environment_with_users_needs_somebody_to_wake(account: AccountServer) -> None:
+    for name in ("staging", "prod"):
+        finding = found(environment(name))["pager"]
+        assert finding.verdict is Verdict.BAD
+        assert "page_email" in finding.to_do
+        assert "pager" not in found(paging(environment(name)))
+    assert "pager" not in found(environment("dev"))
+
+
+def test_a_certificate_that_may_not_be_asked_for_is_found(account: AccountServer) -> None:
+    account.answers["DescribeCertificate"] = "AccessDeniedException"
+    finding = found(with_domain())["certificate"]
+    assert finding.verdict is Verdict.BAD
+    assert "AccessDeniedException" in finding.found
+    assert "EdgeSettings.certificate_arn" in finding.to_do
 
 
 @pytest.mark.parametrize(
@@ -298,7 +383,7 @@ def test_each_region_with_a_stack_needs_a_bootstrap(
 def test_without_credentials_nothing_else_is_asked(account: AccountServer) -> None:
     account.answers["GetCallerIdentity"] = "ExpiredToken"
     findings = found(environment("prod"))
-    assert list(findings) == ["image builder", "credentials"]
+    assert list(findings) == ["image builder", "pager", "credentials"]
     assert "ExpiredToken" in findings["credentials"].found
     assert "aws sso login" in findings["credentials"].to_do
 
@@ -336,6 +421,16 @@ def test_a_builder_that_cannot_make_the_image_is_found(
     assert finding.verdict is Verdict.BAD
     assert finding.found.endswith(said)
     assert "Client:" not in finding.found
+
+
+def test_a_builder_that_does_not_answer_is_found(
+    account: AccountServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(image, "_SECONDS", 0.1)
+    monkeypatch.setenv("CDK_DOCKER", str(builder(tmp_path, info="exec tail -f /dev/null")))
+    finding = found(environment("dev"))["image builder"]
+    assert finding.verdict is Verdict.BAD
+    assert "doesn't run: no answer in 0.1 s" in finding.found
 
 
 def test_a_builder_that_is_not_there_is_found(

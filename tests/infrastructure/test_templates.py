@@ -169,7 +169,7 @@ def test_production_cannot_be_deleted_by_a_mistake(synthesis: Synthesis) -> None
     ours = {
         name: kept
         for name, kept in stacks.items()
-        if not name.endswith(("observability", "bedrock", "canary"))
+        if not name.endswith(("observability", "canary"))
     }
     assert set(ours.values()) == {synthesis.settings.data.keep}
 

@@ -21,6 +21,7 @@ def _answer(status: bytes, content_type: bytes, body: bytes) -> bytes:
 
 
 _REFUSAL = _answer(b"403 Forbidden", b"text/plain", b"none")
+_TIRED = _answer(b"504 Gateway Timeout", b"text/plain", b"")
 
 
 class Fault(Enum):
@@ -35,6 +36,8 @@ class Fault(Enum):
     CACHES_ERRORS = auto()
     DROPS_VIA = auto()
     DROPS_PAGE_POLICY = auto()
+    DROPS_NO_STORE = auto()
+    TIRES_OF_SILENCE = auto()  # of whole answers, which say nothing until they are done
     FORGETS_LAST_EVENT_ID = auto()
     REFUSES_CANCEL = auto()
     CHANGES_HOST = auto()
@@ -66,6 +69,13 @@ _INSTEAD = {
         rb"^/api/chat$",
         _answer(b"200 OK", b"text/event-stream", b"data: []\n\n"),
     ),
+}
+# How the requests begin whose answers lack a header.
+_DROPPED = {
+    Fault.STRIPS_COOKIES: (b"", b"Set-Cookie"),
+    Fault.DROPS_VIA: (b"", b"Evenflow-Via"),
+    Fault.DROPS_PAGE_POLICY: (b"GET / ", b"Content-Security-Policy"),
+    Fault.DROPS_NO_STORE: (b"POST /session ", b"Cache-Control"),
 }
 
 
@@ -125,6 +135,7 @@ class FaultyProxy:
         writer: asyncio.StreamWriter,
     ) -> None:
         stream = b"text/event-stream" in head
+        whole = request.startswith(b"POST /v1/") and not stream
         path = request.split(b" ", 2)[1]
         if self.fault is Fault.CACHES_ERRORS and head.split()[1][:1] == b"4":
             self.errors[path] = head + await from_server.read()
@@ -133,6 +144,8 @@ class FaultyProxy:
             writer.write(head + await from_server.read())
         elif self.fault is Fault.CUTS_STREAMS and stream:
             writer.write(head + await from_server.readexactly(_CUT_AT))
+        elif self.fault is Fault.TIRES_OF_SILENCE and whole:
+            writer.write(_TIRED)
         elif self.fault is Fault.CHANGES_POLLED_TEXT and b"from_index=" in path:
             body = re.sub(rb'(?<="full_text":").', b"#", await from_server.read())
             writer.write(head + body)
@@ -149,17 +162,13 @@ class FaultyProxy:
         return request
 
     def _changed_head(self, request: bytes, head: bytes) -> bytes:
-        match self.fault:
-            case Fault.STRIPS_COOKIES:
-                return _without(head, b"Set-Cookie")
-            case Fault.SPREADS_COOKIES:
-                return head.replace(b"WSID=", b"WSID=task%d-" % self.exchanges)
-            case Fault.ADDS_ODD_COOKIE:
-                return head.replace(_END, b"\r\nSet-Cookie: a/b=1" + _END)
-            case Fault.DROPS_VIA:
-                return _without(head, b"Evenflow-Via")
-            case Fault.DROPS_PAGE_POLICY if request.startswith(b"GET / "):
-                return _without(head, b"Content-Security-Policy")
+        if self.fault is Fault.SPREADS_COOKIES:
+            return head.replace(b"WSID=", b"WSID=task%d-" % self.exchanges)
+        if self.fault is Fault.ADDS_ODD_COOKIE:
+            return head.replace(_END, b"\r\nSet-Cookie: a/b=1" + _END)
+        of, dropped = _DROPPED.get(self.fault, (b"", None))
+        if dropped is not None and request.startswith(of):
+            return _without(head, dropped)
         return head
 
 

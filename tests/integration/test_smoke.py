@@ -8,11 +8,14 @@ import asyncio
 import json
 import subprocess
 import sys
+from http.client import HTTPConnection
 
 import pytest
 
+from functions.canary.behaviours import answer_goes_on_after_a_cut, headers_come_through
 from functions.canary.checks import Finding, as_table
 from functions.canary.front_door import FrontDoor
+from functions.canary.reading import WrongAnswer
 from functions.canary.smoke import Caller, canary, smoke
 from tests.integration.chat_client import demo
 from tests.integration.conftest import Serve
@@ -28,11 +31,8 @@ STREAMED = {
     "/api/chat",
     "/agui",
 }
-OF_MODELS = STREAMED | {
-    "/v1/chat/completions, whole",
-    "/v1/responses, whole",
-    "/v1/messages, whole",
-}
+WHOLE = {f"/v1/{name}, whole" for name in ("chat/completions", "responses", "messages")}
+OF_MODELS = STREAMED | WHOLE
 EVENT_STREAMS = STREAMED | {"server-sent events", "/streams"}
 
 
@@ -76,6 +76,8 @@ async def test_a_server_that_is_well_has_every_call_in_order(serve: Serve) -> No
         (Fault.FORGETS_LAST_EVENT_ID, {"resume after a cut"}, "characters over the cut"),
         (Fault.REFUSES_CANCEL, {"cancel", "headers", "errors are not cached"}, "somebody else"),
         (Fault.CHANGES_HOST, {"/session"}, "it tells clients to call http://127.0.0.1:9"),
+        (Fault.DROPS_NO_STORE, {"/session"}, "Cache-Control is None instead of 'no-store'"),
+        (Fault.TIRES_OF_SILENCE, WHOLE, "504"),
         (Fault.CHANGES_POLLED_TEXT, {"long poll", "resume after a cut"}, "characters"),
         (
             Fault.HIDES_MODELS,
@@ -128,6 +130,29 @@ async def test_an_answer_that_failed_is_no_answer(serve: Serve) -> None:
     failing = Caller(front_door, demo(tokens=20, gap_ms=5, fail_after=3, fail_attempts=9))
     found = wrong(await asyncio.to_thread(canary, failing))
     assert found.keys() == SOCKETS | {"server-sent events", "long poll", "/streams"}
+
+
+async def test_an_answer_too_short_to_cut_is_said(serve: Serve) -> None:
+    server = await serve()
+    front_door = FrontDoor(server.http_url, silence_seconds=10)
+    session = await asyncio.to_thread(front_door.open_session)
+    with pytest.raises(WrongAnswer, match="it had ended before it could be cut: ask for a longer"):
+        await asyncio.to_thread(answer_goes_on_after_a_cut, session, demo(tokens=1, gap_ms=1))
+
+
+async def test_an_https_page_that_browsers_may_open_without_is_found(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In front of the server nobody adds the header, as CloudFront does."""
+    server = await serve()
+    monkeypatch.setattr(
+        "functions.canary.front_door.HTTPSConnection",
+        lambda host, timeout, context: HTTPConnection(host, timeout=timeout),
+    )
+    front_door = FrontDoor(server.http_url.replace("http", "https", 1), silence_seconds=10)
+    session = await asyncio.to_thread(front_door.open_session)
+    with pytest.raises(WrongAnswer, match="the page has no Strict-Transport-Security"):
+        await asyncio.to_thread(headers_come_through, session, QUESTION)
 
 
 async def test_what_does_not_listen_is_one_finding() -> None:

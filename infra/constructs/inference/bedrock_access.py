@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_bedrock as bedrock
 from aws_cdk import aws_iam as iam
@@ -18,6 +20,10 @@ _ACTION = "bedrock:InvokeModelWithResponseStream"
 class BedrockAccess(Construct):
     """The environment's inference profile over a cross-region one, for its own costs and metrics.
 
+    A profile's model can't be changed: for another one there is another profile, with a name and a
+    construct of its own. It has to be in the stack of the tasks that use it. CloudFormation makes
+    the new one before them and deletes the old one after them, and would change no exported ARN.
+
     A person must open the account's access to the model. Some models need a form to be filled in.
     """
 
@@ -28,8 +34,9 @@ class BedrockAccess(Construct):
         model, stack = settings.inference.bedrock, Stack.of(self)
         profile = bedrock.CfnApplicationInferenceProfile(
             self,
-            "Profile",
-            inference_profile_name=settings.prefix,
+            f"Profile-{model.inference_profile}",
+            inference_profile_name=_profile_name(settings.prefix, model.inference_profile),
+            description=model.inference_profile,
             model_source=bedrock.CfnApplicationInferenceProfile.InferenceProfileModelSourceProperty(
                 copy_from=stack.format_arn(
                     service="bedrock",
@@ -43,6 +50,7 @@ class BedrockAccess(Construct):
             kind="bedrock",
             name=profile_arn,
             further=model.variables,
+            policy_id=f"Model-{model.inference_profile}",
             statements=[
                 iam.PolicyStatement(
                     sid="InferenceProfile", actions=[_ACTION], resources=[profile_arn]
@@ -51,6 +59,11 @@ class BedrockAccess(Construct):
                 *_guardrail_statements(stack, model),
             ],
         )
+
+
+def _profile_name(prefix: str, inference_profile: str) -> str:
+    """A name of its own for each model. With the model's in it, it could exceed 64 characters."""
+    return f"{prefix}-{hashlib.sha256(inference_profile.encode()).hexdigest()[:8]}"
 
 
 def _model_statements(

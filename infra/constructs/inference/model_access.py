@@ -13,6 +13,8 @@ class ModelAccess:
 
     Args:
         further: variables of who calls the model itself.
+        policy_id: the construct of the policy. Another one for each model whose name is made, so
+            that tasks of the old one may call theirs until the deployment has replaced them.
     """
 
     kind: str
@@ -20,6 +22,7 @@ class ModelAccess:
     workers: str | None = None
     further: dict[str, str] = field(default_factory=dict)
     statements: list[iam.PolicyStatement] = field(default_factory=list)
+    policy_id: str = "Model"
 
     @property
     def variables(self) -> dict[str, str]:
@@ -31,6 +34,11 @@ class ModelAccess:
         }
         named = {variable: value for variable, value in given.items() if value is not None}
         return named | self.further
+
+    def allow(self, role: iam.Role) -> None:
+        """Give a task's role the permissions. What needs the role waits for them, too."""
+        if self.statements:
+            iam.Policy(role, self.policy_id, statements=self.statements, roles=[role])
 
     def behind(self, workers: str) -> ModelAccess:
         """Access for handlers whose workers at this address call the model. Its name stays."""

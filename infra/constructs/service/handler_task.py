@@ -72,9 +72,9 @@ def handler_task_role(
         # The ECS agent sets a task's protection with the task's role.
         iam.PolicyStatement(actions=list(_OWN_TASK), resources=[tasks]),
         iam.PolicyStatement(actions=["ecs:DescribeServices"], resources=[service]),
-        *model_access.statements,
     ):
         role.add_to_policy(statement)
+    model_access.allow(role)
     _acknowledge_wildcards(role, cluster_name)
     allow_on_requests(role, requests)
     return role

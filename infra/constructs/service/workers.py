@@ -84,8 +84,7 @@ def worker_task(
     task_role = iam.Role(
         scope, "TaskRole", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com")
     )
-    for statement in model_access.statements:
-        task_role.add_to_policy(statement)
+    model_access.allow(task_role)
     task = fargate_task(
         scope, construct_id, settings=settings, role="worker", size=workers, task_role=task_role
     )
