@@ -74,20 +74,22 @@ def last_control(has: EventId) -> bytes:
 class _EntryEvents:
     """Writes the two events of an entry, but for what the second one says at its end."""
 
-    __slots__ = ("_events", "_frames")
+    __slots__ = ("_delta", "_event", "_frames")
 
     def __init__(self, stream: ResponseStream, epoch: int, cursor: bytes) -> None:
         self._frames = V1Encoder(stream.channel.session, stream.response_id)
-        self._events = _events(b"%b", offsets_of(epoch)) + cursor.replace(b"%", b"%%")
-        """With places for the message and the next index."""
+        # With places for what varies. The last one is for the next index.
+        behind = cursor.replace(b"%", b"%%")
+        self._delta = _events(self._frames.template, offsets_of(epoch)) + behind
+        self._event = _events(b"%b", offsets_of(epoch)) + behind
 
     def delta(self, text: str, first: int, last: int) -> bytes:
-        """The events for `text`."""
-        return self._events % (self._frames.delta(text, first, last), last + 1)
+        """The events for `text`, which is one entry."""
+        return self._delta % (dumps(text), last, last + 1)
 
     def event(self, part: Part, first: int, last: int) -> bytes:
         """The events for `part`."""
-        return self._events % (self._frames.event(part, first, last), last + 1)
+        return self._event % (self._frames.event(part, first, last), last + 1)
 
 
 class StreamEvents(FrameEvents):
