@@ -12,10 +12,10 @@ from typing import Any
 
 import orjson
 
-from stream_core.encoders.block_encoder import Place
+from stream_core.encoders.block_encoder import Place, WriteDelta
 from stream_core.encoders.blocks import Begin, Block, BlockEvent, Blocks, Value
 from stream_core.encoders.completion_chunks import check_completed
-from stream_core.encoders.port import event_id
+from stream_core.encoders.port import event_id, rest_of_id
 from stream_core.log.entries import Content, Kind, Part
 from stream_core.log.response_log import ResponseState, slice_of
 from stream_core.log.response_stream import ResponseStream
@@ -24,8 +24,7 @@ from stream_core.protocol.errors import EvenflowError
 METADATA = "evenflow"
 """The key of what we add to the metadata of events."""
 
-_DELTA = b'id: %%b\ndata: %%b%%b,"metadata":{"%b":{"cursor":"%%b"}}}\n\n' % METADATA.encode()
-_FIRST_OWNERS_DELTA = _DELTA.replace(b"id: %b", b"id: %d").replace(b'"cursor":"%b', b'"cursor":"%d')
+_CURSOR = b',"metadata":{"%b":{"cursor":"' % METADATA.encode()
 _UNSEEN = frozenset({"logprobs", "finish"})
 _USAGE = {
     "prompt_tokens": "inputTokens",
@@ -63,7 +62,6 @@ class AgUiEvents:
         self._results = 0
         self._ids: dict[int, str] = {}
         self._open: dict[int, Block] = {}
-        self._before: dict[int, bytes] = {}
         blocks = Blocks()
         for content in said:
             for event in blocks.take(content):
@@ -81,21 +79,18 @@ class AgUiEvents:
         self._note(Begin(block))
         return self._began(block, place if block.kind is Kind.CALL else None)
 
-    def delta(self, place: Place, block: Block, text: str) -> bytes:
-        """More of a block."""
-        before = self._before.get(block.number)
-        if before is None:
-            before = self._before[block.number] = self._before_delta(block)
-        said, last = orjson.dumps(text), place.last
-        if place.epoch == 1:  # nearly always, and half as long
-            return _FIRST_OWNERS_DELTA % (last, before, said, last)
-        cursor = event_id(last, place.epoch).encode()
-        return _DELTA % (cursor, before, said, cursor)
+    def deltas(self, block: Block, epoch: int) -> WriteDelta:
+        """What writes more of a block."""
+        rest = rest_of_id(epoch)
+        before = b"%b\ndata: %b" % (rest, self._before_delta(block))
+        behind = b'%b"}}}\n\n' % rest
+        return lambda text, _, last: (
+            b"id: %d%b%b%b%d%b" % (last, before, orjson.dumps(text), _CURSOR, last, behind)
+        )
 
     def end(self, place: Place, block: Block) -> bytes:
         """A block ends."""
         self._open.pop(block.number, None)
-        self._before.pop(block.number, None)
         if block.kind is Kind.CALL:
             return _event({"type": "TOOL_CALL_END", "toolCallId": block.id}, place)
         named = {"messageId": self._ids.pop(block.number)}

@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
-from stream_core.encoders.block_encoder import Place
+from stream_core.encoders.block_encoder import Place, WriteDelta
 from stream_core.encoders.blocks import Begin, Block, Blocks, Value
 from stream_core.encoders.completion_chunks import check_completed
-from stream_core.encoders.port import event_id
+from stream_core.encoders.port import event_id, rest_of_id
 from stream_core.log.entries import Content, Kind, Part
 from stream_core.log.response_log import ResumePoint, slice_of
 from stream_core.log.response_stream import ResponseStream
@@ -122,15 +122,17 @@ class AnthropicObjects:
         # More of the same entry follows, but for calls.
         return _event(b"content_block_start", begun, place if block.kind is Kind.CALL else None)
 
-    def delta(self, place: Place, block: Block, text: str) -> bytes:
-        """More of a block."""
+    def deltas(self, block: Block, epoch: int) -> WriteDelta:
+        """What writes more of a block."""
         if not self._tells(block):
-            return b""
+            return lambda _text, _first, _last: b""
         kind, field = _DELTAS[block.kind]
-        return (
-            b"event: content_block_delta\nid: %b\n"
-            b'data: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":%b}}\n\n'
-        ) % (_id(place), self._numbers[block.number], kind, field, orjson.dumps(text))
+        before = (
+            b'%b\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
+        ) % (rest_of_id(epoch), self._numbers[block.number], kind, field)
+        return lambda text, _, last: (
+            b"event: content_block_delta\nid: %d%b%b}}\n\n" % (last, before, orjson.dumps(text))
+        )
 
     def end(self, place: Place, block: Block) -> bytes:
         """A block ends."""

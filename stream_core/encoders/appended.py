@@ -43,6 +43,11 @@ class AppendedContents:
         if self._ahead:
             raise _replaced()
 
+    @property
+    def knows_more(self) -> bool:
+        """Whether the client has contents beyond its place in the log."""
+        return bool(self._ahead)
+
     def take(self) -> Content | None:
         """The next piece to append. None when there is nothing new.
 

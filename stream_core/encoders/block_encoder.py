@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from stream_core.encoders.appended import AppendedContents
 from stream_core.encoders.blocks import Begin, Block, BlockEvent, Blocks, Delta, End
 from stream_core.log.entries import Part
-from stream_core.log.response_log import Cursor, ResumePoint, slice_of
+from stream_core.log.response_log import ResumePoint, slice_of
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.errors import EvenflowError, UpstreamFailed
 
@@ -23,6 +24,10 @@ class Place(NamedTuple):
     epoch: int
 
 
+WriteDelta = Callable[[str, int, int], bytes]
+"""Writes more text of one block. The other two are the `first` and the `last` of its `Place`."""
+
+
 class BlockObjects(Protocol):
     """How a protocol writes the events of one response for one reader. All return bytes to send."""
 
@@ -35,8 +40,11 @@ class BlockObjects(Protocol):
     def begin(self, place: Place, block: Block) -> bytes:
         """A block begins."""
 
-    def delta(self, place: Place, block: Block, text: str) -> bytes:
-        """More of a block."""
+    def deltas(self, block: Block, epoch: int) -> WriteDelta:
+        """What writes more of a block. All but the text and its place is encoded here, once.
+
+        Asked for when the block has begun, and again for each `epoch` that goes on with it.
+        """
 
     def end(self, place: Place, block: Block) -> bytes:
         """A block ends."""
@@ -67,7 +75,19 @@ class BlockEncoder:
         most: the most characters in one event, and about the most bytes that `take` returns.
     """
 
-    __slots__ = ("_blocks", "_contents", "_most", "_objects", "_stream", "ended", "opening")
+    __slots__ = (
+        "_blocks",
+        "_contents",
+        "_most",
+        "_objects",
+        "_stream",
+        "_text",
+        "_write_delta",
+        "_written",
+        "cursor",
+        "ended",
+        "opening",
+    )
 
     def __init__(
         self, objects: BlockObjects, stream: ResponseStream, point: ResumePoint, most: int
@@ -76,21 +96,21 @@ class BlockEncoder:
         self._objects = objects
         self._stream = stream
         self._most = most
-        self._contents = AppendedContents(stream.log, point.next_index, most)
+        self._written: tuple[Block, int] | None = None
+        self._write_delta: WriteDelta
+        """For the block and the epoch of `_written`."""
+        self._text: Block | None = None
+        """What `_open_text` gave, until anything else is taken. `_write_delta` is for it."""
+        self._read(AppendedContents(stream.log, point.next_index, most))
         self._blocks = Blocks(slice_of(stream.log.entries[: point.next_index], 0).standing)
         last = point.next_index - 1
         place = Place(last, last, self.epoch)
         self.opening = objects.opening(place, tuple(self._blocks.open))
 
     @property
-    def cursor(self) -> Cursor:
-        """The reader's place in the log."""
-        return self._contents.cursor
-
-    @property
     def epoch(self) -> int:
         """The epoch of the last entry that the reader has. Readers aren't told restarts."""
-        return self._stream.log.epoch_at(self._contents.cursor.after)
+        return self._stream.log.epoch_at(self.cursor.after)
 
     def take(self) -> bytes:
         """What is new, as events. Empty when there is nothing.
@@ -98,6 +118,17 @@ class BlockEncoder:
         Raises:
             EvenflowError: the response ended without an answer, or was replaced.
         """
+        cursor, entries = self.cursor, self._stream.log.entries
+        index = cursor.next_index
+        if index + 1 == len(entries):
+            entry = entries[index]
+            if isinstance(entry, str) and (text := self._text or self._open_text()):
+                # Nearly every call is like this.
+                cursor.first = cursor.last = index
+                cursor.next_index = index + 1
+                text.said.append(entry)
+                return self._write_delta(entry, index, index)
+        self._text = None
         try:
             return self._take()
         except UpstreamFailed as replaced:
@@ -106,12 +137,12 @@ class BlockEncoder:
             return self._reset()
 
     def _take(self) -> bytes:
-        contents, objects, blocks = self._contents, self._objects, self._blocks
+        contents, blocks = self._contents, self._blocks
         content = contents.take()
-        if isinstance(content, str) and contents.cursor.at_head and (block := blocks.text):
-            # Nearly every call is like this.
-            block.said.append(content)
-            return objects.delta(self._place(), block, content)
+        if isinstance(content, str) and self.cursor.at_head and (text := blocks.text):
+            text.said.append(content)
+            place = self._place()
+            return self._writer_of(text, place.epoch)(content, place.first, place.last)
         parts, size = list[bytes](), 0
         while content is not None:
             place = self._place()
@@ -124,23 +155,47 @@ class BlockEncoder:
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
         """Read another copy of the response. Compares it with what the reader has."""
         self._stream = stream
-        self._contents = self._contents.going_on(stream.log, point)
+        self._text = None
+        self._read(self._contents.going_on(stream.log, point))
 
     def failure(self, error: EvenflowError) -> bytes:
         """Encode an error that ends the stream."""
         return self._objects.failure(error)
 
+    def _read(self, contents: AppendedContents) -> None:
+        self._contents = contents
+        self.cursor = contents.cursor
+        """The reader's place in the log."""
+
+    def _open_text(self) -> Block | None:
+        """The open text to which the log's last entry, a text, only adds. None if there is none.
+
+        It stands until anything else is taken: what changes it or the epoch is an entry, too.
+        """
+        text = self._blocks.text
+        if text is None or self._contents.knows_more:
+            return None
+        self._writer_of(text, self._stream.log.epoch_at(self.cursor.next_index))
+        self._text = text
+        return text
+
+    def _writer_of(self, block: Block, epoch: int) -> WriteDelta:
+        """What writes more of `block`. The one used last is kept: it is mostly the next one."""
+        if self._written is None or self._written[0] is not block or self._written[1] != epoch:
+            self._written, self._write_delta = (block, epoch), self._objects.deltas(block, epoch)
+        return self._write_delta
+
     def _reset(self) -> bytes:
         place = self._place()
-        self._contents = AppendedContents(self._stream.log, 0, self._most)
+        self._read(AppendedContents(self._stream.log, 0, self._most))
         self._blocks = Blocks()
         return self._objects.reset(place) + self._take()
 
     def _end(self) -> bytes:
-        if self.ended or not self._contents.cursor.at_end:
+        if self.ended or not self.cursor.at_end:
             return b""
         self._contents.check_whole()
-        last = self._contents.cursor.after
+        last = self.cursor.after
         place = Place(last, last, self.epoch)
         final = self._objects.finish(place, self._stream)
         self.ended = True
@@ -150,7 +205,7 @@ class BlockEncoder:
     def _write(self, place: Place, event: BlockEvent) -> bytes:
         objects = self._objects
         if isinstance(event, Delta):
-            return objects.delta(place, event.block, event.text)
+            return self._writer_of(event.block, place.epoch)(event.text, place.first, place.last)
         if isinstance(event, Begin):
             return objects.begin(place, event.block)
         if isinstance(event, End):
@@ -158,5 +213,5 @@ class BlockEncoder:
         return objects.value(place, event.part, event.block)
 
     def _place(self) -> Place:
-        cursor = self._contents.cursor
+        cursor = self.cursor
         return Place(cursor.first, cursor.last, self._stream.log.epoch_at(cursor.last))

@@ -12,7 +12,7 @@ from orjson import dumps
 
 from stream_core.encoders.frames import FrameEncoder, FrameEvents
 from stream_core.encoders.port import EventId
-from stream_core.encoders.stream_offsets import offset_of
+from stream_core.encoders.stream_offsets import offset_of, offsets_of
 from stream_core.log.entries import Part
 from stream_core.log.response_log import ResumePoint
 from stream_core.log.response_stream import ResponseStream
@@ -22,6 +22,9 @@ from stream_core.protocol.errors import EvenflowError
 MOST_MESSAGES = 1_024
 MOST_BYTES = 262_144
 """A chunk ends with the message that takes it to one of these."""
+# How a control event ends, but for the last one: whether there is more.
+_MORE = b"}\n\n"
+_UP_TO_DATE = b',"upToDate":true}\n\n'
 
 
 class Chunk(NamedTuple):
@@ -71,23 +74,22 @@ def last_control(has: EventId) -> bytes:
 class _EntryEvents:
     """Writes the two events of an entry, but for what the second one says at its end."""
 
-    __slots__ = ("_cursor", "_epoch", "_frames")
+    __slots__ = ("_delta", "_event", "_frames")
 
     def __init__(self, stream: ResponseStream, epoch: int, cursor: bytes) -> None:
         self._frames = V1Encoder(stream.channel.session, stream.response_id)
-        self._epoch = epoch
-        self._cursor = cursor
+        # With places for what varies. The last one is for the next index.
+        behind = cursor.replace(b"%", b"%%")
+        self._delta = _events(self._frames.template, offsets_of(epoch)) + behind
+        self._event = _events(b"%b", offsets_of(epoch)) + behind
 
     def delta(self, text: str, first: int, last: int) -> bytes:
-        """The events for `text`."""
-        return self._followed(self._frames.delta(text, first, last), last)
+        """The events for `text`, which is one entry."""
+        return self._delta % (dumps(text), last, last + 1)
 
     def event(self, part: Part, first: int, last: int) -> bytes:
         """The events for `part`."""
-        return self._followed(self._frames.event(part, first, last), last)
-
-    def _followed(self, frame: bytes, last: int) -> bytes:
-        return _events(frame, EventId(last, self._epoch)) + self._cursor
+        return self._event % (self._frames.event(part, first, last), last + 1)
 
 
 class StreamEvents(FrameEvents):
@@ -106,14 +108,14 @@ class StreamEvents(FrameEvents):
         super().__init__(stream, point, 0, most)
         if not (self.cursor.behind or stream.log.closed or point.restarted):
             has = EventId(self.cursor.after, self.epoch)
-            self.opening = _control(has) + self._cursor + self._rest()
+            self.opening = _control(offset_of(has).encode()) + self._cursor + self._rest()
 
     def take(self) -> bytes:
         """What is new, as events. Empty when there is nothing."""
         frames = self._frames
         if events := frames.take_only():
             # Nearly every call is like this.
-            return events + self._rest()
+            return events + (_UP_TO_DATE if self._stream.log.state is None else _MORE)
         parts, size = list[bytes](), 0
         while size < self._most and (frame := frames.take()):
             events = self._events_of(frame)
@@ -135,7 +137,8 @@ class StreamEvents(FrameEvents):
     def _write(self, frame: bytes) -> bytes:
         frames = self._frames
         after = frames.last if not frames.ended else frames.cursor.after
-        events = _events(frame, EventId(after, frames.epoch, frames.ended))
+        has = EventId(after, frames.epoch, frames.ended)
+        events = _events(frame, offset_of(has).encode())
         return events if frames.ended else events + self._cursor
 
     def _rest(self) -> bytes:
@@ -143,14 +146,14 @@ class StreamEvents(FrameEvents):
         if self._frames.ended:
             return b',"streamClosed":true,"upToDate":true}\n\n'
         if self.cursor.behind or self._stream.log.closed:
-            return b"}\n\n"
-        return b',"upToDate":true}\n\n'
+            return _MORE
+        return _UP_TO_DATE
 
 
-def _events(message: bytes, has: EventId) -> bytes:
-    return b"event: data\ndata:[%b]\n\n%b" % (message, _control(has))
+def _events(message: bytes, offset: bytes) -> bytes:
+    return b"event: data\ndata:[%b]\n\n%b" % (message, _control(offset))
 
 
-def _control(has: EventId) -> bytes:
+def _control(offset: bytes) -> bytes:
     """A control event, without its end."""
-    return b'event: control\ndata:{"streamNextOffset":"%b"' % offset_of(has).encode()
+    return b'event: control\ndata:{"streamNextOffset":"%b"' % offset

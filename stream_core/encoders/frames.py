@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from stream_core.encoders.port import event_id
+from stream_core.encoders.port import event_id, rest_of_id
 from stream_core.log.entries import Part, Restart
 from stream_core.log.response_log import EVERYTHING, Cursor, ResumePoint
 from stream_core.log.response_stream import ResponseStream
@@ -134,7 +134,7 @@ class DeltaEvents:
 
     def __init__(self, stream: ResponseStream, epoch: int) -> None:
         self._deltas = V1Encoder(stream.channel.session, stream.response_id)
-        self._rest_of_id = event_id(0, epoch)[1:].encode()
+        self._rest_of_id = rest_of_id(epoch)
 
     def delta(self, text: str, first: int, last: int) -> bytes:
         """The event for `text`."""

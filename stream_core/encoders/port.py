@@ -90,6 +90,11 @@ class EventId(NamedTuple):
         return cls(int(found[1]), max(1, int(found[2] or 1)), found[3] is not None)
 
 
+def rest_of_id(epoch: int) -> bytes:
+    """What follows the index in the ids of events of an epoch. Nothing in the first one."""
+    return event_id(0, epoch)[1:].encode()
+
+
 def event_id(index: int, epoch: int, *, end: bool = False) -> str:
     """`12` in the first epoch, `12.3` in the third, `12.end` with the response's end."""
     return f"{index}{'' if epoch == 1 else f'.{epoch}'}{'.end' if end else ''}"

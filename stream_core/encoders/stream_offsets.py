@@ -29,7 +29,13 @@ _CURSOR = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 def offset_of(has: EventId) -> str:
     """The offset of a reader that has everything up to `has`."""
-    return f"{has.epoch or 1:09d}_{has.last_index + 1:015d}{'_end' if has.end else ''}"
+    offset = offsets_of(has.epoch or 1) % (has.last_index + 1)
+    return f"{offset.decode()}{'_end' if has.end else ''}"
+
+
+def offsets_of(epoch: int) -> bytes:
+    """The offsets under an epoch, with a place for the next index."""
+    return b"%09d_%%015d" % epoch
 
 
 def read_offset(text: str) -> EventId:

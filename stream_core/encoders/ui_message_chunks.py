@@ -11,10 +11,10 @@ from typing import Any
 
 import orjson
 
-from stream_core.encoders.block_encoder import Place
+from stream_core.encoders.block_encoder import Place, WriteDelta
 from stream_core.encoders.blocks import Block
 from stream_core.encoders.completion_chunks import check_completed
-from stream_core.encoders.port import event_id
+from stream_core.encoders.port import event_id, rest_of_id
 from stream_core.log.entries import Kind, Part
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
@@ -43,7 +43,6 @@ class UIMessageChunks:
     def __init__(self, message_id: str | None, *, afresh: bool = False) -> None:
         self._message_id = message_id
         self._afresh = afresh
-        self._before: dict[int, bytes] = {}
 
     def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
         """Before everything else. Who resumes in the middle has it."""
@@ -64,18 +63,13 @@ class UIMessageChunks:
         start = {"type": f"{_TYPES[block.kind]}-start", "id": str(block.number)}
         return _event(start | _metadata(block))
 
-    def delta(self, place: Place, block: Block, text: str) -> bytes:
-        """More of a block."""
-        before = self._before.get(block.number)
-        if before is None:
-            before = self._before[block.number] = _before_delta(block)
-        if place.epoch == 1:  # nearly always, and half as long
-            return b"id: %d\ndata: %b%b}\n\n" % (place.last, before, orjson.dumps(text))
-        return b"id: %b\ndata: %b%b}\n\n" % (_id(place), before, orjson.dumps(text))
+    def deltas(self, block: Block, epoch: int) -> WriteDelta:
+        """What writes more of a block."""
+        before = b"%b\ndata: %b" % (rest_of_id(epoch), _before_delta(block))
+        return lambda text, _, last: b"id: %d%b%b}\n\n" % (last, before, orjson.dumps(text))
 
     def end(self, place: Place, block: Block) -> bytes:
         """A block ends."""
-        self._before.pop(block.number, None)
         if block.kind is Kind.CALL:
             return _event(_made_call(block), place)
         return _event({"type": f"{_TYPES[block.kind]}-end", "id": str(block.number)})
@@ -99,7 +93,6 @@ class UIMessageChunks:
 
     def reset(self, place: Place) -> bytes:
         """Drop what was said."""
-        self._before.clear()
         return _event({"type": "reset-step"})
 
     def finish(self, place: Place, stream: ResponseStream) -> bytes:

@@ -49,6 +49,11 @@ class V1Encoder:
         self._prefix = b'{"type":"chat.response.delta",%b,"delta":' % ids
         self._event_prefix = b'{"type":"chat.response.event",%b,"index":' % ids
 
+    @property
+    def template(self) -> bytes:
+        """The frame for the text of one index, with places for its JSON and the index."""
+        return self._prefix.replace(b"%", b"%%") + b'%b,"index":%d}'
+
     def delta(self, text: str, first: int, last: int) -> bytes:
         """The frame for `text`."""
         if first == last:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from stream_core.encoders.block_encoder import Place
+from stream_core.encoders.block_encoder import Place, WriteDelta
 from stream_core.encoders.blocks import Block
 from stream_core.encoders.completion_chunks import check_completed
 from stream_core.encoders.responses.output_items import (
@@ -18,6 +18,7 @@ from stream_core.encoders.responses.output_items import (
 )
 from stream_core.encoders.responses.response_object import ResponseObject, status_of
 from stream_core.encoders.responses.sequence_numbers import (
+    ENTRY,
     Rank,
     closing_number,
     final_number,
@@ -46,8 +47,9 @@ class ServerSentEvents:
 
     def frame(self, event: bytes, sequence_number: int | None, data: bytes) -> bytes:
         """One event."""
-        known_by = b"" if sequence_number is None else b"id: %d\n" % sequence_number
-        return b"event: %b\n%bdata: %b\n\n" % (event, known_by, data)
+        if sequence_number is None:
+            return b"event: %b\ndata: %b\n\n" % (event, data)
+        return b"event: %b\nid: %d\ndata: %b\n\n" % (event, sequence_number, data)
 
 
 class JsonLines:
@@ -83,9 +85,6 @@ class ResponseEvents:
         self._after = after
         self._raises = raises
         self._last = max(after, 0)
-        # Of the deltas of a block, all that is before the text and behind it.
-        self._block: int = -1
-        self._event = self._before = self._behind = b""
         self._closing: tuple[Place, str] | None = None
         self._closed = 0
         self._raised: tuple[Place, ResponseStream] | None = None
@@ -108,16 +107,26 @@ class ResponseEvents:
         part = self._at(block) | {"part": part_of(block)}
         return added + self._tell(f"response.{_part(block)}.added", at + Rank.PART_ADDED, part)
 
-    def delta(self, place: Place, block: Block, text: str) -> bytes:
-        """More of an item."""
-        if block.number != self._block:
-            self._prepare(block)
-        at = number(place.last, place.epoch, Rank.DELTA)
-        if at <= self._after:
-            return b""
-        self._last = at
-        data = b"%b%b%b%d}" % (self._before, orjson.dumps(text), self._behind, at)
-        return self._framing.frame(self._event, at, data)
+    def deltas(self, block: Block, epoch: int) -> WriteDelta:
+        """What writes more of an item."""
+        if block.kind is Kind.CALL:
+            event, told = f"response.{_call_text(block)}.delta", self._told_call(block)
+        else:
+            event, told = f"response.{_DELTAS[block.kind]}.delta", self._at(block)
+        kind, frame, dumps = event.encode(), self._framing.frame, orjson.dumps
+        before = dumps({"type": event, **told})[:-1] + b',"delta":'
+        logprobs = b',"logprobs":[]' if block.kind is Kind.TEXT else b""
+        behind = logprobs + b',"sequence_number":'
+        first_of_epoch = number(0, epoch, Rank.DELTA)
+
+        def write(text: str, _: int, last: int) -> bytes:
+            at = first_of_epoch + last * ENTRY
+            if at <= self._after:
+                return b""
+            self._last = at
+            return frame(kind, at, b"%b%b%b%d}" % (before, dumps(text), behind, at))
+
+        return write
 
     def end(self, place: Place, block: Block) -> bytes:
         """An item ends, and its part."""
@@ -205,17 +214,6 @@ class ResponseEvents:
                 self._closed += 1
             told.append(self._tell(event, at, data))
         return b"".join(told)
-
-    def _prepare(self, block: Block) -> None:
-        if block.kind is Kind.CALL:
-            event, told = f"response.{_call_text(block)}.delta", self._told_call(block)
-        else:
-            event, told = f"response.{_DELTAS[block.kind]}.delta", self._at(block)
-        head = orjson.dumps({"type": event, **told})
-        self._block, self._event = block.number, event.encode()
-        self._before = head[:-1] + b',"delta":'
-        logprobs = b',"logprobs":[]' if block.kind is Kind.TEXT else b""
-        self._behind = logprobs + b',"sequence_number":'
 
     def _told_call(self, block: Block) -> dict[str, Any]:
         return {"item_id": item_id(self._about.response, block), "output_index": block.number}

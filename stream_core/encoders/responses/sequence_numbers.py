@@ -10,13 +10,14 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-_RANKS = 8
+ENTRY = 8
+"""From the number of an entry's event to that of the next entry's of the same rank."""
 # Up to 16 million entries an epoch. So the numbers of 15 epochs fit into 32 bits, which some
 # clients have for them.
 _EPOCH = 1 << 27
 # Every open block has up to three events at the answer's end. There are at most 129 of them.
 _FINAL = 512
-MOST_CLOSING_ENTRIES = _FINAL // _RANKS
+MOST_CLOSING_ENTRIES = _FINAL // ENTRY
 """The numbers behind the last entry are those of so many entries more."""
 
 
@@ -35,7 +36,7 @@ class Rank(IntEnum):
 
 def number(index: int, epoch: int, rank: int) -> int:
     """The number of an event. `index` is -1 for those before the first entry."""
-    return (epoch - 1) * _EPOCH + (index + 1) * _RANKS + rank
+    return (epoch - 1) * _EPOCH + (index + 1) * ENTRY + rank
 
 
 def closing_number(last_index: int, epoch: int, order: int) -> int:
@@ -69,6 +70,6 @@ def known_by(sequence_number: int) -> Known:
     negative number stands for nothing.
     """
     epoch, place = divmod(max(0, sequence_number), _EPOCH)
-    index, rank = divmod(place, _RANKS)
+    index, rank = divmod(place, ENTRY)
     begun = rank != Rank.DELTA
     return Known(max(-1, index - 1 - begun), epoch + 1, begun and index > 0)

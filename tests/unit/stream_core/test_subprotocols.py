@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from orjson import dumps
 
 from stream_core.log.entries import Part
 from stream_core.protocol.dialect import (
@@ -49,6 +50,15 @@ def test_a_fast_written_delta_is_the_json_of_its_model(
     assert json.loads(frame) == fields
     assert frame.decode(), "it is UTF-8"
     assert json.loads(frame) == json.loads(ResponseDelta.model_validate(fields).to_json())
+
+
+@given(ANY_TEXT, ANY_TEXT, ANY_TEXT, st.integers(0, 10**6))
+@example(AWKWARD, AWKWARD, AWKWARD, 0)
+def test_a_filled_in_template_is_the_frame(
+    text: str, session_id: str, response_id: str, index: int
+) -> None:
+    encoder = V1Encoder(session_id, response_id)
+    assert encoder.template % (dumps(text), index) == encoder.delta(text, index, index)
 
 
 @given(ANY_TEXT, st.integers(0, 10**6), INDEXES)

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.encoders.block_encoder import BlockEncoder, Place
+from stream_core.encoders.block_encoder import BlockEncoder, Place, WriteDelta
 from stream_core.encoders.blocks import Block
-from stream_core.log.entries import Content, Kind, Part
-from stream_core.log.response_log import ResumePoint
+from stream_core.log.entries import Content, Kind, Part, Restart
+from stream_core.log.response_log import EVERYTHING, ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import EvenflowError, UpstreamFailed
@@ -25,8 +25,8 @@ class Words:
     def begin(self, place: Place, block: Block) -> bytes:
         return _say(place, "begin", block.kind)
 
-    def delta(self, place: Place, block: Block, text: str) -> bytes:
-        return _say(place, text)
+    def deltas(self, block: Block, epoch: int) -> WriteDelta:
+        return lambda text, first, last: _say(Place(first, last, epoch), text)
 
     def end(self, place: Place, block: Block) -> bytes:
         return _say(place, "end", block.text)
@@ -45,7 +45,8 @@ class Words:
 
 
 def _say(place: Place, *words: str) -> bytes:
-    return f"{place.first}-{place.last} {' '.join(words)}\n".encode()
+    owner = f".{place.epoch}" if place.epoch > 1 else ""
+    return f"{place.first}-{place.last}{owner} {' '.join(words)}\n".encode()
 
 
 def answer(*contents: Content) -> ResponseStream:
@@ -140,3 +141,65 @@ def test_an_answer_that_is_shorter_the_second_time_is_reset_at_its_end() -> None
     assert taken(read) == []
     stream.complete("stop", None)
     assert taken(read) == ["2-2 reset", "2-2 begin text", "2-2 a", "2-2 end a", "2-2 stop"]
+
+
+def test_text_that_is_longer_than_an_event_and_comes_alone_is_one_event() -> None:
+    stream = answer("a")
+    read = encoder(stream)
+    taken(read)
+    push(stream, "b" * 101)
+    assert taken(read) == [f"1-1 {'b' * 101}"]
+
+
+def test_what_the_client_has_is_not_told_again_however_it_is_cut_the_second_time() -> None:
+    stream = answer("a", "bc")
+    read = encoder(stream)
+    taken(read)
+    stream.next_attempt()
+    stream.restart()
+    assert taken(read) == []
+    for text, told in [("ab", []), ("cd", ["4-4 d"]), ("e", ["5-5 e"])]:
+        push(stream, text)
+        assert read.take().decode().splitlines() == told
+    stream.complete("stop", None)
+    assert taken(read) == ["5-5 end abcde", "5-5 stop"]
+
+
+def test_text_behind_log_probabilities_has_them() -> None:
+    stream = answer("a")
+    read = encoder(stream)
+    taken(read)
+    push(stream, "b", Part(Kind.DATA, "[1]", name="logprobs"))
+    taken(read)
+    push(stream, "c", "d")
+    (open_text,) = read._blocks.open
+    assert taken(read) == ["3-4 cd"]
+    assert [value.name for value in open_text.values] == ["logprobs"]
+
+
+def test_the_next_owner_s_text_is_told_as_its_own() -> None:
+    """In this copy, and in another one that the reader goes on in."""
+    stream = answer("a", "b")
+    read = encoder(stream)
+    taken(read)
+    push(stream, "c")
+    assert read.take() == b"2-2 c\n"
+    assert (read.cursor.first, read.cursor.last, read.epoch) == (2, 2, 1)
+    stream.log.restart(2, 2, 2)
+    assert taken(read) == []
+    for index in (4, 5):
+        stream.log.append("d")
+        assert read.take() == b"%d-%d.2 d\n" % (index, index)
+    third = answer()
+    third.take_up(stream.log.entries, 3, None)
+    read.go_on(third, ResumePoint(6))
+    third.log.append("e")
+    assert taken(read) == ["7-7.3 e"]
+
+
+def test_another_copy_is_compared_with_what_the_client_has() -> None:
+    stream = answer("a", "b")
+    read = encoder(stream, 1)
+    assert read.take() == b"1-1 b\n"
+    read.go_on(answer("abc"), ResumePoint(0, Restart(EVERYTHING, 2, 2)))
+    assert taken(read) == ["0-0 c"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 import pytest
 
@@ -86,7 +88,7 @@ def test_the_tail_is_behind_everything() -> None:
     assert tail_of(response("a", ended=True)) == EventId(0, 1, True)
 
 
-def events(data: bytes) -> list[tuple[str, object]]:
+def events(data: bytes) -> list[tuple[str, Any]]:
     told = []
     for block in data.decode().split("\n\n")[:-1]:
         name, _, said = block.removeprefix("event: ").partition("\ndata:")
@@ -131,3 +133,18 @@ def test_readers_are_given_the_same_bytes_of_a_delta() -> None:
     encoders = [StreamEvents(stream, _BEGINNING, 100, "7") for _ in range(2)]
     stream.log.extend(["a"])
     assert encoders[0].take() == encoders[1].take()
+
+
+def test_a_cursor_is_told_as_it_is() -> None:
+    stream = response()
+    encoder = StreamEvents(stream, _BEGINNING, 100, "7%d")
+    stream.log.extend(["50%"])
+    (_, (message,)), (_, control) = events(encoder.take())
+    assert (message["delta"], control["streamCursor"]) == ("50%", "7%d")
+
+
+def test_who_has_the_last_text_of_an_ended_response_is_not_at_its_end() -> None:
+    stream = response("a", "b", ended=True)
+    encoder = StreamEvents(stream, ResumePoint(1), 1, "7")
+    _, (_, control) = events(encoder.take())
+    assert control == {"streamNextOffset": offset_of(EventId(1, 1)), "streamCursor": "7"}

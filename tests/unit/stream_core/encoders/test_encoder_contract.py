@@ -160,6 +160,24 @@ def test_it_goes_on_in_the_copy_of_the_next_owner(kind: Kind, data: st.DataObjec
 
 
 @each_kind
+@given(st.data())
+def test_an_entry_is_told_alike_to_who_stayed_and_who_comes_back(
+    kind: Kind, data: st.DataObject
+) -> None:
+    """At the log's head, entry by entry. A later owner goes on in the middle."""
+    recorded, anew = (data.draw(st.lists(_PIECES | CONTENT, max_size=6)) for _ in range(2))
+    stream = copy_with()
+    stayed = kind.encoder(stream, _BEGINNING)
+    taken_over = Restart(len(recorded) - 1, 2, epoch=2)
+    for index, entry in enumerate([*recorded, taken_over, *anew]):
+        back = kind.encoder(stream, ResumePoint(index))
+        stream.log.extend([entry])
+        assert back.take() == stayed.take()
+        while told := stayed.take():
+            assert back.take() == told
+
+
+@each_kind
 def test_the_end_is_told_once(kind: Kind) -> None:
     stream, client = ended(copy_with("a", "b")), kind.client()
     encoder = kind.encoder(stream, _BEGINNING)
