@@ -18,11 +18,8 @@ from tests.infrastructure.synthesis import ROOT
 
 _IMPORT = """
 import aws_cdk as cdk
-from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_ecs as ecs
-from aws_cdk import aws_route53 as route53
+from aws_cdk import aws_ec2 as ec2, aws_ecs as ecs, aws_route53 as route53
 from infra.evenflow_service import EvenflowService
-from infra.stack_settings import AlarmSettings
 """
 _SHOP = f"""{_IMPORT}
 app = cdk.App(outdir="out")
@@ -50,6 +47,7 @@ app.synth()
 """
 
 _CHOOSY = f"""{_IMPORT}
+from infra.stack_settings import AlarmSettings
 from infra.tracing_settings import TracingSettings
 ecr = "111111111111.dkr.ecr.us-east-1.amazonaws.com/"
 app = cdk.App(outdir="out")
@@ -57,6 +55,7 @@ stack = cdk.Stack(app, "Choosy", env=cdk.Environment(region="us-east-1"))
 EvenflowService(
     stack, "Chat", image=ecr + "evenflow:1", like="staging", canary=False, log_retention_days=90,
     tracing=TracingSettings(collector_image=ecr + "adot@sha256:" + "0" * 64),
+    alarms=AlarmSettings(page_email="on-call@example.com"),
 )
 app.synth()
 """
@@ -113,7 +112,7 @@ def _of_type(kind: str, *templates: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_it_takes_what_the_app_has_already(installed: Path, tmp_path: Path) -> None:
-    assert len(_SHOP.strip().splitlines()) <= 17
+    assert len(_SHOP.strip().splitlines()) <= 15
     (template,) = _templates(_SHOP, installed, tmp_path)
 
     assert len(_of_type("AWS::EC2::VPC", template)) == 1
@@ -207,6 +206,7 @@ def test_what_is_missing_is_said(
     installed: Path, tmp_path: Path, arguments: str, region: str, said: str
 ) -> None:
     app = f"""{_IMPORT}
+from infra.stack_settings import AlarmSettings
 stack = cdk.Stack(cdk.App(), "Chat", env=cdk.Environment(region={region}))
 EvenflowService(stack, "Chat", {arguments})
 """

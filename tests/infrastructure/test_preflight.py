@@ -301,7 +301,7 @@ def test_a_certificate_that_may_not_be_asked_for_is_found(account: AccountServer
     finding = found(with_domain())["certificate"]
     assert finding.verdict is Verdict.BAD
     assert "AccessDeniedException" in finding.found
-    assert "EdgeSettings.certificate_arn" in finding.to_do
+    assert "--policy" in finding.to_do
 
 
 @pytest.mark.parametrize(
