@@ -51,7 +51,8 @@ def log_lines_page(note: str) -> str:
                 "Other lines are one a second of a kind "
                 "([0048](decisions/0048-a-log-that-stops-nobody.md)). `left_out` in the next one "
                 "of a kind says how many were not written, `dropped` how many were lost before it "
-                "because nobody read the log."
+                "because nobody read the log. The functions log each of theirs: Lambda bounds how "
+                "many run at once."
             ),
             "",
             *paragraph(

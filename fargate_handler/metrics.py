@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
 from typing import TypeVar
 
 from prometheus_client import generate_latest
@@ -62,6 +63,7 @@ class Counter:
 # that makes no room, or after twice as many.
 _MOST_LABELLED = 200
 _OTHER = "other"
+_MOST_DIVIDED = 20  # each has a series for every bucket
 _CHOSEN_BY_USERS = frozenset({"agent", "model"})
 
 
@@ -95,6 +97,27 @@ class LabelledCounter(Counter):
         return labels not in self.by_labels and len(self.by_labels) >= most
 
 
+class DividedDistribution(Distribution):
+    """A distribution of all values, and one for each value of its label."""
+
+    __slots__ = ("by_label",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_label: dict[str, Distribution] = {}
+
+    def of(self, label: str) -> Distribution:
+        """The distribution of this label."""
+        if label not in self.by_label and len(self.by_label) >= _MOST_DIVIDED:
+            label = _OTHER
+        return self.by_label.setdefault(label, Distribution())
+
+    def record_of(self, label: str, value: float, times: int = 1) -> None:
+        """Count a value, which occurred so many times with this label."""
+        self.record(value, times)
+        self.of(label).record(value, times)
+
+
 class Metrics:
     """One object for each metric of the catalogue. Gauges are read when somebody looks.
 
@@ -104,10 +127,18 @@ class Metrics:
 
     def __init__(self, process: int | None = None) -> None:
         self._process = process
-        self._distributions = _each(MetricKind.DISTRIBUTION, Distribution)
+        self._divided = {
+            metric.name: DividedDistribution()
+            for metric in _of_kind(MetricKind.DISTRIBUTION)
+            if metric.labels
+        }
+        self._distributions: dict[str, Distribution] = {
+            **_each(MetricKind.DISTRIBUTION, Distribution),
+            **self._divided,
+        }
         self._labelled = {
             metric.name: LabelledCounter(metric.labels)
-            for metric in catalogue.CATALOGUE
+            for metric in _of_kind(MetricKind.COUNTER)
             if metric.labels
         }
         self._counters: dict[str, Counter] = {
@@ -125,6 +156,10 @@ class Metrics:
     def distribution(self, metric: Metric) -> Distribution:
         """The distribution of `metric`, to record values in."""
         return self._distributions[metric.name]
+
+    def divided(self, metric: Metric) -> DividedDistribution:
+        """The distribution of `metric`, which has a label."""
+        return self._divided[metric.name]
 
     def counter(self, metric: Metric) -> Counter:
         """The counter of `metric`."""
@@ -185,7 +220,9 @@ class Metrics:
         for metric in catalogue.CATALOGUE:
             name, text = metric.prometheus_name, f"{metric.meaning} ({metric.unit})"
             if metric.kind is MetricKind.DISTRIBUTION:
-                yield _histogram(name, text, self.distribution(metric))
+                divided = self._divided.get(metric.name)
+                parts = {"": self.distribution(metric)} if divided is None else divided.by_label
+                yield _histogram(name, text, metric.labels, parts)
             elif metric.labels:
                 yield _by_labels(name, text, metric.labels, self.labelled(metric))
             elif metric.kind is MetricKind.COUNTER:
@@ -218,8 +255,12 @@ def _percent(part: int, whole: int) -> float:
     return 100.0 * part / whole if whole else 0.0
 
 
+def _of_kind(kind: MetricKind) -> Iterable[Metric]:
+    return (metric for metric in catalogue.CATALOGUE if metric.kind is kind)
+
+
 def _each(kind: MetricKind, make: Callable[[], _T]) -> dict[str, _T]:
-    return {metric.name: make() for metric in catalogue.CATALOGUE if metric.kind is kind}
+    return {metric.name: make() for metric in _of_kind(kind)}
 
 
 def _by_labels(
@@ -231,11 +272,12 @@ def _by_labels(
     return family
 
 
-def _histogram(name: str, text: str, distribution: Distribution) -> HistogramMetricFamily:
-    cumulative, buckets = 0, []
-    for bound, count in zip(
-        (*map(str, Distribution.BOUNDS), "+Inf"), distribution.counts, strict=True
-    ):
-        cumulative += count
-        buckets.append((bound, cumulative))
-    return HistogramMetricFamily(name, text, buckets=buckets, sum_value=distribution.total)
+def _histogram(
+    name: str, text: str, labels: tuple[str, ...], parts: Mapping[str, Distribution]
+) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(name, text, labels=labels)
+    bounds = (*map(str, Distribution.BOUNDS), "+Inf")
+    for value, part in sorted(parts.items()):
+        buckets = list(zip(bounds, accumulate(part.counts), strict=True))
+        family.add_metric([value] if labels else [], buckets, part.total)
+    return family

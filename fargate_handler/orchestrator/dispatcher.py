@@ -66,6 +66,9 @@ class Dispatcher:
         limits = context.limits
         self._breakers = CircuitBreakers(limits.breaker_failures, limits.breaker_open_seconds)
         context.metrics.gauge(catalogue.BREAKERS_OPEN, lambda: self._breakers.not_closed)
+        # A series that is there from the start: Prometheus computes rates from the second value on.
+        for metric in (catalogue.FIRST_TOKEN, catalogue.TOKEN_GAP):
+            context.metrics.divided(metric).of(model.name)
 
     def check(self, channel: Channel, kind: MessageKind, terms: MessageTerms) -> None:
         """Check that a message can be answered.

@@ -229,17 +229,18 @@ class Generations:
 
     def _measure(self, stream: ResponseStream) -> None:
         metrics, figures = self._metrics, stream.figures
+        model = figures.model or _OWN_MODEL
         protocol, _ = figures.first_reader or (_NOBODY, "")
         metrics.labelled(catalogue.RESPONSES_ENDED).count(
             stream.channel.agent,
-            figures.model or _OWN_MODEL,
+            model,
             protocol,
             stream.state.value,
             _reason(stream),
         )
-        gaps = metrics.distribution(catalogue.TOKEN_GAP)
+        gaps = metrics.divided(catalogue.TOKEN_GAP)
         for seconds, tokens in stream.take_gaps().counted():
-            gaps.record(seconds * 1000, tokens)
+            gaps.record_of(model, seconds * 1000, tokens)
         metrics.counter(_OUTCOMES[stream.state]).value += 1
         metrics.counter(catalogue.GENERATIONS_DEGRADED).value += stream.degraded
         self._count_failure(stream)
@@ -248,7 +249,7 @@ class Generations:
         # A response that was taken over began elsewhere.
         if stream.epoch == 1 and first_at is not None:
             waited = first_at - stream.created_at
-            metrics.distribution(catalogue.FIRST_TOKEN).record(waited * 1000)
+            metrics.divided(catalogue.FIRST_TOKEN).record_of(model, waited * 1000)
 
     def _count_failure(self, stream: ResponseStream) -> None:
         failed = stream.state is ResponseState.ERROR

@@ -81,7 +81,7 @@ class Metric:
 
     Args:
         target: the goal in words. None where only the trend matters.
-        labels: what divide a counter on /metrics. CloudWatch has the sum.
+        labels: what divide it on /metrics, a distribution by one. CloudWatch has the sum.
         on_page_only: whether it is on /metrics alone. Each metric costs in CloudWatch, which has
             what an alarm or a person at night looks for.
     """
@@ -250,7 +250,8 @@ FIRST_TOKEN = Metric(
     "model.first_token_ms",
     _D,
     "ms",
-    "from accepting the message to its first delta, or to its cancellation after 10 s without one",
+    "from accepting the message to its first delta, or to its cancellation after 10 s without "
+    "one, by the `model`",
     "p95 < 5,000 ms",
     Alarm(
         Statistic.P95,
@@ -259,6 +260,7 @@ FIRST_TOKEN = Metric(
         silence="nothing was answered",
         datapoints=5,
     ),
+    labels=("model",),
 )
 TOKEN_GAP = Metric(
     "model.token_gap_ms",
@@ -266,7 +268,8 @@ TOKEN_GAP = Metric(
     "ms",
     "time between two tokens of a response, as they went into its log: tokens that were delivered "
     "together have come evenly since the delivery before. Counted when the response ends, at most "
-    "19 % too long",
+    "19 % too long, by the `model`",
+    labels=("model",),
 )
 QUEUE_WAIT = Metric(
     "queue.wait_ms",

@@ -33,10 +33,10 @@ def samples(metrics: Metrics) -> dict[str, float]:
 def test_every_row_of_the_catalogue_is_on_the_page(metric: Metric) -> None:
     name, read = metric.prometheus_name, samples(full_metrics())
     match metric.kind:
+        case MetricKind.COUNTER | MetricKind.DISTRIBUTION if metric.labels:
+            assert name not in str(read)  # nothing was counted, so there is no label yet
         case MetricKind.DISTRIBUTION:
             assert read[f"{name}_count"] == read[f"{name}_sum"] == read[f"{name}_bucket<=+Inf"] == 0
-        case MetricKind.COUNTER if metric.labels:
-            assert name not in read  # nothing was counted, so there is no label yet
         case MetricKind.COUNTER:
             assert read[f"{name}_total"] == 0
         case MetricKind.RATIO:
@@ -148,6 +148,19 @@ def test_of_many_combinations_those_labels_stay_that_nobody_chooses() -> None:
         counter.count("a", "m", "sse", "error", f"reason {number}")
     assert counter.by_labels["other", "other", "other", "other", "other"] == 801
     assert len(counter.by_labels) == 401
+
+
+def test_a_distribution_with_a_label_is_a_histogram_for_each_and_their_sum_in_a_snapshot() -> None:
+    metrics = full_metrics()
+    first_token = metrics.divided(catalogue.FIRST_TOKEN)
+    for number in range(25):
+        first_token.record_of(f"m{number}", 10.0)
+    first_token.record_of("m0", 30.0, 2)
+    page, name = metrics.prometheus_page().decode(), catalogue.FIRST_TOKEN.prometheus_name
+    assert f'{name}_count{{model="m0"}} 3.0' in page
+    assert f'{name}_bucket{{le="10.0",model="m0"}} 1.0' in page
+    assert f'{name}_count{{model="other"}} 5.0' in page
+    assert metrics.snapshot().distributions[catalogue.FIRST_TOKEN.name].count == 27
 
 
 def test_several_labels_are_one_sample_for_each_combination() -> None:
