@@ -23,6 +23,7 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _PACKET = 1400
 _UNDERWAY = 64
 """Packets that a slow line takes before its sender has to wait."""
+_TURNS_OF_AN_ACCEPT = 8
 _END_OF_HEAD = b"\r\n\r\n"
 
 Write = Callable[[bytes], Awaitable[None]]
@@ -158,6 +159,8 @@ class RoughNetwork:
 
     async def _stop(self) -> None:
         self._server.close()
+        for _ in range(_TURNS_OF_AN_ACCEPT):  # one that was accepted just now isn't served yet
+            await asyncio.sleep(0)
         await self._cut()
 
     async def _cut(self) -> int:
