@@ -24,6 +24,8 @@ pytestmark = pytest.mark.xdist_group("durable_streams_suite")
 _SUITE_SECONDS = 180
 # Theirs are five seconds, in which some write hundreds of times: a busy machine needs more.
 _TEST_MS = 30_000
+# Their reads give up after two seconds without saying so, and a busy machine may stop for as long.
+_RETRIES = 2
 
 _ANY = "Property-Based Tests (fast-check) > "
 _CLOSED = "Stream Closure > "
@@ -213,7 +215,12 @@ async def _run(serve_module: ServeProcess, report: Path) -> None:
         writer.evenflow_url = server.http_url
         vitest = await asyncio.create_subprocess_exec(
             *(os.fspath(node()), "node_modules/vitest/vitest.mjs", "run", "durable_streams_suite"),
-            *("--reporter=json", f"--outputFile={report}", f"--testTimeout={_TEST_MS}"),
+            *(
+                "--reporter=json",
+                f"--outputFile={report}",
+                f"--testTimeout={_TEST_MS}",
+                f"--retry={_RETRIES}",
+            ),
             *("--testNamePattern", _not_left_out()),
             cwd=JAVASCRIPT,
             env=clean_environment({"STREAMS_URL": writer.url}),
