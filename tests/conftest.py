@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A search of the suite looks at the same few examples in each run; `make soak` looks at more, and
@@ -30,3 +32,12 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def no_pause_before_a_retry() -> Iterator[None]:
+    """A failed attempt is followed by the next one at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        # By its name: most tests need no handler.
+        patch.setattr("fargate_handler.orchestrator.generation._RETRY_PAUSE_SECONDS", (0.0, 0.0))
+        yield

@@ -9,10 +9,13 @@ emulator. The poll function's are log lines, which no emulator makes metrics of;
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import cache, partial
 from typing import Any
+
+from aiobotocore.session import AioSession, get_session
 
 from fargate_handler.metrics import Metrics
 from stream_aws.metric_publication import CloudWatchPublisher
@@ -21,6 +24,8 @@ from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
 from stream_core.metrics.metric_snapshot import MetricSnapshot
 from tests.infrastructure.metric_math import Series
 from tests.integration.alarm_evaluation import Selection, is_raised, selections
+from tests.integration.aws_emulator import SIGNED_BY
+from tests.integration.cloudwatch_emulator import cloudwatch_emulator
 from tests.integration.embedded_metric_format import put_metric_data_requests
 from tests.integration.poll_function_log import PollFunctionLog
 
@@ -51,6 +56,22 @@ class HandlerTask:
             if metric.kind is MetricKind.GAUGE and metric.name not in registered:
                 self.metrics.gauge(metric, partial(self.levels.__getitem__, metric.name))
         self.published: MetricSnapshot = self.metrics.snapshot()
+
+
+@cache
+def _sdk() -> AioSession:
+    """It reads its descriptions of CloudWatch once."""
+    return get_session()
+
+
+@asynccontextmanager
+async def published() -> AsyncIterator[Service]:
+    """A service with a CloudWatch of its own, in which nothing is yet."""
+    async with (
+        cloudwatch_emulator() as endpoint,
+        _sdk().create_client("cloudwatch", endpoint_url=endpoint, **SIGNED_BY) as client,
+    ):
+        yield Service(client)
 
 
 class Service:

@@ -6,15 +6,12 @@ from collections.abc import AsyncIterator
 from typing import cast
 
 import pytest
-from aiobotocore.session import get_session
 
 from fargate_handler.aws_adapters import open_aws_adapters
 from fargate_handler.memory import resident_bytes
 from fargate_handler.settings import HandlerSettings
 from fargate_handler.token_sources.openai import OpenAIModel
 from stream_core.policy.limits import Limits
-from tests.integration.aws_emulator import SIGNED_BY
-from tests.integration.cloudwatch_emulator import cloudwatch_emulator
 from tests.integration.drilled_node import Node, WholeNode
 from tests.integration.dynamodb_emulator import dynamodb_emulator
 from tests.integration.dynamodb_faults import Fault
@@ -24,11 +21,14 @@ from tests.integration.published_minutes import (
     Alarms,
     HandlerTask,
     Service,
+    published,
 )
 from tests.integration.scripted_model import Reply, scripted_model
 from tests.integration.synthesized_alarms import that_tell_somebody
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.settle import settle
+
+pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
 
 
 @pytest.fixture(scope="module")
@@ -38,17 +38,8 @@ def alarms() -> Alarms:
 
 @pytest.fixture
 async def service() -> AsyncIterator[Service]:
-    async with (
-        cloudwatch_emulator() as endpoint,
-        get_session().create_client("cloudwatch", endpoint_url=endpoint, **SIGNED_BY) as client,
-    ):
-        yield Service(client)
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pause before a second attempt."""
-    monkeypatch.setattr("fargate_handler.orchestrator.generation._RETRY_PAUSE_SECONDS", (0.0, 0.0))
+    async with published() as service:
+        yield service
 
 
 async def raised(service: Service, alarms: Alarms) -> set[str]:

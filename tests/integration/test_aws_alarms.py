@@ -11,12 +11,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from aiobotocore.session import AioSession, get_session
 
 from tests.integration.alarm_evaluation import selections
-from tests.integration.aws_emulator import SIGNED_BY
-from tests.integration.cloudwatch_emulator import cloudwatch_emulator
-from tests.integration.published_minutes import WINDOW_MINUTES, Service
+from tests.integration.published_minutes import WINDOW_MINUTES, Service, published
 from tests.integration.synthesized_alarms import on_metrics_of_aws
 
 
@@ -50,19 +47,10 @@ _ALARMS = [
 Alarm = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def sdk() -> AioSession:
-    """It reads its descriptions of CloudWatch once."""
-    return get_session()
-
-
 @pytest.fixture
-async def service(sdk: AioSession) -> AsyncIterator[Service]:
-    async with (
-        cloudwatch_emulator() as endpoint,
-        sdk.create_client("cloudwatch", endpoint_url=endpoint, **SIGNED_BY) as client,
-    ):
-        yield Service(client)
+async def service() -> AsyncIterator[Service]:
+    async with published() as service:
+        yield service
 
 
 def _level(alarm: Alarm, *, beyond: bool) -> float:

@@ -12,15 +12,13 @@ from functools import partial
 from itertools import count
 
 import pytest
-from aiobotocore.session import get_session
 
 from functions.canary.reading import Stopwatch
-from tests.integration.aws_emulator import SIGNED_BY, AwsEmulator
+from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.canary_function import KEY, CanaryFunction
-from tests.integration.cloudwatch_emulator import cloudwatch_emulator
 from tests.integration.conftest import Serve
 from tests.integration.faulty_proxy import Fault, faulty_proxy
-from tests.integration.published_minutes import WINDOW_MINUTES, Service
+from tests.integration.published_minutes import WINDOW_MINUTES, Service, published
 from tests.integration.server_process import free_port
 from tests.integration.synthesized_alarms import named
 
@@ -35,11 +33,8 @@ def canary(emulated_aws: AwsEmulator) -> CanaryFunction:
 
 @pytest.fixture
 async def service() -> AsyncIterator[Service]:
-    async with (
-        cloudwatch_emulator() as endpoint,
-        get_session().create_client("cloudwatch", endpoint_url=endpoint, **SIGNED_BY) as client,
-    ):
-        yield Service(client)
+    async with published() as service:
+        yield service
 
 
 async def ask(service: Service, canary: CanaryFunction, url: str, minutes: range) -> None:

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fargate_handler.orchestrator import generation
 from tests.integration.answer import Answer
 from tests.integration.chat_client import checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
@@ -171,10 +170,10 @@ _FAILURES = {
 }
 
 
+@pytest.mark.usefixtures("no_pause_before_a_retry")
 async def test_a_failure_is_retried_once_and_then_told(
-    opened: OpenSession, server: LocalServer, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+    opened: OpenSession, server: LocalServer, model: ScriptedModel
 ) -> None:
-    monkeypatch.setattr(generation, "_RETRY_PAUSE_SECONDS", (0.0, 0.0))
     wrong = {}
     for what, reply in _FAILURES.items():
         model.will(reply, Reply([_GOOD]))

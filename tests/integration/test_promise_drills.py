@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from aiobotocore.session import get_session
 
 from fargate_handler.token_sources.openai import OpenAIModel
 from stream_core.policy.limits import Limits
-from tests.integration.aws_emulator import SIGNED_BY
 from tests.integration.burn_window import HOURS, begin_of_hours, is_burning
-from tests.integration.cloudwatch_emulator import cloudwatch_emulator
 from tests.integration.drilled_node import Node
 from tests.integration.published_minutes import (
     ENVIRONMENT,
     WINDOW_MINUTES,
     HandlerTask,
     Service,
+    published,
 )
 from tests.integration.scripted_model import END, Reply, chunk, scripted_model
 from tests.integration.synthesized_alarms import named
 from tests.unit.fargate_handler.gateway.client_harness import Client, Gateway
 from tests.unit.settle import settle
+
+pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
 
 _LAST_MINUTES = range(60 * HOURS - 3, 60 * HOURS)
 _INTERVAL_SECONDS, _LATE_SECONDS = 0.05, 0.4
@@ -31,19 +31,9 @@ _INTERVAL_SECONDS, _LATE_SECONDS = 0.05, 0.4
 @pytest.fixture
 async def service() -> AsyncIterator[Service]:
     """With the hours that have passed behind it."""
-    async with (
-        cloudwatch_emulator() as endpoint,
-        get_session().create_client("cloudwatch", endpoint_url=endpoint, **SIGNED_BY) as client,
-    ):
-        service = Service(client)
+    async with published() as service:
         service.begins = begin_of_hours()
         yield service
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pause before a second attempt."""
-    monkeypatch.setattr("fargate_handler.orchestrator.generation._RETRY_PAUSE_SECONDS", (0.0, 0.0))
 
 
 async def raised(service: Service) -> set[str]:

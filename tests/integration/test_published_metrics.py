@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
-from aiobotocore.session import AioSession, get_session
 
 from fargate_handler.adapters import memory_stores
 from fargate_handler.membership import Membership
@@ -35,9 +34,7 @@ from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
 from tests.integration import synthesized_alarms
 from tests.integration.alarm_evaluation import Selection, selections
-from tests.integration.aws_emulator import SIGNED_BY
 from tests.integration.burn_window import HOURS, begin_of_hours, is_burning
-from tests.integration.cloudwatch_emulator import cloudwatch_emulator
 from tests.integration.published_minutes import (
     FROM_FUNCTIONS,
     PREFIX,
@@ -45,6 +42,7 @@ from tests.integration.published_minutes import (
     Alarms,
     HandlerTask,
     Service,
+    published,
 )
 from tests.integration.scripted_model import Reply, scripted_model
 from tests.integration.server_process import free_port
@@ -67,19 +65,10 @@ def alarms() -> Alarms:
     return synthesized_alarms.that_tell_somebody()
 
 
-@pytest.fixture(scope="module")
-def sdk() -> AioSession:
-    """It reads its descriptions of CloudWatch once."""
-    return get_session()
-
-
 @pytest.fixture
-async def service(sdk: AioSession) -> AsyncIterator[Service]:
-    async with (
-        cloudwatch_emulator() as endpoint,
-        sdk.create_client("cloudwatch", endpoint_url=endpoint, **SIGNED_BY) as client,
-    ):
-        yield Service(client)
+async def service() -> AsyncIterator[Service]:
+    async with published() as service:
+        yield service
 
 
 # -- every metric ----------------------------------------------------------------------------------
@@ -446,11 +435,11 @@ _OUTAGES = {
 }
 
 
+@pytest.mark.usefixtures("no_pause_before_a_retry")
 @pytest.mark.parametrize("what", _OUTAGES)
 async def test_a_model_that_always_fails_raises_the_alarm(
-    what: str, service: Service, alarms: Alarms, monkeypatch: pytest.MonkeyPatch
+    what: str, service: Service, alarms: Alarms
 ) -> None:
-    monkeypatch.setattr("fargate_handler.orchestrator.generation._RETRY_PAUSE_SECONDS", (0.0, 0.0))
     status, fallback_text, raised = _OUTAGES[what]
     task = HandlerTask()
     async with scripted_model() as model:
