@@ -44,8 +44,9 @@ from stream_core.policy.allowed_origins import AllowedOrigins
 from stream_core.policy.client_address import TrustedProxies
 from stream_core.policy.connection_places import ConnectionPlaces, most_served
 from stream_core.policy.node_load import LoadFigure, NodeUse
-from stream_core.policy.session_token import SessionTokens, TenantKeys
+from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.ending_frames import CloseCode
+from stream_core.tenants.registry import Tenants
 
 if TYPE_CHECKING:
     from fargate_handler.tracing.answer_trace import AnswerTraces
@@ -120,11 +121,17 @@ class Handler:
         self._tokens = SessionTokens(adapters.signing_keys)
         # Where functions open the sessions, tenants have keys, whether or not this task knows them.
         known = settings.token_keys_secret is None or adapters.tenant_key_secret is not None
-        self._tenant_keys = TenantKeys(adapters.tenant_keys, known=known)
+        self._tenants = Tenants(adapters.tenant_keys, known=known)
         self._peers = Peers(self._tokens, _SILENCE_SECONDS, wall_time)
         self._membership = Membership(
             NodeContext(
-                settings, self._clock, metrics, monotonic, wall_time, traces=self._answer_traces()
+                settings,
+                self._clock,
+                metrics,
+                monotonic,
+                wall_time,
+                traces=self._answer_traces(),
+                tenants=self._tenants,
             ),
             adapters.stores,
             ServedModel(
@@ -288,7 +295,11 @@ class Handler:
             )
         if tenants is not None:
             self._background.run(
-                _read_keys(tenants, self._tenant_keys.replace, "the tenant keys stay as they are")
+                _read_keys(
+                    tenants,
+                    self._tenants.replace_given_keys,
+                    "the tenant keys stay as they are",
+                )
             )
 
     def _tell_their_slots(
@@ -369,7 +380,7 @@ class Handler:
             sessions_opened=AddressRates(settings.sessions_per_address_per_second),
             background=self._background,
             tokens=self._tokens,
-            tenant_keys=self._tenant_keys,
+            tenants=self._tenants,
             monotonic=self._monotonic,
             wall_time=self._wall_time,
             http_url=str(settings.public_http_url).rstrip("/")

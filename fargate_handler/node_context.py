@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fargate_handler.metrics import Metrics
 from stream_core.delivery.delivery_clock import DeliveryClock
 from stream_core.policy.limits import Limits
+from stream_core.tenants.registry import Tenants
 
 if TYPE_CHECKING:
     from fargate_handler.tracing.answer_trace import AnswerTraces
@@ -19,7 +20,8 @@ class NodeContext:
     """A node's limits, metrics and clocks.
 
     `monotonic` is in seconds, for all that is measured here. `wall_time` is in seconds since the
-    epoch, for what other tasks read. `traces` follows answers, where traces are exported.
+    epoch, for what other tasks read. `traces` follows answers, where traces are exported. `tenants`
+    are those in force.
     """
 
     limits: Limits
@@ -28,3 +30,4 @@ class NodeContext:
     monotonic: Callable[[], float]
     wall_time: Callable[[], float]
     traces: AnswerTraces | None = field(default=None, kw_only=True)
+    tenants: Tenants = field(default_factory=Tenants, kw_only=True)

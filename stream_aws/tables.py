@@ -25,6 +25,8 @@ class TableKeys:
 SESSIONS = TableKeys("channel", None)
 LEDGER = TableKeys("channel", "message_id")
 RESPONSES = TableKeys("response_id", "position")
+TENANTS = TableKeys("tenant", "row")
+"""Records of tenants, their counters, what is reserved, and what they have used."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-VERSION = 2
+VERSION = 3
 """The version of the tables. Raise it with every change, and say in `UPGRADES` what changes."""
 
 UPGRADES = {
@@ -70,7 +70,8 @@ UPGRADES = {
         "ALTER TABLE responses ADD COLUMN form INTEGER NOT NULL DEFAULT 1",
         "ALTER TABLE sessions ADD COLUMN ended INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE messages ADD COLUMN outcome TEXT NOT NULL DEFAULT ''",
-    )
+    ),
+    2: (),
 }
 """The statements that bring a file from each version to the next."""
 

@@ -20,7 +20,7 @@ from stream_core.policy.allowed_origins import AllowedOrigins, is_own_page
 from stream_core.policy.channel import Channel
 from stream_core.policy.client_address import TrustedProxies
 from stream_core.policy.node_load import LoadFigure
-from stream_core.policy.session_token import SessionTokens, TenantKeys
+from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.session_init import OPEN_TENANT
 
 # A name or an address, with or without a port.
@@ -64,7 +64,6 @@ class GatewayContext(ClientContext):
     reconnects: ReconnectRate
     sessions_opened: AddressRates
     tokens: SessionTokens
-    tenant_keys: TenantKeys
     http_url: str | None
     ws_url: str | None
     http_port: int
@@ -83,7 +82,7 @@ class GatewayContext(ClientContext):
 
         Where no tenant has a key, anybody can make up names of tenants. So there is one.
         """
-        return OPEN_TENANT if self.tenant_keys.open_to_all else channel.tenant, address
+        return OPEN_TENANT if self.tenants.open_to_all else channel.tenant, address
 
     def is_own_page(self, origin: str, host: str) -> bool:
         """Whether a page of `origin` is this server's own.

@@ -46,7 +46,7 @@ class SessionEndpoint:
             parse(SESSION_REQUEST, body or b"{}"),
             bearer(request.headers.get("Authorization")),
             agents=context.agents,
-            tenant_keys=context.tenant_keys.by_tenant,
+            tenants=context.tenants,
             tokens=context.tokens,
             now=context.wall_time(),
             ttl=context.limits.session_token_ttl_seconds,

@@ -61,7 +61,9 @@ class IngestEvent:
             message.previous_message_id,
             message.payload.text,
             replaces=message.replaces,
-            terms=message.payload.terms(claims.user).within(message.traceparent or traceparent),
+            terms=message.payload.terms(claims.user, claims.key).within(
+                message.traceparent or traceparent
+            ),
             sender=sender,
         )
 

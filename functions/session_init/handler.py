@@ -33,6 +33,7 @@ from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.messages import SESSION_REQUEST, parse
 from stream_core.protocol.routes import OPEN_SESSION
 from stream_core.protocol.session_init import bearer, check_address, open_session
+from stream_core.tenants.registry import Tenants
 
 logger = Logger()
 tracer = Tracer()
@@ -74,7 +75,7 @@ def _open(request: HttpApiRequest) -> HttpApiAnswer:
         wanted,
         bearer(request.headers.get("authorization")),
         agents=_agents,
-        tenant_keys=_tenant_keys.get(),
+        tenants=Tenants(_tenant_keys.get()),
         tokens=SessionTokens(_signing_keys.get()),
         now=now,
         ttl=_settings.limits.session_token_ttl_seconds,

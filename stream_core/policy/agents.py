@@ -75,6 +75,7 @@ class MessageTerms(BaseModel):
         user: the user for whom it is, where the application names one.
         model: the public name of the model. Empty for the agent's own, or the only one.
         traceparent: its sender's trace, `known_traceparent`.
+        key: the id of the tenant's key with which it came. Empty: none.
     """
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -85,6 +86,7 @@ class MessageTerms(BaseModel):
     user: str = ""
     model: str = ""
     traceparent: str = ""
+    key: str = ""
 
     def to_text(self) -> str:
         """The terms as the store keeps them. Empty where all are the default."""

@@ -23,6 +23,7 @@ class SessionClaims:
     """The content of a valid token. Times are seconds since the epoch. `user` may be empty.
 
     `only_for`: the one response that the token opens, to be read. None: the whole session.
+    `key`: the id of the tenant's key with which the session was opened. Empty: none.
     """
 
     channel: Channel
@@ -30,6 +31,7 @@ class SessionClaims:
     issued_at: int
     user: str = ""
     only_for: str | None = None
+    key: str = ""
 
 
 class _TokenClaims(BaseModel):
@@ -44,10 +46,16 @@ class _TokenClaims(BaseModel):
     nbf: int = 0
     user: str = ""
     aud: str | None = None
+    key: str = ""
 
     def to_session_claims(self) -> SessionClaims:
         return SessionClaims(
-            Channel(self.tenant, self.agent, self.sub), self.exp, self.iat, self.user, self.aud
+            Channel(self.tenant, self.agent, self.sub),
+            self.exp,
+            self.iat,
+            self.user,
+            self.aud,
+            self.key,
         )
 
 
@@ -105,6 +113,7 @@ class SessionTokens:
         *,
         only_for: str | None = None,
         user: str = "",
+        key: str = "",
     ) -> tuple[str, int]:
         """Issue a token.
 
@@ -112,6 +121,7 @@ class SessionTokens:
             now: seconds since the epoch.
             only_for: the one thing that the token opens, instead of the whole session.
             user: the user of the session, as the application names them.
+            key: the id of the tenant's key that opens it.
 
         Returns:
             The token, and when it expires, in seconds since the epoch.
@@ -127,6 +137,8 @@ class SessionTokens:
         }
         if user:
             claims["user"] = user
+        if key:
+            claims["key"] = key
         if only_for is not None:
             claims["aud"] = only_for
         token = jwt.encode(
@@ -205,36 +217,3 @@ def key_matches(given: str | None, expected: str) -> bool:
     """Compare a key in constant time."""
     # Header bytes that are not UTF-8 arrive as lone surrogates.
     return hmac.compare_digest((given or "").encode("utf-8", "surrogateescape"), expected.encode())
-
-
-class TenantKeys:
-    """The tenants' keys.
-
-    Args:
-        known: False where this node isn't told the keys. Then an empty mapping doesn't mean that
-            there are none.
-    """
-
-    def __init__(self, by_tenant: dict[str, str], *, known: bool = True) -> None:
-        self._known = known
-        self._by_tenant = by_tenant
-
-    @property
-    def by_tenant(self) -> dict[str, str]:
-        """The keys by tenant."""
-        return self._by_tenant
-
-    def replace(self, by_tenant: dict[str, str]) -> None:
-        """Replace all keys."""
-        self._by_tenant = by_tenant
-
-    @property
-    def open_to_all(self) -> bool:
-        """Whether no tenant has a key, so that callers need none."""
-        return self._known and not self._by_tenant
-
-    def tenant_of(self, given: str | None) -> str | None:
-        """The tenant with this key. None if there is none."""
-        # All keys are compared, so that the time it takes doesn't tell which one it is.
-        matching = [tenant for tenant, key in self._by_tenant.items() if key_matches(given, key)]
-        return matching[0] if matching else None

@@ -48,13 +48,14 @@ class MessagePayload(FromClient):
     timeout_ms: TimeoutMs | None = None
     metadata: Metadata | None = None
 
-    def terms(self, user: str) -> MessageTerms:
-        """The message's terms. `user` is the session's."""
+    def terms(self, user: str, key: str = "") -> MessageTerms:
+        """The message's terms. `user` and `key` are the session's."""
         return MessageTerms(
             params=self.params.taken() if self.params else MessageParams(),
             timeout_ms=self.timeout_ms,
             metadata=self.metadata or {},
             user=user,
+            key=key,
         )
 
 

@@ -12,10 +12,11 @@ from typing import Any
 from stream_core.policy.address_rates import AddressRates
 from stream_core.policy.agents import Agents
 from stream_core.policy.channel import Channel
-from stream_core.policy.session_token import SessionTokens, key_matches
+from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.errors import AuthenticationFailed, RateLimited
 from stream_core.protocol.http_bodies import SessionOpened
 from stream_core.protocol.messages import SessionRequest
+from stream_core.tenants.registry import Tenants
 
 OPEN_TENANT = "public"
 """The tenant of callers who name none."""
@@ -49,7 +50,7 @@ def open_session(
     given_key: str | None,
     *,
     agents: Agents,
-    tenant_keys: dict[str, str],
+    tenants: Tenants,
     tokens: SessionTokens,
     now: float,
     ttl: int,
@@ -59,7 +60,7 @@ def open_session(
 
     Args:
         given_key: the tenant key of the `Authorization` header.
-        tenant_keys: keys by tenant. If there are any, tenants without one are refused, except
+        tenants: those in force. If any has a key, tenants without one are refused, except
             `public`.
         now: seconds since the epoch.
         ttl: how many seconds the token is valid.
@@ -69,12 +70,13 @@ def open_session(
         AuthenticationFailed: the tenant's key is missing or wrong.
         NotFound: there is no such agent.
     """
-    expected = tenant_keys.get(request.tenant)
-    unknown = expected is None and bool(tenant_keys) and request.tenant != OPEN_TENANT
-    has_key = expected is not None and key_matches(given_key, expected)
+    needs_key = tenants.has_key(request.tenant)
+    unknown = not (needs_key or tenants.open_to_all) and request.tenant != OPEN_TENANT
+    known = tenants.with_key(given_key, now)
+    has_key = known is not None and known.tenant.id == request.tenant
     if not has_key:
         check_without_key()
-    if unknown or (expected is not None and not has_key):
+    if unknown or (needs_key and not has_key):
         raise AuthenticationFailed(
             f"tenant {request.tenant!r} needs its key as `Authorization: Bearer <key>`; no "
             "session was opened",
@@ -82,7 +84,13 @@ def open_session(
         )
     session_id = request.session_id or f"ses_{secrets.token_hex(16)}"
     channel = Channel(request.tenant, agents.chosen(request.agent), session_id)
-    token, expires_at = tokens.issue(channel, now, ttl, user=request.user or "")
+    token, expires_at = tokens.issue(
+        channel,
+        now,
+        ttl,
+        user=request.user or "",
+        key=known.key.id if has_key and known is not None else "",
+    )
     return OpenedSession(
         session_id, token, iso_time(expires_at), channel, agents.find(channel.agent).suggestions
     )

@@ -21,6 +21,7 @@ from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.errors import AuthenticationFailed
 from stream_core.protocol.messages import SessionRequest
 from stream_core.protocol.session_init import open_session
+from stream_core.tenants.registry import Tenants
 from tests.infrastructure.synthesis import Synthesis
 
 
@@ -208,7 +209,7 @@ def test_nobody_opens_a_session_in_staging_or_prod_without_the_key_that_was_made
         open_session,
         SessionRequest(),
         agents=Agents(built_in_agents(demo=True)),
-        tenant_keys={made: key},
+        tenants=Tenants({made: key}),
         tokens=SessionTokens({"k1": b"s" * 64}),
         now=1_800_000_000,
         ttl=3_600,

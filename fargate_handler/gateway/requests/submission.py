@@ -43,6 +43,7 @@ class Sender(NamedTuple):
 
     `known`: whether there was a key or a token. Otherwise all that is known is the address.
     `traceparent`: the trace of its call. Empty: none.
+    `key`: the id of the tenant's key. Empty: none.
     """
 
     tenant: str
@@ -51,10 +52,13 @@ class Sender(NamedTuple):
     user: str = ""
     known: bool = True
     traceparent: str = ""
+    key: str = ""
 
     def named_in(self, terms: MessageTerms) -> MessageTerms:
-        """A request's terms with its user. A session's comes first: who opened it has named it."""
-        return terms.model_copy(update={"user": self.user or terms.user})
+        """A request's terms with its user and its key. A session's user comes first: who opened it
+        has named it.
+        """
+        return terms.model_copy(update={"user": self.user or terms.user, "key": self.key})
 
 
 def sender_of(request: web.Request, context: GatewayContext) -> Sender:
@@ -78,16 +82,16 @@ def sender_with(given: str | None, address: str, context: GatewayContext) -> Sen
     Raises:
         AuthenticationFailed: the key is wrong, or the session's token has expired.
     """
-    tenant = context.tenant_keys.tenant_of(given)
-    if tenant is not None:
-        return Sender(tenant, address)
+    known = context.tenants.with_key(given, context.wall_time())
+    if known is not None:
+        return Sender(known.tenant.id, address, key=known.key.id)
     try:
         claims = context.tokens.verify(given, context.wall_time())
-        return Sender(claims.channel.tenant, address, claims.channel, claims.user)
+        return Sender(claims.channel.tenant, address, claims.channel, claims.user, key=claims.key)
     except AuthenticationFailed as refused:
         if refused.code == "token_expired":
             raise
-    if context.tenant_keys.open_to_all:
+    if context.tenants.open_to_all:
         return Sender(OPEN_TENANT, address, known=False)
     raise AuthenticationFailed(
         "this needs a tenant's key, or a session's token, as `Authorization: Bearer <key>`; "

@@ -82,7 +82,8 @@ class Node:
 
     def tenant_of(self, key: str) -> str | None:
         """Whose key this is."""
-        return self.handler._tenant_keys.tenant_of(key)
+        known = self.handler._tenants.with_key(key, 0.0)
+        return None if known is None else known.tenant.id
 
 
 @pytest.fixture

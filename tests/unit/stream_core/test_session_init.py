@@ -26,6 +26,7 @@ from stream_core.protocol.session_init import (
     iso_time,
     open_session,
 )
+from stream_core.tenants.registry import Tenants
 
 TOKENS = SessionTokens({"k1": b"secret--" * 4})
 NOW = 1_795_251_600.0
@@ -42,7 +43,7 @@ def opened(
         request,
         given_key,
         agents=AGENTS,
-        tenant_keys=tenant_keys or {},
+        tenants=Tenants(tenant_keys),
         tokens=TOKENS,
         now=NOW,
         ttl=3600,

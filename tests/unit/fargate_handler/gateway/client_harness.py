@@ -25,7 +25,7 @@ from stream_core.policy.client_address import TrustedProxies
 from stream_core.policy.connection_places import ConnectionPlaces
 from stream_core.policy.limits import Limits
 from stream_core.policy.node_load import LoadFigure
-from stream_core.policy.session_token import SessionClaims, SessionTokens, TenantKeys
+from stream_core.policy.session_token import SessionClaims, SessionTokens
 from stream_core.protocol.client_session import ClientSession, Opcode
 from stream_core.protocol.dialect import V1, CompactDialect, Dialect
 from stream_core.protocol.realtime import RealtimeDialect
@@ -64,7 +64,6 @@ class Gateway:
             sessions_opened=AddressRates(self.limits.sessions_per_address_per_second),
             background=Background(),
             tokens=SessionTokens({"k": b"secret--" * 4}),
-            tenant_keys=TenantKeys({}),
             monotonic=self.clock.monotonic,
             wall_time=self.clock.monotonic,
             http_url=None,

@@ -1,0 +1,39 @@
+"""The port by which tasks tell each other what they do for each tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What one task has done for one tenant since the task was started, and does now.
+
+    Args:
+        service: weighted tokens that were charged, in and out. Like all counts it only grows.
+        answers, connections: how many there are now.
+    """
+
+    tenant: str
+    task: str
+    service: float = 0.0
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    answers: int = 0
+    connections: int = 0
+
+
+class TenantActivity(Protocol):
+    """One row a tenant and task. `now` is in seconds since the epoch.
+
+    Every method may raise StoreUnavailable.
+    """
+
+    async def note(self, rows: Sequence[Activity], now: float) -> None:
+        """Write the rows of this task over its earlier ones. They expire after a minute."""
+
+    async def of(self, tenants: Sequence[str], now: float) -> Sequence[Activity]:
+        """The rows of these tenants that have not expired, of all tasks."""

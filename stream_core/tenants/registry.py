@@ -1,0 +1,90 @@
+"""The tenants in force, and whose key a key is."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from stream_core.tenants.tenant import ApiKey, Tenant, digest_of
+
+GIVEN_KEY = "given"
+"""The id of a key that the operator has set, beside the records."""
+
+
+class KnownKey(NamedTuple):
+    """A valid key, and whose it is."""
+
+    tenant: Tenant
+    key: ApiKey
+
+
+class Tenants:
+    """Tenants by their records, and by keys that the operator has set beside them.
+
+    Args:
+        given_keys: keys by tenant, as a setting or a secret has them.
+        records: of tenants.
+        known: False where this process isn't told the keys. Then an empty registry doesn't mean
+            that there are none.
+    """
+
+    def __init__(
+        self,
+        given_keys: Mapping[str, str] | None = None,
+        records: Iterable[Tenant] = (),
+        *,
+        known: bool = True,
+    ) -> None:
+        self._known = known
+        self._given: dict[str, ApiKey] = {}
+        self._records: dict[str, Tenant] = {}
+        self._by_digest: dict[str, tuple[str, ApiKey]] = {}
+        self.replace_given_keys(given_keys or {})
+        self.replace(records)
+
+    @property
+    def records(self) -> tuple[Tenant, ...]:
+        """All records."""
+        return tuple(self._records.values())
+
+    @property
+    def open_to_all(self) -> bool:
+        """Whether no tenant has a key, so that callers need none."""
+        return self._known and not self._by_digest
+
+    def replace(self, records: Iterable[Tenant]) -> None:
+        """Replace all records."""
+        self._records = {tenant.id: tenant for tenant in records}
+        self._index()
+
+    def replace_given_keys(self, given_keys: Mapping[str, str]) -> None:
+        """Replace the keys that are set beside the records."""
+        self._given = {tenant: ApiKey.of_text(GIVEN_KEY, key) for tenant, key in given_keys.items()}
+        self._index()
+
+    def of(self, tenant_id: str) -> Tenant:
+        """A tenant's record. One without a record has no bounds of its own."""
+        return self._records.get(tenant_id) or Tenant(id=tenant_id)
+
+    def has_key(self, tenant_id: str) -> bool:
+        """Whether the tenant needs a key."""
+        return tenant_id in self._given or bool(self.of(tenant_id).keys)
+
+    def with_key(self, given: str | None, now: float) -> KnownKey | None:
+        """Whose key this is. None if there is no such key, or it has expired.
+
+        Args:
+            now: seconds since the epoch.
+        """
+        # The digest of a guess says nothing about the key, so it may be looked up.
+        digest = digest_of(given or "")
+        tenant_id, key = self._by_digest.get(digest, ("", None))
+        if key is None or not hmac.compare_digest(digest, key.digest) or not key.is_valid(now):
+            return None
+        return KnownKey(self.of(tenant_id), key)
+
+    def _index(self) -> None:
+        self._by_digest = {
+            key.digest: (tenant.id, key) for tenant in self._records.values() for key in tenant.keys
+        } | {key.digest: (tenant_id, key) for tenant_id, key in self._given.items()}

@@ -1,0 +1,138 @@
+"""A tenant's record: its keys, its share of the model, and its bounds."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from stream_core.policy.channel import NAME_PATTERN
+
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+_KEY_PREFIX = "evf"
+_SECRET_BYTES = 32
+
+
+class Scope(StrEnum):
+    """What a key may do."""
+
+    SESSIONS = "sessions"
+    """`POST /session`: open sessions."""
+    API = "api"
+    """`/v1` and the other calls that ask a model without a session."""
+    READ = "read"
+    """Read answers and usage, and nothing else."""
+
+
+EVERY_SCOPE = frozenset(Scope)
+
+
+class ServiceClass(StrEnum):
+    """How urgent a tenant's answers are."""
+
+    INTERACTIVE = "interactive"
+    STANDARD = "standard"
+    BATCH = "batch"
+
+
+class QuotaLimits(BaseModel):
+    """The bounds of a tenant, a key or a user. None: no bound.
+
+    Args:
+        tokens_per_minute: of input and output together.
+        answers_at_once: accepted messages whose answers have not ended, over all tasks.
+        dollars_per_month: by EVENFLOW_MODEL_PRICES, in a calendar month of UTC.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    requests_per_minute: Annotated[int, Field(ge=1)] | None = None
+    tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
+    input_tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
+    output_tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
+    answers_at_once: Annotated[int, Field(ge=1)] | None = None
+    connections: Annotated[int, Field(ge=1)] | None = None
+    tokens_per_day: Annotated[int, Field(ge=1)] | None = None
+    dollars_per_month: Annotated[float, Field(gt=0)] | None = None
+
+
+NO_LIMITS = QuotaLimits()
+
+
+class ApiKey(BaseModel):
+    """A key of a tenant, without its secret.
+
+    Args:
+        id: its name, which may be shown and logged.
+        digest: SHA-256 of the key, in hexadecimal digits. Keys are random, so that is enough.
+        expires_at: seconds since the epoch. None: never.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    digest: str
+    scopes: frozenset[Scope] = EVERY_SCOPE
+    expires_at: float | None = None
+    limits: QuotaLimits = NO_LIMITS
+
+    def is_valid(self, now: float) -> bool:
+        """Whether it opens anything at `now`, in seconds since the epoch."""
+        return self.expires_at is None or now < self.expires_at
+
+    @classmethod
+    def of_text(cls, key_id: str, text: str, **fields: object) -> Self:
+        """The record of a key."""
+        return cls.model_validate({"id": key_id, "digest": digest_of(text), **fields})
+
+
+class Tenant(BaseModel):
+    """Who pays.
+
+    Args:
+        weight: its share of the model beside others that wait, in tokens.
+        service_class: of its answers, unless a message says a lower one.
+        limits, user_limits: of the tenant, and of each of its users.
+        models, agents, origins: those it may use. Empty: all that there are.
+        filtering: what happens to answers that the content filters would change: `hold` keeps text
+            back until it is cleared, `retract` shows it and takes it back. None: as the node has it.
+        shadow: bounds are counted and told, and nothing is refused.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: Name
+    keys: tuple[ApiKey, ...] = ()
+    weight: Annotated[float, Field(ge=0.01, le=1_000)] = 1.0
+    service_class: ServiceClass = ServiceClass.STANDARD
+    limits: QuotaLimits = NO_LIMITS
+    user_limits: QuotaLimits = NO_LIMITS
+    models: tuple[str, ...] = ()
+    agents: tuple[Name, ...] = ()
+    origins: tuple[str, ...] = ()
+    filtering: Literal["off", "hold", "retract"] | None = None
+    shadow: bool = False
+
+    def to_text(self) -> str:
+        """The record as stores keep it."""
+        return self.model_dump_json(exclude_defaults=True)
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """The record in a text of `to_text`. Fields that this version doesn't know are left out."""
+        return cls.model_validate_json(text)
+
+
+def new_key() -> tuple[str, str]:
+    """A new key: its id, and its text, which is shown once."""
+    key_id = secrets.token_hex(4)
+    return key_id, f"{_KEY_PREFIX}_{key_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+
+
+def digest_of(text: str) -> str:
+    """The digest of a key, as records have it."""
+    # Header bytes that are not UTF-8 arrive as lone surrogates.
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
