@@ -98,7 +98,7 @@ class Tenant(BaseModel):
         limits, user_limits: of the tenant, and of each of its users.
         models, agents, origins: those it may use. Empty: all that there are.
         filtering: what happens to answers that the content filters would change: `hold` keeps text
-            back until it is cleared, `retract` shows it and takes it back. None: as the node has it.
+            back until it is cleared, `retract` shows it and takes it back. None: as the node does.
         shadow: bounds are counted and told, and nothing is refused.
     """
 
