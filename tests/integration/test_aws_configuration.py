@@ -43,7 +43,7 @@ def unreachable() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def emulator(emulated_aws: AwsEmulator) -> AwsEmulator:
-    """One with the three tables, and with secrets that hold keys and that don't."""
+    """One with the four tables, and with secrets that hold keys and that don't."""
     emulated_aws.create_tables("t")
     for name, value in (
         ("keys", f'{{"k1": "{KEY}"}}'),
