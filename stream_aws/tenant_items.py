@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from stream_aws.attributes import Item, flag, number, text
-from stream_aws.tables import TENANTS
 from stream_core.ports.tenant_store import StoredTenants
 from stream_core.tenants.tenant import Tenant
 
@@ -29,7 +28,7 @@ def records_request(table: str) -> dict[str, Any]:
     """The Query of all records with their revision."""
     return {
         "TableName": table,
-        "KeyConditionExpression": f"{TENANTS.partition} = :records",
+        "KeyConditionExpression": "tenant = :records",
         "ExpressionAttributeValues": {":records": text(_PARTITION)},
         "ConsistentRead": True,
     }
@@ -45,7 +44,7 @@ def read_records(items: Iterable[Item]) -> StoredTenants | None:
 
     DynamoDB may show the rows of a transaction one after the other.
     """
-    rows = {item[TENANTS.sort]["S"]: item for item in items}
+    rows = {item["row"]["S"]: item for item in items}
     head = rows.pop(_REVISION_ROW, None)
     if head is None:
         return StoredTenants()
@@ -90,4 +89,4 @@ def _record_row(tenant_id: str) -> str:
 
 
 def _key(row: str) -> Item:
-    return {TENANTS.partition: text(_PARTITION), TENANTS.sort: text(row)}
+    return {"tenant": text(_PARTITION), "row": text(row)}

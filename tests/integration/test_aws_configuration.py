@@ -96,7 +96,9 @@ async def test_without_credentials(unreachable: dict[str, str]) -> None:
     assert "NoCredentials" in await _refused(TABLES | nobody)
 
 
-@pytest.mark.parametrize("wrong", [name for name in TABLES if name.endswith("TABLE")])
+@pytest.mark.parametrize(
+    "wrong", [*(name for name in TABLES if name.endswith("TABLE")), "EVENFLOW_TENANTS_TABLE"]
+)
 async def test_a_table_that_does_not_exist(emulator: AwsEmulator, wrong: str) -> None:
     assert wrong in await _refused(TABLES | emulator.environment | {wrong: "no-such-table"})
 
