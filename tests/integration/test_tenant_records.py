@@ -139,26 +139,6 @@ async def test_a_node_that_cannot_read_the_records_does_not_start(tmp_path: Path
     assert "no such table: tenants" in await refusal(variables)
 
 
-async def test_who_gives_a_key_and_names_no_tenant_is_the_keys_tenant(
-    serve: Serve, stores: Stores, records: TenantStore, http: aiohttp.ClientSession
-) -> None:
-    await records.put(ACME, 0)
-    server = await serve(stores=stores)
-    asking = Asking(http, server)
-    answer = await call(
-        http,
-        "POST",
-        f"{server.http_url}/session",
-        {},
-        headers={"Authorization": f"Bearer {FIRST}"},
-    )
-    claims = server.handler._tokens.verify(answer.json["token"], serve.time.wall())
-    assert (claims.channel.tenant, claims.key) == ("acme", "k1")
-    assert await asking.status("public", FIRST) == 201  # it needs no key
-    assert await asking.status("globex", FIRST) == 401
-    assert await asking.status(None, "evf_of_nobody") == 201  # as without a key: the open tenant
-
-
 async def test_tasks_on_tables_see_the_records_of_the_table(
     aws_deployment: AwsDeployment, http: aiohttp.ClientSession, serve: Serve
 ) -> None:
