@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,22 +153,27 @@ def test_the_agents_of_the_readme_are_taken(tmp_path: Path) -> None:
         server.stop()
 
 
-@pytest.mark.parametrize("command", sorted(set(_TENANTS)))
-def test_a_tenant_is_added(command: str, tmp_path: Path) -> None:
-    """In a file of its own, or in the table that a deployment of `dev` has."""
+@pytest.fixture(scope="module")
+def tables_of_dev() -> Iterator[dict[str, str]]:
+    """Where a deployment of `dev` has its tables, as variables."""
     with threaded_dynamodb_emulator() as dynamodb:
         dynamodb.create_tables("evenflow-dev")
-        variables = dynamodb.environment | {"EVENFLOW_STORE_PATH": str(tmp_path / "evenflow.db")}
-        ran = subprocess.run(
-            ["bash", "-c", command],
-            cwd=ROOT,
-            env=clean_environment(variables),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
+        yield dynamodb.environment
         assert dynamodb.refused == []
+
+
+@pytest.mark.parametrize("command", sorted(set(_TENANTS)))
+def test_a_tenant_is_added(command: str, tables_of_dev: dict[str, str], tmp_path: Path) -> None:
+    variables = tables_of_dev | {"EVENFLOW_STORE_PATH": str(tmp_path / "evenflow.db")}
+    ran = subprocess.run(
+        ["bash", "-c", command],
+        cwd=ROOT,
+        env=clean_environment(variables),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     assert re.fullmatch(r"evf_[0-9a-f]{8}_\S{43}\n", ran.stdout)
     assert "tenant acme was added to" in ran.stderr
 
