@@ -140,7 +140,7 @@ def test_it_needs_no_argument_but_an_image_and_two_of_it_are_apart(
     """cdk-nag finds nothing, or the app would fail."""
     templates = _templates(_ALONE, installed, tmp_path)
     names = [table["TableName"] for table in _of_type("AWS::DynamoDB::Table", *templates)]
-    assert len(set(names)) == len(names) == 3, "the second has the tables of the first"
+    assert len(set(names)) == len(names) == 4, "the second has the tables of the first"
     assert len(_of_type("AWS::EC2::VPC", *templates)) == 2
     alarms = [
         alarm["AlarmName"]
