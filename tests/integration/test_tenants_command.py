@@ -248,3 +248,15 @@ async def test_a_running_server_takes_the_key_that_was_printed(
 async def _until(seen: Callable[[], bool], http: aiohttp.ClientSession, url: str) -> None:
     while not seen():
         await call(http, "GET", f"{url}/health")
+
+
+def test_a_table_that_is_not_there_is_named(
+    tenants: Command, emulated_dynamodb: DynamoDBEmulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in emulated_dynamodb.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("EVENFLOW_STORE", "dynamodb")
+    monkeypatch.setenv("EVENFLOW_TENANTS_TABLE", "nowhere")
+    said = tenants("list")
+    assert (said.status, said.out, said.err.count("\n")) == (1, "", 1)
+    assert "EVENFLOW_TENANTS_TABLE=nowhere: " in said.err
