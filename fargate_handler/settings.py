@@ -238,6 +238,14 @@ class HandlerSettings(Limits, BaseSettings):
         None, description="table of accepted messages (store=dynamodb)"
     )
     responses_table: str | None = Field(None, description="table of responses (store=dynamodb)")
+    tenants_table: str | None = Field(
+        None,
+        min_length=3,
+        description=(
+            "table of tenants (store=dynamodb); without one there are only the keys of tenant_keys "
+            "or of tenant_keys_secret"
+        ),
+    )
     requests_bucket: str | None = Field(
         None,
         min_length=3,

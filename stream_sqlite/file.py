@@ -71,7 +71,11 @@ UPGRADES = {
         "ALTER TABLE sessions ADD COLUMN ended INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE messages ADD COLUMN outcome TEXT NOT NULL DEFAULT ''",
     ),
-    2: (),
+    2: (
+        "CREATE TABLE tenants (id TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT",
+        "CREATE TABLE tenants_revision (revision INTEGER NOT NULL) STRICT",
+        "INSERT INTO tenants_revision VALUES (0)",
+    ),
 }
 """The statements that bring a file from each version to the next."""
 
@@ -164,6 +168,10 @@ CREATE TABLE dead_letters (
 ) STRICT;
 
 CREATE TABLE signing_key (secret TEXT NOT NULL) STRICT;
+
+CREATE TABLE tenants (id TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT;
+CREATE TABLE tenants_revision (revision INTEGER NOT NULL) STRICT;
+INSERT INTO tenants_revision VALUES (0);
 """
 
 EXPIRING = ("responses", "leases", "sessions", "messages", "large_texts", "dead_letters")

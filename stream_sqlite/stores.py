@@ -15,6 +15,7 @@ from stream_core.ports.session_store import LARGE_TEXT_SECONDS
 from stream_sqlite.file import FileUnusable, ProcessLock, connect, prepare, signing_key
 from stream_sqlite.response_store import SQLiteResponseStore
 from stream_sqlite.session_store import SQLiteSessionStore
+from stream_sqlite.tenant_store import SQLiteTenantStore
 from stream_sqlite.transactions import Transactions
 
 # As long as an SQS queue keeps them. They are for people too.
@@ -53,6 +54,7 @@ class SQLiteStores:
             ) from error
         self.responses = SQLiteResponseStore(self._writes, self._reads, self._lock)
         self.sessions = SQLiteSessionStore(self._writes, self._reads, lifetime)
+        self.tenants = SQLiteTenantStore(self._writes, self._reads)
         self.dead_letters = SQLiteDeadLetters(self._writes)
         self.large_texts = SQLiteLargeTexts(self._writes, self._reads, wall_time)
 

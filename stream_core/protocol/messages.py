@@ -171,6 +171,11 @@ class SessionRequest(FromClient):
     session_id: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
     user: User | None = None
 
+    @property
+    def names_tenant(self) -> bool:
+        """Whether the tenant was named. Otherwise it may be told by its key."""
+        return "tenant" in self.model_fields_set
+
 
 SESSION_REQUEST: TypeAdapter[SessionRequest] = TypeAdapter(SessionRequest)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 import json
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -22,6 +24,7 @@ from tests.aws.running_system import RunningSystem
 from tests.integration.answer import Answer
 from tests.integration.chat_client import Connection, call, checked_error, demo, open_session
 from tests.integration.realtime_client import OTHER_PATH, PATH, realtime
+from tests.integration.server_process import ROOT, clean_environment
 from tests.integration.transports import over_events
 
 # The first test starts the system, on a machine that others may be using.
@@ -33,6 +36,8 @@ _LATER_MS = 200.0
 _ON_RECORD_EACH_MS = 1_000.0
 _ROUNDS = 3
 _MOST_POLLS = 4
+# Five, and what a busy machine adds.
+_SEEN_SECONDS = 15.0
 
 
 def _handler_of(connection: Connection) -> str:
@@ -170,6 +175,37 @@ async def test_a_tenants_key_is_the_one_that_the_deployment_made(
     bearer = {"Authorization": f"Bearer {_key_of_demo(system, function.environment)}"}
     opened = await call(http, "POST", f"{system.url}/session", {"tenant": "demo"}, headers=bearer)
     assert opened.status == 201
+
+
+async def test_a_tenant_that_is_added_is_taken_by_the_function_and_by_every_handler(
+    system: RunningSystem, http: aiohttp.ClientSession
+) -> None:
+    key = await asyncio.to_thread(_evenflow, system, "tenants", "add", "acme")
+    bearer = {"Authorization": f"Bearer {key}"}
+    doors: list[tuple[str, str, object]] = [("POST", f"{system.url}/session", {"tenant": "acme"})]
+    doors += [("GET", f"{each.http_url}/v1/models", None) for each in system.handlers.values()]
+    for method, url, body in doors:
+        give_up_at = time.monotonic() + _SEEN_SECONDS
+        while (answer := await call(http, method, url, body, headers=bearer)).status == 401:
+            assert time.monotonic() < give_up_at, url
+            await asyncio.sleep(0.2)
+        assert answer.status in (200, 201), answer.body
+    await asyncio.to_thread(_evenflow, system, "tenants", "remove", "acme")
+
+
+def _evenflow(system: RunningSystem, *arguments: str) -> str:
+    """Run the operator's command on the deployment's table. Returns what it prints."""
+    variables = system.deployment.container_environment()
+    store = {name: variables[name] for name in ("EVENFLOW_STORE", "EVENFLOW_TENANTS_TABLE")}
+    ran = subprocess.run(
+        [sys.executable, "-m", "evenflow", *arguments],
+        cwd=ROOT,
+        env=clean_environment(system.aws.environment | store),
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return ran.stdout.strip()
 
 
 def _key_of_demo(system: RunningSystem, variables: Mapping[str, str]) -> str:

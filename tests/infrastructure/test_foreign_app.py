@@ -66,7 +66,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that holds what `pip install` of the wheel puts beside other packages."""
     sources, installed = tmp_path_factory.mktemp("sources"), tmp_path_factory.mktemp("installed")
     left_out = shutil.ignore_patterns("node_modules", "__pycache__")
-    for name in ("fargate_handler", "functions", "infra", "requirements", "web/dist",
+    for name in ("evenflow", "fargate_handler", "functions", "infra", "requirements", "web/dist",
                  "docs/runbooks", "stream_aws", "stream_core", "stream_sqlite"):  # fmt: skip
         shutil.copytree(ROOT / name, sources / name, ignore=left_out)
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
@@ -140,7 +140,7 @@ def test_it_needs_no_argument_but_an_image_and_two_of_it_are_apart(
     """cdk-nag finds nothing, or the app would fail."""
     templates = _templates(_ALONE, installed, tmp_path)
     names = [table["TableName"] for table in _of_type("AWS::DynamoDB::Table", *templates)]
-    assert len(set(names)) == len(names) == 3, "the second has the tables of the first"
+    assert len(set(names)) == len(names) == 4, "the second has the tables of the first"
     assert len(_of_type("AWS::EC2::VPC", *templates)) == 2
     alarms = [
         alarm["AlarmName"]
