@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.orchestrator.fair_queue import FairQueue, Line, QueueFull
+from stream_core.fairness.fair_queue import FairQueue, Line, QueueFull
 
 
 def drained(queue: FairQueue[str]) -> list[str]:
