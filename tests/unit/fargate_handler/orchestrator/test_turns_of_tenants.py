@@ -190,7 +190,7 @@ async def test_it_is_held_for_interactive_ones_alone(tenant: str) -> None:
 
 
 async def test_one_that_is_held_is_not_given_up_for_its_wait_and_comes_before_later_ones() -> None:
-    node = Node(queue_deadline_seconds=5)
+    node = Node(queue_deadline_seconds=5, lease_seconds=60)
     batch = await node.send("later")
     node.task.read(batch)
     await node.send("urgent")
