@@ -198,7 +198,8 @@ class FairQueue(Generic[T]):
     def _newest(self, tenant: str, address: str) -> T | None:
         """The newest item of an address, of its lowest class."""
         for of_class in reversed(self._classes.values()):
-            if address in (addresses := of_class.tenants.get(tenant, {})):
+            addresses = of_class.tenants.get(tenant)
+            if addresses is not None and address in addresses:
                 return addresses[address].newest
         return None
 

@@ -154,7 +154,7 @@ async def test_the_wait_is_told_by_class() -> None:
     await node.end(tokens=5)
     waits = node.task.metrics.divided(catalogue.QUEUE_WAIT).by_label
     assert {name: waits[name].count for name in waits} == {"interactive": 1, "batch": 1}
-    service = node.task.metrics.labelled(catalogue.TENANT_SERVICE).by_labels
+    service = node.task.metrics.labelled(catalogue.SERVICE_CHARGED).by_labels
     assert service == {("urgent",): 12, ("later",): 11}
 
 
