@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
+from stream_core.ports.memory_activity import MemoryTenantActivity
 from stream_core.ports.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
 from stream_core.ports.memory_tenant_store import MemoryTenantStore
 from stream_core.ports.response_store import LIFETIME_SECONDS, ResponseStore
 from stream_core.ports.session_store import LargeTexts, SessionStore
+from stream_core.ports.tenant_activity import TenantActivity
 from stream_core.ports.tenant_store import TenantStore
 from stream_sqlite.file import FileUnusable
 from stream_sqlite.stores import SQLiteStores
@@ -43,6 +45,7 @@ class Stores:
         unreachable, unusable: what to check, in the message of a failed start.
         signing_key: the key of session tokens, if the store keeps one for all who share it.
         tenants: None if tenants have no records, only keys that are set beside them.
+        activity: what tasks do for tenants. None: they don't tell each other.
     """
 
     sessions: SessionStore
@@ -55,6 +58,7 @@ class Stores:
     unusable: str = "the store can't be used"
     signing_key: str | None = None
     tenants: TenantStore | None = None
+    activity: TenantActivity | None = None
 
 
 def memory_stores(lifetime: float = LIFETIME_SECONDS) -> Stores:
@@ -72,6 +76,7 @@ def memory_stores(lifetime: float = LIFETIME_SECONDS) -> Stores:
         large_texts=texts,
         outlives_process=False,
         tenants=MemoryTenantStore(),
+        activity=MemoryTenantActivity(),
     )
 
 
@@ -121,4 +126,5 @@ def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
             unusable=f"EVENFLOW_STORE_PATH={settings.store_path}: the file can't be used",
             signing_key=file.signing_key,
             tenants=file.tenants,
+            activity=file.activity,
         )

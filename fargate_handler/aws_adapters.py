@@ -18,6 +18,7 @@ from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_aws.dynamodb import client_config as dynamodb_config
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
+from stream_aws.dynamodb_tenant_activity import DynamoDBTenantActivity
 from stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
 from stream_aws.ecs_task import CLIENT_CONFIG as ECS_CONFIG
 from stream_aws.ecs_task import EcsTask, TaskProtection
@@ -142,6 +143,9 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: _Clients
         if tables.tenants is None
         else DynamoDBTenantStore(client, tables.tenants, on_retry),
         outlives_process=True,
+        activity=None
+        if settings.tenants_table is None
+        else DynamoDBTenantActivity(client, settings.tenants_table, on_retry),
         unreachable=(
             "EVENFLOW_STORE=dynamodb: the tables can't be reached; check the network and AWS_REGION"
         ),

@@ -65,17 +65,32 @@ def _is_locked(path: Path) -> bool:
 VERSION = 3
 """The version of the tables. Raise it with every change, and say in `UPGRADES` what changes."""
 
+TENANT_TABLES = (
+    "CREATE TABLE tenants (id TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT",
+    "CREATE TABLE tenants_revision (revision INTEGER NOT NULL) STRICT",
+    "INSERT INTO tenants_revision VALUES (0)",
+    """
+CREATE TABLE tenant_activity (
+    tenant TEXT NOT NULL,
+    task TEXT NOT NULL,
+    service REAL NOT NULL,
+    requests INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    answers INTEGER NOT NULL,
+    connections INTEGER NOT NULL,
+    expires_at REAL NOT NULL,
+    UNIQUE (tenant, task)
+) STRICT""",
+)
+
 UPGRADES = {
     1: (
         "ALTER TABLE responses ADD COLUMN form INTEGER NOT NULL DEFAULT 1",
         "ALTER TABLE sessions ADD COLUMN ended INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE messages ADD COLUMN outcome TEXT NOT NULL DEFAULT ''",
     ),
-    2: (
-        "CREATE TABLE tenants (id TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT",
-        "CREATE TABLE tenants_revision (revision INTEGER NOT NULL) STRICT",
-        "INSERT INTO tenants_revision VALUES (0)",
-    ),
+    2: TENANT_TABLES,
 }
 """The statements that bring a file from each version to the next."""
 
@@ -169,12 +184,17 @@ CREATE TABLE dead_letters (
 
 CREATE TABLE signing_key (secret TEXT NOT NULL) STRICT;
 
-CREATE TABLE tenants (id TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT;
-CREATE TABLE tenants_revision (revision INTEGER NOT NULL) STRICT;
-INSERT INTO tenants_revision VALUES (0);
-"""
+""" + ";".join(TENANT_TABLES)
 
-EXPIRING = ("responses", "leases", "sessions", "messages", "large_texts", "dead_letters")
+EXPIRING = (
+    "responses",
+    "leases",
+    "sessions",
+    "messages",
+    "large_texts",
+    "dead_letters",
+    "tenant_activity",
+)
 """The tables whose rows expire."""
 
 
