@@ -259,6 +259,7 @@ def event_of(
         kind=kind.sent_with(sender.session),
         terms=terms.within(sender.traceparent),
         sender=context.sender(channel, sender.address),
+        asks=asked.asks,
     )
 
 

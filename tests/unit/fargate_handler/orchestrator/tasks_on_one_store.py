@@ -25,6 +25,8 @@ from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionSto
 from stream_core.ports.response_store import ResponseHead
 from stream_core.ports.session_store import LargeTexts, LedgerEntry
 from stream_core.protocol.errors import EvenflowError, Overloaded
+from stream_core.tenants.quotas import Quotas
+from stream_core.tenants.registry import Tenants
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.peer_network import PeerNetwork
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
@@ -53,6 +55,7 @@ class Shared:
         self.peers = PeerNetwork()
         self.letters = ToldLetters()
         self.large_texts: LargeTexts | None = None
+        self.tenants = Tenants()
 
     async def ledger(self, channel: Channel = CHANNEL) -> list[LedgerEntry]:
         """A session's messages as any task would read them."""
@@ -90,6 +93,7 @@ class Task:
         # On the way to what all share, a network of its own.
         self.responses = ScriptedResponseStore(shared.responses)
         self.sessions = ScriptedSessionStore(shared.sessions)
+        self.quotas = Quotas(shared.tenants)
         self.membership = Membership(
             NodeContext(
                 limits,
@@ -97,6 +101,8 @@ class Task:
                 self.metrics,
                 self.clock.monotonic,
                 self.clock.monotonic,
+                tenants=shared.tenants,
+                quotas=self.quotas,
             ),
             Stores(
                 sessions=self.sessions,
