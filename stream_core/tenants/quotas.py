@@ -116,17 +116,19 @@ class Quotas:
 
     # -- connections -------------------------------------------------------------------------------
 
-    def connect(self, payer: Payer) -> Connected:
-        """Count a connection, until it is closed.
+    def check_connection(self, payer: Payer) -> None:
+        """Check that one more connection may be opened.
 
         Raises:
             RateLimited: there are as many as allowed. `limit` says whose.
         """
-        counted = self._counted(payer)
-        refusal = refused_by_connections(counted)
+        refusal = refused_by_connections(self._counted(payer))
         if refusal is not None:
             self._refuse(payer.tenant, refusal)
-            return NOT_COUNTED
+
+    def connect(self, payer: Payer) -> Connected:
+        """Count a connection, until it is closed."""
+        counted = self._counted(payer)
         return Connected(counted) if counted else NOT_COUNTED
 
     # -- what callers are told ---------------------------------------------------------------------

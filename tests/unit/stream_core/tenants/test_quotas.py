@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from stream_core.protocol.errors import RateLimited
-from stream_core.tenants.charges import Asked, Payer
+from stream_core.tenants.charges import Asked, Connected, Payer
 from stream_core.tenants.quotas import Quotas
 from stream_core.tenants.rates import Amount
 from stream_core.tenants.registry import Tenants
@@ -41,7 +41,7 @@ def test_who_has_no_bounds_is_not_counted() -> None:
     accounts = quotas()
     for _ in range(1_000):
         accounts.charge(ANN, ASKED, 0.0)
-        accounts.connect(ANN)
+        connected(accounts, ANN)
     assert left(accounts, ANN) == {}
 
 
@@ -134,7 +134,9 @@ def test_a_refusal_by_any_of_the_three_charges_none_of_them() -> None:
     ],
 )
 def test_each_bound_refuses_with_its_own_name(of: str, bound: str, most: int) -> None:
-    accounts = quotas(**{of: QuotaLimits.model_validate({bound: most})})
+    limits = dict.fromkeys(("tenant", "key", "user"), NO_LIMITS)
+    limits[of] = QuotaLimits.model_validate({bound: most})
+    accounts = quotas(limits["tenant"], limits["key"], limits["user"])
     accounts.charge(ANN, ASKED, 0.0)
     refusal = refused(accounts, ANN)
     assert refusal.to_object() == {
@@ -197,19 +199,26 @@ def test_an_answer_that_another_task_goes_on_with_stays_charged() -> None:
     accounts.charge(ACME, ASKED, 0.0)
 
 
+def connected(of: Quotas, payer: Payer) -> Connected:
+    of.check_connection(payer)
+    return of.connect(payer)
+
+
 def test_connections_are_counted_until_they_close() -> None:
     accounts = quotas(QuotaLimits(connections=2), user=QuotaLimits(connections=1))
-    first = accounts.connect(ANN)
+    first = connected(accounts, ANN)
     with pytest.raises(RateLimited, match="may have 1 connections") as of_user:
-        accounts.connect(ANN)
+        connected(accounts, ANN)
     assert of_user.value.code == "user_limit"
-    accounts.connect(Payer("acme", "", "bob"))
+    connected(accounts, Payer("acme", "", "bob"))
     with pytest.raises(RateLimited, match="may have 2 connections") as of_tenant:
-        accounts.connect(Payer("acme", "", "cid"))
+        connected(accounts, Payer("acme", "", "cid"))
     assert of_tenant.value.extra["limit"] == "tenant.connections"
     first.close()
     first.close()
-    accounts.connect(ANN)
+    connected(accounts, ANN)
+    with pytest.raises(RateLimited):
+        connected(accounts, ANN)
 
 
 def test_a_tenant_in_shadow_is_told_what_would_be_refused_and_goes_on() -> None:
@@ -219,7 +228,7 @@ def test_a_tenant_in_shadow_is_told_what_would_be_refused_and_goes_on() -> None:
     accounts = Quotas(tenants, lambda *shadow: told.append(shadow))
     for _ in range(3):
         accounts.charge(ACME, ASKED, 0.0).settle(1, 0.0)
-        accounts.connect(ACME)
+        connected(accounts, ACME)
     assert [(tenant, refusal.extra["limit"]) for tenant, refusal in told] == [
         ("acme", "tenant.requests_per_minute"),
         ("acme", "tenant.connections"),
@@ -238,10 +247,10 @@ def test_what_other_tasks_charge_holds_here_too_and_what_they_give_back() -> Non
     accounts.others("acme", answers=2, connections=3)
     assert refused(accounts, ACME).extra["limit"] == "tenant.answers_at_once"
     with pytest.raises(RateLimited):
-        accounts.connect(ACME)
+        accounts.check_connection(ACME)
     accounts.others("acme", answers=0, connections=0)
     accounts.charge(ACME, ASKED, 0.0)
-    accounts.connect(ACME)
+    accounts.check_connection(ACME)
 
 
 def test_other_tasks_say_nothing_about_who_has_no_bounds() -> None:
