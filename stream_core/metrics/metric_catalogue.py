@@ -304,7 +304,7 @@ MESSAGES_REFUSED = Metric(
     labels=("code",),
 )
 SHADOW_REFUSALS = Metric(
-    "tenants.shadow_refusals",
+    "messages.shadow_refusals",
     _C,
     "refusals",
     "messages and connections of tenants in shadow that were taken although a bound refuses them, "
