@@ -173,7 +173,7 @@ def note_tenant(request: web.Request, claims: SessionClaims) -> SessionClaims:
 
 def payer_of(request: web.Request, context: GatewayContext) -> Payer | None:
     """Whom a request is counted to. None: no key and no token was verified."""
-    payer = request.get(PAYER)
+    payer: Payer | None = request.get(PAYER)
     if payer is None or not context.tenants.open_to_all:
         return payer
     return payer._replace(tenant=OPEN_TENANT)

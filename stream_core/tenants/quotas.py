@@ -27,7 +27,7 @@ from stream_core.tenants.refusals import (
 from stream_core.tenants.registry import Tenants
 from stream_core.tenants.tenant import NO_LIMITS
 
-_MOST_USERS = 16_384  # some 15 MB
+_MOST_USERS = 16_384  # some 12 MB
 # They have records, so there are few. Keys and tenants whose records have gone are forgotten.
 _MOST_TENANTS_AND_KEYS = 65_536
 _NEARLY = 0.8

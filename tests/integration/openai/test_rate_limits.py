@@ -46,7 +46,7 @@ async def client(server: LocalServer) -> AsyncIterator[openai.AsyncOpenAI]:
 
 
 async def _ask(
-    client: openai.AsyncOpenAI, *, user: str | openai.NotGiven = openai.NOT_GIVEN
+    client: openai.AsyncOpenAI, *, user: str | openai.Omit = openai.omit
 ) -> dict[str, str]:
     """Ask for a whole answer. Returns its headers."""
     answer = await client.chat.completions.with_raw_response.create(
