@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from stream_core.tenants.rates import Amount, Bucket, rates_in
+from stream_core.tenants.rates import NOTHING, Amount, Bucket, rates_in
 from stream_core.tenants.tenant import QuotaLimits
 
 
@@ -13,7 +13,8 @@ class Account:
     """What one tenant, key or user has used lately, and has now.
 
     `answers` and `connections` are those of this task, and `other_answers` and `other_connections`
-    those of all others. `mean_output` is of the lately ended answers, in tokens; 0.0 where none has
+    those of all others. `charged` is what this task has charged, without what went back.
+    `mean_output` is of the lately ended answers, in tokens; 0.0 where none has
     ended.
     """
 
@@ -21,6 +22,7 @@ class Account:
         "_buckets",
         "_hinted_at",
         "answers",
+        "charged",
         "connections",
         "mean_output",
         "other_answers",
@@ -32,6 +34,7 @@ class Account:
         self._hinted_at: dict[str, float] = {}
         self.answers = self.connections = 0
         self.other_answers = self.other_connections = 0
+        self.charged = NOTHING
         self.mean_output = 0.0
 
     @property

@@ -88,7 +88,8 @@ class Charge:
             read = self._amount.input_tokens if input_tokens is None else input_tokens
             truth = Amount(self._amount.requests, read, output_tokens)
             self._add(truth.minus(self._amount), now)
-            _remember(self._counted[0].account, output_tokens)
+            if output_tokens:
+                _remember(self._counted[0].account, output_tokens)
         self.release()
 
     def cancel(self, now: float) -> None:
@@ -106,6 +107,7 @@ class Charge:
     def _add(self, amount: Amount, now: float) -> None:
         for _, account, limits in self._counted:
             account.add(limits, amount, now)
+            account.charged = account.charged.plus(amount)
 
 
 NO_CHARGE = Charge((), None, 0.0)

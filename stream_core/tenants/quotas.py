@@ -154,16 +154,22 @@ class Quotas:
 
     # -- several tasks -----------------------------------------------------------------------------
 
+    def of_tenant(self, tenant: str) -> Account | None:
+        """What a tenant has used. None where nothing of it is bound."""
+        if self._tenants.of(tenant).limits == NO_LIMITS:
+            return None
+        return self._accounts.of((Level.TENANT, tenant))
+
     def charge_others(self, tenant: str, amount: Amount, now: float) -> None:
         """Count what other tasks have charged a tenant since the last call. Negative: gave back."""
-        limits = self._tenants.of(tenant).limits
-        if limits != NO_LIMITS:
-            self._accounts.of((Level.TENANT, tenant)).add(limits, amount, now)
+        account = self.of_tenant(tenant)
+        if account is not None:
+            account.add(self._tenants.of(tenant).limits, amount, now)
 
     def others(self, tenant: str, *, answers: int, connections: int) -> None:
         """Note how many answers and connections of a tenant other tasks have now."""
-        if self._tenants.of(tenant).limits != NO_LIMITS:
-            account = self._accounts.of((Level.TENANT, tenant))
+        account = self.of_tenant(tenant)
+        if account is not None:
             account.other_answers, account.other_connections = answers, connections
 
     def _counted(self, payer: Payer) -> Sequence[Counted]:

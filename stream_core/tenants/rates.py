@@ -30,6 +30,10 @@ class Amount(NamedTuple):
                 return self.output_tokens
         return self.input_tokens + self.output_tokens
 
+    def plus(self, more: Amount) -> Amount:
+        """Both together."""
+        return Amount(*(mine + its for mine, its in zip(self, more, strict=True)))
+
     def minus(self, less: Amount) -> Amount:
         """What this one has more. Negative where it has less."""
         return Amount(*(mine - its for mine, its in zip(self, less, strict=True)))
