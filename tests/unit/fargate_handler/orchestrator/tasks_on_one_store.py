@@ -21,6 +21,7 @@ from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics.metric_catalogue import Metric
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
+from stream_core.ports.memory_activity import MemoryTenantActivity
 from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
 from stream_core.ports.response_store import ResponseHead
 from stream_core.ports.session_store import LargeTexts, LedgerEntry
@@ -55,7 +56,7 @@ class Shared:
         self.peers = PeerNetwork()
         self.letters = ToldLetters()
         self.large_texts: LargeTexts | None = None
-        self.tenants = Tenants()
+        self.activity = MemoryTenantActivity()
 
     async def ledger(self, channel: Channel = CHANNEL) -> list[LedgerEntry]:
         """A session's messages as any task would read them."""
@@ -90,10 +91,11 @@ class Task:
         # What a test has said 0.2 s ago is on record.
         self.limits = limits = limits or Limits(store_interval_ms=150)
         self.address = f"http://{name}:8080"
+        self.tenants = Tenants()
         # On the way to what all share, a network of its own.
         self.responses = ScriptedResponseStore(shared.responses)
         self.sessions = ScriptedSessionStore(shared.sessions)
-        self.quotas = Quotas(shared.tenants)
+        self.quotas = Quotas(self.tenants)
         self.membership = Membership(
             NodeContext(
                 limits,
@@ -101,7 +103,7 @@ class Task:
                 self.metrics,
                 self.clock.monotonic,
                 self.clock.monotonic,
-                tenants=shared.tenants,
+                tenants=self.tenants,
                 quotas=self.quotas,
             ),
             Stores(
@@ -111,6 +113,7 @@ class Task:
                 dead_letters=shared.letters,
                 large_texts=shared.large_texts,
                 outlives_process=True,
+                activity=shared.activity,
             ),
             ServedModel(source or self.source, AgentRequests(), fallback_text),
             name=name,

@@ -30,9 +30,13 @@ pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
 
 
 async def a_task(limits: QuotaLimits = _MINUTE, **node: int) -> Task:
-    shared = Shared()
-    shared.tenants.replace([Tenant(id=CHANNEL.tenant, limits=limits)])
-    return await Task.join(shared, limits=Limits(**node) if node else None)
+    return await joined(Shared(), "a", limits, **node)
+
+
+async def joined(shared: Shared, name: str, limits: QuotaLimits = _MINUTE, **node: int) -> Task:
+    task = await Task.join(shared, name, Limits(**node) if node else None)
+    task.tenants.replace([Tenant(id=CHANNEL.tenant, limits=limits)])
+    return task
 
 
 async def send(task: Task, message_id: str = "m1", previous: str | None = None) -> None:
@@ -101,7 +105,7 @@ async def test_a_message_that_comes_again_is_charged_once() -> None:
 
 async def test_a_message_that_another_task_has_is_not_charged_here() -> None:
     a = await a_task()
-    b = await Task.join(a.shared, "b")
+    b = await joined(a.shared, "b")
     await send(a)
     await send(b)
     assert left(b) == [10, 10_000]
@@ -140,7 +144,7 @@ async def test_a_refusal_keeps_nothing_and_the_message_may_come_again(of: str) -
         user_limits=one if of == "user" else none,
         keys=(ApiKey.of_text("k1", "secret", limits=one if of == "key" else none),),
     )
-    task.shared.tenants.replace([record])
+    task.tenants.replace([record])
     await send(task)
     with pytest.raises(RateLimited) as refusal:
         await send(task, "m2", "m1")
@@ -180,14 +184,15 @@ async def test_a_request_asks_for_what_it_brings_and_for_all_its_choices() -> No
 async def test_whoever_takes_an_answer_over_counts_it_and_charges_nothing(
     left_in_order: bool,
 ) -> None:
-    a = await a_task(QuotaLimits(answers_at_once=1, tokens_per_minute=10_000))
+    limits = QuotaLimits(answers_at_once=1, tokens_per_minute=10_000)
+    a = await a_task(limits)
     await send(a)
     if left_in_order:
         await a.hand_over()
         assert left(a) == [10_000 - 600]
     else:
         a.cut_off()
-    b = await Task.join(a.shared, "b")
+    b = await joined(a.shared, "b", limits)
     await b.clock.pass_time(4.0, step=0.05)
     with pytest.raises(RateLimited) as refusal:
         await send(b, "m2", "m1")
