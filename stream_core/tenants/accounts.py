@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterator
 
 from stream_core.tenants.rates import NOTHING, Amount, Bucket, rates_in
 from stream_core.tenants.tenant import QuotaLimits
+
+_MINUTE = 60.0
 
 
 class Account:
@@ -14,13 +17,13 @@ class Account:
 
     `answers` and `connections` are those of this task, and `other_answers` and `other_connections`
     those of all others. `charged` is what this task has charged, without what went back.
-    `mean_output` is of the lately ended answers, in tokens; 0.0 where none has
-    ended.
+    `mean_output` is of the lately ended answers, in tokens; 0.0 where none has ended.
     """
 
     __slots__ = (
         "_buckets",
         "_hinted_at",
+        "_used_at",
         "answers",
         "charged",
         "connections",
@@ -32,6 +35,7 @@ class Account:
     def __init__(self) -> None:
         self._buckets: dict[str, Bucket] = {}
         self._hinted_at: dict[str, float] = {}
+        self._used_at = -math.inf
         self.answers = self.connections = 0
         self.other_answers = self.other_connections = 0
         self.charged = NOTHING
@@ -49,6 +53,10 @@ class Account:
             found = self._buckets[bound] = Bucket(now)
         return found
 
+    def is_busy(self, now: float) -> bool:
+        """Whether it has anything now, or has used anything in the last minute, at any task."""
+        return self.in_use or now - self._used_at < _MINUTE
+
     def waits(self, limits: QuotaLimits, amount: Amount, now: float) -> Iterator[tuple[str, float]]:
         """Each bound that has no room for `amount`, and the seconds until it has."""
         for bound, most in rates_in(limits):
@@ -58,6 +66,8 @@ class Account:
 
     def add(self, limits: QuotaLimits, amount: Amount, now: float) -> None:
         """Count an amount. A negative one is given back."""
+        if amount != NOTHING:
+            self._used_at = now
         for bound, most in rates_in(limits):
             self.bucket(bound, now).add(amount.of(bound), most, now)
 
@@ -77,12 +87,20 @@ class Accounts:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._all: OrderedDict[tuple[str, ...], Account] = OrderedDict()
+        self._all: OrderedDict[str, Account] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def of(self, name: tuple[str, ...]) -> Account:
+    def __iter__(self) -> Iterator[tuple[str, Account]]:
+        """All of them, by name."""
+        return iter(self._all.items())
+
+    def get(self, name: str) -> Account | None:
+        """The account of this name. None if there is none."""
+        return self._all.get(name)
+
+    def of(self, name: str) -> Account:
         """The account of this name, which may be new."""
         account = self._all.get(name)
         if account is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from stream_core.ports.tenant_activity import Activity
 from stream_core.protocol.errors import RateLimited
 from stream_core.tenants.accounts import Account, Accounts
 from stream_core.tenants.charges import (
@@ -25,11 +26,13 @@ from stream_core.tenants.refusals import (
     refused_by_rate,
 )
 from stream_core.tenants.registry import Tenants
-from stream_core.tenants.tenant import NO_LIMITS
+from stream_core.tenants.tenant import NO_LIMITS, QuotaLimits, Tenant
 
 _MOST_USERS = 16_384  # some 12 MB
 # They have records, so there are few. Keys and tenants whose records have gone are forgotten.
-_MOST_TENANTS_AND_KEYS = 65_536
+_MOST_TENANTS_AND_KEYS = 16_384
+# Behind a tenant's name, which has no such character.
+_KEY = "/"
 _NEARLY = 0.8
 _HINT_SECONDS = 60.0
 
@@ -154,39 +157,50 @@ class Quotas:
 
     # -- several tasks -----------------------------------------------------------------------------
 
-    def of_tenant(self, tenant: str) -> Account | None:
-        """What a tenant has used. None where nothing of it is bound."""
-        if self._tenants.of(tenant).limits == NO_LIMITS:
-            return None
-        return self._accounts.of((Level.TENANT, tenant))
+    def busy(self, now: float) -> list[str]:
+        """The tenants and keys that have used of their bounds lately, as `Activity` names them."""
+        return [name for name, account in self._accounts if account.is_busy(now)]
 
-    def charge_others(self, tenant: str, amount: Amount, now: float) -> None:
-        """Count what other tasks have charged a tenant since the last call. Negative: gave back."""
-        account = self.of_tenant(tenant)
-        if account is not None:
-            account.add(self._tenants.of(tenant).limits, amount, now)
+    def activity(self, name: str) -> Mapping[str, int]:
+        """What one of these has been charged here, and has here now: the fields of `Activity`."""
+        account = self._accounts.get(name)
+        if account is None:
+            return {}
+        here = {"answers": account.answers, "connections": account.connections}
+        return account.charged._asdict() | here
 
-    def others(self, tenant: str, *, answers: int, connections: int) -> None:
-        """Note how many answers and connections of a tenant other tasks have now."""
-        account = self.of_tenant(tenant)
-        if account is not None:
-            account.other_answers, account.other_connections = answers, connections
+    def learned(self, others: Activity, now: float) -> None:
+        """Count what other tasks have charged since the last time, and have now.
+
+        A negative amount was given back. Of who has no bounds nothing is counted.
+        """
+        limits = self._limits_of(others.tenant)
+        if limits == NO_LIMITS:
+            return
+        account = self._accounts.of(others.tenant)
+        account.add(limits, Amount(others.requests, others.input_tokens, others.output_tokens), now)
+        account.other_answers, account.other_connections = others.answers, others.connections
+
+    def _limits_of(self, name: str) -> QuotaLimits:
+        """The limits of a tenant, or of a key."""
+        tenant_id, _, key_id = name.partition(_KEY)
+        tenant = self._tenants.of(tenant_id)
+        return _limits_of_key(tenant, key_id) if key_id else tenant.limits
 
     def _counted(self, payer: Payer) -> Sequence[Counted]:
         """The accounts that count for this one, the tenant's first. None where nothing is bound."""
         tenant = self._tenants.of(payer.tenant)
-        key = next((key for key in tenant.keys if key.id == payer.key), None)
-        of_key = NO_LIMITS if key is None else key.limits
+        of_key = _limits_of_key(tenant, payer.key)
         of_user = tenant.user_limits if payer.user else NO_LIMITS
         if tenant.limits == of_key == of_user == NO_LIMITS:
             return ()
-        account = self._accounts.of((Level.TENANT, payer.tenant))
+        account = self._accounts.of(payer.tenant)
         counted = [Counted(Level.TENANT, account, tenant.limits)]
         if of_key != NO_LIMITS:
-            name = (Level.KEY, payer.tenant, payer.key)
-            counted.append(Counted(Level.KEY, self._accounts.of(name), of_key))
+            key = self._accounts.of(f"{payer.tenant}{_KEY}{payer.key}")
+            counted.append(Counted(Level.KEY, key, of_key))
         if of_user != NO_LIMITS:
-            user = self._users.of((payer.tenant, payer.user))
+            user = self._users.of(f"{payer.tenant}{_KEY}{payer.user}")
             counted.append(Counted(Level.USER, user, of_user))
         return counted
 
@@ -195,3 +209,8 @@ class Quotas:
         if not self._tenants.of(tenant).shadow:
             raise refusal
         self._on_shadow(tenant, refusal)
+
+
+def _limits_of_key(tenant: Tenant, key_id: str) -> QuotaLimits:
+    key = next((key for key in tenant.keys if key.id == key_id), None)
+    return NO_LIMITS if key is None else key.limits

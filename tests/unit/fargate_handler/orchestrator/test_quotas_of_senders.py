@@ -201,3 +201,23 @@ async def test_whoever_takes_an_answer_over_counts_it_and_charges_nothing(
     assert left(b) == [10_000]
     await send(b, "m2", "m1")
     await b.leave()
+
+
+async def test_within_a_second_a_bound_holds_over_all_tasks() -> None:
+    limits = QuotaLimits(requests_per_minute=60, tokens_per_minute=60_000)
+    a = await joined(Shared(), "a", limits)
+    b = await joined(a.shared, "b", limits)
+    for task, message, previous in ((a, "m1", None), (b, "m2", "m1")):
+        await send(task, message, previous)
+        await task.answer("one")
+    # They hear of each other.
+    await a.clock.pass_time(4.0, step=0.05)
+    for number in range(3, 13):
+        await send(a, f"m{number}", f"m{number - 1}")
+        await a.answer("one")
+    before, _ = left(b)
+    await a.clock.pass_time(1.1, step=0.05)
+    # One a second drains.
+    assert before - 10 <= left(b)[0] <= before - 8
+    a.assert_idle()
+    b.assert_idle()

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from stream_core.ports.tenant_activity import Activity
 from stream_core.protocol.errors import RateLimited
 from stream_core.tenants.charges import Asked, Connected, Payer
 from stream_core.tenants.quotas import Quotas
-from stream_core.tenants.rates import Amount
 from stream_core.tenants.registry import Tenants
 from stream_core.tenants.tenant import NO_LIMITS, ApiKey, QuotaLimits, Tenant
 
@@ -241,23 +241,59 @@ def test_a_tenant_in_shadow_is_told_what_would_be_refused_and_goes_on() -> None:
 
 def test_what_other_tasks_charge_holds_here_too_and_what_they_give_back() -> None:
     accounts = quotas(QuotaLimits(tokens_per_minute=1_000, answers_at_once=3, connections=3))
-    accounts.charge_others("acme", Amount(1, 100, 800), 0.0)
+    accounts.learned(Activity("acme", "", input_tokens=100, output_tokens=800), 0.0)
     assert refused(accounts, ACME).extra["limit"] == "tenant.tokens_per_minute"
-    accounts.charge_others("acme", Amount(0, 0, -700), 0.0)
+    accounts.learned(Activity("acme", "", output_tokens=-700, answers=2, connections=3), 0.0)
     accounts.charge(ACME, ASKED, 0.0)
-    accounts.others("acme", answers=2, connections=3)
     assert refused(accounts, ACME).extra["limit"] == "tenant.answers_at_once"
     with pytest.raises(RateLimited):
         accounts.check_connection(ACME)
-    accounts.others("acme", answers=0, connections=0)
+    accounts.learned(Activity("acme", ""), 0.0)
     accounts.charge(ACME, ASKED, 0.0)
     accounts.check_connection(ACME)
 
 
+def test_a_key_is_counted_over_all_tasks_too() -> None:
+    accounts = quotas(key=QuotaLimits(requests_per_minute=2))
+    accounts.learned(Activity("acme/k1", "", requests=2), 0.0)
+    assert refused(accounts, ANN).code == "key_limit"
+    accounts.charge(ACME, ASKED, 0.0)
+
+
+def test_what_was_charged_here_is_told_without_what_went_back() -> None:
+    one = QuotaLimits(tokens_per_minute=6_000)
+    accounts = quotas(one, one)
+    charge = accounts.charge(ANN, ASKED, 0.0)
+    accounts.charge(ACME, ASKED, 0.0).cancel(0.0)
+    accounts.connect(ACME)
+    of_key = {"requests": 1, "input_tokens": 100, "output_tokens": 50, "answers": 1}
+    assert accounts.activity("acme/k1") == of_key | {"connections": 0}
+    assert accounts.activity("acme") == of_key | {"connections": 1}
+    charge.settle(7, 0.0)
+    assert accounts.activity("acme/k1")["output_tokens"] == 7
+    # What others charge is not told again.
+    accounts.learned(Activity("acme", "", requests=5), 0.0)
+    assert accounts.activity("acme")["requests"] == 1
+    assert accounts.activity("other") == {}
+
+
+def test_who_has_used_nothing_for_a_minute_is_busy_no_more() -> None:
+    accounts = quotas(QuotaLimits(requests_per_minute=6, answers_at_once=9))
+    assert accounts.busy(0.0) == []
+    charge = accounts.charge(ACME, ASKED, 0.0)
+    assert accounts.busy(1_000.0) == ["acme"]
+    charge.settle(1, 1_000.0)
+    assert accounts.busy(1_059.0) == ["acme"]
+    for now in range(1_050, 1_200):
+        accounts.learned(Activity("acme", "", requests=int(now == 1_050)), float(now))
+    assert accounts.busy(1_109.0) == ["acme"]
+    assert accounts.busy(1_110.0) == []
+
+
 def test_other_tasks_say_nothing_about_who_has_no_bounds() -> None:
     accounts = quotas()
-    accounts.charge_others("other", Amount(10**9, 0, 0), 0.0)
-    accounts.others("other", answers=10**9, connections=10**9)
+    accounts.learned(Activity("other", "", requests=10**9, answers=10**9), 0.0)
+    accounts.learned(Activity("acme/k1", "", requests=10**9), 0.0)
     assert len(accounts._accounts) == 0
 
 
@@ -269,9 +305,9 @@ def test_a_bound_that_is_nearly_used_is_hinted_at_once_a_minute() -> None:
     accounts.charge(ACME, ASKED, 0.0)
     assert [state.limit for state in accounts.hints(ACME, 0.0)] == ["tenant.requests_per_minute"]
     for now in (1.0, 30.0, 59.9):
-        accounts.charge_others("acme", Amount(9, 0, 0), now)
+        accounts.learned(Activity("acme", "", requests=9), now)
         assert accounts.hints(ACME, now) == []
-    accounts.charge_others("acme", Amount(9, 0, 0), 60.0)
+    accounts.learned(Activity("acme", "", requests=9), 60.0)
     assert len(accounts.hints(ACME, 60.0)) == 1
 
 
