@@ -10,8 +10,9 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from stream_core.tenants.tenant import NO_LIMITS, QuotaLimits, Tenant
-from tests.integration.chat_client import ChatSession, chat_message, checked_error, demo
+from tests.integration.chat_client import ChatSession, call, chat_message, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
+from tests.integration.deployment import LocalDeployment
 from tests.integration.local_server import LocalServer
 
 _QUICK = demo(tokens=2)
@@ -126,3 +127,27 @@ async def test_a_tenant_in_shadow_is_counted_and_not_refused(
     assert 'messages_refused_total{code="tenant_limit"}' not in await server.metrics_page()
     await server.until_logged("tenant.requests_per_minute would have refused it")
     await server.until_logged("tenant.connections would have refused it")
+
+
+async def test_a_bound_holds_over_two_tasks_within_a_second(
+    deployment: LocalDeployment, http: aiohttp.ClientSession, serve: Serve
+) -> None:
+    servers = await deployment.handlers(2)
+    for server in servers:
+        record = Tenant(id="public", limits=QuotaLimits(requests_per_minute=60))
+        server.handler._tenants.replace([record])
+
+    async def ask(server: LocalServer) -> int:
+        body = {"model": "demo", "messages": [{"role": "user", "content": _QUICK}]}
+        answer = await call(http, "POST", f"{server.http_url}/v1/chat/completions", body)
+        assert answer.status == 200
+        return int(answer.headers["x-ratelimit-remaining-requests"])
+
+    for server in servers:
+        assert await ask(server) == 59
+    await serve.time_passes(4)
+    for _ in range(30):
+        await ask(servers[0])
+    await serve.time_passes(1.1)
+    # One came here, and some have drained.
+    assert 60 - 31 <= await ask(servers[1]) <= 60 - 31 + 5
