@@ -8,7 +8,12 @@ from typing import get_args, get_type_hints
 
 from docs.markdown import paragraph
 from stream_core.records.answer_record import AnswerRecord
-from stream_core.records.connection_records import CloseRecord, RefusalRecord, SlowReaderRecord
+from stream_core.records.connection_records import (
+    CloseRecord,
+    RefusalRecord,
+    ShadowRecord,
+    SlowReaderRecord,
+)
 from stream_core.records.event_record import EventRecord, names_of
 from stream_core.records.reader_record import ReaderRecord
 
@@ -17,6 +22,7 @@ _RECORDS: tuple[type[EventRecord], ...] = (
     ReaderRecord,
     SlowReaderRecord,
     RefusalRecord,
+    ShadowRecord,
     CloseRecord,
 )
 

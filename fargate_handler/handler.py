@@ -14,6 +14,7 @@ from fargate_handler.adapters import Adapters
 from fargate_handler.agents_file import read_agents
 from fargate_handler.background import Background
 from fargate_handler.clock_driver import ClockDriver
+from fargate_handler.event_log import log_event
 from fargate_handler.gateway.accepted_connections import AcceptedConnections
 from fargate_handler.gateway.address_turns import AddressTurns
 from fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
@@ -46,6 +47,9 @@ from stream_core.policy.connection_places import ConnectionPlaces, most_served
 from stream_core.policy.node_load import LoadFigure, NodeUse
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.ending_frames import CloseCode
+from stream_core.protocol.errors import RateLimited
+from stream_core.records.connection_records import ShadowRecord
+from stream_core.tenants.quotas import Quotas
 from stream_core.tenants.registry import Tenants
 
 if TYPE_CHECKING:
@@ -124,6 +128,7 @@ class Handler:
         # Where functions open the sessions, tenants have keys, whether or not this task knows them.
         known = settings.token_keys_secret is None or adapters.tenant_key_secret is not None
         self._tenants = Tenants(adapters.tenant_keys, known=known)
+        self._quotas = Quotas(self._tenants, self._taken_in_shadow)
         self._peers = Peers(self._tokens, _SILENCE_SECONDS, wall_time)
         self._membership = Membership(
             NodeContext(
@@ -134,6 +139,7 @@ class Handler:
                 wall_time,
                 traces=self._answer_traces(),
                 tenants=self._tenants,
+                quotas=self._quotas,
             ),
             adapters.stores,
             ServedModel(
@@ -295,6 +301,13 @@ class Handler:
         if self._adapters.publication is not None:
             self._adapters.publication.minute_ended(self._metrics.snapshot(), ended)
 
+    def _taken_in_shadow(self, tenant: str, refusal: RateLimited) -> None:
+        self._metrics.labelled(catalogue.SHADOW_REFUSALS).count(refusal.code)
+        limit, wait_ms = refusal.extra["limit"], refusal.retry_after_ms
+        log_event(
+            ShadowRecord(tenant=tenant, code=refusal.code, limit=limit, retry_after_ms=wait_ms)
+        )
+
     def _read_all_keys(self) -> None:
         """Read the keys again, so that a rotation is noticed within minutes."""
         signing, tenants = self._adapters.signing_key_secret, self._adapters.tenant_key_secret
@@ -390,6 +403,7 @@ class Handler:
             background=self._background,
             tokens=self._tokens,
             tenants=self._tenants,
+            quotas=self._quotas,
             monotonic=self._monotonic,
             wall_time=self._wall_time,
             http_url=str(settings.public_http_url).rstrip("/")

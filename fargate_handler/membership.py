@@ -15,6 +15,7 @@ from fargate_handler.orchestrator.followed_responses import FollowedResponses
 from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
 from fargate_handler.orchestrator.message_ledger import KeptTexts, MessageLedger
 from fargate_handler.orchestrator.orchestrator import Orchestrator
+from fargate_handler.orchestrator.quota_activity import QuotaActivity
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from fargate_handler.orchestrator.session_messages import SessionMessages
 from fargate_handler.orchestrator.succession import Succession
@@ -61,6 +62,7 @@ class Membership:
         self.workload = Workload(context, store_in_memory=not stores.outlives_process)
         self.exchange = ActivityExchange(context, stores.activity, name)
         self.exchange.add(self.workload.generations.charges)
+        self.exchange.add(QuotaActivity(context))
         self.recorder = ResponseRecorder(
             context,
             stores.responses,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fargate_handler.metrics import Metrics
 from stream_core.delivery.delivery_clock import DeliveryClock
 from stream_core.policy.limits import Limits
+from stream_core.tenants.quotas import Quotas
 from stream_core.tenants.registry import Tenants
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class NodeContext:
 
     `monotonic` is in seconds, for all that is measured here. `wall_time` is in seconds since the
     epoch, for what other tasks read. `traces` follows answers, where traces are exported. `tenants`
-    are those in force.
+    are those in force, and `quotas` what they have used of their bounds.
     """
 
     limits: Limits
@@ -31,3 +32,4 @@ class NodeContext:
     wall_time: Callable[[], float]
     traces: AnswerTraces | None = field(default=None, kw_only=True)
     tenants: Tenants = field(default_factory=Tenants, kw_only=True)
+    quotas: Quotas = field(default_factory=lambda: Quotas(Tenants()), kw_only=True)

@@ -10,6 +10,7 @@ from stream_core.protocol.client_session import ClientSession
 from stream_core.protocol.dialect import Dialect
 from stream_core.protocol.ending_frames import CloseCode
 from stream_core.protocol.errors import Overloaded
+from stream_core.tenants.charges import Payer
 
 
 def admit_client(
@@ -32,7 +33,7 @@ def admit_client(
 
     Raises:
         Overloaded: the node is leaving or full, or too many clients come back at once.
-        RateLimited: the session has as many connections as allowed.
+        RateLimited: the session, its tenant, key or user has as many connections as allowed.
     """
     now, sender = context.wall_time(), context.sender(claims.channel, address)
     counted = claims.channel if claims.only_for is None else None
@@ -42,15 +43,17 @@ def admit_client(
                 "this node is leaving; connect again", code="draining", retry_after_ms=1000
             )
         context.registry.check(counted, sender, replaces)
+        older = context.registry.of(counted) if replaces and counted is not None else ()
+        if not older:
+            context.quotas.check_connection(Payer(sender[0], claims.key, claims.user))
         context.reconnects.check(claims, address, now, asked_at)
     except Overloaded:
         context.metrics.counter(CONNECTIONS_REFUSED).value += 1
         raise
-    if replaces and counted is not None:
-        for older in context.registry.of(counted):
-            older.close(
-                CloseCode.REPLACED, "a newer connection of this session asked to replace this one"
-            )
+    for each in older:
+        each.close(
+            CloseCode.REPLACED, "a newer connection of this session asked to replace this one"
+        )
     expires_in = claims.expires_at - now
     session = ClientSession(
         claims, context.limits, expires_in=expires_in, now=asked_at, dialect=dialect

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ from stream_core.protocol.http_contract import internal_error
 from stream_core.protocol.messages import (
     ChatMessageFrame,
     ClientMessage,
+    NearLimit,
     ResponseAck,
     ResponseCancel,
     ResponseContinue,
@@ -35,6 +37,7 @@ from stream_core.protocol.messages import (
     ResponseResume,
 )
 from stream_core.records.connection_records import RefusalRecord
+from stream_core.tenants.charges import Payer
 
 _logger = logging.getLogger(__name__)
 
@@ -152,6 +155,7 @@ async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
     stream, duplicate = await context.orchestrator.submit(event)
     if not duplicate:
         tell_others(context.registry, event, stream.response_id, client)
+        _hint(client, event.payer)
     if client.session.over:
         return  # the client left while its message was accepted: the response waits for it
     reader = readers.get(stream.response_id)
@@ -160,6 +164,21 @@ async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
     else:
         readers.read(
             client, stream, ResumePoint(0), Pace(credit=message.credit), duplicate=duplicate
+        )
+
+
+def _hint(client: CommandingClient, payer: Payer) -> None:
+    """Tell the client which of its bounds are nearly used."""
+    context = client.context
+    for state in context.quotas.hints(payer, context.monotonic()):
+        client.tell(
+            NearLimit(
+                type="near_limit",
+                limit=state.limit,
+                most=state.most,
+                remaining=state.remaining,
+                resets_in_ms=math.ceil(state.resets_in * 1000),
+            )
         )
 
 

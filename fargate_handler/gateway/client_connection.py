@@ -44,6 +44,7 @@ from stream_core.records.connection_records import (
     RefusalRecord,
 )
 from stream_core.records.event_record import milliseconds
+from stream_core.tenants.charges import NOT_COUNTED, Payer
 
 _OF_CLIENT = (SessionEvent.CLIENT_CLOSE, SessionEvent.DISCONNECT)
 
@@ -61,6 +62,7 @@ class ClientConnection:
     __slots__ = (
         "_asked_at",
         "_closed_with",
+        "_counted",
         "context",
         "readers",
         "sender",
@@ -82,6 +84,7 @@ class ClientConnection:
         self.sender = sender
         self._asked_at = asked_at
         self._closed_with = RESET
+        self._counted = NOT_COUNTED
 
     # -- called by the transport -------------------------------------------------------------------
 
@@ -90,6 +93,7 @@ class ClientConnection:
         context = self.context
         self.transport = transport
         context.registry.add(self)
+        self._counted = context.quotas.connect(self.payer)
         context.metrics.labelled(catalogue.CONNECTIONS_OPENED).count(self.session.dialect.name)
         now = context.monotonic()
         self._do(self.session.connected(_ready_frame(context, self.session), random.random(), now))
@@ -138,6 +142,11 @@ class ClientConnection:
         """The session whose connection it is. None for a reader with a ticket."""
         claims = self.session.claims
         return claims.channel if claims.only_for is None else None
+
+    @property
+    def payer(self) -> Payer:
+        """Whom it and its messages are counted to."""
+        return Payer(self.sender[0], self.session.claims.key, self.session.claims.user)
 
     @property
     def reading(self) -> bool:
@@ -229,6 +238,7 @@ class ClientConnection:
     def _end(self, event: SessionEvent) -> None:
         connection_ended(self.context.metrics, self._close_record(event))
         self.context.registry.remove(self)
+        self._counted.close()
         self.readers.leave_all()
 
     def _close_record(self, event: SessionEvent) -> CloseRecord:

@@ -17,6 +17,7 @@ from stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
 from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.client_session import CLOSE_SECONDS
 from stream_core.protocol.errors import EvenflowError, TooSlow
+from stream_core.tenants.charges import NOT_COUNTED, Payer
 
 if TYPE_CHECKING:
     from fargate_handler.gateway.http_connection import HttpConnection
@@ -40,6 +41,8 @@ class EventStream:
         deadline: how long the client waits for the end.
         heartbeat: what is sent where nothing else was for long.
         protocol: whose API it is, for the log. None: the route's.
+        payer: whom it is counted to as a connection. None: to nobody, as where it answers a
+            message, which is counted itself.
     """
 
     def __init__(
@@ -54,8 +57,10 @@ class EventStream:
         deadline: Deadline | None = None,
         heartbeat: bytes = STILL_HERE,
         protocol: str | None = None,
+        payer: Payer | None = None,
     ) -> None:
         self._context = context
+        self._payer = payer
         self._protocol = protocol or protocol_of(request)
         self._encoder = encoder
         self._at_once = at_once
@@ -71,6 +76,10 @@ class EventStream:
         Raises:
             EvenflowError: before the head was sent. Later errors are written into the stream.
         """
+        quotas, counted = self._context.quotas, NOT_COUNTED
+        if self._payer is not None:
+            quotas.check_connection(self._payer)
+            counted = quotas.connect(self._payer)
         self._context.measures.event_streams += 1
         try:
             try:
@@ -83,6 +92,7 @@ class EventStream:
             pass  # the client has left
         finally:
             self._context.measures.event_streams -= 1
+            counted.close()
         return self._answer
 
     async def _write(self, stream: ResponseStream) -> None:

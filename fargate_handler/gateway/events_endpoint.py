@@ -11,6 +11,7 @@ from fargate_handler.gateway.http_answers import (
     epoch_of_query,
     note_tenant,
     number_of_query,
+    payer_of,
     reading_channel,
     requested_resumption,
 )
@@ -54,6 +55,7 @@ class EventsEndpoint:
             at_once=True,
             goes_on=joined,
             protocol=None if joined else _PEER,
+            payer=payer_of(request, context) if joined else None,
         )
         return await answer.write(stream)
 

@@ -22,7 +22,8 @@ from stream_core.protocol.http_contract import (
     whole_number,
 )
 from stream_core.protocol.routes import EVENFLOW
-from stream_core.protocol.session_init import bearer
+from stream_core.protocol.session_init import OPEN_TENANT, bearer
+from stream_core.tenants.charges import Payer
 
 RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -36,6 +37,8 @@ PROTOCOL = web.RequestKey("protocol", str)
 """Whose API a request is of, by its route."""
 TENANT = web.RequestKey("tenant", str)
 """Whose request it is, once its key or its token was verified."""
+PAYER = web.RequestKey("payer", Payer)
+"""Whom it is counted to, likewise."""
 ERROR_CODE = web.ResponseKey("error_code", str)
 """The code of the error that an answer tells."""
 
@@ -162,9 +165,18 @@ def reading_channel(request: web.Request, context: GatewayContext) -> Channel:
 
 
 def note_tenant(request: web.Request, claims: SessionClaims) -> SessionClaims:
-    """Note for the log whose request it is. Returns the claims."""
+    """Note whose request it is. Returns the claims."""
     request[TENANT] = claims.channel.tenant
+    request[PAYER] = Payer(claims.channel.tenant, claims.key, claims.user)
     return claims
+
+
+def payer_of(request: web.Request, context: GatewayContext) -> Payer | None:
+    """Whom a request is counted to. None: no key and no token was verified."""
+    payer: Payer | None = request.get(PAYER)
+    if payer is None or not context.tenants.open_to_all:
+        return payer
+    return payer._replace(tenant=OPEN_TENANT)
 
 
 async def requested_stream(request: web.Request, context: GatewayContext) -> ResponseStream:

@@ -39,6 +39,7 @@ from fargate_handler.gateway.openai.not_served import not_served
 from fargate_handler.gateway.openai.responses.responses_endpoint import ResponsesEndpoint
 from fargate_handler.gateway.operator_endpoints import OperatorEndpoints, is_metrics_port
 from fargate_handler.gateway.other_origins import OtherOrigins
+from fargate_handler.gateway.rate_answers import RateAnswers
 from fargate_handler.gateway.request_body import node_full
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
 from fargate_handler.gateway.streams_endpoint import StreamsEndpoint
@@ -99,6 +100,7 @@ class HttpEndpoints:
         app.add_routes(self._routes())
         app.on_response_prepare.append(self._bind_to_this_node)
         app.on_response_prepare.append(others.add_headers)
+        app.on_response_prepare.append(RateAnswers(context).add_headers)
         # When its client leaves, a request is cancelled, and so no longer reads.
         self._runner = web.AppRunner(
             app, handle_signals=False, handler_cancellation=True, shutdown_timeout=1.0

@@ -15,6 +15,7 @@ from fargate_handler.gateway.event_stream import EventStream
 from fargate_handler.gateway.http_answers import (
     VIA_HEADER,
     error_answer,
+    payer_of,
     reading_channel,
     requested_resumption,
 )
@@ -136,7 +137,9 @@ class StreamsEndpoint:
         encoder = StreamEvents(
             stream, point, context.limits.frame_characters, self._cursor(request)
         )
-        return await EventStream(context, request, encoder, _EVENTS, at_once=True).write(stream)
+        payer = payer_of(request, context)
+        answer = EventStream(context, request, encoder, _EVENTS, at_once=True, payer=payer)
+        return await answer.write(stream)
 
     def _reading(self, found: Resumption, transport: str) -> ReaderFigures:
         stream, point = found

@@ -189,6 +189,7 @@ class WebSocketEndpoint:
             )
         client = ResponsesSocket(context, sender)
         context.registry.check(None, client.sender, replaces=False)
+        context.quotas.check_connection(client.payer)
         answer_headers = {"Set-Cookie": sticky_cookie(context)}
         return WSUpgradeResponseWithListener(
             WSUpgradeResponse.create_101_response(answer_headers), WebSocketConnection(client)

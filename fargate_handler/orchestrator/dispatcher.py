@@ -25,6 +25,7 @@ from stream_core.policy.limits import Limits
 from stream_core.policy.model_prices import ModelPrices
 from stream_core.policy.trace_context import trace_id_in
 from stream_core.protocol.errors import EvenflowError, NotFound, RateLimited, is_throttled
+from stream_core.tenants.charges import Payer
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Dispatcher:
         self._clock = context.clock
         self._limits = context.limits
         self._monotonic = context.monotonic
+        self._quotas = context.quotas
         self._traces = context.traces
         self._tenants = context.tenants
         self._retries = context.metrics.counter(catalogue.GENERATION_RETRIES)
@@ -188,12 +190,13 @@ class Dispatcher:
         if copy is not None:
             workload.responses.drop(copy)
         line = line_of(channel, kind)
-        workload.begin(stream, kind, line)
+        terms = MessageTerms.from_text(left.message.terms)
+        charge = self._quotas.take_over(Payer(line.tenant, terms.key, terms.user))
+        workload.begin(stream, kind, line, charge)
         try:
             with workload.beginning(stream, conversation):
                 self._ledger.go_on(stream, left.lease, len(entries), kind)
                 turns = conversation.begin_late(left.message.message_id, left.message.text)
-                terms = MessageTerms.from_text(left.message.terms)
                 self.begin(stream, kind, line, turns, terms, since=left.since, inherited=True)
         finally:
             if copy is not None:

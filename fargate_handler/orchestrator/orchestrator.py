@@ -206,7 +206,7 @@ class Orchestrator:
         )
         if not event.kind.brings_conversation:
             self._conversations.make_room(len(event.text.encode()) + EXCHANGE_BYTES)
-        with self._workload.accepting(stream, event.kind, line):
+        with self._workload.accepting(stream, event, conversation):
             # In a burst those who asked first are answered while the last ones wait.
             async with self._places:
                 await self._ledger.accept(event, stream)

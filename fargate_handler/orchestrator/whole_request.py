@@ -18,6 +18,7 @@ from stream_core.policy.agents import NO_TERMS, MessageTerms
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.session_token import SessionClaims
 from stream_core.protocol.messages import ChatMessage
+from stream_core.tenants.charges import Asked, Payer
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class IngestEvent:
 
     `replaces`: the message before it, if this one is another try at that.
     `sender`: the tenant and the address that it is counted to. None: the channel's tenant.
+    `asks`: how much it asks for. None: its text, and the answer that its terms allow.
     """
 
     channel: Channel
@@ -36,11 +38,26 @@ class IngestEvent:
     kind: MessageKind = CHAT
     terms: MessageTerms = NO_TERMS
     sender: tuple[str, str] | None = None
+    asks: Asked | None = None
 
     @property
     def line(self) -> Line:
         """Where it waits."""
         return line_of(self.channel, self.kind, self.sender)
+
+    @property
+    def payer(self) -> Payer:
+        """Whom it is counted to."""
+        return Payer(self.line.tenant, self.terms.key, self.terms.user)
+
+    def asked(self, told_before: int) -> Asked:
+        """How much it asks for.
+
+        Args:
+            told_before: characters of its conversation that the model is told besides.
+        """
+        asks = self.asks or Asked(len(self.text), self.terms.params.max_tokens)
+        return asks._replace(characters=asks.characters + told_before)
 
     @classmethod
     def of_chat(
@@ -105,6 +122,14 @@ class WholeRequest:
     metadata: Mapping[str, str] = field(default_factory=dict)
     traceparent: str = ""
     echo: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def asks(self) -> Asked:
+        """How much it asks for."""
+        said = sum(len(turn.text) for turn in self.turns)
+        called = sum(len(call.arguments) for turn in self.turns for call in turn.tool_calls)
+        longest = self.options.longest
+        return Asked(said + called, None if longest is None else longest * self.options.choices)
 
     def to_text(self) -> str:
         """The request as a text. The same request always has the same text."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.conversations import Conversations
@@ -12,14 +13,23 @@ from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.generations import Generations
 from fargate_handler.orchestrator.held_requests import HeldRequests
 from fargate_handler.orchestrator.responses import Responses
+from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.fairness.fair_queue import Line
 from stream_core.log.conversation import REMEMBERED, Conversation
+from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.memory_account import MemoryAccount
 from stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
 from stream_core.protocol.http_contract import internal_error
+from stream_core.tenants.charges import Charge
+
+
+class _InFlight(NamedTuple):
+    kind: MessageKind
+    line: Line
+    charge: Charge
 
 
 class Workload:
@@ -45,8 +55,8 @@ class Workload:
         self._monotonic = context.monotonic
         self._refused = metrics.counter(catalogue.QUEUE_REFUSED)
         self._shortened = metrics.counter(catalogue.RESPONSES_SHORTENED)
-        # Messages in flight, and their kinds.
-        self._in_flight: dict[ResponseStream, tuple[MessageKind, Line]] = {}
+        self._quotas = context.quotas
+        self._in_flight: dict[ResponseStream, _InFlight] = {}
         self._in_flight_of_tenant: Counter[str] = Counter()
         self._accepting: Counter[Channel] = Counter()
         self._being_accepted = 0
@@ -78,6 +88,8 @@ class Workload:
                 retry_after_ms=1000,
             )
         most = self._limits.of(line.tenant).messages_in_flight_per_tenant
+        if self._quotas.bounds_answers_of(line.tenant):
+            most = None  # the tenant's own bound is in its place
         if most is not None and self._in_flight_of_tenant[line.tenant] >= most:
             raise RateLimited(
                 "this tenant has as many messages in flight as it may have; the message was not "
@@ -116,24 +128,33 @@ class Workload:
                 del self._accepting[channel]
 
     @contextmanager
-    def accepting(self, stream: ResponseStream, kind: MessageKind, line: Line) -> Iterator[None]:
-        """Count a message that is being accepted. It stays in flight unless that fails."""
+    def accepting(
+        self, stream: ResponseStream, event: IngestEvent, conversation: Conversation
+    ) -> Iterator[None]:
+        """Charge and count a message that is being accepted. It stays so unless that fails.
+
+        Raises:
+            RateLimited: its tenant, key or user has used what they may.
+        """
+        asked, line = event.asked(conversation.told_bytes), event.line
+        charge = self._quotas.charge(event.payer, asked, self._monotonic())
         if not self.has_room:
             self.generations.make_room_for(line)
-        self.begin(stream, kind, line)
+        self.begin(stream, event.kind, line, charge)
         self._being_accepted += 1
         try:
             yield
         except BaseException:
+            charge.cancel(self._monotonic())
             self.end(stream)
             raise
         finally:
             self._being_accepted -= 1
 
-    def begin(self, stream: ResponseStream, kind: MessageKind, line: Line) -> None:
+    def begin(self, stream: ResponseStream, kind: MessageKind, line: Line, charge: Charge) -> None:
         """Count a message in flight. Conversations count their own."""
         limiting = None if kind.limited_as is None else self.limiting(stream.channel, kind)
-        self._in_flight[stream] = kind, line
+        self._in_flight[stream] = _InFlight(kind, line, charge)
         self._in_flight_of_tenant[line.tenant] += 1
         if limiting is not None:
             limiting.in_flight += 1
@@ -142,7 +163,8 @@ class Workload:
         """Count a message no more. A second call changes nothing."""
         if stream not in self._in_flight:
             return
-        kind, line = self._in_flight.pop(stream)
+        kind, line, charge = self._in_flight.pop(stream)
+        _settle(charge, stream, self._monotonic())
         if kind.limited_as is not None:
             self.limiting(stream.channel, kind).in_flight -= 1
         self._in_flight_of_tenant[line.tenant] -= 1
@@ -159,6 +181,7 @@ class Workload:
         try:
             yield
         except BaseException:
+            self._in_flight[stream].charge.cancel(self._monotonic())
             self._end_with(internal_error(), stream)
             self.end(stream)
             conversation.in_flight = in_flight
@@ -217,3 +240,16 @@ class Workload:
         # Another copy may be in its place.
         if stream.state.terminal and self.responses.held(stream.response_id) is stream:
             self.responses.ended(stream)
+
+
+def _settle(charge: Charge, stream: ResponseStream, now: float) -> None:
+    """Correct what was charged for an answer that is over here."""
+    usage = stream.usage
+    if not stream.state.terminal:
+        charge.release()  # another task goes on with it
+    elif usage is not None:
+        charge.settle(usage.completion_tokens, now, usage.prompt_tokens)
+    elif stream.tokens or stream.state is ResponseState.CANCELLED:
+        charge.settle(stream.tokens, now)
+    else:
+        charge.settle(0, now, input_tokens=0)  # the model has given nothing

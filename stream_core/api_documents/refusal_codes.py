@@ -18,11 +18,20 @@ RESPONSE = {
     410: ("response_expired",),
     503: ("store_unavailable", "response_elsewhere", "newer_form"),
 }
+BOUNDS = ("tenant_limit", "key_limit", "user_limit")
 READING = {400: ("invalid_field",), 429: ("response_readers",)}
+LIVE = {429: BOUNDS}
 ACCEPTING = {
     409: ("causal_violation",),
     410: ("response_expired", "session_ended"),
-    429: ("rate_limited", "session_in_flight", "tenant_in_flight", "queue_full", "sessions_full"),
+    429: (
+        "rate_limited",
+        "session_in_flight",
+        "tenant_in_flight",
+        *BOUNDS,
+        "queue_full",
+        "sessions_full",
+    ),
     503: (
         "draining",
         "store_unavailable",
@@ -59,6 +68,6 @@ HANDSHAKE = {
     400: ("unsupported_subprotocol",),
     403: ("origin_not_allowed",),
     426: ("upgrade_required",),
-    429: ("session_connections",),
+    429: ("session_connections", *BOUNDS),
     503: ("draining", "reconnect_storm"),
 }

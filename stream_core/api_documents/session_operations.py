@@ -7,6 +7,7 @@ from stream_core.api_documents.refusal_codes import (
     ACCEPTING,
     ANY,
     BODY,
+    LIVE,
     POST,
     READING,
     RESPONSE,
@@ -189,7 +190,7 @@ _EVENTS = Operation(
         ),
         Answer(204, "The client has everything: this ends an `EventSource`.", content_type=""),
     ),
-    refusals=refusals(ANY, TOKEN, RESPONSE, READING),
+    refusals=refusals(ANY, TOKEN, RESPONSE, READING, LIVE),
     parameters=(
         RESPONSE_ID,
         Parameter(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
-from stream_core.api_documents.refusal_codes import ANY, READING, RESPONSE, TOKEN
+from stream_core.api_documents.refusal_codes import ANY, LIVE, READING, RESPONSE, TOKEN
 from stream_core.api_documents.shared_parameters import RESPONSE_ID
 from stream_core.encoders.stream_offsets import BEGINNING, NOW, OFFSET_PATTERN
 from stream_core.protocol import routes
@@ -28,7 +28,7 @@ STREAM_OPERATION = Operation(
         Answer(204, "With `live=long-poll`: nothing new.", content_type="", headers=_PLACE),
         Answer(304, "The same as with `If-None-Match`.", content_type="", headers=_PLACE),
     ),
-    refusals=refusals(ANY, TOKEN, RESPONSE, READING),
+    refusals=refusals(ANY, TOKEN, RESPONSE, READING, LIVE),
     parameters=(
         RESPONSE_ID,
         Parameter(

@@ -49,9 +49,10 @@ def _with(whole: Activity, row: Activity, before: Activity) -> Activity:
         whole.task,
         # An estimate that was too high is set right, so this may shrink.
         whole.service + max(0.0, row.service - before.service),
-        whole.requests + max(0, row.requests - before.requests),
-        whole.input_tokens + max(0, row.input_tokens - before.input_tokens),
-        whole.output_tokens + max(0, row.output_tokens - before.output_tokens),
+        # So may these, and what goes back has to go back everywhere.
+        whole.requests + row.requests - before.requests,
+        whole.input_tokens + row.input_tokens - before.input_tokens,
+        whole.output_tokens + row.output_tokens - before.output_tokens,
         whole.answers + row.answers,
         whole.connections + row.connections,
     )

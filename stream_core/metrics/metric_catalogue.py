@@ -320,6 +320,14 @@ MESSAGES_REFUSED = Metric(
     "given",
     labels=("code",),
 )
+SHADOW_REFUSALS = Metric(
+    "messages.shadow_refusals",
+    _C,
+    "refusals",
+    "messages and connections of tenants in shadow that were taken although a bound refuses them, "
+    "by the `code` that their sender would have been given",
+    labels=("code",),
+)
 REFUSAL_RATE = Metric(
     "messages.refusal_rate",
     _R,

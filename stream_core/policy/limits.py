@@ -170,7 +170,8 @@ class Limits(BaseModel):
         None,
         1,
         2_000_000,
-        "`throttle` / 429 tenant_in_flight (default: a tenant may have all that the node takes)",
+        "`throttle` / 429 tenant_in_flight, unless the tenant's record bounds its answers at once "
+        "(default: a tenant may have all that the node takes)",
     )
     messages_remembered_per_session: int = _limit(
         256,

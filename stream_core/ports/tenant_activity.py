@@ -15,7 +15,9 @@ class Activity:
     """What one task has done for one tenant since the task was started, and does now.
 
     Args:
-        service: weighted tokens that were charged, in and out. Like all counts it only grows.
+        tenant: its id, or for what one of its keys has used `id/key`.
+        service: weighted tokens that were charged, in and out. It only grows.
+        requests, input_tokens, output_tokens: that were charged to bounds, without what went back.
         answers, connections: how many there are now.
     """
 

@@ -43,7 +43,8 @@ class ErrorObject(BaseModel):
     """An error. `message` is for people, `type` and `code` are for programs.
 
     Where they apply: `param` is the wrong field, `retry_after_ms` is when to try again, `status` is
-    the HTTP status of the model's server, and `expected` is the value that was expected instead.
+    the HTTP status of the model's server, `expected` is the value that was expected instead, and
+    `limit` is whose bound it is, and which.
     """
 
     type: ErrorType
@@ -54,6 +55,7 @@ class ErrorObject(BaseModel):
     status: int | None = None
     expected: Annotated[str | None, Field(json_schema_extra=_without_default)] = ""
     response_id: str | None = None
+    limit: str | None = None
 
 
 class ErrorBody(BaseModel):

@@ -384,6 +384,16 @@ class Throttle(FromServer):
     error: ErrorFields
 
 
+class NearLimit(FromServer):
+    """Most of a bound by the minute is used. Nothing was refused."""
+
+    type: Literal["near_limit"]
+    limit: str
+    most: int
+    remaining: int
+    resets_in_ms: int
+
+
 class SystemBusy(FromServer):
     """A message was refused because the queue is full or the node is leaving."""
 
@@ -427,6 +437,7 @@ ServerMessage = Annotated[
     | ResponseFailed
     | LagNotice
     | Throttle
+    | NearLimit
     | SystemBusy
     | Reconnect
     | Pong

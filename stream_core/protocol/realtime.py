@@ -23,6 +23,7 @@ from stream_core.protocol.messages import (
     Identifier,
     LagNotice,
     MessagePayload,
+    NearLimit,
     Ping,
     Pong,
     Reconnect,
@@ -177,6 +178,7 @@ RealtimeServerMessage = Annotated[
     | Restarted
     | Final
     | LagNotice
+    | NearLimit
     | Reconnect
     | Pong
     | Refused,

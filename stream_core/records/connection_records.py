@@ -53,6 +53,27 @@ class RefusalRecord(EventRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowRecord(EventRecord):
+    """A message or a connection of a tenant in shadow was taken although a bound refuses it. Of
+    each bound one a second is logged.
+    """
+
+    EVENT: ClassVar[str] = "shadow_refusal"
+
+    tenant: Annotated[str, "the tenant"]
+    code: Annotated[str, "the error's code, as its sender would have been told"]
+    limit: Annotated[str, "whose bound it is, and which, such as `tenant.tokens_per_minute`"]
+    retry_after_ms: Annotated[int | None, "when it might have come again"] = None
+
+    @property
+    def kind(self) -> str:
+        return f"{self.EVENT} {self.limit}"
+
+    def __str__(self) -> str:
+        return f"{self.tenant} is in shadow: without that, {self.limit} would have refused it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CloseRecord(EventRecord):
     """A WebSocket was closed. Of each code one a second is logged."""
 

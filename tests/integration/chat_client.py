@@ -56,6 +56,7 @@ def checked_error(body: Frame) -> Frame:
         "status",
         "expected",
         "response_id",
+        "limit",
     }
     assert error.keys() <= known, error
     assert all(

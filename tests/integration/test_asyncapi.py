@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from stream_core.tenants.tenant import QuotaLimits, Tenant
 from tests.integration.answer import TERMINAL
 from tests.integration.asyncapi_frames import AsyncApiFrames
 from tests.integration.chat_client import COMPACT, V1, chat_message, demo
@@ -135,6 +136,20 @@ async def _a_reader_that_lags(
         await talk.hear("chat.response.completed")
 
 
+async def _a_bound_that_is_nearly_used(
+    server: LocalServer, opened: OpenSession, frames: AsyncApiFrames, protocol: str
+) -> None:
+    # Of each bound there is one hint a minute.
+    bound = "requests_per_minute" if protocol == V1 else "output_tokens_per_minute"
+    limits = QuotaLimits.model_validate({bound: 1})
+    server.handler._tenants.replace([Tenant(id="public", limits=limits)])
+    async with conversation(server, await opened(server), frames, protocol) as talk:
+        talk.say("chat.message", **chat_message("m1", None, demo(tokens=0)))
+        assert (await talk.hear("near_limit"))["limit"] == f"tenant.{bound}"
+        await talk.hear("chat.response.completed")
+    server.handler._tenants.replace([])
+
+
 async def _a_server_that_leaves(opened: OpenSession, serve: Serve, frames: AsyncApiFrames) -> None:
     leaving = await serve(drain_seconds=20)
     session = await opened(leaving)
@@ -156,5 +171,6 @@ async def test_every_frame_is_as_described_and_all_that_is_described_is_said(
         await _restarts_failures_and_cancelling(server, opened, frames, protocol)
         await _what_is_refused(server, opened, frames, protocol)
         await _a_reader_that_lags(server, opened, frames, protocol)
+        await _a_bound_that_is_nearly_used(server, opened, frames, protocol)
     await _a_server_that_leaves(opened, serve, frames)
     assert frames.seen == frames.all_of("chat")

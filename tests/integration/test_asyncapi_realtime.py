@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from stream_core.tenants.tenant import QuotaLimits, Tenant
 from tests.integration.asyncapi_frames import AsyncApiFrames
 from tests.integration.chat_client import demo
 from tests.integration.conftest import OpenSession, Serve
@@ -126,6 +127,18 @@ async def _a_reader_that_lags(
         await talk.hear("final")
 
 
+async def _a_bound_that_is_nearly_used(
+    server: LocalServer, opened: OpenSession, frames: AsyncApiFrames
+) -> None:
+    limits = QuotaLimits(requests_per_minute=1)
+    server.handler._tenants.replace([Tenant(id="public", limits=limits)])
+    async with conversation(server, await opened(server), frames, REALTIME) as talk:
+        talk.say("start", id="m1", text=demo(tokens=0))
+        assert (await talk.hear("near_limit"))["limit"] == "tenant.requests_per_minute"
+        await talk.hear("final")
+    server.handler._tenants.replace([])
+
+
 async def _a_server_that_leaves(opened: OpenSession, serve: Serve, frames: AsyncApiFrames) -> None:
     leaving = await serve(drain_seconds=20)
     async with conversation(leaving, await opened(leaving), frames, REALTIME) as talk:
@@ -141,5 +154,6 @@ async def test_every_frame_is_as_described_and_all_that_is_described_is_said(
     await _restarts_failures_and_cancelling(server, opened, frames)
     await _what_is_refused(server, opened, frames)
     await _a_reader_that_lags(server, opened, frames)
+    await _a_bound_that_is_nearly_used(server, opened, frames)
     await _a_server_that_leaves(opened, serve, frames)
     assert frames.seen == frames.all_of("realtime")

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from stream_core.tenants.tenant import QuotaLimits, Tenant
 from tests.integration.chat_client import HttpAnswer, call, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer
@@ -122,6 +123,21 @@ async def test_a_tenant_s_answers_count_together(
         for other in _PROTOCOLS:
             if other is not protocol:
                 assert await client.refused(other) == (429, "tenant_in_flight")
+
+
+@_each
+async def test_a_tenant_s_requests_count_together(
+    http: aiohttp.ClientSession, serve: Serve, protocol: _Protocol
+) -> None:
+    server = await serve(tenant_keys=json.dumps(_KEYS))
+    limits = QuotaLimits(requests_per_minute=1)
+    server.handler._tenants.replace([Tenant(id="acme", limits=limits)])
+    client = _Client(http, server, _KEYS["acme"])
+    assert (await client.ask(protocol)).status == 200
+    for other in _PROTOCOLS:
+        if other is not protocol:
+            assert await client.refused(other) == (429, "tenant_limit")
+    assert await server.metric('messages_refused_total{code="tenant_limit"}') == 4
 
 
 @_each

@@ -17,6 +17,7 @@ from fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
     checked_key,
     leave_response,
+    note_user,
     read_request,
     sender_of,
     submit_request,
@@ -84,6 +85,7 @@ class MessagesEndpoint:
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
             call = read_call(await read_request(request, sender, context, reading))
+            note_user(request, call.terms.user)
             check_model(call.model, context)
             deadline = Deadline(timeout_ms(request), context.monotonic)
             terms = sender.named_in(call.terms)

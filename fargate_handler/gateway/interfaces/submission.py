@@ -36,6 +36,7 @@ async def submit_as_next(
         kind=INTERFACE.sent_with(sender.session),
         terms=asked.terms.within(sender.traceparent),
         sender=context.sender(channel, sender.address),
+        asks=asked.whole.asks,
     )
     return await asyncio.shield(context.background.run(_submit(context, event)))
 

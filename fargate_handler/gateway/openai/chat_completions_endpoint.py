@@ -15,6 +15,7 @@ from fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
     checked_key,
     leave_response,
+    note_user,
     read_request,
     sender_of,
     submit_request,
@@ -44,6 +45,7 @@ class ChatCompletionsEndpoint:
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
             call = read_call(await read_request(request, sender, context, reading))
+            note_user(request, call.terms.user)
             check_model(call.model, context)
             deadline = Deadline(timeout_ms(request, call.timeout_ms), context.monotonic)
             terms = sender.named_in(call.terms)

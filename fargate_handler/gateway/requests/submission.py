@@ -13,7 +13,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import TENANT, address_of
+from fargate_handler.gateway.http_answers import PAYER, TENANT, address_of
 from fargate_handler.gateway.request_body import read_body
 from fargate_handler.orchestrator.held_requests import Reading, memory_of
 from fargate_handler.orchestrator.orchestrator import Submission
@@ -31,6 +31,7 @@ from stream_core.protocol.content_encoding import GZIP
 from stream_core.protocol.errors import AuthenticationFailed, Conflict, Gone, InvalidRequest
 from stream_core.protocol.http_contract import whole_number
 from stream_core.protocol.session_init import OPEN_TENANT, bearer
+from stream_core.tenants.charges import Payer
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 API_KEY = "x-api-key"
@@ -77,10 +78,17 @@ def sender_of(request: web.Request, context: GatewayContext) -> Sender:
     given = bearer(request.headers.get("Authorization")) or request.headers.get(API_KEY)
     sender = sender_with(given, address_of(request, context), context)
     request[TENANT] = sender.tenant
+    request[PAYER] = Payer(sender.tenant, sender.key, sender.user)
     return sender._replace(
         traceparent=known_traceparent(request.headers.get(TRACEPARENT)),
         slo_ttft_ms=first_token_ms(request),
     )
+
+
+def note_user(request: web.Request, user: str) -> None:
+    """Note whose user a request names, unless its session has told it."""
+    payer = request[PAYER]
+    request[PAYER] = payer._replace(user=payer.user or user)
 
 
 def sender_with(given: str | None, address: str, context: GatewayContext) -> Sender:
@@ -281,6 +289,7 @@ def event_of(
         kind=kind.sent_with(sender.session),
         terms=terms.within(sender.traceparent),
         sender=context.sender(channel, sender.address),
+        asks=asked.asks,
     )
 
 

@@ -34,6 +34,7 @@ from fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
     checked_key,
     leave_response,
+    note_user,
     read_request,
     sender_of,
     timeout_ms,
@@ -64,6 +65,7 @@ class ResponsesEndpoint:
         check_can_resume(request, has_key=key is not None)
         with context.orchestrator.held_requests.reading() as held:
             call = read_call(await read_request(request, sender, context, held))
+            note_user(request, call.terms.user)
             deadline = Deadline(timeout_ms(request, call.request.timeout_ms), context.monotonic)
             earlier = EarlierResponses(context, sender, held)
             known, stays = await submit(context, sender, call, earlier, key)

@@ -52,6 +52,7 @@ from stream_core.records.connection_records import (
 )
 from stream_core.records.event_record import milliseconds
 from stream_core.records.reader_record import ReaderFigures
+from stream_core.tenants.charges import NOT_COUNTED, Payer
 
 _PROTOCOL = RESPONSES_WEBSOCKET.protocol
 _CREATE = "response.create"
@@ -74,6 +75,8 @@ class ResponsesSocket:
         self._context = context
         self._sender = sender
         self.sender = (sender.tenant, sender.address)
+        self.payer = Payer(sender.tenant, sender.key, sender.user)
+        self._counted = NOT_COUNTED
         # Once it is being closed nothing more is sent, but it may have to be cut.
         self._transport: ClientTransport = NO_TRANSPORT
         self._closing: ClientTransport = NO_TRANSPORT
@@ -94,6 +97,7 @@ class ResponsesSocket:
         """The handshake is done."""
         self._transport = transport
         self._context.registry.add(self)
+        self._counted = self._context.quotas.connect(self.payer)
         opened = self._context.metrics.labelled(CONNECTIONS_OPENED)
         opened.count(RESPONSES_WEBSOCKET.protocol)
         run = self._context.background.run
@@ -126,6 +130,7 @@ class ResponsesSocket:
         self._transport = self._closing = NO_TRANSPORT
         connection_ended(self._context.metrics, self._close_record())
         self._context.registry.remove(self)
+        self._counted.close()
         self._context.registry.blocked.discard(self)
         for task in self._tasks:
             task.cancel()

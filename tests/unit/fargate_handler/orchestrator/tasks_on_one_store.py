@@ -26,6 +26,7 @@ from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionSto
 from stream_core.ports.response_store import ResponseHead
 from stream_core.ports.session_store import LargeTexts, LedgerEntry
 from stream_core.protocol.errors import EvenflowError, Overloaded
+from stream_core.tenants.quotas import Quotas
 from stream_core.tenants.registry import Tenants
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.peer_network import PeerNetwork
@@ -94,6 +95,7 @@ class Task:
         # On the way to what all share, a network of its own.
         self.responses = ScriptedResponseStore(shared.responses)
         self.sessions = ScriptedSessionStore(shared.sessions)
+        self.quotas = Quotas(self.tenants)
         self.membership = Membership(
             NodeContext(
                 limits,
@@ -102,6 +104,7 @@ class Task:
                 self.clock.monotonic,
                 self.clock.monotonic,
                 tenants=self.tenants,
+                quotas=self.quotas,
             ),
             Stores(
                 sessions=self.sessions,

@@ -1,0 +1,31 @@
+"""What this task charges to bounds of tenants and keys, for other tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from fargate_handler.node_context import NodeContext
+from stream_core.ports.tenant_activity import Activity
+
+
+class QuotaActivity:
+    """Counts all of `Activity` but the service, of tenants and keys that have bounds.
+
+    Users are counted by each task alone: there are thousands, and a client stays with its task.
+    """
+
+    def __init__(self, context: NodeContext) -> None:
+        self._quotas = context.quotas
+        self._monotonic = context.monotonic
+
+    def compared(self) -> Collection[str]:
+        """Those that have used of their bounds lately."""
+        return self._quotas.busy(self._monotonic())
+
+    def counted(self, tenant: str) -> Mapping[str, float]:
+        """What this task has charged, and has now."""
+        return self._quotas.activity(tenant)
+
+    def learned(self, others: Activity) -> None:
+        """Count what other tasks have charged, and have now."""
+        self._quotas.learned(others, self._monotonic())

@@ -1,0 +1,141 @@
+"""What a message or a connection is counted to, and how it is taken back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from stream_core.tenants.accounts import Account
+from stream_core.tenants.rates import NOTHING, Amount
+from stream_core.tenants.tenant import QuotaLimits
+
+_CHARACTERS_PER_TOKEN = 4
+# Of an answer whose length nobody has said, before the first one has ended.
+_FIRST_OUTPUT_TOKENS = 256
+_MEAN_OVER = 8
+
+
+class Level(StrEnum):
+    """Whose bound it is."""
+
+    TENANT = "tenant"
+    KEY = "key"
+    USER = "user"
+
+
+class Payer(NamedTuple):
+    """Whom a message or a connection is counted to. `key` is a key's id. Empty: none is known."""
+
+    tenant: str
+    key: str = ""
+    user: str = ""
+
+
+class Asked(NamedTuple):
+    """How much a message asks for, as far as it says.
+
+    Args:
+        characters: of what the model reads.
+        longest: the most tokens that it may answer. None: it doesn't say.
+    """
+
+    characters: int
+    longest: int | None = None
+
+    def estimate(self, of_tenant: Account) -> Amount:
+        """What it will use, as far as can be said before it is answered."""
+        tokens = -(-self.characters // _CHARACTERS_PER_TOKEN)
+        if self.longest is not None:
+            return Amount(1, tokens, self.longest)
+        return Amount(1, tokens, math.ceil(of_tenant.mean_output) or _FIRST_OUTPUT_TOKENS)
+
+
+class Counted(NamedTuple):
+    """An account that counts it, and its limits."""
+
+    level: Level
+    account: Account
+    limits: QuotaLimits
+
+
+class Charge:
+    """A message that was charged, and its answer, which is counted until it is `released`.
+
+    Args:
+        counted: the tenant's account, then those of the key and the user.
+        amount: the estimate. None: another task has charged it.
+    """
+
+    __slots__ = ("_amount", "_counted")
+
+    def __init__(self, counted: Sequence[Counted], amount: Amount | None, now: float) -> None:
+        self._counted = counted
+        self._amount = amount
+        for each in counted:
+            each.account.answers += 1
+        if amount is not None:
+            self._add(amount, now)
+
+    def settle(self, output_tokens: int, now: float, input_tokens: int | None = None) -> None:
+        """The answer has ended, and these are its tokens. It is counted no more.
+
+        Args:
+            input_tokens: None where nobody has counted them. Then the estimate stays.
+        """
+        if self._amount is not None:
+            read = self._amount.input_tokens if input_tokens is None else input_tokens
+            truth = Amount(self._amount.requests, read, output_tokens)
+            self._add(truth.minus(self._amount), now)
+            if output_tokens:
+                _remember(self._counted[0].account, output_tokens)
+        self.release()
+
+    def cancel(self, now: float) -> None:
+        """The message was not accepted: give everything back."""
+        if self._amount is not None:
+            self._add(NOTHING.minus(self._amount), now)
+        self.release()
+
+    def release(self) -> None:
+        """Count the answer no more, and leave what was charged. A later call changes nothing."""
+        for each in self._counted:
+            each.account.answers -= 1
+        self._counted, self._amount = (), None
+
+    def _add(self, amount: Amount, now: float) -> None:
+        for _, account, limits in self._counted:
+            account.add(limits, amount, now)
+            account.charged = account.charged.plus(amount)
+
+
+NO_CHARGE = Charge((), None, 0.0)
+"""Of a message that nobody's bounds count."""
+
+
+class Connected:
+    """A connection that is counted until it is closed."""
+
+    __slots__ = ("_counted",)
+
+    def __init__(self, counted: Sequence[Counted]) -> None:
+        self._counted = counted
+        for each in counted:
+            each.account.connections += 1
+
+    def close(self) -> None:
+        """Count it no more. A second call changes nothing."""
+        for each in self._counted:
+            each.account.connections -= 1
+        self._counted = ()
+
+
+NOT_COUNTED = Connected(())
+"""A connection that nobody's bounds count."""
+
+
+def _remember(account: Account, output_tokens: int) -> None:
+    """Let an answer's length be part of the mean."""
+    before = account.mean_output or float(_FIRST_OUTPUT_TOKENS)
+    account.mean_output = before + (output_tokens - before) / _MEAN_OVER

@@ -1,0 +1,216 @@
+"""Quotas: how much a minute, and how many at once, a tenant, its keys and its users may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from stream_core.ports.tenant_activity import Activity
+from stream_core.protocol.errors import RateLimited
+from stream_core.tenants.accounts import Account, Accounts
+from stream_core.tenants.charges import (
+    NO_CHARGE,
+    NOT_COUNTED,
+    Asked,
+    Charge,
+    Connected,
+    Counted,
+    Level,
+    Payer,
+)
+from stream_core.tenants.rates import Amount, rates_in
+from stream_core.tenants.refusals import (
+    limit_name,
+    refused_by_answers,
+    refused_by_connections,
+    refused_by_rate,
+)
+from stream_core.tenants.registry import Tenants
+from stream_core.tenants.tenant import NO_LIMITS, QuotaLimits, Tenant
+
+_MOST_USERS = 16_384  # some 12 MB
+# They have records, so there are few. Keys and tenants whose records have gone are forgotten.
+_MOST_TENANTS_AND_KEYS = 16_384
+# Behind a tenant's name, which has no such character.
+_KEY = "/"
+_NEARLY = 0.8
+_HINT_SECONDS = 60.0
+
+
+class BoundState(NamedTuple):
+    """A bound by the minute, and what is left of it.
+
+    Args:
+        level: whose it is.
+        bound: its name in `QuotaLimits`.
+        resets_in: seconds until nothing of it is used.
+    """
+
+    level: Level
+    bound: str
+    most: int
+    remaining: int
+    resets_in: float
+
+    @property
+    def limit(self) -> str:
+        """Whose it is, and which."""
+        return limit_name(self.level, self.bound)
+
+    @property
+    def nearly_used(self) -> bool:
+        """Whether more than 80 % of it is used."""
+        return self.remaining < (1 - _NEARLY) * self.most
+
+
+def _nobody_is_told(_tenant: str, _refusal: RateLimited) -> None:
+    """Where no tenant is in shadow."""
+
+
+class Quotas:
+    """What tenants, keys and users have used of their bounds.
+
+    A message is charged when it is accepted, by an estimate, and corrected when its answer has
+    ended. Every `now` is in seconds of a clock that never goes back.
+
+    Args:
+        tenants: have the bounds.
+        on_shadow: called with a tenant in shadow and the refusal that it would have got.
+        most_users: how many users are remembered.
+    """
+
+    def __init__(
+        self,
+        tenants: Tenants,
+        on_shadow: Callable[[str, RateLimited], None] = _nobody_is_told,
+        most_users: int = _MOST_USERS,
+    ) -> None:
+        self._tenants = tenants
+        self._on_shadow = on_shadow
+        self._users = Accounts(most_users)
+        self._accounts = Accounts(_MOST_TENANTS_AND_KEYS)
+
+    # -- messages ----------------------------------------------------------------------------------
+
+    def charge(self, payer: Payer, asked: Asked, now: float) -> Charge:
+        """Charge a message that is about to be accepted: to all that count it, or to none.
+
+        Raises:
+            RateLimited: a bound has no room for it. `limit` says which.
+        """
+        counted = self._counted(payer)
+        if not counted:
+            return NO_CHARGE
+        amount = asked.estimate(counted[0].account)
+        refusal = refused_by_answers(counted) or refused_by_rate(counted, amount, now)
+        if refusal is not None:
+            self._refuse(payer.tenant, refusal)
+            return NO_CHARGE
+        return Charge(counted, amount, now)
+
+    def take_over(self, payer: Payer) -> Charge:
+        """Count an answer that another task began, and charged."""
+        counted = self._counted(payer)
+        return Charge(counted, None, 0.0) if counted else NO_CHARGE
+
+    def bounds_answers_of(self, tenant: str) -> bool:
+        """Whether the tenant has a bound of its own for answers at once."""
+        return self._tenants.of(tenant).limits.answers_at_once is not None
+
+    # -- connections -------------------------------------------------------------------------------
+
+    def check_connection(self, payer: Payer) -> None:
+        """Check that one more connection may be opened.
+
+        Raises:
+            RateLimited: there are as many as allowed. `limit` says whose.
+        """
+        refusal = refused_by_connections(self._counted(payer))
+        if refusal is not None:
+            self._refuse(payer.tenant, refusal)
+
+    def connect(self, payer: Payer) -> Connected:
+        """Count a connection, until it is closed."""
+        counted = self._counted(payer)
+        return Connected(counted) if counted else NOT_COUNTED
+
+    # -- what callers are told ---------------------------------------------------------------------
+
+    def states(self, payer: Payer, now: float) -> list[BoundState]:
+        """Every bound by the minute that this one has."""
+        return [state for state, _ in self._states(payer, now)]
+
+    def hints(self, payer: Payer, now: float) -> list[BoundState]:
+        """The bounds that are nearly used. Each is given at most once a minute."""
+        return [
+            state
+            for state, account in self._states(payer, now)
+            if state.nearly_used and account.may_hint(state.bound, now, _HINT_SECONDS)
+        ]
+
+    def _states(self, payer: Payer, now: float) -> Iterator[tuple[BoundState, Account]]:
+        for level, account, limits in self._counted(payer):
+            for bound, most in rates_in(limits):
+                bucket = account.bucket(bound, now)
+                left, resets_in = bucket.remaining(most, now), bucket.empty_in(most, now)
+                yield BoundState(level, bound, most, left, resets_in), account
+
+    # -- several tasks -----------------------------------------------------------------------------
+
+    def busy(self, now: float) -> list[str]:
+        """The tenants and keys that have used of their bounds lately, as `Activity` names them."""
+        return [name for name, account in self._accounts if account.is_busy(now)]
+
+    def activity(self, name: str) -> Mapping[str, int]:
+        """What one of these has been charged here, and has here now: the fields of `Activity`."""
+        account = self._accounts.get(name)
+        if account is None:
+            return {}
+        here = {"answers": account.answers, "connections": account.connections}
+        return account.charged._asdict() | here
+
+    def learned(self, others: Activity, now: float) -> None:
+        """Count what other tasks have charged since the last time, and have now.
+
+        A negative amount was given back. Of who has no bounds nothing is counted.
+        """
+        limits = self._limits_of(others.tenant)
+        if limits == NO_LIMITS:
+            return
+        account = self._accounts.of(others.tenant)
+        account.add(limits, Amount(others.requests, others.input_tokens, others.output_tokens), now)
+        account.other_answers, account.other_connections = others.answers, others.connections
+
+    def _limits_of(self, name: str) -> QuotaLimits:
+        """The limits of a tenant, or of a key."""
+        tenant_id, _, key_id = name.partition(_KEY)
+        tenant = self._tenants.of(tenant_id)
+        return _limits_of_key(tenant, key_id) if key_id else tenant.limits
+
+    def _counted(self, payer: Payer) -> Sequence[Counted]:
+        """The accounts that count for this one, the tenant's first. None where nothing is bound."""
+        tenant = self._tenants.of(payer.tenant)
+        of_key = _limits_of_key(tenant, payer.key)
+        of_user = tenant.user_limits if payer.user else NO_LIMITS
+        if tenant.limits == of_key == of_user == NO_LIMITS:
+            return ()
+        account = self._accounts.of(payer.tenant)
+        counted = [Counted(Level.TENANT, account, tenant.limits)]
+        if of_key != NO_LIMITS:
+            key = self._accounts.of(f"{payer.tenant}{_KEY}{payer.key}")
+            counted.append(Counted(Level.KEY, key, of_key))
+        if of_user != NO_LIMITS:
+            user = self._users.of(f"{payer.tenant}{_KEY}{payer.user}")
+            counted.append(Counted(Level.USER, user, of_user))
+        return counted
+
+    def _refuse(self, tenant: str, refusal: RateLimited) -> None:
+        """Refuse, unless the tenant is in shadow: then it is only told."""
+        if not self._tenants.of(tenant).shadow:
+            raise refusal
+        self._on_shadow(tenant, refusal)
+
+
+def _limits_of_key(tenant: Tenant, key_id: str) -> QuotaLimits:
+    key = next((key for key in tenant.keys if key.id == key_id), None)
+    return NO_LIMITS if key is None else key.limits

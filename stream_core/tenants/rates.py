@@ -1,0 +1,99 @@
+"""Rates: how much a minute is used, with bursts of a minute's worth."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from stream_core.tenants.tenant import QuotaLimits
+
+_MINUTE = 60.0
+# Seconds. Times are sums of fractions: what is missing by less than this is there.
+_ROUNDING = 1e-6
+
+
+class Amount(NamedTuple):
+    """What a message uses."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def of(self, bound: str) -> int:
+        """How much of it a bound counts."""
+        match bound:
+            case "requests_per_minute":
+                return self.requests
+            case "input_tokens_per_minute":
+                return self.input_tokens
+            case "output_tokens_per_minute":
+                return self.output_tokens
+        return self.input_tokens + self.output_tokens
+
+    def plus(self, more: Amount) -> Amount:
+        """Both together."""
+        return Amount(*(mine + its for mine, its in zip(self, more, strict=True)))
+
+    def minus(self, less: Amount) -> Amount:
+        """What this one has more. Negative where it has less."""
+        return Amount(*(mine - its for mine, its in zip(self, less, strict=True)))
+
+
+NOTHING = Amount()
+RATES = (
+    "requests_per_minute",
+    "tokens_per_minute",
+    "input_tokens_per_minute",
+    "output_tokens_per_minute",
+)
+"""The bounds by the minute, as `QuotaLimits` names them."""
+
+
+def rates_in(limits: QuotaLimits) -> list[tuple[str, int]]:
+    """The bounds by the minute that are set, each with the most that it allows."""
+    given = ((name, getattr(limits, name)) for name in RATES)
+    return [(name, most) for name, most in given if most is not None]
+
+
+class Bucket:
+    """What was used of one bound lately.
+
+    It drains all the time, a whole bound in a minute. Above the bound it is a debt, which has to
+    drain before there is room again.
+
+    Every `most` is the bound, and every `now` is in seconds of a clock that never goes back. A
+    bound may change between two calls.
+    """
+
+    __slots__ = ("_at", "_used")
+
+    def __init__(self, now: float) -> None:
+        self._at = now
+        self._used = 0.0
+
+    def used(self, most: int, now: float) -> float:
+        """How much is in it."""
+        self._used = max(0.0, self._used - (now - self._at) * most / _MINUTE)
+        self._at = now
+        return self._used
+
+    def remaining(self, most: int, now: float) -> int:
+        """How much more it takes at once, rounded down. 0 where there is a debt."""
+        return max(0, math.floor(most - self.used(most, now) + _ROUNDING))
+
+    def empty_in(self, most: int, now: float) -> float:
+        """Seconds until nothing is in it."""
+        return self.used(most, now) * _MINUTE / most
+
+    def wait(self, amount: int, most: int, now: float) -> float:
+        """Seconds until there is room for `amount`. 0.0: there is.
+
+        More than a whole minute's worth has room once nothing is in it, and is a debt then.
+        """
+        over = self.used(most, now) + min(amount, most) - most
+        seconds = over * _MINUTE / most
+        return seconds if seconds > _ROUNDING else 0.0
+
+    def add(self, amount: int, most: int, now: float) -> None:
+        """Put `amount` in, whether or not there is room. A negative one is taken out."""
+        self._used = max(0.0, self.used(most, now) + amount)
