@@ -23,12 +23,14 @@ from functions.http_api import (
     json_answer,
     public_address,
 )
+from functions.session_init.identity_keys import IdentityKeys
 from functions.session_init.session_table import SessionTable
 from functions.settings import SessionInitSettings
 from stream_aws.keys import parse_signing_keys, parse_tenant_keys
 from stream_core.policy.address_rates import AddressRates
 from stream_core.policy.agents import Agents
 from stream_core.policy.channel import Channel
+from stream_core.policy.oidc import IdentityTokens
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.messages import SESSION_REQUEST, parse
 from stream_core.protocol.routes import OPEN_SESSION
@@ -46,6 +48,9 @@ _signing_keys = CachedSecret(_secrets, _settings.token_keys_secret, parse_signin
 _edge_keys = EdgeKeys(_secrets, _settings.edge_keys_secret, logger)
 _opened = AddressRates(_settings.limits.sessions_per_address_per_second)
 _tenant_keys = CachedSecret(_secrets, _settings.tenant_keys_secret, parse_tenant_keys, logger)
+_identities = (
+    None if _settings.oidc is None else IdentityKeys(IdentityTokens(_settings.oidc), logger)
+)
 _sessions = SessionTable(
     aws_client("dynamodb", attempts=1), _settings.sessions_table
 )  # without retries
@@ -70,20 +75,25 @@ def handler(event: Event, context: LambdaContext) -> HttpApiAnswer:
 
 def _open(request: HttpApiRequest) -> HttpApiAnswer:
     wanted = parse(SESSION_REQUEST, request.body or b"{}")
-    now = time.time()
+    given, now = bearer(request.headers.get("authorization")), time.time()
+    if _identities is not None:
+        _identities.prepare(given)
+    address = public_address(request)
+    origin = request.headers.get("origin")
     opened = open_session(
         wanted,
-        bearer(request.headers.get("authorization")),
+        given,
         agents=_agents,
-        tenants=Tenants(_tenant_keys.get()),
+        tenants=Tenants(_tenant_keys.get(), identified=_identities is not None),
         tokens=SessionTokens(_signing_keys.get()),
         now=now,
         ttl=_settings.limits.session_token_ttl_seconds,
         # Each execution environment counts by itself. A web ACL counts for all.
         check_without_key=lambda: check_address(_opened, request.address, time.monotonic()),
+        identities=None if _identities is None else _identities.tokens,
+        origin=None if origin == address.http_url else origin,
     )
     _note(opened.channel, now)
-    address = public_address(request)
     return json_answer(opened.to_body(ws_url=address.ws_url, http_url=address.http_url), status=201)
 
 
