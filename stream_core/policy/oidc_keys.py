@@ -137,7 +137,8 @@ class IssuerKeys:
 
     def retry_after_ms(self, now: float) -> int:
         """When a key that isn't here may be, in milliseconds."""
-        return max(1_000, int((self._refresh_at - now) * 1000)) if self._unsure else 1_000
+        pause = self._refresh_at - now if self._unsure else 0.0
+        return int(min(_PAUSE_SECONDS, max(1.0, pause)) * 1000)
 
 
 def _key_in(listed: object) -> IssuerKey | None:

@@ -20,7 +20,6 @@ def check_scope(key: ApiKey, needed: Scope) -> None:
             f"key {key.id!r} is for {', '.join(sorted(key.scopes)) or 'nothing'}, and this needs "
             f"{needed}; nothing was done, use a key with that scope",
             code="key_scope",
-            needed=needed.value,
         )
 
 

@@ -30,58 +30,14 @@ from tests.integration.http_api_event import DOMAIN, EDGE_KEY, http_api_event
 from tests.integration.lambda_function import LambdaFunction
 from tests.integration.local_server import LocalServer
 from tests.integration.server_process import ROOT, clean_environment, free_port
+from tests.integration.session_account import SIGNING_KEY, Account
 
 ACME_KEY, GLOBEX_KEY = "key-of-acme-0123456789", "key-of-globex-0123456789"
 TENANTS = {"acme": ACME_KEY, "globex": GLOBEX_KEY}
-SIGNING_KEY = "signing-key-0123456789-0123456789-0123456789"
 TOKENS = SessionTokens({"k1": SIGNING_KEY.encode()})
 DAY = 24 * 3600
 
 Ask = Callable[..., Awaitable[HttpAnswer]]
-
-
-class Account:
-    """Secrets and tables of one environment in the emulator, and functions that are told of
-    them.
-    """
-
-    def __init__(self, aws: AwsEmulator, tenants: Mapping[str, str]) -> None:
-        prefix = f"test-{uuid.uuid4().hex[:8]}"
-        self.aws = aws
-        self.secrets = aws.client("secretsmanager")
-        self.dynamodb = aws.client("dynamodb")
-        self.sessions = aws.create_tables(prefix).sessions
-        self.edge_keys = self._secret(f"{prefix}-edge", {"k1": EDGE_KEY})
-        self.token_keys = self._secret(f"{prefix}-tokens", {"k1": SIGNING_KEY})
-        self.tenant_keys = self._secret(f"{prefix}-tenants", tenants)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Variables of session_init."""
-        return self.aws.environment | {
-            "EVENFLOW_EDGE_KEYS_SECRET": self.edge_keys,
-            "EVENFLOW_TOKEN_KEYS_SECRET": self.token_keys,
-            "EVENFLOW_TENANT_KEYS_SECRET": self.tenant_keys,
-            "EVENFLOW_SESSIONS_TABLE": self.sessions,
-            "EVENFLOW_MODEL": "demo",
-            "POWERTOOLS_SERVICE_NAME": "session_init",
-        }
-
-    def session_init(self, **variables: str) -> LambdaFunction:
-        """The function."""
-        return LambdaFunction("session_init", self.environment | variables)
-
-    def row(self, channel: str) -> dict[str, Any] | None:
-        """A session's row."""
-        answer = self.dynamodb.get_item(
-            TableName=self.sessions, Key={"channel": {"S": channel}}, ConsistentRead=True
-        )
-        item: dict[str, Any] | None = answer.get("Item")
-        return item
-
-    def _secret(self, name: str, value: Mapping[str, str]) -> str:
-        arn: str = self.secrets.create_secret(Name=name, SecretString=json.dumps(value))["ARN"]
-        return arn
 
 
 @pytest.fixture(scope="module")

@@ -25,10 +25,9 @@ def test_a_key_does_what_its_scopes_say_and_who_asks_may_read(
         if scope in may:
             check_scope(key, scope)
             continue
-        with pytest.raises(NotPermitted) as refused:
+        with pytest.raises(NotPermitted, match=f"this needs {scope}") as refused:
             check_scope(key, scope)
-        assert refused.value.to_object()["code"] == "key_scope"
-        assert refused.value.extra == {"needed": scope.value}
+        assert refused.value.code == "key_scope"
 
 
 def test_a_tenant_without_origins_is_used_by_any_page() -> None:
