@@ -17,13 +17,17 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 from stream_core.policy.oidc_settings import OidcSettings
 
 AUDIENCE = "evenflow-api"
-_CURVES = {"ES256": ec.SECP256R1, "ES384": ec.SECP384R1, "ES512": ec.SECP521R1}
+_CURVES: dict[str, ec.EllipticCurve] = {
+    "ES256": ec.SECP256R1(),
+    "ES384": ec.SECP384R1(),
+    "ES512": ec.SECP521R1(),
+}
 
 
 def make_key(algorithm: str) -> PrivateKeyTypes:
     """A private key for an algorithm."""
     if algorithm in _CURVES:
-        return ec.generate_private_key(_CURVES[algorithm]())
+        return ec.generate_private_key(_CURVES[algorithm])
     if algorithm == "EdDSA":
         return ed25519.Ed25519PrivateKey.generate()
     return rsa.generate_private_key(65_537, 2_048)
@@ -81,7 +85,7 @@ class IdentityProvider:
         signed_by: PrivateKeyTypes | None = None,
         key_id: str | None = None,
         algorithm: str | None = None,
-        **given: object,
+        **given: Any,
     ) -> str:
         """A token, with other claims where they are given."""
         return jwt.encode(
@@ -110,9 +114,9 @@ class IdentityProvider:
 
     def _public(self, key: PrivateKeyTypes) -> dict[str, Any]:
         public: Any = key.public_key()
-        of = {"E": ECAlgorithm, "R": RSAAlgorithm, "P": RSAAlgorithm}[self.algorithm[0]]
-        if self.algorithm == "EdDSA":
-            of = OKPAlgorithm
+        of: Any = OKPAlgorithm
+        if self.algorithm != "EdDSA":
+            of = ECAlgorithm if self.algorithm in _CURVES else RSAAlgorithm
         told: dict[str, Any] = of.to_jwk(public, as_dict=True)
         return told
 

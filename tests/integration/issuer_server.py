@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from tests.identity_provider import IdentityProvider
 from tests.integration.server_process import free_port
@@ -28,9 +29,9 @@ class IssuerServer(IdentityProvider):
         """The variables of who believes it."""
         return self.settings(**more).to_variables()
 
-    def now_token(self, **claims: object) -> str:
+    def now_token(self, **claims: Any) -> str:
         """A token that is valid now."""
-        return self.token(time.time(), **claims)  # type: ignore[arg-type]
+        return self.token(time.time(), **claims)
 
     def start(self) -> None:
         """Come back, at the same address."""

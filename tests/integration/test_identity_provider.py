@@ -207,14 +207,14 @@ async def test_two_tenants_with_sessions_of_one_name_never_see_each_others(
         url, body = f"{server.http_url}/session", json.dumps({"session_id": "mine"}).encode()
         sessions.append((await call(http, "POST", url, body, headers=headers)).json)
     assert sessions[0]["session_id"] == sessions[1]["session_id"]
-    headers = [{"Authorization": f"Bearer {session['token']}"} for session in sessions]
+    owns = [{"Authorization": f"Bearer {session['token']}"} for session in sessions]
     said = json.dumps(chat_message("m1", None, demo(tokens=2))).encode()
     url = f"{server.http_url}/chat/message"
-    response_id = (await call(http, "POST", url, said, headers=headers[0])).json["response_id"]
-    other = await call(http, "GET", f"{url}/{response_id}", headers=headers[1])
+    response_id = (await call(http, "POST", url, said, headers=owns[0])).json["response_id"]
+    other = await call(http, "GET", f"{url}/{response_id}", headers=owns[1])
     assert told(other) == (404, "response_not_found")
     listed = f"{server.http_url}/session/{sessions[1]['session_id']}/messages"
-    assert (await call(http, "GET", listed, headers=headers[1])).json["messages"] == []
+    assert (await call(http, "GET", listed, headers=owns[1])).json["messages"] == []
 
 
 # -- the handler -----------------------------------------------------------------------------------

@@ -31,18 +31,19 @@ _RUN = {"messages": [{"id": "1", **_SAID[0]}], "tools": [], "context": [], "stat
 
 def body_of(route: Route, model: str) -> dict[str, Any]:
     """A request that names a model."""
-    return {
+    bodies: dict[Route, dict[str, Any]] = {
         routes.COMPLETIONS: {"model": model, "messages": _SAID},
         routes.CREATE_RESPONSE: {"model": model, "input": demo(tokens=2)},
         routes.ANTHROPIC_MESSAGES: {"model": model, "max_tokens": 9, "messages": _SAID},
         routes.CHAT: {"id": model, "messages": _PARTS, "model": model},
         routes.RUN: {"threadId": "t", "runId": model, "forwardedProps": {"model": model}, **_RUN},
-    }[route]
+    }
+    return bodies[route]
 
 
 @pytest.fixture
 async def server(serve: Serve) -> LocalServer:
-    agents = {"helper": {}, "default": {}, "secret": {}}
+    agents: dict[str, dict[str, str]] = {"helper": {}, "default": {}, "secret": {}}
     server = await serve(models="small=,large=", agents_json=json.dumps(agents))
     server.handler._tenants.replace([ACME])
     return server

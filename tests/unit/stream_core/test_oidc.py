@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import jwt
 import pytest
@@ -51,7 +52,8 @@ def test_every_algorithm_with_a_public_key_is_taken(algorithm: str) -> None:
 
 def test_the_claims_that_name_tenant_and_user_are_settings(provider: IdentityProvider) -> None:
     tokens = knowing(provider, tenant_claim="https://acme/org", user_claim="email")
-    token = provider.token(NOW, **{"https://acme/org": "acme", "email": "ada@acme.com"})
+    claims: dict[str, Any] = {"https://acme/org": "acme", "email": "ada@acme.com"}
+    token = provider.token(NOW, **claims)
     assert tokens.verify(token, NOW) == Identity("acme", "ada@acme.com")
     fixed = knowing(provider, tenant="globex")
     assert fixed.verify(token, NOW) == Identity("globex", "ada")
@@ -90,7 +92,7 @@ def test_a_claim_that_is_no_user_is_refused(provider: IdentityProvider, user: ob
     ],
 )
 def test_each_claim_that_is_wrong_has_its_code(
-    provider: IdentityProvider, claims: dict[str, object], code: str
+    provider: IdentityProvider, claims: dict[str, Any], code: str
 ) -> None:
     assert refusal(knowing(provider), provider.token(NOW, **claims)) == code
 
@@ -105,7 +107,7 @@ def test_each_claim_that_is_wrong_has_its_code(
     ],
 )
 def test_clocks_may_differ_and_an_audience_may_be_a_list_or_cognitos_client(
-    provider: IdentityProvider, claims: dict[str, object]
+    provider: IdentityProvider, claims: dict[str, Any]
 ) -> None:
     assert knowing(provider).verify(provider.token(NOW, **claims), NOW) is not None
 
