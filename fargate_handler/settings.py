@@ -42,7 +42,7 @@ from stream_core.policy.channel import NAME_PATTERN
 from stream_core.policy.client_address import LOCAL_PROXIES, TrustedProxies
 from stream_core.policy.limits import Limits
 from stream_core.policy.model_prices import ModelPrices
-from stream_core.policy.oidc_settings import Claim, OidcSettings, ProviderUrl
+from stream_core.policy.oidc_settings import Claim, Issuer, OidcSettings, ProviderUrl
 from stream_core.protocol.session_init import OPEN_TENANT
 
 _PREFIX = "EVENFLOW_"
@@ -286,7 +286,7 @@ class HandlerSettings(Limits, BaseSettings):
             "(secret)"
         ),
     )
-    oidc_issuer: ProviderUrl | None = Field(
+    oidc_issuer: Issuer | None = Field(
         None,
         description=(
             "the issuer of tokens by which callers show who they are, as tokens have it in `iss`: "

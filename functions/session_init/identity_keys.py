@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from aws_lambda_powertools import Logger
 
@@ -64,7 +64,7 @@ def _document(url: str) -> bytes:
     parts, give_up_at = urlsplit(url), time.monotonic() + FETCH_SECONDS
     connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     with closing(connect(str(parts.hostname), parts.port, timeout=FETCH_SECONDS)) as connection:
-        connection.request("GET", parts.path or "/")
+        connection.request("GET", urlunsplit(("", "", parts.path or "/", parts.query, "")))
         answer = connection.getresponse()
         if answer.status != 200:
             raise DocumentUnreadable(f"{url} answers {answer.status}")

@@ -12,7 +12,9 @@ from stream_core.policy.allowed_hosts import is_loopback
 from stream_core.policy.channel import NAME_PATTERN
 
 PREFIX = "EVENFLOW_OIDC_"
-_URL = re.compile(r"(https?)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(/[^\s?#]*)?")
+_URL = re.compile(
+    r"(https?)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(/[^\s?#]*)?(\?[^\s#]*)?"
+)
 _DISCOVERY = "/.well-known/openid-configuration"
 
 
@@ -25,13 +27,20 @@ def checked_url(url: str) -> str:
     found = _URL.fullmatch(url)
     if found is None or not (found[1] == "https" or is_loopback(found[2].strip("[]"))):
         raise ValueError(
-            "must be an https:// address without a query, as the identity provider names it; "
-            f"http:// is for this machine alone; {url[:200]!r} is none"
+            "must be an https:// address, as the identity provider names it; http:// is for this "
+            f"machine alone; {url[:200]!r} is none"
         )
     return url
 
 
+def _checked_issuer(url: str) -> str:
+    if "?" in url:
+        raise ValueError(f"must have no query; {url[:200]!r} has one")
+    return checked_url(url)
+
+
 ProviderUrl = Annotated[str, AfterValidator(checked_url)]
+Issuer = Annotated[str, AfterValidator(_checked_issuer)]
 Claim = Annotated[str, Field(max_length=256)]
 
 
@@ -49,7 +58,7 @@ class OidcSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    issuer: ProviderUrl
+    issuer: Issuer
     audience: str = Field(min_length=1, max_length=1_024)
     tenant_claim: Claim = ""
     tenant: str = Field("public", pattern=NAME_PATTERN)

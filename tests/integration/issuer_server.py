@@ -11,7 +11,7 @@ from typing import Any
 from tests.identity_provider import IdentityProvider
 from tests.integration.server_process import free_port
 
-DISCOVERY, KEYS = "/.well-known/openid-configuration", "/jwks"
+DISCOVERY, KEYS = "/.well-known/openid-configuration", "/jwks?p=policy"
 ELSEWHERE, LARGE, SLOW = "/elsewhere", "/large", "/slow"
 
 

@@ -4,6 +4,7 @@ function.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from typing import Any
 
 import aiohttp
 import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionTokens
@@ -255,6 +258,35 @@ async def test_a_chat_s_name_is_its_user_s_own(
     running = f"{chats}/chat/stream"
     assert (await call(http, "GET", running, headers=mine)).status == 200
     assert (await call(http, "GET", running, headers=other)).status == 204
+
+
+async def test_a_websocket_of_the_responses_api_is_opened_by_a_token(
+    issuer: IssuerServer, serve: Serve
+) -> None:
+    issuer.stop()
+    server = await serve(issuer.environment())
+    url = f"{server.http_url.replace('http', 'ws', 1)}/v1/responses"
+
+    async def answered(token: str) -> tuple[int, str]:
+        headers = {"Authorization": f"Bearer {token}"}
+        try:
+            async with connect(url, additional_headers=headers, proxy=None) as socket:
+                asked = {"type": "response.create", "model": "demo", "input": demo(tokens=2)}
+                await socket.send(json.dumps(asked))
+                return 101, json.loads(await socket.recv())["type"]
+        except InvalidStatus as refused:
+            code = json.loads(refused.response.body)["error"]["code"]
+            return refused.response.status_code, code
+
+    assert await answered(issuer.now_token()) == (503, "identity_keys_unavailable")
+    issuer.start()
+    serve.time.ahead += 3
+    # A handshake does not wait for the keys that it has fetched.
+    assert await answered(issuer.now_token()) == (503, "identity_keys_unavailable")
+    async with asyncio.timeout(10):
+        while await answered(issuer.now_token()) != (101, "response.created"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert await answered(issuer.unsigned(time.time())) == (401, "identity_token_algorithm")
 
 
 @pytest.mark.parametrize(

@@ -246,7 +246,7 @@ def test_the_discovery_document_is_the_issuers_own_and_names_a_safe_place(
     provider: IdentityProvider,
 ) -> None:
     settings = provider.settings()
-    url = "https://keys.example.com/jwks"
+    url = "https://keys.example.com/jwks?p=policy"
     assert keys_url_in(_discovery(ISSUER, url), settings) == url
     for document in (
         _discovery("https://login.example.com", url),
