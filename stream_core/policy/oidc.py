@@ -6,6 +6,7 @@ The keys come from outside: `due` says when to fetch them.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jwt
@@ -146,6 +147,7 @@ class IdentityTokens:
         return Identity(tenant, user)
 
 
+@lru_cache(maxsize=64)  # a call looks at its token up to three times
 def _read(text: str | None) -> _Token | None:
     """What a text says as a token. None: it is none, or one of our own."""
     if not text or text.count(".") != 2:
