@@ -125,6 +125,15 @@ class EnvironmentSettings(Settings):
         return tuple(dict.fromkeys(regions))
 
     @model_validator(mode="after")
+    def _everybody_is_known_or_nobody(self) -> Self:
+        if self.oidc is not None and self.open_tenant:
+            raise ValueError(
+                "open_tenant must be off where oidc is set: then nobody opens sessions without a "
+                "key or a token"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _names_fit(self) -> Self:
         if len(self.prefix) > _LONGEST_PREFIX:
             raise ValueError(

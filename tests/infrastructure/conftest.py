@@ -79,6 +79,7 @@ def _choosy() -> EnvironmentSettings:
     }
     data["inference"]["models"] = "gpt-4o-mini="
     data["allowed_origins"] = ["https://app.example.com", "http://localhost:3000"]
+    data["open_tenant"] = False
     data["oidc"] = {"issuer": "https://login.example.com/", "audience": "a", "tenant_claim": "org"}
     data["edge"] |= {
         "domain_name": "chat.example.com",

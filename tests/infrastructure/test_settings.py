@@ -60,6 +60,7 @@ def test_settings_are_frozen(name: str) -> None:
         ("allowed_origins", ("https://app.example.com", "*"), "alone"),
         ("oidc", {"issuer": "http://login.example.com", "audience": "a"}, "must be an https"),
         ("oidc", {"issuer": "https://login.example.com"}, "oidc.audience"),
+        ("oidc", {"issuer": "https://login.example.com", "audience": "a"}, "open_tenant must be"),
         (
             "agents",
             {"a": {"suggestions": ["x" * 200] * 8}},
