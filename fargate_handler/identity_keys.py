@@ -67,7 +67,6 @@ class IdentityKeys:
                     url = keys_url_in(await _document(http, settings.discovery_url), settings)
                 keys.replace(parse_keys(await _document(http, url)), self._wall_time())
         except (aiohttp.ClientError, TimeoutError, OSError, DocumentUnreadable) as error:
-            keys.failed(self._wall_time())
             reason = str(error) or type(error).__name__
             _logger.error("the identity provider's keys stay as they are: %s", reason)
         finally:

@@ -49,7 +49,6 @@ class IdentityKeys:
                 url = keys_url_in(_document(settings.discovery_url), settings)
             keys.replace(parse_keys(_document(url)), self._wall_time())
         except (OSError, HTTPException, DocumentUnreadable) as error:
-            keys.failed(self._wall_time())
             self._logger.error(
                 "the identity provider's keys stay as they are", extra={"reason": str(error)}
             )

@@ -93,7 +93,7 @@ class IdentityTokens:
         token = _read(text)
         if token is None:
             return None
-        self._check_origin(token)
+        self._check_issuer(token)
         self._check_signature(token, now)
         self._check_validity(token.claims, now)
         return self._identity(token.claims)
@@ -101,7 +101,7 @@ class IdentityTokens:
     def _may_be_ours(self, token: _Token) -> bool:
         return token.claims.iss == self.settings.issuer and token.algorithm in ALGORITHMS
 
-    def _check_origin(self, token: _Token) -> None:
+    def _check_issuer(self, token: _Token) -> None:
         if token.claims.iss != self.settings.issuer:
             raise _refused("identity_token_issuer", "is of an issuer that is not known here")
         if token.algorithm not in ALGORITHMS:

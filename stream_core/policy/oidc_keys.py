@@ -15,8 +15,8 @@ LARGEST_DOCUMENT = 262_144
 FETCH_SECONDS = 3.0
 """How long one document of an issuer may take."""
 FRESH_SECONDS = 3_600.0
-UNKNOWN_KEY_PAUSE_SECONDS = 30.0
-"""Tokens that name unknown keys make us ask so seldom, however many are forged."""
+"""How old keys may be while their issuer can be asked."""
+# Tokens that name unknown keys make us ask so seldom, however many are forged.
 _PAUSE_SECONDS = 30.0
 # Callers are refused while there are no keys at all.
 _FIRST_PAUSE_SECONDS = 2.0
@@ -25,16 +25,12 @@ _MOST_KEYS = 100
 _MOST_TRIED = 8
 
 # By algorithm: the type of its keys, and their curves.
-_KEYS_OF: dict[str, tuple[str, frozenset[str | None]]] = {
-    **{
-        f"{family}{bits}": ("RSA", frozenset([None]))
-        for family in ("RS", "PS")
-        for bits in (256, 384, 512)
-    },
-    "ES256": ("EC", frozenset(["P-256"])),
-    "ES384": ("EC", frozenset(["P-384"])),
-    "ES512": ("EC", frozenset(["P-521"])),
-    "EdDSA": ("OKP", frozenset(["Ed25519", "Ed448"])),
+_KEYS_OF: dict[str, tuple[str, tuple[str | None, ...]]] = {
+    **{f"{family}{bits}": ("RSA", (None,)) for family in ("RS", "PS") for bits in (256, 384, 512)},
+    "ES256": ("EC", ("P-256",)),
+    "ES384": ("EC", ("P-384",)),
+    "ES512": ("EC", ("P-521",)),
+    "EdDSA": ("OKP", ("Ed25519", "Ed448")),
 }
 ALGORITHMS = tuple(_KEYS_OF)
 """Those by which an issuer may sign: never `none`, and none with a secret that both sides have."""
@@ -117,27 +113,25 @@ class IssuerKeys:
 
     def is_due(self, key_id: str | None, now: float) -> bool:
         """Whether to ask the issuer, before a token with this key id is looked at."""
-        return now >= self._refresh_at or (not self.knows(key_id) and now >= self._unknown_at)
+        is_new = bool(self._keys) and not self.knows(key_id)
+        return now >= self._refresh_at or (is_new and now >= self._unknown_at)
 
     def begin(self, now: float) -> None:
-        """The issuer is being asked."""
-        if now < self._refresh_at:  # so a token named an unknown key
-            self._unknown_at = now + UNKNOWN_KEY_PAUSE_SECONDS
+        """The issuer is being asked. Unless it answers, it is asked again after a pause."""
         self._unsure = True
+        if now < self._refresh_at:  # so a token named an unknown key
+            self._unknown_at = now + _PAUSE_SECONDS
+        else:
+            self._refresh_at = now + (_PAUSE_SECONDS if self._keys else _FIRST_PAUSE_SECONDS)
 
     def replace(self, keys: tuple[IssuerKey, ...], now: float) -> None:
         """The issuer has answered."""
         self._keys, self._unsure = keys, False
         self._refresh_at = now + FRESH_SECONDS
 
-    def failed(self, now: float) -> None:
-        """The issuer could not be asked, or did not answer with its keys."""
-        pause = _PAUSE_SECONDS if self._keys else _FIRST_PAUSE_SECONDS
-        self._refresh_at = self._unknown_at = now + pause
-
     def retry_after_ms(self, now: float) -> int:
         """When a key that isn't here may be, in milliseconds."""
-        pause = self._refresh_at - now if self._unsure else 0.0
+        pause = (self._unknown_at if self._keys else self._refresh_at) - now
         return int(min(_PAUSE_SECONDS, max(1.0, pause)) * 1000)
 
 
@@ -147,18 +141,14 @@ def _key_in(listed: object) -> IssuerKey | None:
     key_id, own = listed.get("kid"), listed.get("alg")
     by_algorithm = {}
     for algorithm, (key_type, curves) in _KEYS_OF.items():
-        if listed.get("kty") == key_type and own in (None, algorithm):
-            if listed.get("crv") not in curves:
-                continue
+        suits = listed.get("kty") == key_type and listed.get("crv") in curves
+        if suits and own in (None, algorithm):
             try:
                 by_algorithm[algorithm] = jwt.PyJWK(listed, algorithm)
             except (jwt.PyJWTError, TypeError, ValueError):
                 return None
-    return (
-        IssuerKey(key_id if isinstance(key_id, str) else None, by_algorithm)
-        if by_algorithm
-        else None
-    )
+    known_id = key_id if isinstance(key_id, str) else None
+    return IssuerKey(known_id, by_algorithm) if by_algorithm else None
 
 
 def _object_in(document: bytes) -> dict[str, Any]:
