@@ -24,6 +24,7 @@ from fargate_handler.gateway.listener import Listener
 from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
+from fargate_handler.identity_keys import IdentityKeys
 from fargate_handler.membership import Membership
 from fargate_handler.memory import GarbageCollection, memory_bytes, open_files, resident_bytes
 from fargate_handler.metrics import Metrics
@@ -45,6 +46,7 @@ from stream_core.policy.allowed_origins import AllowedOrigins
 from stream_core.policy.client_address import TrustedProxies
 from stream_core.policy.connection_places import ConnectionPlaces, most_served
 from stream_core.policy.node_load import LoadFigure, NodeUse
+from stream_core.policy.oidc import IdentityTokens
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.ending_frames import CloseCode
 from stream_core.protocol.errors import RateLimited
@@ -127,8 +129,14 @@ class Handler:
         self._tokens = SessionTokens(adapters.signing_keys)
         # Where functions open the sessions, tenants have keys, whether or not this task knows them.
         known = settings.token_keys_secret is None or adapters.tenant_key_secret is not None
-        self._tenants = Tenants(adapters.tenant_keys, known=known)
+        oidc = settings.oidc
+        self._tenants = Tenants(adapters.tenant_keys, known=known, identified=oidc is not None)
         self._quotas = Quotas(self._tenants, self._taken_in_shadow)
+        self._identities = (
+            None
+            if oidc is None
+            else IdentityKeys(IdentityTokens(oidc), self._background, wall_time)
+        )
         self._peers = Peers(self._tokens, _SILENCE_SECONDS, wall_time)
         self._membership = Membership(
             NodeContext(
@@ -206,6 +214,8 @@ class Handler:
                 lambda: self._orchestrator.busy,
             )
             self._protecting = self._background.run(protection.keep())
+        if self._identities is not None:
+            self._identities.begin()
         self._driver.start()
         self._clock.put_after(self, _SWEEP_SECONDS)
 
@@ -421,6 +431,7 @@ class Handler:
             cookie_secure=settings.cookie_secure,
             models=tuple(settings.served_models),
             agents=self._agents,
+            identities=self._identities,
         )
 
 

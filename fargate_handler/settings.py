@@ -42,10 +42,13 @@ from stream_core.policy.channel import NAME_PATTERN
 from stream_core.policy.client_address import LOCAL_PROXIES, TrustedProxies
 from stream_core.policy.limits import Limits
 from stream_core.policy.model_prices import ModelPrices
+from stream_core.policy.oidc_settings import Claim, Issuer, OidcSettings, ProviderUrl
+from stream_core.protocol.session_init import OPEN_TENANT
 
 _PREFIX = "EVENFLOW_"
 _ROOT = Path(__file__).resolve().parent.parent
 _SHORTEST_SECRET = 32
+_OIDC = "oidc_"
 
 
 class ConfigurationError(Exception):
@@ -291,6 +294,42 @@ class HandlerSettings(Limits, BaseSettings):
             "(secret)"
         ),
     )
+    oidc_issuer: Issuer | None = Field(
+        None,
+        description=(
+            "the issuer of tokens by which callers show who they are, as tokens have it in `iss`: "
+            "`https://login.example.com/`; default: none"
+        ),
+    )
+    oidc_audience: str = Field(
+        "",
+        max_length=1_024,
+        description=(
+            "for whom the issuer's tokens must be: their `aud`, or `client_id` of Cognito's access "
+            "tokens (with oidc_issuer)"
+        ),
+    )
+    oidc_tenant_claim: Claim = Field(
+        "", description="the claim with the tenant's name; default: all are of oidc_tenant"
+    )
+    oidc_tenant: str = Field(
+        OPEN_TENANT,
+        pattern=NAME_PATTERN,
+        description="the tenant of the issuer's tokens, where no claim names one",
+    )
+    oidc_user_claim: Claim = Field(
+        "sub", min_length=1, description="the claim with the user's name"
+    )
+    oidc_skew_seconds: float = Field(
+        60, ge=0, le=600, description="how far the issuer's clock may differ"
+    )
+    oidc_keys_url: ProviderUrl | None = Field(
+        None,
+        description=(
+            "where the issuer's keys are (JWKS); default: where its "
+            "/.well-known/openid-configuration says"
+        ),
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="how much is logged"
     )
@@ -428,6 +467,17 @@ class HandlerSettings(Limits, BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _issuer_has_an_audience(self) -> Self:
+        given = {name for name in self.model_fields_set if name.startswith(_OIDC)}
+        if self.oidc_issuer is None and given:
+            raise ValueError(f"{min(given)} is set without oidc_issuer, and is nobody's then")
+        if self.oidc_issuer is not None and not self.oidc_audience:
+            raise ValueError(
+                "oidc_audience must be set beside oidc_issuer: for whom its tokens are"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _store_has_tables(self) -> Self:
         tables = {
             name: getattr(self, name)
@@ -474,6 +524,14 @@ class HandlerSettings(Limits, BaseSettings):
                     f"{name} needs the AWS SDK, which is not installed: `make .venv/.aws` does it"
                 )
         return self
+
+    @property
+    def oidc(self) -> OidcSettings | None:
+        """Whose tokens are believed. None: nobody's but our own."""
+        if self.oidc_issuer is None:
+            return None
+        names = OidcSettings.model_fields
+        return OidcSettings(**{name: getattr(self, f"{_OIDC}{name}") for name in names})
 
     @property
     def uses_aws(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Self
 from stream_core.policy.agents import Agent, agents_from_json, built_in_agents
 from stream_core.policy.allowed_origins import AllowedOrigins, parse_origins
 from stream_core.policy.limits import Limits
+from stream_core.policy.oidc_settings import OidcSettings
 
 _PREFIX = "EVENFLOW_"
 
@@ -75,6 +76,18 @@ def limits(environment: Mapping[str, str]) -> Limits:
         raise ConfigurationError(f"{_PREFIX} limits: {error}") from None
 
 
+def oidc(environment: Mapping[str, str]) -> OidcSettings | None:
+    """Whose tokens are believed, from the handler's variables. None: nobody's but our own.
+
+    Raises:
+        ConfigurationError: one is missing or wrong.
+    """
+    try:
+        return OidcSettings.from_variables(environment)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+
+
 @dataclass(frozen=True, slots=True)
 class PollResponseSettings:
     """The settings of poll_response.
@@ -116,7 +129,8 @@ class SessionInitSettings:
     Its variables are `EVENFLOW_EDGE_KEYS_SECRET`, `EVENFLOW_TOKEN_KEYS_SECRET` and
     `EVENFLOW_TENANT_KEYS_SECRET` (ARNs),
     `EVENFLOW_SESSIONS_TABLE`, `EVENFLOW_TENANTS_TABLE` and, where they are given,
-    `EVENFLOW_ALLOWED_ORIGINS`, `EVENFLOW_AGENTS_JSON`, `EVENFLOW_MODEL` and the limits.
+    `EVENFLOW_ALLOWED_ORIGINS`, `EVENFLOW_AGENTS_JSON`, `EVENFLOW_MODEL`, `EVENFLOW_OIDC_…` and the
+    limits.
     """
 
     edge_keys_secret: str
@@ -126,6 +140,7 @@ class SessionInitSettings:
     tenants_table: str
     allowed_origins: AllowedOrigins
     agents: dict[str, Agent]
+    oidc: OidcSettings | None
     limits: Limits
 
     @classmethod
@@ -143,6 +158,7 @@ class SessionInitSettings:
             tenants_table=required(environment, "tenants_table"),
             allowed_origins=allowed_origins(environment),
             agents=agents(environment),
+            oidc=oidc(environment),
             limits=limits(environment),
         )
 

@@ -47,6 +47,7 @@ from infra.stack_settings import (
 from infra.tracing_settings import TracingSettings
 from stream_core.policy.agents import Agent
 from stream_core.policy.limits import Limits
+from stream_core.policy.oidc_settings import OidcSettings
 
 _LONGEST_NAME = 27  # with `evenflow-` before it
 
@@ -85,6 +86,7 @@ class EvenflowService(Construct):
         like: the environment whose sizes and limits count where none are given. Those of staging
             and prod have users, so `alarms` must say who is woken.
         open_tenant: whether anybody may open sessions, as the tenant `public`.
+        oidc: one's own identity provider, whose tokens open sessions and `/v1`.
         canary: who asks through the front door each minute. None: as in `like`. False: nobody.
         tracing: traces of answers in X-Ray. None: nobody makes any.
         log_retention_days: how long logs are kept. None: as in `like`.
@@ -126,6 +128,7 @@ class EvenflowService(Construct):
         open_tenant: bool = False,
         inference: InferenceSettings | None = None,
         agents: Mapping[str, Agent] | None = None,
+        oidc: OidcSettings | None = None,
         allowed_origins: Sequence[str] = (),
         handler: HandlerServiceSettings | None = None,
         workers: WorkerServiceSettings | None = None,
@@ -146,6 +149,7 @@ class EvenflowService(Construct):
             "image": image,
             "inference": inference,
             "agents": agents,
+            "oidc": oidc,
             "allowed_origins": tuple(allowed_origins),
             "handler": handler,
             "workers": workers,

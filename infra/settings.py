@@ -26,6 +26,7 @@ from stream_core.policy.allowed_origins import parse_origins
 from stream_core.policy.channel import NAME_PATTERN
 from stream_core.policy.limits import Limits
 from stream_core.policy.memory_bound import MEBIBYTE, limits_bound
+from stream_core.policy.oidc_settings import OidcSettings
 
 LogRetentionDays = Literal[7, 30, 90, 365]
 INSTALLATION_PATTERN = r"^[a-z][a-z0-9]*$"
@@ -59,6 +60,7 @@ class EnvironmentSettings(Settings):
         workers: a service of its own that calls the model. None: the handlers call it.
         open_tenant: whether anybody who knows the address can open sessions as the tenant `public`,
             which costs money. Otherwise `public` needs the key in the secret of the tenants' keys.
+        oidc: one's own identity provider, whose tokens open sessions and `/v1`. None: none.
         allowed_origins: other origins whose pages may call, `https://app.example.com`, or only `*`.
         canary: asks through the front door each minute, which costs some dollars a month beside the
             model's tokens. None: nobody does, and nothing tells that the address doesn't answer.
@@ -84,6 +86,7 @@ class EnvironmentSettings(Settings):
     alarms: AlarmSettings = AlarmSettings()
     canary: CanarySettings | None = None
     tracing: TracingSettings | None = None
+    oidc: OidcSettings | None = None
     allowed_origins: tuple[str, ...] = ()
     agents: dict[Annotated[str, Field(pattern=NAME_PATTERN)], Agent] = Field(default_factory=dict)
     # Polls end before the HTTP API gives up (30 s). A drain and what follows it end before ECS
@@ -120,6 +123,15 @@ class EnvironmentSettings(Settings):
         is_needed = edge.firewall is not None or makes_certificate
         regions = (self.region.name, GLOBAL_REGION) if is_needed else (self.region.name,)
         return tuple(dict.fromkeys(regions))
+
+    @model_validator(mode="after")
+    def _everybody_is_known_or_nobody(self) -> Self:
+        if self.oidc is not None and self.open_tenant:
+            raise ValueError(
+                "open_tenant must be off where oidc is set: then nobody opens sessions without a "
+                "key or a token"
+            )
+        return self
 
     @model_validator(mode="after")
     def _names_fit(self) -> Self:

@@ -11,6 +11,7 @@ from fargate_handler.gateway.address_turns import AddressTurns
 from fargate_handler.gateway.connection_registry import ConnectionRegistry
 from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from fargate_handler.gateway.reconnect_rate import ReconnectRate
+from fargate_handler.identity_keys import IdentityKeys
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from stream_core.policy.address_rates import AddressRates
@@ -22,6 +23,7 @@ from stream_core.policy.client_address import TrustedProxies
 from stream_core.policy.node_load import LoadFigure
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.session_init import OPEN_TENANT
+from stream_core.tenants.access import check_origin, usable_models
 
 # A name or an address, with or without a port.
 _AUTHORITY = re.compile(r"([A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
@@ -54,6 +56,7 @@ class GatewayContext(ClientContext):
         allowed_hosts: the names by which this server may be called.
         drain_key: what `POST /drain` needs. None: there is no such path.
         node_id: this task in the cookie by which a load balancer sends clients back to it.
+        identities: who is believed beside tenants' keys. None: nobody.
         models: the model's names for OpenAI's clients.
     """
 
@@ -76,6 +79,7 @@ class GatewayContext(ClientContext):
     cookie_secure: bool
     models: tuple[str, ...]
     agents: Agents
+    identities: IdentityKeys | None = None
 
     def sender(self, channel: Channel, address: str) -> tuple[str, str]:
         """The tenant and the address that a session's messages are counted to.
@@ -93,6 +97,22 @@ class GatewayContext(ClientContext):
         if self.http_url is not None and origin == "/".join(self.http_url.split("/")[:3]):
             return True
         return is_own_page(origin, host, self.http_port)
+
+    def check_origin(self, tenant_id: str, origin: str | None, host: str) -> None:
+        """Check the page that uses a tenant's key or token.
+
+        Args:
+            origin, host: the headers `Origin` and `Host`.
+
+        Raises:
+            OriginNotAllowed: it is another's than this server's, and none of the tenant's.
+        """
+        if origin is not None and not self.is_own_page(origin, host):
+            check_origin(self.tenants.of(tenant_id), origin)
+
+    def models_of(self, tenant_id: str) -> tuple[str, ...]:
+        """The models that a tenant's requests may name."""
+        return usable_models(self.tenants.of(tenant_id), self.models)
 
     def public_urls(self, scheme: str, host: str) -> tuple[str, str]:
         """The WebSocket's address and the base of HTTP calls, for a client that called this one.

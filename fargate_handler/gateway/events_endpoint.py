@@ -67,7 +67,7 @@ def _reader(request: web.Request, context: GatewayContext) -> Channel:
         return reading_channel(request, context)
     response_id = request.match_info["response_id"]
     claims = context.tokens.verify(ticket, context.wall_time(), only_for=response_id)
-    return note_tenant(request, claims).channel
+    return note_tenant(request, claims, context).channel
 
 
 def _peer(request: web.Request, context: GatewayContext) -> Channel:
@@ -77,7 +77,7 @@ def _peer(request: web.Request, context: GatewayContext) -> Channel:
         context.wall_time(),
         only_for=for_peers(request.match_info["response_id"]),
     )
-    return note_tenant(request, claims).channel
+    return note_tenant(request, claims, context).channel
 
 
 def _last_event(request: web.Request) -> EventId:

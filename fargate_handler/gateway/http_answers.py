@@ -131,7 +131,7 @@ def claims_of(request: web.Request, context: GatewayContext) -> SessionClaims:
         AuthenticationFailed: there is no token, or it is not valid.
     """
     given = bearer(request.headers.get("Authorization"))
-    return note_tenant(request, context.tokens.verify(given, context.wall_time()))
+    return note_tenant(request, context.tokens.verify(given, context.wall_time()), context)
 
 
 def address_of(request: web.Request, context: GatewayContext) -> str:
@@ -161,13 +161,20 @@ def reading_channel(request: web.Request, context: GatewayContext) -> Channel:
     """
     given, response_id = request.headers.get("Authorization"), request.match_info["response_id"]
     claims = context.tokens.verify_reader(bearer(given), context.wall_time(), response_id)
-    return note_tenant(request, claims).channel
+    return note_tenant(request, claims, context).channel
 
 
-def note_tenant(request: web.Request, claims: SessionClaims) -> SessionClaims:
-    """Note whose request it is. Returns the claims."""
-    request[TENANT] = claims.channel.tenant
-    request[PAYER] = Payer(claims.channel.tenant, claims.key, claims.user)
+def note_tenant(
+    request: web.Request, claims: SessionClaims, context: GatewayContext
+) -> SessionClaims:
+    """Note whose request it is. Returns the claims.
+
+    Raises:
+        OriginNotAllowed: the tenant's pages are others than the one that calls.
+    """
+    tenant = request[TENANT] = claims.channel.tenant
+    request[PAYER] = Payer(tenant, claims.key, claims.user)
+    context.check_origin(tenant, request.headers.get("Origin"), request.host)
     return claims
 
 

@@ -49,7 +49,12 @@ from stream_core.metrics.metric_catalogue import HTTP_REFUSED, HTTP_REQUESTS
 from stream_core.policy.allowed_origins import page_policy
 from stream_core.policy.shares import Shares
 from stream_core.protocol import routes
-from stream_core.protocol.errors import HostNotAllowed, NotFound, UnsupportedMediaType
+from stream_core.protocol.errors import (
+    HostNotAllowed,
+    NotFound,
+    OriginNotAllowed,
+    UnsupportedMediaType,
+)
 from stream_core.protocol.http_bodies import Health
 from stream_core.protocol.http_contract import path_not_found
 from stream_core.protocol.routes import ROUTES, Origin, Route, paths_of
@@ -210,7 +215,7 @@ class HttpEndpoints:
             if request.path != routes.METRICS.path and is_metrics_port(request, context):
                 raise path_not_found(request.path)
             return await handler(request)
-        except (HostNotAllowed, UnsupportedMediaType) as refused:
+        except (HostNotAllowed, OriginNotAllowed, UnsupportedMediaType) as refused:
             context.metrics.labelled(HTTP_REFUSED).count(refused.code)
             raise
 

@@ -42,9 +42,13 @@ class SessionEndpoint:
         context.orchestrator.memory.check(GENERATION_BYTES)
         # Who calls is in the body.
         body = await read_body(request, context, context.limits.message_bytes)
+        given = bearer(request.headers.get("Authorization"))
+        identities, origin = context.identities, request.headers.get("Origin")
+        if identities is not None:
+            await identities.prepare(given)
         opened = open_session(
             parse(SESSION_REQUEST, body or b"{}"),
-            bearer(request.headers.get("Authorization")),
+            given,
             agents=context.agents,
             tenants=context.tenants,
             tokens=context.tokens,
@@ -53,6 +57,8 @@ class SessionEndpoint:
             check_without_key=lambda: check_address(
                 context.sessions_opened, address_of(request, context), context.monotonic()
             ),
+            identities=None if identities is None else identities.tokens,
+            origin=None if context.is_own_page(origin or "", request.host) else origin,
         )
         ws_url, http_url = context.public_urls(request.scheme, request.host)
         return json_answer(opened.to_body(ws_url=ws_url, http_url=http_url), status=201)

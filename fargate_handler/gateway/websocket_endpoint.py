@@ -159,6 +159,7 @@ class WebSocketEndpoint:
             return _realtime_refusal(offered)
         self._check_origin(request)
         claims = context.tokens.verify_reader(_token(request, offered), context.wall_time())
+        self._check_tenant_origin(claims.channel.tenant, request)
         dialect, answer_headers = _select(offered, dialects)
         replaces = asked.get("replace") == ["1"]
         client = admit_client(
@@ -181,7 +182,12 @@ class WebSocketEndpoint:
         context = self._context
         check_handshake(request)
         self._check_origin(request, always=True)
-        sender = sender_with(bearer(request.headers.get("Authorization")), address, context)
+        given = bearer(request.headers.get("Authorization"))
+        if context.identities is not None:
+            # A handshake can't wait for keys: it is told to come again.
+            context.identities.look_at(given)
+        sender = sender_with(given, address, context)
+        self._check_tenant_origin(sender.tenant, request)
         sender = sender._replace(traceparent=known_traceparent(request.headers.get(TRACEPARENT)))
         if context.orchestrator.draining:
             raise Overloaded(
@@ -214,6 +220,10 @@ class WebSocketEndpoint:
                 "that may",
                 code="origin_not_allowed",
             )
+
+    def _check_tenant_origin(self, tenant_id: str, request: WSUpgradeRequest) -> None:
+        headers = request.headers
+        self._context.check_origin(tenant_id, headers.get("Origin"), headers.get("Host", ""))
 
     def _error_response(self, error: EvenflowError) -> WSUpgradeResponse:
         log_event(RefusalRecord.of(error, OVER_WEBSOCKET, "handshake"))

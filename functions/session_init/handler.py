@@ -23,6 +23,7 @@ from functions.http_api import (
     json_answer,
     public_address,
 )
+from functions.session_init.identity_keys import IdentityKeys
 from functions.session_init.session_table import SessionTable
 from functions.session_init.tenant_records import TenantRecords
 from functions.settings import SessionInitSettings
@@ -30,6 +31,7 @@ from stream_aws.keys import parse_signing_keys, parse_tenant_keys
 from stream_core.policy.address_rates import AddressRates
 from stream_core.policy.agents import Agents
 from stream_core.policy.channel import Channel
+from stream_core.policy.oidc import IdentityTokens
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.errors import Overloaded
 from stream_core.protocol.messages import SESSION_REQUEST, parse
@@ -52,6 +54,9 @@ _dynamodb = aws_client("dynamodb", attempts=1)  # without retries
 _sessions = SessionTable(_dynamodb, _settings.sessions_table)
 _tenant_records = TenantRecords(_dynamodb, _settings.tenants_table, logger)
 _RETRY_AFTER_MS = 3_000
+_identities = (
+    None if _settings.oidc is None else IdentityKeys(IdentityTokens(_settings.oidc), logger)
+)
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)
@@ -73,33 +78,38 @@ def handler(event: Event, context: LambdaContext) -> HttpApiAnswer:
 
 def _open(request: HttpApiRequest) -> HttpApiAnswer:
     wanted = parse(SESSION_REQUEST, request.body or b"{}")
-    key, now = bearer(request.headers.get("authorization")), time.time()
+    given, now = bearer(request.headers.get("authorization")), time.time()
+    if _identities is not None:
+        _identities.prepare(given)
+    address = public_address(request)
+    origin = request.headers.get("origin")
     opened = open_session(
         wanted,
-        key,
+        given,
         agents=_agents,
-        tenants=_tenants(key, now),
+        tenants=_tenants(given, now),
         tokens=SessionTokens(_signing_keys.get()),
         now=now,
         ttl=_settings.limits.session_token_ttl_seconds,
         # Each execution environment counts by itself. A web ACL counts for all.
         check_without_key=lambda: check_address(_opened, request.address, time.monotonic()),
+        identities=None if _identities is None else _identities.tokens,
+        origin=None if origin == address.http_url else origin,
     )
     _note(opened.channel, now)
-    address = public_address(request)
     return json_answer(opened.to_body(ws_url=address.ws_url, http_url=address.http_url), status=201)
 
 
-def _tenants(key: str | None, now: float) -> Tenants:
+def _tenants(given: str | None, now: float) -> Tenants:
     """The tenants in force.
 
     Raises:
-        Overloaded: the records can't be read, and the key is none of the secret's. It may be
+        Overloaded: the records can't be read, and what is given is no key of the secret's. It may be
             one of the records', and a tenant that has one may not be opened without it.
     """
     records = _tenant_records.get()
-    tenants = Tenants(_tenant_keys.get(), records or ())
-    if records is None and tenants.with_key(key, now) is None:
+    tenants = Tenants(_tenant_keys.get(), records or (), identified=_identities is not None)
+    if records is None and tenants.with_key(given, now) is None:
         raise Overloaded(
             "the keys cannot be read at the moment; nothing was changed, try again in some seconds",
             code="keys_unavailable",

@@ -1,4 +1,6 @@
-"""Limits, agents and origins as the environment variables that handlers and functions read."""
+"""What handlers and functions read from environment variables: limits, agents, origins, and the
+identity provider.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +36,11 @@ def session_agent_variables(settings: EnvironmentSettings) -> dict[str, str]:
         if settings.agents
         else {}
     )
+
+
+def oidc_variables(settings: EnvironmentSettings) -> dict[str, str]:
+    """`EVENFLOW_OIDC_…`, where there is an identity provider."""
+    return {} if settings.oidc is None else settings.oidc.to_variables()
 
 
 def origin_variables(settings: EnvironmentSettings) -> dict[str, str]:

@@ -71,7 +71,8 @@ SECURITY_SCHEMES: dict[str, dict[str, Any]] = {
     "tenantKey": {
         "type": "http",
         "scheme": "bearer",
-        "description": "The tenant's key, where it has one: for its backend, never for a browser.",
+        "description": "The tenant's key, where it has one: for its backend, never for a browser. "
+        "Or a token of the identity provider, where one is set up.",
     },
     "eventsCookie": {
         "type": "apiKey",

@@ -12,7 +12,21 @@ BODY = {
     413: ("message_too_large",),
     415: ("unsupported_media_type", "unsupported_encoding"),
 }
-TOKEN = {401: ("token_missing", "token_invalid", "token_expired"), 503: ("keys_unavailable",)}
+TOKEN = {
+    401: ("token_missing", "token_invalid", "token_expired"),
+    403: ("origin_not_allowed",),
+    503: ("keys_unavailable",),
+}
+_OF_PROVIDER = (
+    *("identity_token_invalid", "identity_token_algorithm", "identity_token_issuer"),
+    *("identity_token_audience", "identity_token_expired", "identity_token_early"),
+    "identity_key_unknown",
+)
+IDENTITY = {
+    401: _OF_PROVIDER,
+    403: ("key_scope", "identity_claim_invalid", "origin_not_allowed"),
+    503: ("identity_keys_unavailable",),
+}
 RESPONSE = {
     404: ("response_not_found", "path_not_found"),
     410: ("response_expired",),
@@ -43,7 +57,7 @@ ACCEPTING = {
         "upstream_unavailable",
     ),
 }
-KEY = {401: ("invalid_api_key", "token_expired")}
+KEY = {**IDENTITY, 401: ("invalid_api_key", "token_expired", *_OF_PROVIDER)}
 COMPLETING = {
     400: (
         "unsupported_parameter",

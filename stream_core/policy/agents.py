@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -177,15 +177,20 @@ class Agents:
         """The agents' names."""
         return tuple(self._by_name)
 
-    def chosen(self, name: str | None) -> str:
+    def chosen(self, name: str | None, among: Collection[str] = ()) -> str:
         """Check an agent's name. None stands for the default one.
 
+        Args:
+            among: those that the caller's tenant may use. Empty: all.
+
         Raises:
-            NotFound: there is no such agent. The message lists those that there are.
+            NotFound: there is no such agent. The message lists those that the caller may use.
         """
-        if name is None:
-            return self._default
-        self.find(name)
+        usable = [known for known in self._by_name if not among or known in among]
+        if name is None and usable:
+            return self._default if self._default in usable else usable[0]
+        if name not in usable:
+            raise _unknown(name or self._default, usable)
         return name
 
     def find(self, name: str) -> Agent:
@@ -195,14 +200,18 @@ class Agents:
             NotFound: there is no such agent. The message lists those that there are.
         """
         if name not in self._by_name:
-            names = ", ".join(self.names[:_MOST_NAMED])
-            more = ", …" if len(self._by_name) > _MOST_NAMED else ""
-            raise NotFound(
-                f"there is no agent {name[:64]!r}; POST /session with one of: {names}{more}",
-                code="agent_not_found",
-                param="agent",
-            )
+            raise _unknown(name, self.names)
         return self._by_name[name]
+
+
+def _unknown(name: str, usable: Sequence[str]) -> NotFound:
+    names = ", ".join(usable[:_MOST_NAMED])
+    more = ", …" if len(usable) > _MOST_NAMED else ""
+    return NotFound(
+        f"there is no agent {name[:64]!r}; POST /session with one of: {names}{more}",
+        code="agent_not_found",
+        param="agent",
+    )
 
 
 def built_in_agents(*, demo: bool) -> dict[str, Agent]:

@@ -7,7 +7,8 @@ from typing import NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict
 
-NAME_PATTERN = r"^[A-Za-z0-9_.-]{1,64}$"
+LONGEST_NAME = 64
+NAME_PATTERN = rf"^[A-Za-z0-9_.-]{{1,{LONGEST_NAME}}}$"
 """Names of tenants, agents and sessions. Without `:`, which separates them in a channel's text."""
 
 

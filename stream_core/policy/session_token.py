@@ -15,7 +15,8 @@ from stream_core.policy.channel import Channel
 from stream_core.protocol.errors import AuthenticationFailed
 
 _ALGORITHM = "HS256"
-_ISSUER = "evenflow"
+ISSUER = "evenflow"
+"""Who issues them, as their claim `iss` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class SessionTokens:
         """
         expires_at = int(now) + ttl_seconds
         claims: dict[str, str | int] = {
-            "iss": _ISSUER,
+            "iss": ISSUER,
             "sub": channel.session,
             "tenant": channel.tenant,
             "agent": channel.agent,

@@ -98,6 +98,13 @@ class HostNotAllowed(EvenflowError):
     type = "permission_error"
 
 
+class NotPermitted(EvenflowError):
+    """Who calls is known, and may not do this."""
+
+    status = 403
+    type = "permission_error"
+
+
 class NotFound(EvenflowError):
     status = 404
     type = "not_found_error"

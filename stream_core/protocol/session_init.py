@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from stream_core.policy.address_rates import AddressRates
 from stream_core.policy.agents import Agents
-from stream_core.policy.channel import Channel
+from stream_core.policy.channel import LONGEST_NAME, Channel
+from stream_core.policy.oidc import Identity, IdentityTokens
 from stream_core.policy.session_token import SessionTokens
-from stream_core.protocol.errors import AuthenticationFailed, RateLimited
+from stream_core.protocol.errors import AuthenticationFailed, NotPermitted, RateLimited
 from stream_core.protocol.http_bodies import SessionOpened
 from stream_core.protocol.messages import SessionRequest
+from stream_core.tenants.access import check_origin, check_scope
 from stream_core.tenants.registry import Tenants
+from stream_core.tenants.tenant import Scope
 
 OPEN_TENANT = "public"
 """The tenant of callers who name none."""
+# Of SHA-256, in hexadecimal digits. Both together fit into a name.
+_USER_DIGITS, _NAME_DIGITS = 20, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class OpenedSession:
 
 def open_session(
     request: SessionRequest,
-    given_key: str | None,
+    given: str | None,
     *,
     agents: Agents,
     tenants: Tenants,
@@ -55,49 +61,106 @@ def open_session(
     now: float,
     ttl: int,
     check_without_key: Callable[[], None],
+    identities: IdentityTokens | None = None,
+    origin: str | None = None,
 ) -> OpenedSession:
     """Issue a token for a new session, or for the one that the request names.
 
     Args:
-        given_key: the tenant key of the `Authorization` header. Where the request names no
-            tenant, it is the one that has this key.
+        given: what the `Authorization` header bears: a tenant's key, or a token of the identity
+            provider. Where the request names no tenant, it is that of the key.
         tenants: those in force. If any has a key, tenants without one are refused, except
             `public`.
         now: seconds since the epoch.
         ttl: how many seconds the token is valid.
-        check_without_key: called for who gives no tenant's key, or a wrong one. It may refuse.
+        check_without_key: called for who gives no valid key or token. It may refuse.
+        identities: verifies tokens of the identity provider. None: there is none.
+        origin: of the page that asks. None: it is the server's own, or there is no page.
 
     Raises:
-        AuthenticationFailed: the tenant's key is missing or wrong.
-        NotFound: there is no such agent.
+        AuthenticationFailed: the tenant's key or the token is missing or wrong.
+        NotPermitted: the key is not for this, or the token is another tenant's or user's.
+        OriginNotAllowed: the tenant's pages are others.
+        NotFound: there is no such agent, or the tenant may not use it.
+        Overloaded: there is no key of the identity provider, for now.
     """
-    known = tenants.with_key(given_key, now)
-    tenant = request.tenant
-    if known is not None and not request.names_tenant:
-        tenant = known.tenant.id
-    needs_key = tenants.has_key(tenant)
-    unknown = not (needs_key or tenants.open_to_all) and tenant != OPEN_TENANT
-    has_key = known is not None and known.tenant.id == tenant
-    if not has_key:
-        check_without_key()
-    if unknown or (needs_key and not has_key):
-        raise AuthenticationFailed(
-            f"tenant {tenant!r} needs its key as `Authorization: Bearer <key>`; no "
-            "session was opened",
-            code="tenant_key_invalid",
-        )
+    opener = _opener(request, given, tenants, identities, now, check_without_key)
+    tenant = tenants.of(opener.tenant)
+    check_origin(tenant, origin)
+    agent = agents.chosen(request.agent, tenant.agents)
     session_id = request.session_id or f"ses_{secrets.token_hex(16)}"
-    channel = Channel(tenant, agents.chosen(request.agent), session_id)
-    token, expires_at = tokens.issue(
-        channel,
-        now,
-        ttl,
-        user=request.user or "",
-        key=known.key.id if has_key and known is not None else "",
-    )
+    if opener.identified:
+        session_id = _of_user(opener.user, session_id)
+    channel = Channel(tenant.id, agent, session_id)
+    token, expires_at = tokens.issue(channel, now, ttl, user=opener.user, key=opener.key)
     return OpenedSession(
         session_id, token, iso_time(expires_at), channel, agents.find(channel.agent).suggestions
     )
+
+
+class _Opener(NamedTuple):
+    """Who opens a session. `identified`: the identity provider has said so."""
+
+    tenant: str
+    user: str
+    key: str = ""
+    identified: bool = False
+
+
+def _opener(
+    request: SessionRequest,
+    given: str | None,
+    tenants: Tenants,
+    identities: IdentityTokens | None,
+    now: float,
+    check_without_key: Callable[[], None],
+) -> _Opener:
+    known = tenants.with_key(given, now)
+    if known is not None and (known.tenant.id == request.tenant or not request.names_tenant):
+        check_scope(known.key, Scope.SESSIONS)
+        return _Opener(known.tenant.id, request.user or "", known.key.id)
+    try:
+        identity = None if identities is None else identities.verify(given, now)
+    except AuthenticationFailed:
+        check_without_key()
+        raise
+    if identity is not None:
+        _check_claimed(request, identity)
+        return _Opener(*identity, identified=True)
+    check_without_key()
+    open_to_callers = tenants.open_to_all or request.tenant == OPEN_TENANT
+    if tenants.needs_key(request.tenant) or not open_to_callers:
+        other = "" if identities is None else ", or a token of its identity provider"
+        raise AuthenticationFailed(
+            f"tenant {request.tenant!r} needs its key as `Authorization: Bearer <key>`{other}; no "
+            "session was opened",
+            code="tenant_key_invalid",
+        )
+    return _Opener(request.tenant, request.user or "")
+
+
+def _check_claimed(request: SessionRequest, identity: Identity) -> None:
+    """Check that a body claims nothing else than the token says."""
+    for name, said in zip(("tenant", "user"), identity, strict=True):
+        if name in request.model_fields_set and getattr(request, name) not in (None, said):
+            raise NotPermitted(
+                f"the token is of {name} {said!r}; no session was opened, leave `{name}` out",
+                code="identity_mismatch",
+                param=name,
+            )
+
+
+def _of_user(user: str, session_id: str) -> str:
+    """A session's id for a user of the identity provider: nobody else's token opens it.
+
+    The id of one that the user has opened stays as it is.
+    """
+    own = f"u_{hashlib.sha256(user.encode()).hexdigest()[:_USER_DIGITS]}_"
+    if session_id.startswith(own):
+        return session_id
+    if len(own) + len(session_id) > LONGEST_NAME:
+        session_id = hashlib.sha256(session_id.encode()).hexdigest()[:_NAME_DIGITS]
+    return own + session_id
 
 
 def check_address(rates: AddressRates, address: str, now: float) -> None:

@@ -27,6 +27,8 @@ class Tenants:
         records: of tenants.
         known: False where this process isn't told the keys. Then an empty registry doesn't mean
             that there are none.
+        identified: whether callers show a key, or the token of an identity provider, also as the
+            open tenant.
     """
 
     def __init__(
@@ -35,8 +37,10 @@ class Tenants:
         records: Iterable[Tenant] = (),
         *,
         known: bool = True,
+        identified: bool = False,
     ) -> None:
         self._known = known
+        self._identified = identified
         self._given: dict[str, ApiKey] = {}
         self._records: dict[str, Tenant] = {}
         self._by_digest: dict[str, tuple[str, ApiKey]] = {}
@@ -50,8 +54,10 @@ class Tenants:
 
     @property
     def open_to_all(self) -> bool:
-        """Whether no tenant has a key, so that callers need none."""
-        return self._known and not self._by_digest
+        """Whether no tenant has a key and nobody else says who callers are, so that they need
+        none.
+        """
+        return self._known and not self._identified and not self._by_digest
 
     @property
     def several(self) -> bool:
@@ -72,9 +78,9 @@ class Tenants:
         """A tenant's record. One without a record has no bounds of its own."""
         return self._records.get(tenant_id) or Tenant(id=tenant_id)
 
-    def has_key(self, tenant_id: str) -> bool:
-        """Whether the tenant needs a key."""
-        return tenant_id in self._given or bool(self.of(tenant_id).keys)
+    def needs_key(self, tenant_id: str) -> bool:
+        """Whether sessions of the tenant need a key, or the token of an identity provider."""
+        return self._identified or tenant_id in self._given or bool(self.of(tenant_id).keys)
 
     def with_key(self, given: str | None, now: float) -> KnownKey | None:
         """Whose key this is. None if there is no such key, or it has expired.

@@ -84,6 +84,10 @@ class ApiKey(BaseModel):
     expires_at: float | None = None
     limits: QuotaLimits = NO_LIMITS
 
+    def may(self, scope: Scope) -> bool:
+        """Whether it is for this. Who may ask a model may read the answers, too."""
+        return scope in self.scopes or (scope is Scope.READ and Scope.API in self.scopes)
+
     def is_valid(self, now: float) -> bool:
         """Whether it opens anything at `now`, in seconds since the epoch."""
         return self.expires_at is None or now < self.expires_at

@@ -70,7 +70,7 @@ def paging(settings: EnvironmentSettings) -> EnvironmentSettings:
 
 def _choosy() -> EnvironmentSettings:
     """dev with everything that the environments leave out: GPUs, agents, a domain, a web ACL,
-    pages of other origins.
+    pages of other origins, an identity provider.
     """
     data = environment("dev").model_dump()
     data["inference"]["kind"] = "sagemaker"
@@ -79,6 +79,8 @@ def _choosy() -> EnvironmentSettings:
     }
     data["inference"]["models"] = "gpt-4o-mini="
     data["allowed_origins"] = ["https://app.example.com", "http://localhost:3000"]
+    data["open_tenant"] = False
+    data["oidc"] = {"issuer": "https://login.example.com/", "audience": "a", "tenant_claim": "org"}
     data["edge"] |= {
         "domain_name": "chat.example.com",
         "certificate_arn": "arn:aws:acm:us-east-1:111111111111:certificate/1",

@@ -16,6 +16,7 @@ from fargate_handler.settings import HandlerSettings
 from stream_core.metrics.metric_catalogue import NODE_LOAD
 from stream_core.policy.agents import agents_from_json
 from stream_core.policy.limits import Limits
+from stream_core.policy.oidc_settings import OidcSettings
 from tests.infrastructure.synthesis import Synthesis
 
 
@@ -202,6 +203,21 @@ def test_agents_reach_the_handler_whole_and_the_function_without_their_instructi
         "support": {"suggestions": ["Where is my order?"]}
     }
     assert function["EVENFLOW_MODEL"] == "sagemaker"
+
+
+def test_the_identity_provider_is_told_to_handlers_and_to_the_function_that_opens_sessions(
+    choosy: Synthesis, dev: Synthesis
+) -> None:
+    of_functions = [
+        function["Properties"]["Environment"]["Variables"]
+        for function in choosy.of_type("AWS::Lambda::Function", "functions").values()
+    ]
+    (function,) = (told for told in of_functions if "EVENFLOW_OIDC_ISSUER" in told)
+    assert "EVENFLOW_SESSIONS_TABLE" in function
+    for told in (function, _variables(choosy)):
+        given = {name: value for name, value in told.items() if isinstance(value, str)}
+        assert OidcSettings.from_variables(given) == choosy.settings.oidc
+    assert not [name for name in _variables(dev) if name.startswith("EVENFLOW_OIDC")]
 
 
 def test_the_handler_is_told_its_model(synthesis: Synthesis) -> None:

@@ -58,6 +58,9 @@ def test_settings_are_frozen(name: str) -> None:
         ("functions.session_rate", 10, "one address keeps all others from opening sessions"),
         ("allowed_origins", ("app.example.com",), "must be origins as browsers write them"),
         ("allowed_origins", ("https://app.example.com", "*"), "alone"),
+        ("oidc", {"issuer": "http://login.example.com", "audience": "a"}, "must be an https"),
+        ("oidc", {"issuer": "https://login.example.com"}, "oidc.audience"),
+        ("oidc", {"issuer": "https://login.example.com", "audience": "a"}, "open_tenant must be"),
         (
             "agents",
             {"a": {"suggestions": ["x" * 200] * 8}},

@@ -21,7 +21,6 @@ import pytest
 
 from functions.cached_secret import MAX_AGE_SECONDS
 from functions.session_init.tenant_records import LOOK_SECONDS
-from stream_aws.tenant_items import change
 from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.routes import EDGE_KEY_HEADER
@@ -33,65 +32,14 @@ from tests.integration.http_api_event import DOMAIN, EDGE_KEY, http_api_event
 from tests.integration.lambda_function import LambdaFunction
 from tests.integration.local_server import LocalServer
 from tests.integration.server_process import ROOT, clean_environment, free_port
+from tests.integration.session_account import SIGNING_KEY, Account
 
 ACME_KEY, GLOBEX_KEY = "key-of-acme-0123456789", "key-of-globex-0123456789"
 TENANTS = {"acme": ACME_KEY, "globex": GLOBEX_KEY}
-SIGNING_KEY = "signing-key-0123456789-0123456789-0123456789"
 TOKENS = SessionTokens({"k1": SIGNING_KEY.encode()})
 DAY = 24 * 3600
 
 Ask = Callable[..., Awaitable[HttpAnswer]]
-
-
-class Account:
-    """Secrets and tables of one environment in the emulator, and functions that are told of
-    them.
-    """
-
-    def __init__(self, aws: AwsEmulator, tenants: Mapping[str, str]) -> None:
-        prefix = f"test-{uuid.uuid4().hex[:8]}"
-        self.aws = aws
-        self.secrets = aws.client("secretsmanager")
-        self.dynamodb = aws.client("dynamodb")
-        tables = aws.create_tables(prefix)
-        self.sessions, self.tenants = tables.sessions, str(tables.tenants)
-        self.edge_keys = self._secret(f"{prefix}-edge", {"k1": EDGE_KEY})
-        self.token_keys = self._secret(f"{prefix}-tokens", {"k1": SIGNING_KEY})
-        self.tenant_keys = self._secret(f"{prefix}-tenants", tenants)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Variables of session_init."""
-        return self.aws.environment | {
-            "EVENFLOW_EDGE_KEYS_SECRET": self.edge_keys,
-            "EVENFLOW_TOKEN_KEYS_SECRET": self.token_keys,
-            "EVENFLOW_TENANT_KEYS_SECRET": self.tenant_keys,
-            "EVENFLOW_SESSIONS_TABLE": self.sessions,
-            "EVENFLOW_TENANTS_TABLE": self.tenants,
-            "EVENFLOW_MODEL": "demo",
-            "POWERTOOLS_SERVICE_NAME": "session_init",
-        }
-
-    def session_init(self, **variables: str) -> LambdaFunction:
-        """The function."""
-        return LambdaFunction("session_init", self.environment | variables)
-
-    def row(self, channel: str) -> dict[str, Any] | None:
-        """A session's row."""
-        answer = self.dynamodb.get_item(
-            TableName=self.sessions, Key={"channel": {"S": channel}}, ConsistentRead=True
-        )
-        item: dict[str, Any] | None = answer.get("Item")
-        return item
-
-    def change_tenant(self, tenant_id: str, record: Tenant | None, revision: int) -> None:
-        """What an administrator does who has seen this revision."""
-        actions = change(self.tenants, tenant_id, record, revision)
-        self.dynamodb.transact_write_items(TransactItems=actions)
-
-    def _secret(self, name: str, value: Mapping[str, str]) -> str:
-        arn: str = self.secrets.create_secret(Name=name, SecretString=json.dumps(value))["ARN"]
-        return arn
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,7 @@ MAY_IMPORT = {
         "stream_core.policy.allowed_origins",
         "stream_core.policy.limits",
         "stream_core.policy.memory_bound",
+        "stream_core.policy.oidc_settings",
         "stream_core.metrics.canary_metrics",
         "stream_core.metrics.metric_catalogue",
         "stream_core.policy.allowed_origins",

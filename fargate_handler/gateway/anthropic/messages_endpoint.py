@@ -79,14 +79,14 @@ class MessagesEndpoint:
 
     async def _accept(self, request: web.Request) -> _Asked:
         context = self._context
-        sender = sender_of(request, context)
+        sender = await sender_of(request, context)
         _check_version(request.headers.get(_VERSION_HEADER))
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
             call = read_call(await read_request(request, sender, context, reading))
             note_user(request, call.terms.user)
-            check_model(call.model, context)
+            check_model(call.model, context, sender.tenant)
             deadline = Deadline(timeout_ms(request), context.monotonic)
             terms = sender.named_in(call.terms)
             stream = await submit_request(context, sender, key, call.asked, terms)

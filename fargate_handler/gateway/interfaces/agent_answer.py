@@ -43,9 +43,13 @@ def asked_of_agent(
             param="messages",
         )
     if said.model is not None:
-        check_model(said.model, context)
+        check_model(said.model, context, sender.tenant)
     agents, session = context.agents, sender.session
-    agent = agents.find(session.agent if session is not None else agents.chosen(None))
+    agent = agents.find(
+        session.agent
+        if session is not None
+        else agents.chosen(None, context.tenants.of(sender.tenant).agents)
+    )
     instructions = (Turn("system", agent.instructions),) if agent.instructions else ()
     terms = MessageTerms(
         timeout_ms=None if agent.deadline_seconds is None else int(agent.deadline_seconds * 1000),

@@ -54,12 +54,12 @@ class ChatEndpoint:
 
     async def post(self, request: web.Request) -> web.StreamResponse:
         """The answer to a conversation, as a stream."""
-        context, sender = self._context, sender_of(request, self._context)
+        context, sender = self._context, await sender_of(request, self._context)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
             asked = parse(CHAT_REQUEST, await read_request(request, sender, context, reading))
-            channel = chat_channel(sender.tenant, asked.id, sender.session)
+            channel = chat_channel(sender.tenant, sender.own(asked.id), sender.session)
             whole = asked_of_agent(context, sender, turns_of(asked.messages), asked)
             name = secrets.token_hex(16) if key is None else digest_of(key, sender)
             message_id = _message_id(asked, name)
@@ -72,7 +72,7 @@ class ChatEndpoint:
 
         With `response_id` it is that answer, also after its end, from `Last-Event-ID` on.
         """
-        channel, orchestrator = self._channel(request), self._context.orchestrator
+        channel, orchestrator = await self._channel(request), self._context.orchestrator
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=True)
         response_id = request.query.get("response_id")
         if response_id is not None:
@@ -92,7 +92,7 @@ class ChatEndpoint:
 
     async def stop(self, request: web.Request) -> web.Response:
         """Stop the answer that runs, and its model, whoever reads it and wherever."""
-        context, channel = self._context, self._channel(request)
+        context, channel = self._context, await self._channel(request)
         body = await read_body(request, context, context.limits.message_bytes)
         asked = parse(STOP_REQUEST, body) if body else StopRequest()
         stream = await context.orchestrator.newest(channel)
@@ -100,9 +100,11 @@ class ChatEndpoint:
             await context.orchestrator.cancel(stream)
         return json_answer(Stopped().model_dump())
 
-    def _channel(self, request: web.Request) -> Channel:
-        sender = sender_of(request, self._context)
-        return chat_channel(sender.tenant, request.match_info["chat_id"], sender.session)
+    async def _channel(self, request: web.Request) -> Channel:
+        sender = await sender_of(request, self._context)
+        return chat_channel(
+            sender.tenant, sender.own(request.match_info["chat_id"]), sender.session
+        )
 
     def _is_live(self, stream: ResponseStream) -> bool:
         if not stream.log.closed:

@@ -42,7 +42,7 @@ class RunEndpoint:
 
     async def post(self, request: web.Request) -> web.StreamResponse:
         """The events of a run. Who has some of them is given the rest."""
-        context, sender = self._context, sender_of(request, self._context)
+        context, sender = self._context, await sender_of(request, self._context)
         header = request.headers.get(LAST_EVENT_ID)
         told = last_event(header, has_key=True) if header else None
         # The conversation is kept for as long as it may have to be told again.
@@ -52,7 +52,9 @@ class RunEndpoint:
                 message.model_dump(by_alias=True, exclude_unset=True) for message in asked.messages
             ]
             check_json(messages, "messages")  # they may have to be told again
-            channel = run_channel(sender.tenant, asked.thread_id, asked.run_id, sender.session)
+            channel = run_channel(
+                sender.tenant, sender.own(asked.thread_id), asked.run_id, sender.session
+            )
             stream = None
             if told is not None or _ends_in_answer(asked):
                 stream = await context.orchestrator.newest(channel)
@@ -64,10 +66,12 @@ class RunEndpoint:
 
     async def stop(self, request: web.Request) -> web.Response:
         """Stop a run, and its model, whoever reads it and wherever."""
-        context, sender = self._context, sender_of(request, self._context)
+        context, sender = self._context, await sender_of(request, self._context)
         body = await read_body(request, context, context.limits.message_bytes)
         named = parse(RUN_NAME, body)
-        channel = run_channel(sender.tenant, named.thread_id, named.run_id, sender.session)
+        channel = run_channel(
+            sender.tenant, sender.own(named.thread_id), named.run_id, sender.session
+        )
         stream = await context.orchestrator.newest(channel)
         if stream is not None:
             await context.orchestrator.cancel(stream)

@@ -40,13 +40,13 @@ class ChatCompletionsEndpoint:
     async def post(self, request: web.Request) -> web.StreamResponse:
         """The answer as one object, or as a stream of chunks."""
         context = self._context
-        sender = sender_of(request, context)
+        sender = await sender_of(request, context)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
             call = read_call(await read_request(request, sender, context, reading))
             note_user(request, call.terms.user)
-            check_model(call.model, context)
+            check_model(call.model, context, sender.tenant)
             deadline = Deadline(timeout_ms(request, call.timeout_ms), context.monotonic)
             terms = sender.named_in(call.terms)
             stream = await submit_request(context, sender, key, call.asked, terms)

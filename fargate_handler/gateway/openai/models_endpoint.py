@@ -22,17 +22,17 @@ class ModelsEndpoint:
         self._created = int(context.wall_time())
 
     async def list(self, request: web.Request) -> web.Response:
-        """All names."""
-        sender_of(request, self._context)
-        return json_answer(
-            {"object": "list", "data": [self._object(name) for name in self._context.models]}
-        )
+        """All names that the caller may use."""
+        context = self._context
+        sender = await sender_of(request, context)
+        names = context.models_of(sender.tenant)
+        return json_answer({"object": "list", "data": [self._object(name) for name in names]})
 
     async def get(self, request: web.Request) -> web.Response:
         """The name in the path."""
-        sender_of(request, self._context)
+        sender = await sender_of(request, self._context)
         name = request.match_info["model"]
-        check_model(name, self._context)
+        check_model(name, self._context, sender.tenant)
         return json_answer(self._object(name))
 
     def _object(self, name: str) -> dict[str, Any]:

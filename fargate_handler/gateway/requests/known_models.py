@@ -6,13 +6,13 @@ from fargate_handler.gateway.context import GatewayContext
 from stream_core.protocol.errors import NotFound
 
 
-def check_model(name: str, context: GatewayContext) -> None:
-    """Check a name of the model.
+def check_model(name: str, context: GatewayContext, tenant_id: str) -> None:
+    """Check the name of a model in a tenant's request.
 
     Raises:
-        NotFound: it is not one of its names.
+        NotFound: there is no such model, or the tenant may not use it.
     """
-    if name not in context.models:
+    if name not in context.models_of(tenant_id):
         raise NotFound(
             f"there is no model {name[:100]!r}; GET /v1/models lists the names",
             code="model_not_found",

@@ -31,7 +31,9 @@ from stream_core.protocol.content_encoding import GZIP
 from stream_core.protocol.errors import AuthenticationFailed, Conflict, Gone, InvalidRequest
 from stream_core.protocol.http_contract import whole_number
 from stream_core.protocol.session_init import OPEN_TENANT, bearer
+from stream_core.tenants.access import check_scope
 from stream_core.tenants.charges import Payer
+from stream_core.tenants.tenant import Scope
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 API_KEY = "x-api-key"
@@ -39,6 +41,7 @@ TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
 TTFT_HEADER = "x-slo-ttft-ms"
 _LONGEST_KEY = 255
 _LONGEST_WAIT_MS = 86_400_000
+_READING = ("GET", "HEAD")
 
 
 class Sender(NamedTuple):
@@ -48,6 +51,8 @@ class Sender(NamedTuple):
     `traceparent`: the trace of its call. Empty: none.
     `key`: the id of the tenant's key. Empty: none.
     `slo_ttft_ms`: within how many milliseconds the first token is wanted.
+    `identified`: whether the identity provider has said who the user is. Then names and ids of the
+    user's are nobody else's, also within the tenant.
     """
 
     tenant: str
@@ -58,6 +63,15 @@ class Sender(NamedTuple):
     traceparent: str = ""
     key: str = ""
     slo_ttft_ms: int | None = None
+    identified: bool = False
+
+    def own(self, name: str) -> str:
+        """A name that the sender gives, told apart from other users' where these are known."""
+        return f"{name}\n{self.user}" if self.identified else name
+
+    def own_digest(self, digest: str) -> str:
+        """A digest in an id that the sender was given, told apart likewise."""
+        return _digest(self.own(digest)) if self.identified else digest
 
     def named_in(self, terms: MessageTerms) -> MessageTerms:
         """A request's terms with what its call says. A session's user comes first: who opened it
@@ -68,17 +82,22 @@ class Sender(NamedTuple):
         return terms.model_copy(update=said)
 
 
-def sender_of(request: web.Request, context: GatewayContext) -> Sender:
+async def sender_of(request: web.Request, context: GatewayContext) -> Sender:
     """Who sent a request, by its `Authorization` header, or by `x-api-key` in its place.
 
     Raises:
-        AuthenticationFailed: as for `sender_with`.
         InvalidRequest: a header is wrong.
+        OriginNotAllowed: the tenant's pages are others than the one that calls.
+        EvenflowError: as for `sender_with`.
     """
     given = bearer(request.headers.get("Authorization")) or request.headers.get(API_KEY)
-    sender = sender_with(given, address_of(request, context), context)
+    if context.identities is not None:
+        await context.identities.prepare(given)
+    needed = Scope.READ if request.method in _READING else Scope.API
+    sender = sender_with(given, address_of(request, context), context, needed)
     request[TENANT] = sender.tenant
     request[PAYER] = Payer(sender.tenant, sender.key, sender.user)
+    context.check_origin(sender.tenant, request.headers.get("Origin"), request.host)
     return sender._replace(
         traceparent=known_traceparent(request.headers.get(TRACEPARENT)),
         slo_ttft_ms=first_token_ms(request),
@@ -91,17 +110,22 @@ def note_user(request: web.Request, user: str) -> None:
     request[PAYER] = payer._replace(user=payer.user or user)
 
 
-def sender_with(given: str | None, address: str, context: GatewayContext) -> Sender:
+def sender_with(
+    given: str | None, address: str, context: GatewayContext, needed: Scope = Scope.API
+) -> Sender:
     """Whose key or token was given.
 
     If no tenant has a key, it is the open tenant: OpenAI's clients always send some key. If this
     task doesn't know the tenants' keys, a session's token is needed.
 
     Raises:
-        AuthenticationFailed: the key is wrong, or the session's token has expired.
+        AuthenticationFailed: the key is wrong, or the token is not valid.
+        NotPermitted: the key is for something else than what is `needed`.
+        Overloaded: the identity provider's keys can't be had.
     """
     known = context.tenants.with_key(given, context.wall_time())
     if known is not None:
+        check_scope(known.key, needed)
         return Sender(known.tenant.id, address, key=known.key.id)
     try:
         claims = context.tokens.verify(given, context.wall_time())
@@ -109,10 +133,14 @@ def sender_with(given: str | None, address: str, context: GatewayContext) -> Sen
     except AuthenticationFailed as refused:
         if refused.code == "token_expired":
             raise
+    if context.identities is not None:
+        identity = context.identities.tokens.verify(given, context.wall_time())
+        if identity is not None:
+            return Sender(identity.tenant, address, user=identity.user, identified=True)
     if context.tenants.open_to_all:
         return Sender(OPEN_TENANT, address, known=False)
     raise AuthenticationFailed(
-        "this needs a tenant's key, or a session's token, as `Authorization: Bearer <key>`; "
+        "this needs a tenant's key, or a token, as `Authorization: Bearer <key>`; "
         "nothing was generated",
         code="invalid_api_key",
     )
@@ -296,7 +324,7 @@ def event_of(
 def digest_of(key: str, sender: Sender) -> str:
     """What the channel of a key is named after: 40 hexadecimal digits."""
     # Nobody is given another's answer for guessing the key. It is bound to who used it.
-    return _digest(key if sender.known else f"{key}\n{sender.address}")
+    return _digest(sender.own(key) if sender.known else f"{key}\n{sender.address}")
 
 
 def _digest(text: str) -> str:

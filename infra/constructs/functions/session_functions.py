@@ -10,7 +10,12 @@ from constructs import Construct
 from infra.constructs.data.keys import KeySecrets, allow_use_of
 from infra.constructs.data.tables import Tables, allow_on_table
 from infra.constructs.functions.python_function import PythonFunction
-from infra.constructs.variables import limit_variables, origin_variables, session_agent_variables
+from infra.constructs.variables import (
+    limit_variables,
+    oidc_variables,
+    origin_variables,
+    session_agent_variables,
+)
 from infra.settings import EnvironmentSettings
 
 
@@ -44,6 +49,7 @@ class SessionInit(PythonFunction):
                 ),
                 **origin_variables(settings),
                 **session_agent_variables(settings),
+                **oidc_variables(settings),
                 "EVENFLOW_EDGE_KEYS_SECRET": secrets.edge_keys.secret_arn,
                 "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,
                 "EVENFLOW_TENANT_KEYS_SECRET": secrets.tenant_keys.secret_arn,

@@ -3,6 +3,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,9 +13,12 @@ from hypothesis import strategies as st
 from stream_core.policy.address_rates import AddressRates
 from stream_core.policy.agents import Agent, Agents
 from stream_core.policy.channel import NAME_PATTERN, Channel
+from stream_core.policy.oidc import IdentityTokens
+from stream_core.policy.oidc_keys import parse_keys
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.errors import (
     AuthenticationFailed,
+    EvenflowError,
     InvalidRequest,
     NotFound,
     RateLimited,
@@ -27,6 +32,8 @@ from stream_core.protocol.session_init import (
     open_session,
 )
 from stream_core.tenants.registry import Tenants
+from stream_core.tenants.tenant import ApiKey, Scope, Tenant
+from tests.identity_provider import IdentityProvider
 
 TOKENS = SessionTokens({"k1": b"secret--" * 4})
 NOW = 1_795_251_600.0
@@ -201,3 +208,126 @@ def test_the_expiry_is_told_to_the_second() -> None:
 )
 def test_the_bearer_token_of_a_header(header: str | None, token: str | None) -> None:
     assert bearer(header) == token
+
+
+PROVIDER = IdentityProvider("https://login.example.com")
+
+
+def identities() -> IdentityTokens:
+    tokens = IdentityTokens(PROVIDER.settings(tenant_claim="org"))
+    tokens.keys.replace(parse_keys(PROVIDER.jwks()), NOW)
+    return tokens
+
+
+def opened_by(
+    given: str | None,
+    record: Tenant | None = None,
+    *,
+    origin: str | None = None,
+    check_without_key: Callable[[], None] = lambda: None,
+    **body: str,
+) -> OpenedSession:
+    """A session that an identity provider's token opens, or a key of the record."""
+    return open_session(
+        SessionRequest(**body),
+        given,
+        agents=AGENTS,
+        tenants=Tenants(records=[record] if record else (), identified=True),
+        tokens=TOKENS,
+        now=NOW,
+        ttl=3600,
+        check_without_key=check_without_key,
+        identities=identities(),
+        origin=origin,
+    )
+
+
+def refusal_of(opening: Callable[[], object]) -> tuple[int, str]:
+    with pytest.raises(EvenflowError) as refused:
+        opening()
+    return refused.value.status, refused.value.code
+
+
+def test_a_token_of_the_identity_provider_says_whose_session_it_is() -> None:
+    session = opened_by(PROVIDER.token(NOW, org="acme"))
+    claims = TOKENS.verify(session.token, NOW)
+    assert (claims.channel.tenant, claims.user, claims.key) == ("acme", "ada", "")
+    assert re.fullmatch(NAME_PATTERN, session.session_id)
+    named = opened_by(PROVIDER.token(NOW, org="acme"), tenant="acme", user="ada")
+    assert TOKENS.verify(named.token, NOW).user == "ada"
+
+
+@pytest.mark.parametrize("body", [{"tenant": "globex"}, {"tenant": "public"}, {"user": "eve"}])
+def test_a_body_claims_nothing_that_the_token_does_not_say(body: dict[str, Any]) -> None:
+    token = PROVIDER.token(NOW, org="acme")
+    assert refusal_of(lambda: opened_by(token, **body)) == (403, "identity_mismatch")
+
+
+def test_with_an_identity_provider_nobody_opens_sessions_without_key_or_token() -> None:
+    counted = list[int]()
+
+    def count() -> None:
+        counted.append(1)
+
+    for wrong in (None, "a-wrong-key", "a.b.c"):
+        opening = partial(opened_by, wrong, check_without_key=count)
+        assert refusal_of(opening) == (401, "tenant_key_invalid")
+    forged = partial(opened_by, PROVIDER.unsigned(NOW), check_without_key=count)
+    assert refusal_of(forged) == (401, "identity_token_algorithm")
+    assert len(counted) == 4
+    opened_by(PROVIDER.token(NOW, org="acme"), check_without_key=count)
+    assert len(counted) == 4
+
+
+def test_a_tenants_key_opens_sessions_beside_an_identity_provider() -> None:
+    record = Tenant(id="acme", keys=(ApiKey.of_text("k1", "evf_1"),))
+    claims = TOKENS.verify(opened_by("evf_1", record, tenant="acme", user="bob").token, NOW)
+    assert (claims.channel.tenant, claims.user, claims.key) == ("acme", "bob", "k1")
+
+
+def test_a_user_of_an_identity_provider_opens_no_session_of_another() -> None:
+    ada, eve = (PROVIDER.token(NOW, org="acme", sub=user) for user in ("ada", "eve"))
+    first = opened_by(ada, session_id="mine")
+    assert opened_by(ada, session_id="mine").session_id == first.session_id
+    assert opened_by(ada, session_id=first.session_id).session_id == first.session_id
+    for name in ("mine", first.session_id):
+        assert opened_by(eve, session_id=name).session_id != first.session_id
+
+
+@given(st.from_regex(NAME_PATTERN, fullmatch=True))
+def test_any_name_of_a_session_becomes_a_name_of_its_user(name: str) -> None:
+    token = PROVIDER.token(NOW, org="acme")
+    session_id = opened_by(token, session_id=name.rstrip("\n")).session_id
+    assert re.fullmatch(NAME_PATTERN, session_id)
+    assert opened_by(token, session_id=session_id).session_id == session_id
+
+
+def test_a_key_that_is_not_for_sessions_opens_none() -> None:
+    scopes = frozenset([Scope.API, Scope.READ])
+    record = Tenant(id="acme", keys=(ApiKey.of_text("k1", "evf_1", scopes=scopes),))
+    opening = partial(opened_by, "evf_1", record, tenant="acme")
+    assert refusal_of(opening) == (403, "key_scope")
+
+
+def test_a_tenants_agents_are_all_that_its_sessions_may_name() -> None:
+    key = ApiKey.of_text("k1", "evf_1")
+    record = Tenant(id="acme", keys=(key,), agents=("a", "gone"))
+    assert opened_by("evf_1", record, tenant="acme").channel.agent == "a"
+    assert opened_by("evf_1", record, tenant="acme", agent="a").channel.agent == "a"
+    with pytest.raises(NotFound, match=r"one of: a$"):
+        opened_by("evf_1", record, tenant="acme", agent="demo")
+    nothing_left = record.model_copy(update={"agents": ("gone",)})
+    assert refusal_of(lambda: opened_by("evf_1", nothing_left, tenant="acme")) == (
+        404,
+        "agent_not_found",
+    )
+
+
+def test_a_tenants_pages_are_all_that_use_its_keys_and_tokens() -> None:
+    record = Tenant(
+        id="acme", keys=(ApiKey.of_text("k1", "evf_1"),), origins=("https://acme.example",)
+    )
+    for origin in (None, "https://acme.example"):
+        assert opened_by("evf_1", record, tenant="acme", origin=origin).token
+    elsewhere = partial(opened_by, "evf_1", record, tenant="acme", origin="https://evil.example")
+    assert refusal_of(elsewhere) == (403, "origin_not_allowed")

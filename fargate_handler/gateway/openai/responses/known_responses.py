@@ -35,7 +35,7 @@ class KnownResponse(NamedTuple):
 
 def channel_of(sender: Sender, digest: str) -> Channel:
     """The channel of this sender's response with this digest."""
-    return response_channel(sender.tenant, digest, sender.session)
+    return response_channel(sender.tenant, sender.own_digest(digest), sender.session)
 
 
 async def find_response(

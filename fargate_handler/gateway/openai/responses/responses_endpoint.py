@@ -60,7 +60,7 @@ class ResponsesEndpoint:
     async def post(self, request: web.Request) -> web.StreamResponse:
         """A new response: as one object, as a stream of events, or in the background."""
         context = self._context
-        sender = sender_of(request, context)
+        sender = await sender_of(request, context)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         check_can_resume(request, has_key=key is not None)
         with context.orchestrator.held_requests.reading() as held:
@@ -108,7 +108,7 @@ class ResponsesEndpoint:
     async def _known(self, request: web.Request) -> KnownResponse:
         context = self._context
         with context.orchestrator.held_requests.reading() as held:
-            sender = sender_of(request, context)
+            sender = await sender_of(request, context)
             return await find_response(context, sender, request.match_info["response_id"], held)
 
     async def _answer(

@@ -49,7 +49,7 @@ async def submit(
         TooLarge: its conversation is larger than a request may be.
         EvenflowError: as for `submit_request`.
     """
-    check_model(call.request.model, context)
+    check_model(call.request.model, context, sender.tenant)
     asked = await _whole(call, earlier)
     stays = call.kept or key is not None
     digest = digest_of(key, sender) if key is not None else secrets.token_hex(20)

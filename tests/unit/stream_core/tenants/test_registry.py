@@ -30,7 +30,7 @@ def test_given_keys_are_replaced_as_a_whole() -> None:
     tenants = Tenants({"acme": ACME})
     tenants.replace_given_keys({"zeta": ZETA})
     assert (tenant_of(tenants, ACME), tenant_of(tenants, ZETA)) == (None, "zeta")
-    assert (tenants.has_key("acme"), tenants.has_key("zeta")) == (False, True)
+    assert (tenants.needs_key("acme"), tenants.needs_key("zeta")) == (False, True)
 
 
 def test_nobody_needs_a_key_where_it_is_known_that_no_tenant_has_one() -> None:
