@@ -104,8 +104,8 @@ def _tenants(given: str | None, now: float) -> Tenants:
     """The tenants in force.
 
     Raises:
-        Overloaded: the records can't be read, and what is given is no key of the secret's. It may be
-            one of the records', and a tenant that has one may not be opened without it.
+        Overloaded: the records can't be read, and what is given is no key of the secret's. It may
+            be one of the records', and a tenant that has one may not be opened without it.
     """
     records = _tenant_records.get()
     tenants = Tenants(_tenant_keys.get(), records or (), identified=_identities is not None)
