@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -53,13 +54,20 @@ class FairQueue(Generic[T]):
             raise QueueFull
         self._all.put(line, item)
 
-    def take(self, but: tuple[str, str] | None = None) -> T | None:
+    def take(
+        self, but: tuple[str, str] | None = None, admits: Callable[[T], bool] | None = None
+    ) -> T | None:
         """Remove and return the oldest item of the line whose turn it is. None if none waits.
 
         Args:
             but: a sender who gets no turn now.
+            admits: whether an item may be taken now. Behind one that may not its line waits.
         """
-        return self._all.take(but or ())
+        return self._all.take(but or (), admits)
+
+    def in_order(self) -> Iterator[T]:
+        """What waits, in the order in which it would be taken if nothing more came."""
+        return self._all.in_order()
 
     def remove(self, line: Line, item: T) -> None:
         """Remove an item, if it still waits."""
@@ -114,13 +122,15 @@ class _Branch(Generic[T]):
         else:
             self.items.append(item)
 
-    def take(self, but: tuple[str, ...]) -> T | None:
+    def take(self, but: tuple[str, ...], admits: Callable[[T], bool] | None) -> T | None:
         if self.items:
+            if admits is not None and not admits(self.items[0]):
+                return None
             self.size -= 1
             return self.items.popleft()
         for name, branch in self.branches.items():
             skipped = but[1:] if but[:1] == (name,) else None
-            if skipped == () or (item := branch.take(skipped or ())) is None:
+            if skipped == () or (item := branch.take(skipped or (), admits)) is None:
                 continue
             self.size -= 1
             if branch.size:
@@ -129,6 +139,16 @@ class _Branch(Generic[T]):
                 del self.branches[name]
             return item
         return None
+
+    def in_order(self) -> Iterator[T]:
+        yield from self.items
+        turns = deque(branch.in_order() for branch in self.branches.values())
+        while turns:
+            branch = turns.popleft()
+            for item in branch:
+                yield item
+                turns.append(branch)
+                break
 
     def remove(self, names: tuple[str, ...], item: T) -> bool:
         """Remove the item, and branches that are then empty. Returns whether it was there."""

@@ -12,6 +12,7 @@ from fargate_handler.orchestrator.generation import Generation
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.queue_place import QueuePlace, StartRate
 from stream_core.policy.shares import Shares
 from stream_core.protocol.errors import EvenflowError, Overloaded, is_refusal
 
@@ -40,10 +41,12 @@ class Generations:
         self._limits = context.limits
         self._metrics = metrics = context.metrics
         self._monotonic = context.monotonic
+        self._clock = context.clock
         self._on_end = on_end
         self._queue: FairQueue[Generation] = FairQueue(
-            # Those that go on after a pause were accepted already, and wait beside the others.
-            context.limits.queue_depth + context.limits.parked_responses
+            # Those that go on after a pause, or after their model had no quota left, were accepted
+            # already, and wait beside the others.
+            context.limits.messages_per_node + context.limits.parked_responses
         )
         self._running: dict[str, Generation] = {}
         self._places: Shares[tuple[str, str]] = Shares(context.limits.generations_per_node)
@@ -51,6 +54,7 @@ class Generations:
         self._parked: dict[str, Generation] = {}
         # Those of the running ones whose readers all pause, the longest pause first.
         self._idle: dict[str, Generation] = {}
+        self._starts = StartRate()
         self._left_with: EvenflowError | None = None
         self._handed_over = False
         self._background = Background()
@@ -109,7 +113,7 @@ class Generations:
         Raises:
             QueueFull: there is no place, and no room to wait.
         """
-        if self._places.has_room(generation.line.sender):
+        if self._places.has_room(generation.line.sender) and self._admits(generation):
             self._start(generation)
         else:
             self._wait(generation)
@@ -118,6 +122,24 @@ class Generations:
             generation.interrupt(self._left_with)
         elif self._handed_over:
             generation.abandon()
+
+    def wait_again(self, generation: Generation) -> None:
+        """Give the place of a generation to others: its model has no quota left for now."""
+        self._leave_place(generation)
+        self._wait(generation)
+        self._clock.put_after(self, generation.ceiling.opens_in(self._monotonic()))
+        self._fill()
+
+    def on_due(self, _slot: int) -> None:
+        """A model may have quota again."""
+        self._fill()
+
+    def tell_places(self, now: float) -> None:
+        """Tell those that wait their places in the queue, and how long it takes."""
+        for position, generation in enumerate(self._queue.in_order(), 1):
+            closed_for = generation.ceiling.opens_in(now)
+            expected = self._starts.expected_seconds(position, now, at_least=closed_for)
+            generation.stream.tell_place(QueuePlace(position, expected))
 
     def ended(self, generation: Generation) -> None:
         """Note that a generation has ended or was abandoned. The next one begins."""
@@ -159,9 +181,12 @@ class Generations:
         while self._places.full and self._idle:
             self._park(next(iter(self._idle.values())))
         if not self._places.full:
-            return self._queue.take()
+            return self._queue.take(admits=self._admits)
         greedy = self._places.greedy
-        return self._queue.take(but=greedy) if greedy is not None else None
+        return self._queue.take(greedy, self._admits) if greedy is not None else None
+
+    def _admits(self, generation: Generation) -> bool:
+        return generation.ceiling.has_room(self._monotonic())
 
     def _fill(self) -> None:
         """Give places to those that wait, also those of generations whose readers all pause."""
@@ -175,9 +200,11 @@ class Generations:
             self._leave_place(closing)  # it was abandoned, and its model isn't closed yet
         self._running[stream.response_id] = generation
         self._places.add(generation.line.sender)
+        generation.ceiling.begin()
+        self._starts.note(self._monotonic())
+        stream.place = None
         if generation.begun:
-            generation.waits_since = None
-            stream.unpark()
+            generation.go_on()
             return
         waited = self._monotonic() - stream.created_at
         self._metrics.distribution(catalogue.QUEUE_WAIT).record(waited * 1000)
@@ -226,6 +253,7 @@ class Generations:
         del self._running[generation.stream.response_id]
         self._idle.pop(generation.stream.response_id, None)
         self._places.remove(generation.line.sender)
+        generation.ceiling.end()
 
     def _measure(self, stream: ResponseStream) -> None:
         metrics, figures = self._metrics, stream.figures

@@ -10,6 +10,7 @@ from stream_core.delivery.paced_cursor import Transport
 from stream_core.log.entries import Content, LogEntry, Restart, joined
 from stream_core.log.response_log import Cursor, ResponseLog
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.queue_place import QueuePlace
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 
@@ -108,6 +109,9 @@ class RecordingReader:
             )
         if self._cursor.at_end:
             self.leave()
+
+    def queued(self, place: QueuePlace) -> None:
+        """Nothing."""
 
     def lost(self) -> None:
         """See `Reader.lost`."""
