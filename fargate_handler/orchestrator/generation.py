@@ -392,6 +392,7 @@ class Generation:
             model=asked.model,
             caller=caller_of(self.kind, stream.channel, stream.message_id, asked),
             traceparent=asked.traceparent if observer is None else observer.traceparent,
+            on_quota_used=lambda seconds: self.ceiling.pause(self._monotonic(), seconds),
         )
 
     def _give_up(self, error: EvenflowError) -> None:

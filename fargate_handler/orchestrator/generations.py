@@ -55,6 +55,7 @@ class Generations:
         # Those of the running ones whose readers all pause, the longest pause first.
         self._idle: dict[str, Generation] = {}
         self._starts = StartRate()
+        self._looks_at = 0.0
         self._left_with: EvenflowError | None = None
         self._handed_over = False
         self._background = Background()
@@ -127,12 +128,13 @@ class Generations:
         """Give the place of a generation to others: its model has no quota left for now."""
         self._leave_place(generation)
         self._wait(generation)
-        self._clock.put_after(self, generation.ceiling.opens_in(self._monotonic()))
         self._fill()
 
     def on_due(self, _slot: int) -> None:
         """A model may have quota again."""
         self._fill()
+        for generation in self._waiting.values():
+            self._look_when_open(generation)
 
     def tell_places(self, now: float) -> None:
         """Tell those that wait their places in the queue, and how long it takes."""
@@ -214,6 +216,15 @@ class Generations:
     def _wait(self, generation: Generation) -> None:
         self._queue.put(generation.line, generation)
         self._waiting[generation.stream.response_id] = generation
+        self._look_when_open(generation)
+
+    def _look_when_open(self, generation: Generation) -> None:
+        """Look again when the model takes calls, if it doesn't now. One look is enough for all."""
+        now = self._monotonic()
+        opens_at = now + generation.ceiling.opens_in(now)
+        if opens_at > now and not now < self._looks_at <= opens_at:
+            self._looks_at = opens_at
+            self._clock.put_after(self, opens_at - now)
 
     def _stop_waiting(self, generation: Generation) -> None:
         self._queue.remove(generation.line, generation)

@@ -82,6 +82,7 @@ class RecordingReader:
     ) -> None:
         self.held = held
         self.deliveries: list[Delivery] = []
+        self.places: list[QueuePlace] = []
         self.paused = False
         self.holds_model = False
         self.left_behind = False
@@ -111,7 +112,8 @@ class RecordingReader:
             self.leave()
 
     def queued(self, place: QueuePlace) -> None:
-        """Nothing."""
+        """See `Reader.queued`."""
+        self.places.append(place)
 
     def lost(self) -> None:
         """See `Reader.lost`."""
