@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
-
 # The first pause where the server doesn't say how long, and the longest.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 8.0
-# Nobody comes back at the very moment that the server names, and not all at once.
-_LATE_SHARE = (1.0, 1.2)
+# Nobody comes back at the very moment that the server names.
+_LATE_SHARE = 1.1
 # A server that has not throttled for so long is asked without a ceiling again.
 _FORGOTTEN_SECONDS = 600.0
 
@@ -81,7 +79,7 @@ class AdaptiveCeiling:
         if retry_after is None:
             retry_after = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**self._unanswered)
         self._unanswered = min(self._unanswered + 1, 8)
-        self.pause(now, retry_after * random.uniform(*_LATE_SHARE))
+        self.pause(now, retry_after * _LATE_SHARE)
 
     def pause(self, now: float, seconds: float) -> None:
         """Begin nothing for so long."""
