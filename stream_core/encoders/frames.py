@@ -93,6 +93,10 @@ class FrameEncoder:
         self.kind, self.last = frame.type, cursor.last
         return frame.to_json()
 
+    def queued(self, place: QueuePlace) -> bytes:
+        """A `chat.response.queued` frame."""
+        return queued_frame(self._stream, place).to_json()
+
     def failure(self, error: EvenflowError) -> bytes:
         """An `error` frame for a reader that is too slow, which would not be told later.
 
@@ -263,8 +267,7 @@ class EventEncoder(FrameEvents):
 
     def queued(self, place: QueuePlace) -> bytes:
         """An event without an id: it changes nothing of what the reader has."""
-        frame = queued_frame(self._stream, place)
-        return b"event: %b\ndata: %b\n\n" % (frame.type.encode(), frame.to_json())
+        return b"event: chat.response.queued\ndata: %b\n\n" % self._frames.queued(place)
 
     def failure(self, error: EvenflowError) -> bytes:
         """As of `FrameEncoder`, with the id of what the reader has: there it resumes."""
