@@ -228,6 +228,12 @@ declare type AnswerEvent =
     readonly transport: TransportName;
     readonly fallback: boolean;
 }
+/** The answer waits for its model; the next one has the position 1. `null`: nobody knows how long. */
+ | {
+    readonly type: "queued";
+    readonly position: number;
+    readonly expectedSeconds: number | null;
+}
 /** This reader is behind; the next pieces come joined. */
  | {
     readonly type: "lag";

@@ -13,9 +13,10 @@ from stream_core.delivery.paced_cursor import Pace, PacedCursor, Transport
 from stream_core.log.entries import Part
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
+from stream_core.policy.queue_place import QueuePlace
 from stream_core.protocol.client_session import ClientSession
 from stream_core.protocol.dialect import EntryEncoder
-from stream_core.protocol.ending_frames import restart_frame, terminal_frame
+from stream_core.protocol.ending_frames import queued_frame, restart_frame, terminal_frame
 from stream_core.protocol.messages import LagNotice
 
 
@@ -166,6 +167,10 @@ class ClientReader(LiveReader):
         self._flows = False
         self._lost = True
         self._client.find_again(self)
+
+    def queued(self, place: QueuePlace) -> None:
+        """Tell the client where the response waits."""
+        self._client.tell(queued_frame(self.stream, place))
 
     def pause(self, now: float) -> None:
         """Pause the delivery to this reader."""

@@ -13,6 +13,7 @@ from stream_core.delivery.flow_control import FlowEvent, Lag
 from stream_core.delivery.paced_cursor import Transport
 from stream_core.encoders.port import LogEncoder
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.queue_place import QueuePlace
 from stream_core.protocol.errors import EvenflowError, TooSlow
 from stream_core.protocol.routes import EVENFLOW
 from stream_core.records.reader_record import Left
@@ -202,6 +203,12 @@ class EventReader(LiveReader):
         self._flows = False
         self._lost = True
         self._call.set()
+
+    def queued(self, place: QueuePlace) -> None:
+        """Tell the client where the response waits, once its head was sent."""
+        if self._socket.open and not self._socket.blocked and self._flow.may_send:
+            self._outbox.flush()
+            self._send(self._encoder.queued(place))
 
     def look_at_readers(self, now: float) -> None:
         """Let the client go if it lags too far."""

@@ -10,6 +10,7 @@ from stream_core.delivery.flow_control import FlowEvent, FlowState, Lag, ReaderF
 from stream_core.delivery.paced_cursor import Transport
 from stream_core.log.response_log import Cursor
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.queue_place import QueuePlace
 from stream_core.records.connection_records import SlowReaderRecord
 from stream_core.records.event_record import milliseconds
 from stream_core.records.reader_record import Left, ReaderFigures
@@ -119,6 +120,10 @@ class LiveReader(ABC):
     @abstractmethod
     def deliver(self, now: float, jitter: float | None) -> None:
         """Deliver what is new. Called up to 100,000 times a second."""
+
+    @abstractmethod
+    def queued(self, place: QueuePlace) -> None:
+        """Tell the client where the response waits for the model, if its protocol can."""
 
     @abstractmethod
     def lost(self) -> None:

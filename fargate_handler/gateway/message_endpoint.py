@@ -142,4 +142,5 @@ def _polled(stream: ResponseStream, point: ResumePoint) -> Polled:
         error=stream.error,
         degraded=stream.degraded,
         full_text=stream.log.text if stream.log.closed else None,
+        place=stream.place,
     )

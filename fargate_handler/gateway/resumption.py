@@ -12,6 +12,7 @@ from stream_core.delivery.paced_cursor import Transport
 from stream_core.log.response_log import EVERYTHING, ResumePoint, resume_point
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
+from stream_core.policy.queue_place import QueuePlace
 from stream_core.protocol.errors import InvalidRequest, Overloaded
 
 PATIENCE_SECONDS = 20.0
@@ -70,6 +71,9 @@ class WakingReader:
         """There is news."""
         if not self.only_end or self.stream.log.closed:
             self._news.set()
+
+    def queued(self, place: QueuePlace) -> None:
+        """Nothing: who asks is told with the answer."""
 
     def lost(self) -> None:
         """This copy has ended: another one has the rest."""

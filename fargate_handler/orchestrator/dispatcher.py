@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from fargate_handler.node_context import NodeContext
@@ -18,6 +19,7 @@ from stream_core.fairness.token_counters import estimated_tokens
 from stream_core.log.conversation import Turn
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.adaptive_ceiling import AdaptiveCeilings
 from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.circuit_breaker import CircuitBreakers
@@ -70,6 +72,8 @@ class Dispatcher:
         limits = context.limits
         self._breakers = CircuitBreakers(limits.breaker_failures, limits.breaker_open_seconds)
         context.metrics.gauge(catalogue.BREAKERS_OPEN, lambda: self._breakers.not_closed)
+        self._ceilings = AdaptiveCeilings()
+        context.metrics.gauge(catalogue.MODEL_CEILING, lambda: self._ceilings.lowest)
         # A series that is there from the start: Prometheus computes rates from the second value on.
         for metric in (catalogue.FIRST_TOKEN, catalogue.TOKEN_GAP):
             context.metrics.divided(metric).of(model.name)
@@ -80,9 +84,18 @@ class Dispatcher:
         Raises:
             NotFound: the channel's agent no longer exists.
             Overloaded: its model's server has failed too often, and there is no fallback answer.
+            RateLimited: that server takes no calls for longer than a message may wait.
         """
-        breaker = self._breakers.of(self._requests.model(channel, terms, kind))
-        seconds = breaker.refuses_for(self._monotonic())
+        model, now = self._requests.model(channel, terms, kind), self._monotonic()
+        closed_for = self._ceilings.of(model).opens_in(now)
+        if closed_for > self._limits.queue_deadline_seconds:
+            raise RateLimited(
+                "the model's server takes no calls for now; the message was not accepted, send it "
+                "again then",
+                code="upstream_throttled",
+                retry_after_ms=math.ceil(closed_for * 1000),
+            )
+        seconds = self._breakers.of(model).refuses_for(now)
         if seconds > 0 and not self._fallback_of(kind):
             raise upstream_unavailable(seconds, "the message was not accepted, send it again then")
 
@@ -150,6 +163,7 @@ class Dispatcher:
             asked=asked,
             source=self._source,
             breaker=self._breakers.of(asked.model),
+            ceiling=self._ceilings.of(asked.model),
             clock=self._clock,
             limits=limits,
             grace_seconds=grace_seconds,
@@ -157,6 +171,7 @@ class Dispatcher:
             continues=lambda asked: self._source.continues and can_go_on(asked, stream.log.entries),
             monotonic=self._monotonic,
             in_force=lambda: self._ledger.in_force,
+            wait_again=workload.generations.wait_again,
             on_attempt=self._attempted_again,
             on_failure=self._attempt_failed,
             on_end=workload.generations.ended,

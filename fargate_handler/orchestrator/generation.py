@@ -24,6 +24,7 @@ from stream_core.fairness.fair_queue import Line
 from stream_core.fairness.token_counters import AnswerMeter
 from stream_core.log.entries import NotAPart
 from stream_core.log.response_stream import ResponseFull, ResponseStream
+from stream_core.policy.adaptive_ceiling import AdaptiveCeiling
 from stream_core.policy.channel import MessageKind
 from stream_core.policy.circuit_breaker import Call, CircuitBreaker, CircuitOpen
 from stream_core.policy.limits import Limits
@@ -37,6 +38,7 @@ from stream_core.protocol.errors import (
     UpstreamRejected,
     UpstreamTimeout,
     UpstreamUnreadable,
+    is_over_quota,
 )
 
 _logger = logging.getLogger(__name__)
@@ -62,11 +64,13 @@ class Generation:
         input_tokens: how many the request has, as they are estimated.
         asked: the request to the model.
         breaker: of the upstream that the model is.
+        ceiling: how many calls that takes at once.
         grace_seconds: without a reader for so long, the response is cancelled.
         fallback_text: the answer if all attempts failed and nothing was delivered. Empty: the
             error.
         continues: whether the source can continue what was delivered, when it is asked this.
         in_force: whether this task may end the response. Until it may, the end waits.
+        wait_again: gives the place up, and waits for another one.
         on_attempt: called at the beginning of each attempt after the first.
         on_failure: called with the error of each attempt that failed.
         on_end: called once, after the response has ended or was abandoned and the model is closed.
@@ -81,6 +85,7 @@ class Generation:
         asked: WholeRequest,
         source: TokenSource,
         breaker: CircuitBreaker,
+        ceiling: AdaptiveCeiling,
         clock: DeliveryClock,
         limits: Limits,
         grace_seconds: float,
@@ -88,6 +93,7 @@ class Generation:
         continues: Callable[[WholeRequest], bool],
         monotonic: Callable[[], float],
         in_force: Callable[[], bool],
+        wait_again: Callable[[Generation], None],
         on_attempt: Callable[[], None],
         on_failure: Callable[[EvenflowError], None],
         on_end: Callable[[Generation], None],
@@ -103,6 +109,7 @@ class Generation:
         """Until when its place isn't taken for more urgent ones, in seconds."""
         self.waits_since: float | None = stream.created_at
         """Since when it waits for a place, in seconds. None: it has one, or needs none."""
+        self.ceiling = ceiling
         self._asked = asked
         self._source = source
         self._breaker = breaker
@@ -113,6 +120,7 @@ class Generation:
         self._continues = continues
         self._monotonic = monotonic
         self._in_force = in_force
+        self._wait_again = wait_again
         self._on_attempt = on_attempt
         self._on_failure = on_failure
         self._on_end = on_end
@@ -127,6 +135,10 @@ class Generation:
         self._prefix = stream.log.text if continues(asked) else ""
         self._tokens_before = 0
         self._last_attempt = stream.attempt + limits.model_retries
+        # The refusal for want of quota that it waits after, and since when there are refusals.
+        self._throttled: EvenflowError | None = None
+        self._throttled_since: float | None = None
+        self._turn: asyncio.Future[None] | None = None
         stream.on_unread = self._look_again
         self._look_slot = clock.put_after(self, self._next_look(monotonic()))
 
@@ -148,6 +160,13 @@ class Generation:
         if self.stream.observer is not None:
             self.stream.observer.started()
         self._task = background.run(self._run())
+
+    def go_on(self) -> None:
+        """Go on: there is a place again."""
+        self.waits_since = None
+        self.stream.unpark()
+        if self._turn is not None and not self._turn.done():
+            self._turn.set_result(None)
 
     def cancel(self) -> None:
         """Cancel the response now, and stop the model. Changes nothing after the end."""
@@ -208,6 +227,9 @@ class Generation:
             outcome = await self._call_upstream()
             if self._over:
                 return  # it was cancelled meanwhile, and this is the source's answer to that
+            if self._waits_for_quota(outcome):
+                await self._next_turn()
+                continue
             while not self._in_force():  # noqa: ASYNC110 - rare, and takes seconds
                 await asyncio.sleep(_LEASE_LOOK_SECONDS)
             if not isinstance(outcome, ModelFinish):
@@ -243,6 +265,35 @@ class Generation:
             self._monotonic() + pause
         )
 
+    def _waits_for_quota(self, outcome: ModelFinish | EvenflowError) -> bool:
+        """Whether to wait in the queue until the model's server takes calls again."""
+        now, gave_tokens = self._monotonic(), self.stream.tokens > self._tokens_before
+        if isinstance(outcome, ModelFinish) or gave_tokens or not is_over_quota(outcome):
+            self._throttled = self._throttled_since = None
+            return False
+        self._throttled = outcome
+        if self._throttled_since is None:
+            self._throttled_since = now
+        pause = (outcome.retry_after_ms or 0) / 1000
+        begins_at = now + pause
+        return (
+            pause <= _LONGEST_RETRY_PAUSE_SECONDS
+            and begins_at < self._throttled_since + self._limits.queue_deadline_seconds
+            and not self._watch.is_over(begins_at)
+        )
+
+    async def _next_turn(self) -> None:
+        """Give the place up, and wait for another one."""
+        self.waits_since = self._throttled_since
+        self._turn = asyncio.get_running_loop().create_future()
+        self._wait_again(self)
+        self._look_slot = self._clock.put_after(self, self._next_look(self._monotonic()))
+        await self._turn
+        self._turn = None
+        # The server has given nothing: that costs none of the attempts.
+        self._last_attempt += 1
+        self.stream.next_attempt()
+
     @property
     def _is_late(self) -> bool:
         return self._watch.is_over(self._monotonic())
@@ -270,8 +321,15 @@ class Generation:
             if not self._over and (isinstance(outcome, ModelFinish) or not self._is_late):
                 gave_tokens = self.stream.tokens > self._tokens_before
                 tell(call, outcome, self._monotonic(), gave_tokens=gave_tokens)
-            if not self._over and not isinstance(outcome, ModelFinish):
+            if isinstance(outcome, ModelFinish):
+                self.ceiling.answered()
+            elif not self._over:
                 self._on_failure(outcome)
+                if is_over_quota(outcome):
+                    after = outcome.retry_after_ms
+                    self.ceiling.throttled(
+                        self._monotonic(), None if after is None else after / 1000
+                    )
             return outcome
         finally:
             self._call = None
@@ -343,6 +401,7 @@ class Generation:
             model=asked.model,
             caller=caller_of(self.kind, stream.channel, stream.message_id, asked),
             traceparent=asked.traceparent if observer is None else observer.traceparent,
+            on_quota_used=lambda seconds: self.ceiling.pause(self._monotonic(), seconds),
         )
 
     def _give_up(self, error: EvenflowError) -> None:
@@ -380,7 +439,9 @@ class Generation:
         seconds = min(self._grace, self._next_look(self._monotonic()))
         self._look_slot = self._clock.put_after(self, seconds)
 
-    def _waited_too_long(self) -> Overloaded:
+    def _waited_too_long(self) -> EvenflowError:
+        if self._throttled is not None:
+            return self._throttled
         seconds = f"{self._limits.queue_deadline_seconds:g} s"
         return Overloaded(
             f"no model was free to go on with this answer within {seconds}; what was delivered was "

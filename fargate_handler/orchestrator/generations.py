@@ -13,6 +13,7 @@ from stream_core.fairness.fair_queue import FairQueue, Line
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.queue_place import QueuePlace, StartRate
 from stream_core.policy.shares import Shares
 from stream_core.protocol.errors import EvenflowError, Overloaded, is_refusal
 from stream_core.tenants.tenant import ServiceClass
@@ -45,14 +46,16 @@ class Generations:
         self._limits = context.limits
         self._metrics = metrics = context.metrics
         self._monotonic = context.monotonic
+        self._clock = context.clock
         self._on_end = on_end
         self._running: dict[str, Generation] = {}
         self._waiting: dict[str, Generation] = {}
         self.charges = ServiceCharges(context, self._running, self._waiting)
         """What tenants have been given."""
         self._queue: FairQueue[Generation] = FairQueue(
-            # Those that go on after a pause were accepted already, and wait beside the others.
-            context.limits.queue_depth + context.limits.parked_responses,
+            # Those that go on after a pause, or after their model had no quota left, were accepted
+            # already, and wait beside the others.
+            context.limits.messages_per_node + context.limits.parked_responses,
             self.charges.counters,
             context.limits.least_class_share_percent / 100,
         )
@@ -60,6 +63,8 @@ class Generations:
         self._parked: dict[str, Generation] = {}
         # Those of the running ones whose readers all pause, the longest pause first.
         self._idle: dict[str, Generation] = {}
+        self._starts = StartRate()
+        self._looks_at = 0.0
         # Those of the running ones that are of the lowest class; those that gave their place up.
         self._batch: dict[str, Generation] = {}
         self._held: set[str] = set()
@@ -122,7 +127,7 @@ class Generations:
             QueueFull: there is no place, and no room to wait.
         """
         self._compare_tenants(generation.line.tenant)
-        if self._places.has_room(generation.line.sender):
+        if self._places.has_room(generation.line.sender) and self._admits(generation):
             self._queue.pass_by(generation.line)
             self._start(generation)
         else:
@@ -132,6 +137,25 @@ class Generations:
             generation.interrupt(self._left_with)
         elif self._handed_over:
             generation.abandon()
+
+    def wait_again(self, generation: Generation) -> None:
+        """Give the place of a generation to others: its model has no quota left for now."""
+        self._leave_place(generation)
+        self._wait(generation)
+        self.fill()
+
+    def on_due(self, _slot: int) -> None:
+        """A model may have quota again."""
+        self.fill()
+        for generation in self._waiting.values():
+            self._look_when_open(generation)
+
+    def tell_places(self, now: float) -> None:
+        """Tell those that wait their places in the queue, and how long it takes."""
+        for position, generation in enumerate(self._queue.in_order(), 1):
+            closed_for = generation.ceiling.opens_in(now)
+            expected = self._starts.expected_seconds(position, now, at_least=closed_for)
+            generation.stream.tell_place(QueuePlace(position, expected))
 
     def ended(self, generation: Generation) -> None:
         """Note that a generation has ended or was abandoned. The next one begins."""
@@ -177,11 +201,14 @@ class Generations:
             return self._take(greedy) or self._take_for_batch()
         return self._take_for_batch() if self._places.full else self._take()
 
+    def _admits(self, generation: Generation) -> bool:
+        return generation.ceiling.has_room(self._monotonic())
+
     def _take(self, but: tuple[str, str] | None = None) -> Generation | None:
         if self._queue.tenants > 1:
             self.charges.bring_up_to_date()
-            return self._queue.take(but, self.charges.prefilling)
-        return self._queue.take(but)
+            return self._queue.take(but, self.charges.prefilling, self._admits)
+        return self._queue.take(but, admits=self._admits)
 
     def _take_for_batch(self) -> Generation | None:
         """Take the next one, if answers can be held that are less urgent than one that waits."""
@@ -209,14 +236,16 @@ class Generations:
             self._leave_place(closing)  # it was abandoned, and its model isn't closed yet
         self._running[stream.response_id] = generation
         self._places.add(generation.line.sender)
+        generation.ceiling.begin()
+        self._starts.note(self._monotonic())
+        stream.place = None
         self.charges.starts(generation)
         if generation.line.service_class is ServiceClass.BATCH:
             self._batch[stream.response_id] = generation
             if self._queue.waits(ServiceClass.INTERACTIVE):
                 generation.keeps_place_until = self._monotonic() + _KEPT_SECONDS
         if generation.begun:
-            generation.waits_since = None
-            stream.unpark()
+            generation.go_on()
             return
         waited = self._monotonic() - stream.created_at
         self._metrics.divided(catalogue.QUEUE_WAIT).record_of(
@@ -231,6 +260,15 @@ class Generations:
         wanted_by = generation.stream.created_at if held else generation.wanted_by
         self._queue.put(generation.line, generation, wanted_by)
         self._waiting[generation.stream.response_id] = generation
+        self._look_when_open(generation)
+
+    def _look_when_open(self, generation: Generation) -> None:
+        """Look again when the model takes calls, if it doesn't now. One look is enough for all."""
+        now = self._monotonic()
+        opens_at = now + generation.ceiling.opens_in(now)
+        if opens_at > now and not now < self._looks_at <= opens_at:
+            self._looks_at = opens_at
+            self._clock.put_after(self, opens_at - now)
 
     def _stop_waiting(self, generation: Generation) -> None:
         self._queue.remove(generation.line, generation)
@@ -296,6 +334,7 @@ class Generations:
         self._batch.pop(generation.stream.response_id, None)
         self.charges.leaves(generation)
         self._places.remove(generation.line.sender)
+        generation.ceiling.end()
 
     def _measure(self, stream: ResponseStream) -> None:
         metrics, figures = self._metrics, stream.figures

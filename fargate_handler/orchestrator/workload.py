@@ -222,6 +222,7 @@ class Workload:
         self.responses.sweep(now)
         self._shortened.value += self.responses.shorten_longest()
         self.conversations.sweep(now)
+        self.generations.tell_places(now)
 
     def _release(self, generation: Generation) -> None:
         """Take back the counts of a generation that has ended or was abandoned."""

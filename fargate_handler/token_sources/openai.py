@@ -18,6 +18,7 @@ from fargate_handler.token_sources.model_connection import (
 )
 from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
 from fargate_handler.token_sources.openai_failures import Failures
+from fargate_handler.token_sources.openai_quota import quota_used_for
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from fargate_handler.token_sources.pushed_body import Arrivals, PushedBody
 from fargate_handler.token_sources.stream_decoders import SseDecoder
@@ -106,6 +107,9 @@ class OpenAIModel:
                     if answer.status != 200:
                         raise await self._failure(answer)
                     self._check(answer, was_asked=was_asked)
+                    seconds = quota_used_for(answer.headers)
+                    if seconds and request.on_quota_used is not None:
+                        request.on_quota_used(seconds)
                     reply = OpenAIAnswer(sink, self._failures, choices=request.options.choices)
                     finish = await self._relay(answer, reply, sink)
                     await _rest(answer.content, _MOST_REST_BYTES, _REST_SECONDS)

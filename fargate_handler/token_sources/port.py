@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Protocol
 
@@ -88,6 +88,7 @@ class ModelRequest:
         key: the name of this attempt. The same call made twice has the same.
         model: the name at the model's server. Empty: the source's own.
         traceparent: the trace that the call belongs to, as W3C Trace Context has it. Empty: none.
+        on_quota_used: called when the server says that it takes no more calls, for so many seconds.
     """
 
     agent: str
@@ -99,6 +100,7 @@ class ModelRequest:
     model: str = ""
     caller: Caller = Caller()
     traceparent: str = ""
+    on_quota_used: Callable[[float], None] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from stream_core.log.entries import LogEntry, size_of
 from stream_core.log.response_log import Cursor, ResponseLog
+from stream_core.policy.queue_place import QueuePlace
 from stream_core.protocol.errors import InvalidRequest
 
 Transport = Literal["websocket", "sse", "poll", "http"]
@@ -34,6 +35,9 @@ class Reader(Protocol):
         `jitter` is the difference in seconds between this delivery and its due time. None for the
         first delivery, and for a call that no due time belongs to.
         """
+
+    def queued(self, place: QueuePlace) -> None:
+        """The response waits for the model at this place. Must not wait or raise."""
 
     def lost(self) -> None:
         """This copy is lost: find the response again and resume. Must not wait or raise."""

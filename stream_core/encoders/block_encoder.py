@@ -7,9 +7,11 @@ from typing import NamedTuple, Protocol
 
 from stream_core.encoders.appended import AppendedContents
 from stream_core.encoders.blocks import Begin, Block, BlockEvent, Blocks, Delta, End
+from stream_core.encoders.port import queued_comment
 from stream_core.log.entries import Part
 from stream_core.log.response_log import ResumePoint, slice_of
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.queue_place import QueuePlace
 from stream_core.protocol.errors import EvenflowError, UpstreamFailed
 
 
@@ -157,6 +159,10 @@ class BlockEncoder:
         self._stream = stream
         self._text = None
         self._read(self._contents.going_on(stream.log, point))
+
+    def queued(self, place: QueuePlace) -> bytes:
+        """A comment."""
+        return queued_comment(place)
 
     def failure(self, error: EvenflowError) -> bytes:
         """Encode an error that ends the stream."""

@@ -7,9 +7,10 @@ from typing import Any
 from stream_core.encoders.appended import AppendedContents
 from stream_core.encoders.completion_deltas import CompletionDeltas
 from stream_core.encoders.completion_objects import CompletionObjects, error_event
-from stream_core.encoders.port import event_id
+from stream_core.encoders.port import event_id, queued_comment
 from stream_core.log.response_log import Cursor, ResponseState, ResumePoint, slice_of
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.queue_place import QueuePlace
 from stream_core.protocol.dialect import DeltaEncoder
 from stream_core.protocol.errors import (
     EvenflowError,
@@ -140,6 +141,10 @@ class ChunkEncoder:
         self._stream = stream
         self._shared = self._shared_on(stream)
         self._contents = self._contents.going_on(stream.log, point)
+
+    def queued(self, place: QueuePlace) -> bytes:
+        """A comment."""
+        return queued_comment(place)
 
     def failure(self, error: EvenflowError) -> bytes:
         """An event that OpenAI's clients raise as an error, and the end of the stream."""

@@ -11,11 +11,12 @@ from typing import NamedTuple
 from orjson import dumps
 
 from stream_core.encoders.frames import FrameEncoder, FrameEvents
-from stream_core.encoders.port import EventId
+from stream_core.encoders.port import EventId, queued_comment
 from stream_core.encoders.stream_offsets import offset_of, offsets_of
 from stream_core.log.entries import Part
 from stream_core.log.response_log import ResumePoint
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.queue_place import QueuePlace
 from stream_core.protocol.dialect import EntryEncoder, V1Encoder
 from stream_core.protocol.errors import EvenflowError
 
@@ -122,6 +123,10 @@ class StreamEvents(FrameEvents):
             parts += (events, self._rest())
             size += len(events)
         return b"".join(parts)
+
+    def queued(self, place: QueuePlace) -> bytes:
+        """A comment."""
+        return queued_comment(place)
 
     def failure(self, error: EvenflowError) -> bytes:
         """As of `FrameEncoder`, in an event that clients who don't know it leave out."""

@@ -8,8 +8,9 @@ from stream_core.encoders.port import event_id, rest_of_id
 from stream_core.log.entries import Part, Restart
 from stream_core.log.response_log import EVERYTHING, Cursor, ResumePoint
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.queue_place import QueuePlace
 from stream_core.protocol.dialect import EntryEncoder, V1Encoder
-from stream_core.protocol.ending_frames import restart_frame, terminal_frame
+from stream_core.protocol.ending_frames import queued_frame, restart_frame, terminal_frame
 from stream_core.protocol.errors import EvenflowError, TooSlow
 from stream_core.protocol.messages import ErrorFrame
 
@@ -91,6 +92,10 @@ class FrameEncoder:
         frame = restart_frame(self._stream, taken, cursor.last)
         self.kind, self.last = frame.type, cursor.last
         return frame.to_json()
+
+    def queued(self, place: QueuePlace) -> bytes:
+        """A `chat.response.queued` frame."""
+        return queued_frame(self._stream, place).to_json()
 
     def failure(self, error: EvenflowError) -> bytes:
         """An `error` frame for a reader that is too slow, which would not be told later.
@@ -200,6 +205,10 @@ class FrameEvents(ABC):
         self._share()
 
     @abstractmethod
+    def queued(self, place: QueuePlace) -> bytes:
+        """Where the response waits for its model."""
+
+    @abstractmethod
     def failure(self, error: EvenflowError) -> bytes:
         """As of `FrameEncoder`, as an event."""
 
@@ -255,6 +264,10 @@ class EventEncoder(FrameEvents):
             size += len(event)
         # One event stays the same bytes for all who are given it.
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def queued(self, place: QueuePlace) -> bytes:
+        """An event without an id: it changes nothing of what the reader has."""
+        return b"event: chat.response.queued\ndata: %b\n\n" % self._frames.queued(place)
 
     def failure(self, error: EvenflowError) -> bytes:
         """As of `FrameEncoder`, with the id of what the reader has: there it resumes."""

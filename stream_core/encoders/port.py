@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 
 from stream_core.log.response_log import Cursor, ResumePoint
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.queue_place import QueuePlace
 from stream_core.protocol.errors import EvenflowError, InvalidRequest
 from stream_core.protocol.http_contract import EVENT_ID_PATTERN
 
@@ -52,8 +53,17 @@ class LogEncoder(Protocol):
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
         """Read another copy of the response from `point` on."""
 
+    def queued(self, place: QueuePlace) -> bytes:
+        """Encode where the response waits for its model. Nothing of the log was taken yet."""
+
     def failure(self, error: EvenflowError) -> bytes:
         """Encode an error that ends the stream. Empty if the reader is told when it comes back."""
+
+
+def queued_comment(place: QueuePlace) -> bytes:
+    """A comment of server-sent events, for protocols that have no word for a queue."""
+    expected = "" if place.expected_seconds is None else f", about {place.expected_seconds:g} s"
+    return b": queued at %d%b\n" % (place.position, expected.encode())
 
 
 class EventId(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter, OrderedDict, deque
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Generic, NamedTuple, TypeVar
 
@@ -18,6 +18,10 @@ LEAST_SHARE = 0.05
 """Of the turns, for whoever comes behind others and waits."""
 _CLASSES = tuple(ServiceClass)
 _NOBODY: frozenset[str] = frozenset()
+
+
+def _anything(_item: object) -> bool:
+    return True
 
 
 class QueueFull(Exception):
@@ -111,21 +115,34 @@ class FairQueue(Generic[T]):
         self._counters.takes_turn(line.tenant)
 
     def take(
-        self, but: tuple[str, str] | None = None, after_others: Container[str] = _NOBODY
+        self,
+        but: tuple[str, str] | None = None,
+        after_others: Container[str] = _NOBODY,
+        admits: Callable[[T], bool] = _anything,
     ) -> T | None:
         """Remove and return the item whose turn it is. None if none waits.
 
         Args:
             but: a sender who gets no turn now.
             after_others: tenants who get one only where no other of their class waits.
+            admits: whether an item may be taken now. Behind one that may not its line waits.
         """
         waiting = [bool(self._classes[name].tenants) for name in _CLASSES]
         for level in self._turns.order(waiting):
-            taken = self._take_of(_CLASSES[level], but, after_others)
+            taken = self._take_of(_CLASSES[level], but, after_others, admits)
             if taken is not None:
                 self._turns.took(level, waiting)
                 return taken
         return None
+
+    def in_order(self) -> Iterator[T]:
+        """What waits, about in the order in which it is taken if nothing more comes."""
+        for of_class in self._classes.values():
+            tenants = sorted(of_class.tenants.items(), key=lambda each: self._counters.of(each[0]))
+            yield from _in_turns(
+                _in_turns(address.in_order() for address in addresses.values())
+                for _, addresses in tenants
+            )
 
     def remove(self, line: Line, item: T) -> None:
         """Remove an item, if it still waits."""
@@ -154,7 +171,11 @@ class FairQueue(Generic[T]):
         return self._newest(line.tenant, address) if more else None
 
     def _take_of(
-        self, service_class: ServiceClass, but: tuple[str, str] | None, after_others: Container[str]
+        self,
+        service_class: ServiceClass,
+        but: tuple[str, str] | None,
+        after_others: Container[str],
+        admits: Callable[[T], bool],
     ) -> T | None:
         left = list(self._classes[service_class].tenants)
         while left:
@@ -166,8 +187,9 @@ class FairQueue(Generic[T]):
                 else min(left, key=lambda name: (name in after_others, counter_of(name)))
             )
             for address, of_address in self._classes[service_class].tenants[tenant].items():
-                if (tenant, address) != but:
-                    taken = of_address.take()
+                if (tenant, address) == but:
+                    continue
+                if (taken := of_address.take(admits)) is not None:
                     self._classes[service_class].moves_back(tenant, address)
                     self._left(service_class, tenant, address)
                     self._counters.takes_turn(tenant)
@@ -202,6 +224,17 @@ class FairQueue(Generic[T]):
             if addresses is not None and address in addresses:
                 return addresses[address].newest
         return None
+
+
+def _in_turns(lines: Iterable[Iterator[T]]) -> Iterator[T]:
+    """The items of several lines, of each one after the other."""
+    turns = deque(lines)
+    while turns:
+        line = turns.popleft()
+        for item in line:
+            yield item
+            turns.append(line)
+            break
 
 
 def _largest(sizes: Mapping[str, int]) -> str:
@@ -250,20 +283,34 @@ class _Address(Generic[T]):
         else:
             insort(self._urgent, (arrival, item), key=lambda entry: entry[0])
 
-    def take(self) -> T:
-        """Remove and return the item whose turn it is. There is one."""
-        self.size -= 1
+    def take(self, admits: Callable[[T], bool]) -> T | None:
+        """Remove and return the item whose turn it is. None if none of the first ones may."""
         waiting = (bool(self._urgent), bool(self._sessions))
-        level = self._turns.order(waiting)[0]
-        self._turns.took(level, waiting)
-        if level == 0:
-            return self._urgent.pop(0)[1]
-        session, line = next(iter(self._sessions.items()))
-        item = line.popleft()
-        self._sessions.move_to_end(session)
-        if not line:
-            del self._sessions[session]
-        return item
+        for level in self._turns.order(waiting):
+            taken = self._take_urgent(admits) if level == 0 else self._take_next(admits)
+            if taken is not None:
+                self.size -= 1
+                self._turns.took(level, waiting)
+                return taken
+        return None
+
+    def _take_urgent(self, admits: Callable[[T], bool]) -> T | None:
+        return self._urgent.pop(0)[1] if admits(self._urgent[0][1]) else None
+
+    def _take_next(self, admits: Callable[[T], bool]) -> T | None:
+        for session, line in self._sessions.items():
+            if admits(line[0]):
+                item = line.popleft()
+                self._sessions.move_to_end(session)
+                if not line:
+                    del self._sessions[session]
+                return item
+        return None
+
+    def in_order(self) -> Iterator[T]:
+        """What waits, about in its order."""
+        yield from (item for _, item in self._urgent)
+        yield from _in_turns(map(iter, self._sessions.values()))
 
     def remove(self, session: str, item: T) -> bool:
         """Remove an item. Returns whether it was there."""

@@ -19,6 +19,7 @@ from stream_core.log.response_log import (
 )
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
+from stream_core.policy.queue_place import QueuePlace
 from stream_core.ports.answer_observer import AnswerObserver
 from stream_core.protocol.dialect import Encoder, SharedEncoder
 from stream_core.protocol.errors import RateLimited
@@ -96,6 +97,7 @@ class ResponseStream:
         "parked_at",
         "paused",
         "paused_readers",
+        "place",
         "polls",
         "readers",
         "response_id",
@@ -118,9 +120,7 @@ class ResponseStream:
         monotonic: Callable[[], float],
         kind: MessageKind = CHAT,
     ) -> None:
-        self.response_id = response_id
-        self.message_id = message_id
-        self.channel = channel
+        self.response_id, self.message_id, self.channel = response_id, message_id, channel
         self.log = ResponseLog()
         self.state = ResponseState.QUEUED
         self.epoch = 1
@@ -135,6 +135,8 @@ class ResponseStream:
         self._stored_bytes: int | None = None
         self.parked_at: float | None = None
         """Since when the generation has no place, in seconds. None: it has one, or never had."""
+        self.place: QueuePlace | None = None
+        """Where it waits for the model, as readers were told. None: it doesn't, or not for long."""
         self.attempt = 1
         self.tokens = 0
         """Tokens that the model has given, in all attempts."""
@@ -424,6 +426,13 @@ class ResponseStream:
         self.parked_at = None
         self.hold_or_release()
 
+    def tell_place(self, place: QueuePlace) -> None:
+        """Tell all readers where it waits for the model."""
+        if place != self.place:
+            self.place = place
+            for reader in [*self.readers]:
+                reader.queued(place)
+
     # -- what follows another copy -----------------------------------------------------------------
 
     def follow(self, entries: Sequence[LogEntry]) -> None:
@@ -505,6 +514,8 @@ class ResponseStream:
             self.observer.attached(reader)
         self.hold_or_release()
         reader.deliver(self._monotonic(), None)
+        if self.place is not None:
+            reader.queued(self.place)
 
     def detach(self, reader: Reader) -> None:
         """Remove a reader. When the last one leaves, the grace period begins."""

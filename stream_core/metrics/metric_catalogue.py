@@ -384,6 +384,13 @@ GENERATION_RETRIES = Metric(
 GENERATIONS_DEGRADED = Metric(
     "generations.degraded", _C, "responses", "responses ended with the fallback answer"
 )
+MODEL_CEILING = Metric(
+    "upstream.ceiling",
+    _G,
+    "calls",
+    "the lowest ceiling of a model whose server throttles: calls at once; 0 where none does",
+    on_page_only=True,
+)
 BREAKERS_OPEN = Metric(
     "upstream.open_breakers",
     _G,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stream_core.log.entries import Restart
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.queue_place import QueuePlace
 from stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
 from stream_core.protocol.messages import (
     ChatMessageFrame,
@@ -13,6 +14,7 @@ from stream_core.protocol.messages import (
     Ping,
     ResponseCompleted,
     ResponseFailed,
+    ResponseQueued,
     ResponseRestarted,
     ServerMessage,
     SystemBusy,
@@ -102,6 +104,17 @@ def restart_frame(stream: ResponseStream, restart: Restart, index: int) -> Respo
         attempt=restart.attempt,
         index=index,
         epoch=restart.epoch or stream.log.epoch_at(index),
+    )
+
+
+def queued_frame(stream: ResponseStream, place: QueuePlace) -> ResponseQueued:
+    """`chat.response.queued`: where the response waits for the model."""
+    return ResponseQueued(
+        type="chat.response.queued",
+        session_id=stream.channel.session,
+        response_id=stream.response_id,
+        position=place.position,
+        expected_seconds=place.expected_seconds,
     )
 
 

@@ -233,6 +233,11 @@ def is_throttled(error: EvenflowError) -> bool:
     return isinstance(error, UpstreamAnswered) and error.type in (RateLimited.type, Overloaded.type)
 
 
+def is_over_quota(error: EvenflowError) -> bool:
+    """Whether the model's server takes no more calls for now."""
+    return isinstance(error, UpstreamAnswered) and error.status == RateLimited.status
+
+
 def is_upstreams_fault(error: EvenflowError) -> bool:
     """Whether the model's server failed. One that throttles, or refuses a request or our settings,
     works.

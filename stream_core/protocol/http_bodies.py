@@ -110,6 +110,13 @@ class TextReplaced(BaseModel):
     attempt: int
 
 
+class QueuedAt(BaseModel):
+    """Where the response waits for its model: 1 is the next. As in `chat.response.queued`."""
+
+    position: int
+    expected_seconds: float | None = None
+
+
 class PollMetadata(BaseModel):
     """The next poll asks with `next_index` and `epoch`. `error` comes with the status `error`."""
 
@@ -121,6 +128,7 @@ class PollMetadata(BaseModel):
     usage: Usage | None
     restarted: TextReplaced | None
     error: ErrorFields | None = None
+    queued: QueuedAt | None = None
 
 
 class PolledPart(PartObject):

@@ -8,8 +8,9 @@ from typing import Any
 
 from stream_core.log.entries import Part
 from stream_core.log.response_log import LogSlice, ResponseState
+from stream_core.policy.queue_place import QueuePlace
 from stream_core.protocol.errors import InvalidRequest
-from stream_core.protocol.http_bodies import PollAnswer, PollMetadata, TextReplaced
+from stream_core.protocol.http_bodies import PollAnswer, PollMetadata, QueuedAt, TextReplaced
 from stream_core.protocol.messages import Usage
 from stream_core.protocol.part_objects import part_object
 
@@ -98,7 +99,9 @@ def check_from_index(from_index: int, next_index: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """The answer to a poll. `full_text` is there once the response has ended."""
+    """The answer to a poll. `full_text` is there once the response has ended. `place` is where it
+    waits for its model.
+    """
 
     response_id: str
     message_id: str
@@ -110,6 +113,7 @@ class Polled:
     degraded: bool = False
     epoch: int = 1
     full_text: str | None = None
+    place: QueuePlace | None = None
 
     def to_body(self) -> dict[str, Any]:
         """The body of the HTTP answer."""
@@ -125,6 +129,7 @@ class Polled:
             if restarted
             else None,
             error=dict(self.error) if self.error is not None else None,
+            queued=QueuedAt(**self.place._asdict()) if self.place is not None else None,
         )
         body = PollAnswer(
             response_id=self.response_id,

@@ -299,6 +299,20 @@ class ResponseStart(FromServer):
     history_dropped: int = 0
 
 
+class ResponseQueued(FromServer):
+    """The response waits for its model, `position` 1 next. It is told again as that changes.
+
+    `expected_seconds` is how long that takes by the pace of the last ten seconds. It is left out
+    where nothing is known.
+    """
+
+    type: Literal["chat.response.queued"]
+    session_id: str
+    response_id: str
+    position: int
+    expected_seconds: float | None = None
+
+
 class ResponseDelta(FromServer):
     """A delta. It may join several: then `from` is the first index."""
 
@@ -430,6 +444,7 @@ ServerMessage = Annotated[
     SessionReady
     | SessionMessage
     | ResponseStart
+    | ResponseQueued
     | ResponseDelta
     | ResponsePart
     | ResponseRestarted

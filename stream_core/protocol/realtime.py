@@ -33,6 +33,7 @@ from stream_core.protocol.messages import (
     ResponseCredit,
     ResponseFailed,
     ResponsePause,
+    ResponseQueued,
     ResponseRestarted,
     ResponseResume,
     ResponseStart,
@@ -157,6 +158,15 @@ class Final(FromServer):
     error: ErrorFields | None = None
 
 
+class Queued(FromServer):
+    """The response waits for its model. As `chat.response.queued`."""
+
+    type: Literal["queued"]
+    response_id: str
+    position: int
+    expected_seconds: float | None = None
+
+
 class Refused(FromServer):
     """A frame was refused. Nothing was changed, and the connection stays open.
 
@@ -173,6 +183,7 @@ RealtimeServerMessage = Annotated[
     SessionReady
     | SessionMessage
     | Started
+    | Queued
     | Token
     | Event
     | Restarted
@@ -260,6 +271,13 @@ def _said(message: ServerMessage) -> FromServer:
             epoch=message.epoch,
             via=message.via,
             history_dropped=message.history_dropped,
+        )
+    if isinstance(message, ResponseQueued):
+        return Queued(
+            type="queued",
+            response_id=message.response_id,
+            position=message.position,
+            expected_seconds=message.expected_seconds,
         )
     if isinstance(message, ResponseRestarted):
         return Restarted(

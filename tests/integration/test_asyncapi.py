@@ -30,8 +30,8 @@ async def server(serve: Serve) -> LocalServer:
         fallback_text="",
         model_retries=2,
         messages_in_flight_per_session=2,
-        generations_per_node=3,
-        queue_depth=0,
+        generations_per_node=2,
+        queue_depth=1,
         write_buffer_bytes=4_096,
         lag_notice_seconds=0.2,
         pause_window_bytes=1_000_000,
@@ -114,10 +114,11 @@ async def _what_is_refused(
         talk.say("chat.message", **chat_message("m3", "m2", _LONG))
         assert (await talk.hear("throttle"))["message_id"] == "m3"
         async with conversation(server, other, frames, protocol) as busy:
-            running_there = await ask(busy, "m1", None, _LONG)
+            waiting = await ask(busy, "m1", None, _LONG)
+            assert (await busy.hear("chat.response.queued"))["position"] == 1
             busy.say("chat.message", **chat_message("m2", "m1", _LONG))
             assert (await busy.hear("system.busy"))["error"]["code"] == "queue_full"
-            busy.say("response.cancel", response_id=running_there)
+            busy.say("response.cancel", response_id=waiting)
             await busy.hear("chat.response.completed")
         for response_id in running:
             talk.say("response.cancel", response_id=response_id)

@@ -30,6 +30,7 @@ async def server(serve: Serve) -> LocalServer:
         fallback_text="",
         model_retries=2,
         messages_in_flight_per_session=1,
+        generations_per_node=1,
         write_buffer_bytes=4_096,
         lag_notice_seconds=0.2,
         pause_window_bytes=1_000_000,
@@ -108,6 +109,11 @@ async def _what_is_refused(
         talk.say("start", id="m1", previous="m0", text=_LONG)
         assert (await talk.hear("error"))["error"]["expected"] is None
         response_id = await start(talk, "m1", _LONG, previous=None)
+        async with conversation(server, await opened(server), frames, REALTIME) as other:
+            waiting = await start(other, "m1", _LONG)
+            assert (await other.hear("queued"))["position"] == 1
+            other.say("cancel", response_id=waiting)
+            await other.hear("final")
         talk.say("start", id="m2", previous="m1", text=_LONG)
         refused = await talk.hear("error")
         assert (refused["id"], refused["error"]["code"]) == ("m2", "session_in_flight")

@@ -127,7 +127,7 @@ async def test_the_demo_directives_of_the_stand_in(
 _TYPES = {"upstream_throttled": "rate_limit_error", "upstream_overloaded": "overloaded_error"}
 
 
-async def test_a_failure_is_retried_once_and_then_told(
+async def test_a_failure_is_retried_once_and_then_told_and_a_throttle_is_waited_for(
     opened: OpenSession,
     server: LocalServer,
     service: Service,
@@ -166,6 +166,8 @@ async def test_a_failure_is_retried_once_and_then_told(
         answer = await _ask(opened, server)
         if (answer.text, answer.finish_reason, len(model.requests)) != (_WHOLE, "stop", 2):
             wrong[what] = (answer.text, answer.end)
+        if code == "upstream_throttled":
+            continue  # it waits in the queue, however often
         model.will(reply)
         error = _error(await _ask(opened, server))
         if (error["type"], error["code"], len(model.requests)) != (
@@ -174,8 +176,6 @@ async def test_a_failure_is_retried_once_and_then_told(
             2,
         ):
             wrong[f"{what}, twice"] = error
-        if (error.get("retry_after_ms") is not None) != (code == "upstream_throttled"):
-            wrong[f"{what}, when to ask again"] = error
     assert not wrong
     await server.until_metric("generations_running", 0)
     await model.until_open(0)

@@ -10,6 +10,7 @@ from stream_core.delivery.paced_cursor import Transport
 from stream_core.log.entries import Content, LogEntry, Restart, joined
 from stream_core.log.response_log import Cursor, ResponseLog
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.queue_place import QueuePlace
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 
@@ -81,6 +82,7 @@ class RecordingReader:
     ) -> None:
         self.held = held
         self.deliveries: list[Delivery] = []
+        self.places: list[QueuePlace] = []
         self.paused = False
         self.holds_model = False
         self.left_behind = False
@@ -108,6 +110,10 @@ class RecordingReader:
             )
         if self._cursor.at_end:
             self.leave()
+
+    def queued(self, place: QueuePlace) -> None:
+        """See `Reader.queued`."""
+        self.places.append(place)
 
     def lost(self) -> None:
         """See `Reader.lost`."""

@@ -13,6 +13,7 @@ from stream_core.delivery.paced_cursor import Transport
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
+from stream_core.policy.queue_place import QueuePlace
 
 # Seconds of work that the event loop finds in its sockets in one turn at most.
 _SERVED_AT_ONCE = 0.01
@@ -157,6 +158,9 @@ class _Reader:
         self.slots.append(self._core.clock.position)
         if not self._gap:
             self._stream.push("x")
+
+    def queued(self, place: QueuePlace) -> None:
+        """Nothing."""
 
     def lost(self) -> None:
         """Never."""

@@ -59,11 +59,6 @@ _PASSED_ON = {
     "too long": (_says(400, "context_length_exceeded"), 400, "context_length_exceeded"),
     "policy": (_says(400, "content_policy_violation"), 400, "content_policy_violation"),
     "too large": (_says(413, None), 413, "model_refused"),
-    "throttled": (
-        _says(429, "rate_limit_exceeded", "requests", **{"Retry-After": "7"}),
-        429,
-        "rate_limit_exceeded",
-    ),
     "loading": (
         _says(503, None, "server_error", **{"retry-after-ms": "1500"}),
         503,
@@ -94,11 +89,40 @@ async def test_a_status_reaches_the_client_and_is_asked_for_once(
 async def test_when_to_ask_again_reaches_the_client(
     client: openai.AsyncOpenAI, model: ScriptedModel
 ) -> None:
-    for what, seconds in (("throttled", "7"), ("loading", "2"), ("broken", None)):
+    for what, seconds in (("loading", "2"), ("broken", None)):
         model.will(_PASSED_ON[what][0])
         error = await _ask(client, stream=True)
         assert error is not None
         assert error.response.headers.get("Retry-After") == seconds, what
+
+
+def _throttles(**retry_after: str) -> Reply:
+    return _says(429, "rate_limit_exceeded", "requests", **retry_after)
+
+
+async def test_who_is_throttled_waits_in_the_queue_and_is_not_told(
+    client: openai.AsyncOpenAI, model: ScriptedModel
+) -> None:
+    throttled = _throttles(**{"retry-after-ms": "100"})
+    model.will(throttled, throttled, throttled, _GOOD)
+    assert await _ask(client, stream=True) is None
+    assert len(model.requests) == 4
+
+
+async def test_a_throttle_that_is_too_long_to_wait_for_reaches_the_client(
+    client: openai.AsyncOpenAI, model: ScriptedModel
+) -> None:
+    model.will(_throttles(**{"Retry-After": "90"}))
+    error = await _ask(client)
+    assert error is not None
+    assert (error.status_code, error.code) == (429, "rate_limit_exceeded")
+    assert error.response.headers["Retry-After"] == "90"
+    # Others are told so at once, and the server is left alone.
+    error = await _ask(client)
+    assert error is not None
+    assert (error.status_code, error.code) == (429, "upstream_throttled")
+    assert 60 < int(error.response.headers["Retry-After"]) <= 108
+    assert len(model.requests) == 1
 
 
 @pytest.mark.parametrize("what", ["no quota", "a wrong key"])
@@ -116,9 +140,10 @@ async def test_a_stock_client_repeats_as_often_as_it_would_directly(
     client: openai.AsyncOpenAI, model: ScriptedModel
 ) -> None:
     for url in (model.url, client.base_url):
-        model.will(_says(429, "rate_limit_exceeded", "requests", **{"retry-after-ms": "100"}))
+        model.will(_says(503, None, "server_error", **{"retry-after-ms": "100"}))
         error = await _ask(client.with_options(base_url=url, max_retries=2))
-        assert isinstance(error, openai.RateLimitError)
+        assert error is not None
+        assert error.status_code == 503
         assert len(model.requests) == 3, url
 
 

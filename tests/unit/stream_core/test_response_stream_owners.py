@@ -15,6 +15,7 @@ from stream_core.log.entries import LogEntry, Restart
 from stream_core.log.response_log import LogClosed, ResponseState
 from stream_core.log.response_stream import ResponseFull, ResponseStream
 from stream_core.policy.limits import Limits
+from stream_core.policy.queue_place import QueuePlace
 from stream_core.protocol.messages import Usage
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import standing_text
@@ -179,6 +180,9 @@ def test_readers_that_leave_as_they_are_told_do_not_hide_one_another() -> None:
 
         def deliver(self, now: float, jitter: float | None) -> None:
             """Nothing is delivered here."""
+
+        def queued(self, place: QueuePlace) -> None:
+            """Nothing."""
 
         def lost(self) -> None:
             self.told += 1

@@ -9,6 +9,7 @@ from stream_core.log.entries import Content, Kind, NotAPart, Part, joined
 from stream_core.log.response_log import Cursor, LogClosed
 from stream_core.log.response_stream import ResponseFull, ResponseStream
 from stream_core.policy.limits import Limits
+from stream_core.policy.queue_place import QueuePlace
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.contents import CONTENTS
 from tests.unit.stream_core.test_response_stream import new_stream
@@ -38,6 +39,9 @@ class Taken:
             taken.append(entry)
         if taken:
             self.deliveries.append(taken)
+
+    def queued(self, place: QueuePlace) -> None:
+        """Nothing."""
 
     def lost(self) -> None:
         raise AssertionError

@@ -116,6 +116,8 @@ export class AnswerReading {
         const { finish_reason: finishReason, last_index: lastIndex, usage, degraded } = arrival;
         return yield { type: "completed", finishReason, lastIndex, usage, degraded };
       }
+      case "chat.response.queued":
+        return yield { type: "queued", position: arrival.position, expectedSeconds: arrival.expected_seconds };
       case "lag":
         return yield { type: "lag", behindDeltas: arrival.behind_deltas, behindMs: arrival.behind_ms };
     }

@@ -221,6 +221,8 @@ export type AnswerEvent =
     }
   /** How the answer travels from now on. `fallback`: because nothing better could be had. */
   | { readonly type: "transport"; readonly transport: TransportName; readonly fallback: boolean }
+  /** The answer waits for its model; the next one has the position 1. `null`: nobody knows how long. */
+  | { readonly type: "queued"; readonly position: number; readonly expectedSeconds: number | null }
   /** This reader is behind; the next pieces come joined. */
   | { readonly type: "lag"; readonly behindDeltas: number; readonly behindMs: number }
   /** The server is busy; the question is sent again in `delayMs`. */

@@ -46,6 +46,8 @@ export const FRAMES = {
     /** Stands for the response in compact deltas. */
     stream: optional(number, null),
   }),
+  /** The response waits for its model; the next one has the position 1. */
+  "chat.response.queued": shape({ response_id: string, position: number, expected_seconds: optional(number, null) }),
   /** One delta, or several joined: `delta` is the text of the indexes `from` (else only `index`) to `index`. */
   "chat.response.delta": shape({ response_id: string, delta: string, index, from: optional(index, null) }),
   /** What is no text, or several such joined, as a delta is. */

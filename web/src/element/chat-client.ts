@@ -82,6 +82,8 @@ export type ChatEvent =
   | { readonly type: "accepted"; readonly responseId: string; readonly historyDropped?: number }
   /** How the answer travels from now on. `fallback`: because nothing better could be had. */
   | { readonly type: "transport"; readonly transport: ChatTransport; readonly fallback: boolean }
+  /** The answer waits for its model; the next one has the position 1. `null`: nobody knows how long. */
+  | { readonly type: "queued"; readonly position: number; readonly expectedSeconds: number | null }
   | { readonly type: "lag" }
   | { readonly type: "waiting"; readonly delayMs: number }
   | { readonly type: "reconnecting"; readonly delayMs: number }

@@ -158,6 +158,10 @@ export class Exchange {
         this.#answer.restart(event.keep, event.parts);
         announcer.restart("The answer begins again.");
         break;
+      case "queued":
+        this.#reached();
+        status.show("waiting", queuedText(event.position, event.expectedSeconds));
+        break;
       case "lag":
         status.show("streaming", "Catching up");
         break;
@@ -235,6 +239,12 @@ function doingOf(part: ChatPart): string {
   if (part.type === "reasoning") return "Thinking";
   if (part.type !== "tool") return "";
   return part.result === undefined ? `Using ${part.name}` : `Result of ${part.name}`;
+}
+
+/** Where a question waits for the model. */
+function queuedText(position: number, expectedSeconds: number | null): string {
+  const where = position === 1 ? "Next in the queue" : `Number ${position} in the queue`;
+  return expectedSeconds === null ? where : `${where}, about ${Math.max(1, expectedSeconds)} s`;
 }
 
 function seconds(ms: number): string {

@@ -74,6 +74,7 @@ describe("readFrame", () => {
       { finish_reason: "length", usage: null, degraded: true },
     ],
     ["chat.response.error", { response_id: "r", last_index: -1, error: ERROR }, { error: ERROR }],
+    ["chat.response.queued", { response_id: "r", position: 2 }, { position: 2, expected_seconds: null }],
     ["lag", { response_id: "r", behind_deltas: 70, behind_ms: 4000 }, { behind_deltas: 70 }],
     ["throttle", { retry_after_ms: 500, error: ERROR }, { message_id: null, retry_after_ms: 500 }],
     ["system.busy", { retry_after_ms: 500, message_id: "m", error: ERROR }, { message_id: "m" }],

@@ -201,6 +201,17 @@ describe("an answer over a WebSocket", () => {
     expect(asked.of("lag")).toEqual([{ type: "lag", behindDeltas: 80, behindMs: 11_000 }]);
   });
 
+  it("tells where it waits for the model", async () => {
+    const asked = await asking();
+    network.socket.frame({ type: "chat.response.queued", response_id: "rsp_1", position: 3, expected_seconds: 4 });
+    network.socket.frame({ type: "chat.response.queued", response_id: "rsp_1", position: 1 });
+    await pass();
+    expect(asked.of("queued")).toEqual([
+      { type: "queued", position: 3, expectedSeconds: 4 },
+      { type: "queued", position: 1, expectedSeconds: null },
+    ]);
+  });
+
   it("throws the error that ended the answer, after the text before it", async () => {
     const asked = await asking();
     network.socket.delta(0, "so far");

@@ -126,6 +126,18 @@ describe("the end of an answer", () => {
 });
 
 describe("the status", () => {
+  it("says where the question waits for the model", async () => {
+    scene.chat.client = client;
+    scene.chat.ask("Why?");
+    client.last.accept();
+    client.last.tell({ type: "queued", position: 3, expectedSeconds: 4 });
+    await settle();
+    expect(scene.status).toBe("Number 3 in the queue, about 4 s");
+    client.last.tell({ type: "queued", position: 1, expectedSeconds: null });
+    await settle();
+    expect(scene.status).toBe("Next in the queue");
+  });
+
   it("does not claim that anything is tried while nothing is asked", () => {
     scene.chat.client = client;
     client.enter("waiting");

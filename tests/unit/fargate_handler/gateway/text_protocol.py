@@ -11,8 +11,10 @@ from fargate_handler.gateway.http_answers import claims_of
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.encoders.appended import AppendedContents
 from stream_core.encoders.completion_chunks import check_completed
+from stream_core.encoders.port import queued_comment
 from stream_core.log.response_log import Cursor, ResumePoint
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.queue_place import QueuePlace
 from stream_core.protocol.errors import EvenflowError
 
 
@@ -47,6 +49,9 @@ class TextEncoder:
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
         self._stream = stream
         self._text = self._text.going_on(stream.log, point)
+
+    def queued(self, place: QueuePlace) -> bytes:
+        return queued_comment(place)
 
     def failure(self, error: EvenflowError) -> bytes:
         return b"event: error\ndata: %b\n\n" % orjson.dumps(error.to_body())

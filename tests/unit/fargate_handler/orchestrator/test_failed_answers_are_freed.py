@@ -19,6 +19,7 @@ from fargate_handler.token_sources.openai import OpenAIModel
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
 from stream_core.fairness.fair_queue import Line
 from stream_core.log.conversation import Turn
+from stream_core.policy.adaptive_ceiling import AdaptiveCeiling
 from stream_core.policy.channel import CHAT
 from stream_core.policy.circuit_breaker import CircuitBreaker
 from stream_core.policy.limits import Limits
@@ -77,6 +78,7 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
         asked=WholeRequest((Turn("user", text),)),
         source=source,
         breaker=CircuitBreaker(10, 10.0),
+        ceiling=AdaptiveCeiling(),
         clock=clock.delivery,
         limits=Limits(),
         grace_seconds=30.0,
@@ -84,6 +86,7 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
         continues=lambda _: False,
         monotonic=clock.monotonic,
         in_force=lambda: True,
+        wait_again=lambda _: None,
         on_attempt=lambda: None,
         on_failure=lambda _: None,
         on_end=lambda _: ended.set(),

@@ -198,7 +198,7 @@ async def test_failed_attempts_are_counted_by_their_code_and_throttled_ones_apar
     throttled = UpstreamAnswered(
         "busy", code="slow_down", status=429, type=RateLimited.type, retry_after_ms=60_000
     )
-    await fail(node, throttled, BROKEN)
+    await fail(node, BROKEN, throttled)
     assert node.metrics.labelled(catalogue.UPSTREAM_FAILURES).by_labels == {
         ("slow_down",): 1,
         ("upstream_failed",): 1,

@@ -17,6 +17,7 @@ from stream_core.log.conversation import Turn
 from stream_core.log.entries import Content, Kind, LogEntry, Part, Restart
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.adaptive_ceiling import AdaptiveCeiling
 from stream_core.policy.channel import CHAT, COMPLETION, Channel, MessageKind
 from stream_core.policy.circuit_breaker import CircuitBreaker
 from stream_core.policy.limits import Limits
@@ -58,6 +59,7 @@ class Bench:
     clock: HandTurnedClock = field(default_factory=HandTurnedClock)
     ended: list[ResponseState] = field(default_factory=list)
     retries: int = 0
+    waiting: list[Generation] = field(default_factory=list)
     background: Background = field(default_factory=Background)
 
     entries: Sequence[LogEntry] | None = None
@@ -81,6 +83,7 @@ class Bench:
             asked=WholeRequest(TURNS),
             source=self.source,
             breaker=CircuitBreaker(10, 10.0),
+            ceiling=AdaptiveCeiling(),
             clock=self.clock.delivery,
             limits=self.limits,
             grace_seconds=self.grace_seconds,
@@ -88,6 +91,7 @@ class Bench:
             continues=lambda _: self.source.continues and self.can_go_on,
             monotonic=self.clock.monotonic,
             in_force=lambda: self.in_force,
+            wait_again=self.waiting.append,
             on_attempt=self._on_attempt,
             on_failure=lambda _: None,
             on_end=self._on_end,
@@ -371,17 +375,20 @@ async def test_a_model_that_rejects_us_is_not_tried_again_but_the_fallback_stand
     assert bench.reader.held.text == "Please ask again."
 
 
+STARTING = UpstreamAnswered(
+    "loading", code="upstream_overloaded", status=503, type=Overloaded.type, retry_after_ms=3000
+)
 TOO_MANY = UpstreamAnswered("too many", code="upstream_throttled", status=429, retry_after_ms=3000)
 
 
 async def test_who_repeats_by_itself_is_told_at_once_what_the_model_s_server_answered() -> None:
     bench = Bench(kind=COMPLETION)
     call = await bench.start()
-    call.fail(TOO_MANY)
+    call.fail(STARTING)
     await settle()
     assert bench.ended == [ResponseState.ERROR]
-    assert bench.stream.error == TOO_MANY.to_object()
-    assert (bench.stream.error["status"], len(bench.source.calls)) == (429, 1)
+    assert bench.stream.error == STARTING.to_object()
+    assert (bench.stream.error["status"], len(bench.source.calls)) == (503, 1)
 
 
 async def test_what_is_no_answer_of_the_server_is_tried_again_for_everybody() -> None:
@@ -396,11 +403,61 @@ async def test_another_attempt_waits_for_as_long_as_the_server_said() -> None:
     bench = Bench()
     bench.clock.drive_timers()
     call = await bench.start()
-    call.fail(TOO_MANY)
+    call.fail(STARTING)
     await bench.clock.pass_time(2.9)
     assert len(bench.source.calls) == 1
     await bench.clock.pass_time(0.8)
     assert len(bench.source.calls) == 2
+
+
+@pytest.mark.parametrize("kind", [CHAT, COMPLETION])
+async def test_who_is_throttled_gives_its_place_up_and_goes_on_with_another(
+    kind: MessageKind,
+) -> None:
+    bench = Bench(kind=kind)
+    for attempt in (1, 2, 3):
+        call = await bench.start() if attempt == 1 else bench.source.calls[-1]
+        call.fail(TOO_MANY)
+        await settle()
+        assert (len(bench.waiting), len(bench.source.calls)) == (attempt, attempt)
+        bench.generation.go_on()
+        await settle()
+        assert len(bench.source.calls) == attempt + 1
+    last = bench.source.calls[-1]
+    assert (last.request.attempt, bench.retries) == (4, 0)
+    last.push("Here.")
+    last.finish()
+    await settle()
+    assert bench.ended == [ResponseState.COMPLETED]
+
+
+async def test_throttling_costs_none_of_the_attempts_that_failures_have() -> None:
+    bench = Bench(limits=Limits(model_retries=1))
+    (await bench.start()).fail(TOO_MANY)
+    await settle()
+    bench.generation.go_on()
+    await settle()
+    bench.source.calls[-1].fail(BROKEN)
+    await bench.pass_time(1)
+    assert (len(bench.source.calls), bench.ended) == (3, [])
+
+
+async def test_who_gets_no_turn_after_a_throttle_is_told_what_the_server_said() -> None:
+    bench = Bench(limits=Limits(queue_deadline_seconds=10))
+    (await bench.start()).fail(TOO_MANY)
+    await settle()
+    await bench.pass_time(11)
+    assert bench.ended == [ResponseState.ERROR]
+    assert bench.stream.error == TOO_MANY.to_object()
+
+
+async def test_cancelled_while_it_waits_for_quota_it_asks_no_more() -> None:
+    bench = Bench()
+    (await bench.start()).fail(TOO_MANY)
+    await settle()
+    bench.generation.cancel()
+    await settle()
+    assert (bench.ended, len(bench.source.calls)) == ([ResponseState.CANCELLED], 1)
 
 
 async def test_who_is_throttled_for_long_is_told_for_how_long() -> None:

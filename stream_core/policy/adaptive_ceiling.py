@@ -1,0 +1,107 @@
+"""How many calls a model's server takes at once, as its throttling teaches."""
+
+from __future__ import annotations
+
+# The first pause where the server doesn't say how long, and the longest.
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 8.0
+# Nobody comes back at the very moment that the server names.
+_LATE_SHARE = 1.1
+# A server that has not throttled for so long is asked without a ceiling again.
+_FORGOTTEN_SECONDS = 600.0
+
+
+class AdaptiveCeiling:
+    """The most calls of one model at once. There is none until its server throttles (429).
+
+    Then it is what runs beside the refused call, and nothing begins until the server's
+    `Retry-After`. It grows by one each time as many calls as it allows have been answered: additive
+    increase, as TCP probes for room. Each task finds its own; tasks that share a quota meet at
+    equal parts of it.
+
+    Times are in seconds on one clock that never goes back.
+    """
+
+    __slots__ = ("_answered", "_limit", "_opens_at", "_running", "_throttled_at", "_unanswered")
+
+    def __init__(self) -> None:
+        self._limit: int | None = None
+        self._running = 0
+        self._answered = 0
+        self._opens_at = self._throttled_at = 0.0
+        self._unanswered = 0  # throttled calls in a row
+
+    @property
+    def limit(self) -> int | None:
+        """The most calls at once. None: no bound is known."""
+        return self._limit
+
+    @property
+    def running(self) -> int:
+        """How many calls run."""
+        return self._running
+
+    def has_room(self, now: float) -> bool:
+        """Whether one more call may begin."""
+        self._forget(now)
+        return now >= self._opens_at and (self._limit is None or self._running < self._limit)
+
+    def opens_in(self, now: float) -> float:
+        """How long nothing may begin, because the server has said so. 0: it isn't so."""
+        return max(0.0, self._opens_at - now)
+
+    def begin(self) -> None:
+        """A call begins."""
+        self._running += 1
+
+    def end(self) -> None:
+        """A call has ended, however."""
+        self._running -= 1
+
+    def answered(self) -> None:
+        """A call was answered to its end."""
+        self._unanswered = 0
+        if self._limit is None:
+            return
+        self._answered += 1
+        if self._answered >= self._limit:
+            self._answered = 0
+            self._limit += 1
+
+    def throttled(self, now: float, retry_after: float | None) -> None:
+        """One of the calls that run was refused for want of quota.
+
+        Args:
+            retry_after: when the server takes calls again, in seconds. None: it doesn't say.
+        """
+        beside = self._running - 1
+        self._limit = max(1, beside if self._limit is None else min(beside, self._limit))
+        self._answered, self._throttled_at = 0, now
+        if retry_after is None:
+            retry_after = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**self._unanswered)
+        self._unanswered = min(self._unanswered + 1, 8)
+        self.pause(now, retry_after * _LATE_SHARE)
+
+    def pause(self, now: float, seconds: float) -> None:
+        """Begin nothing for so long."""
+        self._opens_at = max(self._opens_at, now + seconds)
+
+    def _forget(self, now: float) -> None:
+        if self._limit is not None and now - self._throttled_at >= _FORGOTTEN_SECONDS:
+            self._limit = None
+
+
+class AdaptiveCeilings:
+    """One ceiling for each model, by its name at its server."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, AdaptiveCeiling] = {}
+
+    @property
+    def lowest(self) -> int:
+        """The lowest ceiling. 0 where there is none."""
+        limits = [it.limit for it in self._by_name.values() if it.limit is not None]
+        return min(limits, default=0)
+
+    def of(self, name: str) -> AdaptiveCeiling:
+        """The ceiling of a model."""
+        return self._by_name.setdefault(name, AdaptiveCeiling())

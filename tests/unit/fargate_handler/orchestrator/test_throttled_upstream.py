@@ -1,0 +1,137 @@
+"""A model's server that throttles is asked no more than it takes; who waits hears the place."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import RateLimited, UpstreamAnswered
+from tests.unit.fargate_handler.orchestrator.controlled_source import SourceCall
+from tests.unit.fargate_handler.orchestrator.test_orchestrator import Node
+from tests.unit.recording_reader import AssembledText, RecordingReader
+from tests.unit.settle import settle
+
+LIMITS = Limits(messages_per_second=1000, model_retries=0)
+
+
+def throttled(seconds: float) -> UpstreamAnswered:
+    return UpstreamAnswered(
+        "busy",
+        code="upstream_throttled",
+        status=429,
+        type=RateLimited.type,
+        retry_after_ms=int(seconds * 1000),
+    )
+
+
+async def ask(node: Node, count: int) -> list[ResponseStream]:
+    streams = [(await node.send("m1", session=f"s{number}")).stream for number in range(count)]
+    await settle()
+    return streams
+
+
+def reader_of(node: Node, stream: ResponseStream) -> RecordingReader:
+    reader = RecordingReader(stream, node.clock, AssembledText())
+    stream.attach(reader)
+    return reader
+
+
+def running(node: Node) -> list[SourceCall]:
+    return [call for call in node.source.calls if call.opened > call.closed]
+
+
+async def throttle(node: Node, count: int, seconds: float) -> None:
+    for call in running(node)[:count]:
+        call.fail(throttled(seconds))
+    await settle()
+
+
+async def test_after_a_throttle_as_many_run_as_the_server_took_and_nobody_is_told_an_error() -> (
+    None
+):
+    node = Node(LIMITS)
+    streams = await ask(node, 10)
+    await throttle(node, 7, seconds=1)
+    assert (len(running(node)), node.orchestrator.queued) == (3, 7)
+    await node.clock.pass_time(0.9)
+    assert len(running(node)) == 3
+    await node.clock.pass_time(1.0)
+    assert (len(running(node)), node.orchestrator.queued) == (3, 7)
+    at_once = list[int]()
+    while calls := running(node):
+        at_once.append(len(calls))
+        for call in calls:
+            call.push("Here.")
+            call.finish()
+        await settle()
+    # One more each time that as many as it took were answered.
+    assert at_once == [3, 4, 3]
+    assert [stream.log.text for stream in streams] == ["Here."] * 10
+    assert node.count(catalogue.UPSTREAM_THROTTLES) == 7
+    assert node.count(catalogue.GENERATION_RETRIES) == 0
+
+
+async def test_when_the_server_takes_calls_again_those_that_wait_begin_though_nothing_ends() -> (
+    None
+):
+    node = Node(LIMITS)
+    await ask(node, 1)
+    await throttle(node, 1, seconds=2)
+    assert (len(running(node)), node.orchestrator.queued) == (0, 1)
+    await node.clock.pass_time(1.9)
+    assert len(running(node)) == 0
+    await node.clock.pass_time(0.6)
+    assert (len(running(node)), node.orchestrator.queued) == (1, 0)
+
+
+async def test_a_reader_is_told_the_place_and_what_is_expected() -> None:
+    node = Node(LIMITS)
+    streams = await ask(node, 3)
+    readers = [reader_of(node, stream) for stream in streams]
+    await throttle(node, 2, seconds=8)
+    node.orchestrator.sweep(node.clock.now)
+    told = [reader.places for reader in readers]
+    assert [[place.position for place in places] for places in told] == [[1], [2], []]
+    first = told[0][0].expected_seconds
+    assert first is not None
+    assert 7 <= first <= 10
+    node.orchestrator.sweep(node.clock.now)
+    assert [len(places) for places in told] == [1, 1, 0], "only what is new is told"
+    late = reader_of(node, streams[1])
+    assert late.places == [streams[1].place]
+
+
+async def test_who_waits_for_a_place_of_the_node_hears_it_too() -> None:
+    node = Node(Limits(generations_per_node=1))
+    streams = await ask(node, 2)
+    reader = reader_of(node, streams[1])
+    node.orchestrator.sweep(node.clock.now)
+    assert [place.position for place in reader.places] == [1]
+    running(node)[0].finish()
+    await settle()
+    assert streams[1].place is None
+
+
+async def test_while_the_server_is_closed_for_long_messages_are_refused_with_the_time() -> None:
+    node = Node(LIMITS)
+    await ask(node, 1)
+    await throttle(node, 1, seconds=90)
+    with pytest.raises(RateLimited) as refused:
+        await node.send("m1", session="next")
+    assert refused.value.code == "upstream_throttled"
+    assert 90 <= (refused.value.retry_after_seconds or 0) <= 90 * 1.2 + 1
+
+
+async def test_a_server_that_says_its_quota_is_used_up_is_asked_nothing_until_then() -> None:
+    node = Node(LIMITS)
+    await ask(node, 1)
+    used_up = running(node)[0].request.on_quota_used
+    assert used_up is not None
+    used_up(3.0)
+    await node.send("m1", session="next")
+    await settle()
+    assert (len(running(node)), node.orchestrator.queued) == (1, 1)
+    await node.clock.pass_time(3.1)
+    assert (len(running(node)), node.orchestrator.queued) == (2, 0)

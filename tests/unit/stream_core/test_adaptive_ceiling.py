@@ -1,0 +1,131 @@
+"""How many calls a model takes at once: nothing is known, then its throttling teaches."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_core.policy.adaptive_ceiling import AdaptiveCeiling, AdaptiveCeilings
+
+LATEST = 1.101  # of what the server says
+
+
+def running(count: int) -> AdaptiveCeiling:
+    ceiling = AdaptiveCeiling()
+    for _ in range(count):
+        ceiling.begin()
+    return ceiling
+
+
+def throttle(ceiling: AdaptiveCeiling, now: float = 0.0, retry_after: float | None = 1.0) -> None:
+    ceiling.throttled(now, retry_after)
+    ceiling.end()
+
+
+def test_without_a_throttle_there_is_none() -> None:
+    ceiling = running(1_000)
+    assert (ceiling.limit, ceiling.has_room(0.0), ceiling.opens_in(0.0)) == (None, True, 0.0)
+
+
+def test_it_is_what_runs_beside_the_refused_calls() -> None:
+    ceiling = running(100)
+    for _ in range(60):
+        throttle(ceiling)
+    assert (ceiling.limit, ceiling.running) == (40, 40)
+    assert not ceiling.has_room(10.0)
+    ceiling.end()
+    assert ceiling.has_room(10.0)
+
+
+def test_nothing_begins_before_the_server_said() -> None:
+    ceiling = running(2)
+    throttle(ceiling, now=5.0, retry_after=3.0)
+    ceiling.end()
+    assert not ceiling.has_room(7.99)
+    assert 3.0 <= ceiling.opens_in(5.0) <= 3.0 * LATEST
+    assert ceiling.has_room(5.0 + 3.0 * LATEST)
+
+
+def test_where_the_server_says_nothing_the_pause_doubles_until_an_answer() -> None:
+    ceiling, pauses = running(0), list[float]()
+    for now in (0.0, 100.0, 200.0, 300.0, 400.0, 500.0, 550.0):
+        ceiling.begin()
+        throttle(ceiling, now, retry_after=None)
+        pauses.append(ceiling.opens_in(now))
+    for pause, least in zip(pauses, (0.25, 0.5, 1, 2, 4, 8, 8), strict=True):
+        assert least <= pause <= least * LATEST
+    ceiling.answered()
+    ceiling.begin()
+    throttle(ceiling, 580.0, retry_after=None)
+    assert ceiling.opens_in(580.0) <= 0.25 * LATEST
+
+
+def test_at_least_one_call_may_run() -> None:
+    ceiling = running(1)
+    throttle(ceiling)
+    assert (ceiling.limit, ceiling.has_room(10.0)) == (1, True)
+
+
+def test_it_grows_by_one_when_as_many_calls_as_it_allows_were_answered() -> None:
+    ceiling = running(4)
+    throttle(ceiling)
+    limits = list[int | None]()
+    for _ in range(7):
+        ceiling.answered()
+        limits.append(ceiling.limit)
+    assert limits == [3, 3, 4, 4, 4, 4, 5]
+
+
+def test_after_ten_minutes_without_a_throttle_it_is_forgotten() -> None:
+    ceiling = running(3)
+    throttle(ceiling, now=0.0)
+    assert not ceiling.has_room(599.0)
+    assert ceiling.has_room(600.0)
+    assert ceiling.limit is None
+
+
+@given(
+    takes=st.integers(1, 50),
+    wanted=st.integers(1, 200),
+    rounds=st.integers(5, 30),
+)
+def test_it_finds_what_the_server_takes_and_stays_within_one_of_it(
+    takes: int, wanted: int, rounds: int
+) -> None:
+    """Rounds in which all begin that may, the server refuses what is too much, and answers."""
+    ceiling, now, refused = AdaptiveCeiling(), 0.0, 0
+    for _ in range(rounds):
+        now += 10.0
+        begun = 0
+        while begun < wanted and ceiling.has_room(now):
+            ceiling.begin()
+            begun += 1
+        refused = max(0, begun - takes)
+        for _ in range(refused):
+            throttle(ceiling, now)
+        for _ in range(begun - refused):
+            ceiling.answered()
+            ceiling.end()
+    assert ceiling.running == 0
+    assert refused <= 1
+    assert begun >= min(wanted, takes)
+
+
+def test_each_model_has_its_own_and_the_lowest_is_told() -> None:
+    ceilings = AdaptiveCeilings()
+    assert ceilings.lowest == 0
+    for model, count in (("small", 3), ("large", 9)):
+        for _ in range(count):
+            ceilings.of(model).begin()
+        throttle(ceilings.of(model))
+    assert ceilings.lowest == 2
+    assert ceilings.of("small") is ceilings.of("small")
+    assert ceilings.of("other").has_room(0.0)
+
+
+def test_a_pause_never_becomes_shorter() -> None:
+    ceiling = AdaptiveCeiling()
+    ceiling.pause(0.0, 10.0)
+    ceiling.pause(0.0, 1.0)
+    assert ceiling.opens_in(0.0) == pytest.approx(10.0)
