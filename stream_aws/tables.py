@@ -1,4 +1,4 @@
-"""The three DynamoDB tables: their keys, and the attribute by which items expire."""
+"""The DynamoDB tables: their keys, and the attribute by which items expire."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ TENANTS = TableKeys("tenant", "row")
 
 @dataclass(frozen=True, slots=True)
 class TableNames:
-    """The tables' names in this environment."""
+    """The tables' names in this environment. `tenants` is None where there is no such table."""
 
     sessions: str
     ledger: str
     responses: str
+    tenants: str | None = None

@@ -20,6 +20,7 @@ from stream_aws.tables import (
     LEDGER,
     RESPONSES,
     SESSIONS,
+    TENANTS,
     UNFINISHED_INDEX,
     UNFINISHED_KEY,
     TableKeys,
@@ -69,7 +70,7 @@ class AwsEmulator:
         return self._clients[service]
 
     def create_tables(self, prefix: str) -> TableNames:
-        """The three tables, empty, named after `prefix`."""
+        """The tables, empty, named after `prefix`."""
         names = table_names(prefix)
         for request in table_requests(names):
             self.client("dynamodb").create_table(**request)
@@ -77,8 +78,10 @@ class AwsEmulator:
 
 
 def table_names(prefix: str) -> TableNames:
-    """The three tables, named after `prefix`."""
-    return TableNames(f"{prefix}-sessions", f"{prefix}-ledger", f"{prefix}-responses")
+    """The tables, named after `prefix`."""
+    return TableNames(
+        *(f"{prefix}-{name}" for name in ("sessions", "ledger", "responses", "tenants"))
+    )
 
 
 def table_requests(names: TableNames) -> list[dict[str, Any]]:
@@ -87,6 +90,7 @@ def table_requests(names: TableNames) -> list[dict[str, Any]]:
         _table_request(names.sessions, SESSIONS, {}),
         _table_request(names.ledger, LEDGER, {}),
         _table_request(names.responses, RESPONSES, {UNFINISHED_INDEX: UNFINISHED_KEY}),
+        _table_request(str(names.tenants), TENANTS, {}),
     ]
 
 

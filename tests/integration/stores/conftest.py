@@ -20,6 +20,7 @@ from stream_aws.tables import TableNames
 from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
 from stream_core.ports.response_store import ResponseStore
 from stream_core.ports.session_store import SessionStore
+from stream_core.ports.usage_store import UsageStore
 from stream_sqlite.stores import SQLiteStores
 from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
 from tests.integration.stores.stores import LONG_LIFETIME, NOW, Stores, new_name
@@ -45,6 +46,7 @@ class DynamoDBStores(Stores):
 class FileStores(Stores):
     """The stores in a file, and those of another process that has it open."""
 
+    usage: UsageStore
     other: SQLiteStores
 
     def of_another_task(self) -> ResponseStore:
@@ -60,7 +62,7 @@ def sqlite_stores(tmp_path: Path) -> Iterator[FileStores]:
         closing(SQLiteStores(path, lambda: NOW)) as one,
         closing(SQLiteStores(path, lambda: NOW)) as other,
     ):
-        yield FileStores(one.responses, one.sessions, other)
+        yield FileStores(one.responses, one.sessions, one.usage, other)
 
 
 @pytest.fixture
