@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
 from stream_core.ports.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
+from stream_core.ports.memory_usage import MemoryUsageStore
 from stream_core.ports.response_store import LIFETIME_SECONDS, ResponseStore
 from stream_core.ports.session_store import LargeTexts, SessionStore
+from stream_core.ports.usage_store import KEPT_SECONDS, UsageStore
 from stream_sqlite.file import FileUnusable
 from stream_sqlite.stores import SQLiteStores
 
@@ -37,6 +39,7 @@ class Stores:
         leases: the responses again, with connections of their own. Renewing a lease must not wait
             for writes of what it covers.
         large_texts: None if texts that are too large for the ledger are refused.
+        usage: None if nothing is reserved or recorded for tenants.
         outlives_process: whether another process can go on with what this one leaves.
         unreachable, unusable: what to check, in the message of a failed start.
         signing_key: the key of session tokens, if the store keeps one for all who share it.
@@ -48,16 +51,18 @@ class Stores:
     dead_letters: DeadLetters
     large_texts: LargeTexts | None
     outlives_process: bool
+    usage: UsageStore | None = None
     unreachable: str = "the store can't be reached"
     unusable: str = "the store can't be used"
     signing_key: str | None = None
 
 
-def memory_stores(lifetime: float = LIFETIME_SECONDS) -> Stores:
+def memory_stores(lifetime: float = LIFETIME_SECONDS, usage_kept: float = KEPT_SECONDS) -> Stores:
     """Stores in this process' memory. They end with it.
 
     Args:
         lifetime: how long messages of chats are kept, in seconds.
+        usage_kept: the same of usage records.
     """
     responses, texts = MemoryResponseStore(), MemoryLargeTexts(time.time)
     return Stores(
@@ -66,6 +71,7 @@ def memory_stores(lifetime: float = LIFETIME_SECONDS) -> Stores:
         leases=responses,
         dead_letters=LoggedDeadLetters(),
         large_texts=texts,
+        usage=MemoryUsageStore(usage_kept),
         outlives_process=False,
     )
 
@@ -98,10 +104,15 @@ def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
         ConfigurationError: the file can't be used.
     """
     if settings.store == "memory":
-        yield memory_stores(settings.session_ttl_seconds)
+        yield memory_stores(settings.session_ttl_seconds, settings.usage_ttl_seconds)
         return
     try:
-        opened = SQLiteStores(settings.store_path, time.time, settings.session_ttl_seconds)
+        opened = SQLiteStores(
+            settings.store_path,
+            time.time,
+            settings.session_ttl_seconds,
+            settings.usage_ttl_seconds,
+        )
     except FileUnusable as error:
         raise ConfigurationError(f"EVENFLOW_STORE_PATH={settings.store_path}: {error}") from error
     with closing(opened) as file:
@@ -111,6 +122,7 @@ def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
             leases=file.responses,
             dead_letters=file.dead_letters,
             large_texts=file.large_texts,
+            usage=file.usage,
             outlives_process=True,
             unreachable=f"EVENFLOW_STORE_PATH={settings.store_path}: the file can't be written",
             unusable=f"EVENFLOW_STORE_PATH={settings.store_path}: the file can't be used",

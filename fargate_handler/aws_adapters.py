@@ -18,6 +18,7 @@ from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_aws.dynamodb import client_config as dynamodb_config
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
+from stream_aws.dynamodb_usage_store import DynamoDBUsageStore
 from stream_aws.ecs_task import CLIENT_CONFIG as ECS_CONFIG
 from stream_aws.ecs_task import EcsTask, TaskProtection
 from stream_aws.key_secret import CLIENT_CONFIG as SECRETS_CONFIG
@@ -125,6 +126,7 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: _Clients
         sessions=str(settings.sessions_table),
         ledger=str(settings.ledger_table),
         responses=str(settings.responses_table),
+        tenants=settings.tenants_table,
     )
     return Stores(
         sessions=DynamoDBSessionStore(client, tables, on_retry, settings.session_ttl_seconds),
@@ -136,6 +138,9 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: _Clients
         ),
         dead_letters=await _dead_letters(settings, clients),
         large_texts=await _large_texts(settings, clients),
+        usage=None
+        if tables.tenants is None
+        else DynamoDBUsageStore(client, tables.tenants, on_retry, settings.usage_ttl_seconds),
         outlives_process=True,
         unreachable=(
             "EVENFLOW_STORE=dynamodb: the tables can't be reached; check the network and AWS_REGION"

@@ -140,6 +140,7 @@ class Handler:
                 settings.fallback_text,
                 name=settings.own_model_name,
                 prices=settings.prices,
+                longest=settings.model_max_tokens,
             ),
             name=self._node_id,
             address=own_address(settings, adapters.peer_address)

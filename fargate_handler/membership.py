@@ -17,9 +17,11 @@ from fargate_handler.orchestrator.orchestrator import Orchestrator
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from fargate_handler.orchestrator.session_messages import SessionMessages
 from fargate_handler.orchestrator.succession import Succession
+from fargate_handler.orchestrator.tenant_usage import TenantUsage
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.settings import ConfigurationError
 from stream_core.log.peer_log import PeerLog
+from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
 from stream_core.ports.response_store import StoreUnavailable
@@ -63,6 +65,7 @@ class Membership:
             stores.sessions,
             on_ended=lambda stream: log_event(answer_record(stream, model.prices)),
             on_lost=self.workload.lose,
+            settle=self._settle,
         )
         self.keeper = LeaseKeeper(
             context,
@@ -72,10 +75,19 @@ class Membership:
             on_lost=self.recorder.lose_everything,
         )
         self._leases = LeaseView(context, stores.responses, self.keeper)
+        self.usage = TenantUsage(
+            context,
+            stores.usage,
+            prices=model.prices,
+            responses=stores.responses,
+            keeper=self.keeper,
+            leases=self._leases,
+            is_writing=self.recorder.is_writing,
+        )
         others = OtherTasks(stores.responses, self.keeper, self._leases, peers)
         texts = KeptTexts(stores.large_texts)
         ledger = MessageLedger(context, stores.sessions, self.recorder, self.keeper, texts)
-        dispatcher = Dispatcher(context, self.workload, ledger, model)
+        dispatcher = Dispatcher(context, self.workload, ledger, model, self.usage)
         self.succession = Succession(
             context,
             others,
@@ -83,6 +95,7 @@ class Membership:
             sessions=stores.sessions,
             texts=texts,
             dead_letters=stores.dead_letters,
+            settle=self.usage.settle_record,
             is_writing=self.recorder.is_writing,
             begin=dispatcher.inherit,
         )
@@ -100,6 +113,7 @@ class Membership:
             dispatcher=dispatcher,
             succession=self.succession,
             elsewhere=self.followed,
+            usage=self.usage,
             messages=SessionMessages(
                 context,
                 stores.sessions,
@@ -109,6 +123,9 @@ class Membership:
             ),
         )
         context.metrics.gauge(catalogue.STORE_BACKLOG, lambda: self.recorder.backlog_bytes)
+
+    async def _settle(self, stream: ResponseStream, ended_at: float) -> None:
+        await self.usage.settle(stream, ended_at)
 
     async def start(self) -> None:
         """Try the stores, so that a wrong name stops the start, and take the lease.
@@ -129,6 +146,7 @@ class Membership:
             raise ConfigurationError(f"{self._stores.unusable} ({error})") from error
         self.recorder.start()
         self.succession.start()
+        self.usage.start()
 
     async def leave(self, flush_until: float) -> None:
         """Hand over what has not ended, and write the rest until `flush_until` (monotonic)."""
@@ -157,5 +175,6 @@ class Membership:
         await self.succession.aclose()
         await self.workload.generations.aclose()
         await self.recorder.aclose()
+        await self.usage.aclose()
         await self.keeper.aclose()
         await self._leases.aclose()

@@ -238,6 +238,13 @@ class HandlerSettings(Limits, BaseSettings):
         None, description="table of accepted messages (store=dynamodb)"
     )
     responses_table: str | None = Field(None, description="table of responses (store=dynamodb)")
+    tenants_table: str | None = Field(
+        None,
+        description=(
+            "table of tenants, with what they have reserved and used (store=dynamodb); without one "
+            "there are no budgets and no usage records"
+        ),
+    )
     requests_bucket: str | None = Field(
         None,
         min_length=3,

@@ -6,7 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 Asked = TypeVar("Asked")
 Outcome = TypeVar("Outcome")
@@ -66,7 +66,7 @@ class GroupedCalls(Generic[Asked, Outcome]):
                 self._lines.pop(partition, None)
         if isinstance(own.outcome, Exception):
             raise own.outcome
-        return own.outcome  # type: ignore[return-value] - it is done
+        return cast("Outcome", own.outcome)
 
     async def _do_first(self, partition: str, line: _Line[Asked, Outcome]) -> None:
         group = line.waiting[: self._most]

@@ -126,6 +126,11 @@ class Conversation:
         """The id of the response to a message that was accepted before. Otherwise None."""
         return self._responses.get(message_id)
 
+    @property
+    def history_size(self) -> int:
+        """The bytes of what the model is told of it with the next message."""
+        return self._exchanges_bytes
+
     def check_rate(self, now: float) -> None:
         """Check that messages don't come too fast. Every message counts, also a wrong one.
 

@@ -303,6 +303,13 @@ MESSAGES_REFUSED = Metric(
     "given",
     labels=("code",),
 )
+BUDGET_RESERVATIONS = Metric(
+    "budgets.reservations",
+    _G,
+    "answers",
+    "answers of this node that have something reserved of their tenant's budgets",
+    on_page_only=True,
+)
 REFUSAL_RATE = Metric(
     "messages.refusal_rate",
     _R,

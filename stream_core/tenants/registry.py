@@ -71,6 +71,10 @@ class Tenants:
         """Whether the tenant needs a key."""
         return tenant_id in self._given or bool(self.of(tenant_id).keys)
 
+    def is_known(self, tenant_id: str) -> bool:
+        """Whether it has a record or a key. What others use is nobody's."""
+        return tenant_id in self._records or tenant_id in self._given
+
     def with_key(self, given: str | None, now: float) -> KnownKey | None:
         """Whose key this is. None if there is no such key, or it has expired.
 

@@ -89,6 +89,8 @@ def make_file_of_version_1(path: Path) -> None:
     change(path, "ALTER TABLE responses DROP COLUMN form")
     change(path, "ALTER TABLE sessions DROP COLUMN ended")
     change(path, "ALTER TABLE messages DROP COLUMN outcome")
+    for table in ("reservations", "budget_counters", "usage_records"):
+        change(path, f"DROP TABLE {table}")
     change(path, "PRAGMA user_version=1")
 
 
@@ -128,7 +130,7 @@ def test_an_upgraded_file_has_the_tables_of_a_new_one(path: Path, tmp_path: Path
             columns.append(
                 [
                     connection.execute(f"PRAGMA table_info({table})").fetchall()
-                    for table in ("responses", "sessions", "messages")
+                    for table in ("responses", "sessions", "messages", "usage_records")
                 ]
             )
     assert columns[0] == columns[1]

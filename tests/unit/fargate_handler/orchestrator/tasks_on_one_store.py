@@ -22,9 +22,11 @@ from stream_core.metrics.metric_catalogue import Metric
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
 from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
+from stream_core.ports.memory_usage import MemoryUsageStore
 from stream_core.ports.response_store import ResponseHead
 from stream_core.ports.session_store import LargeTexts, LedgerEntry
 from stream_core.protocol.errors import EvenflowError, Overloaded
+from stream_core.tenants.registry import Tenants
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.peer_network import PeerNetwork
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
@@ -53,6 +55,8 @@ class Shared:
         self.peers = PeerNetwork()
         self.letters = ToldLetters()
         self.large_texts: LargeTexts | None = None
+        self.usage = MemoryUsageStore()
+        self.tenants = Tenants()
 
     async def ledger(self, channel: Channel = CHANNEL) -> list[LedgerEntry]:
         """A session's messages as any task would read them."""
@@ -97,6 +101,7 @@ class Task:
                 self.metrics,
                 self.clock.monotonic,
                 self.clock.monotonic,
+                tenants=shared.tenants,
             ),
             Stores(
                 sessions=self.sessions,
@@ -104,6 +109,7 @@ class Task:
                 leases=self.responses,
                 dead_letters=shared.letters,
                 large_texts=shared.large_texts,
+                usage=shared.usage,
                 outlives_process=True,
             ),
             ServedModel(source or self.source, AgentRequests(), fallback_text),

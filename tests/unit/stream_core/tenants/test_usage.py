@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 from stream_core.tenants.budget import Cost
 from stream_core.tenants.usage import DayTotals, UsageRecord, file_of, summed, totals_of
@@ -11,8 +12,8 @@ from stream_core.tenants.usage import DayTotals, UsageRecord, file_of, summed, t
 NOW = 1_795_478_400.0  # 2026-11-24T00:00:00Z
 
 
-def used(response_id: str = "rsp_1", **fields: object) -> UsageRecord:
-    given = {
+def used(response_id: str = "rsp_1", **fields: Any) -> UsageRecord:
+    given: dict[str, Any] = {
         "tenant": "acme",
         "response_id": response_id,
         "agent": "demo",
@@ -26,7 +27,7 @@ def used(response_id: str = "rsp_1", **fields: object) -> UsageRecord:
         "nanodollars": 1_500,
         **fields,
     }
-    return UsageRecord(**given)  # type: ignore[arg-type] - a test's fields
+    return UsageRecord(**given)
 
 
 def test_a_record_is_read_as_it_was_written_and_unknown_fields_are_left_out() -> None:
