@@ -341,6 +341,5 @@ def _exhausted(budget: Budget, most: Cost, now: float) -> RateLimited:
         "the most that this answer may take; the message was not accepted, ask for a shorter "
         "answer, or again in the next period",
         code="budget_exhausted",
-        type="insufficient_quota",
         retry_after_ms=max(1, int((budget.ends_at - now) * 1000)),
     )

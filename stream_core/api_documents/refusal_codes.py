@@ -20,9 +20,17 @@ RESPONSE = {
 }
 READING = {400: ("invalid_field",), 429: ("response_readers",)}
 ACCEPTING = {
+    400: ("model_without_price",),
     409: ("causal_violation",),
     410: ("response_expired", "session_ended"),
-    429: ("rate_limited", "session_in_flight", "tenant_in_flight", "queue_full", "sessions_full"),
+    429: (
+        "rate_limited",
+        "session_in_flight",
+        "tenant_in_flight",
+        "budget_exhausted",
+        "queue_full",
+        "sessions_full",
+    ),
     503: (
         "draining",
         "store_unavailable",
@@ -40,6 +48,7 @@ COMPLETING = {
         "unsupported_parameter",
         "unsupported_value",
         "idempotency_key_reused",
+        *ACCEPTING[400],
         "context_length_exceeded",
         "content_policy_violation",
     ),

@@ -186,8 +186,8 @@ class FromServer(BaseModel):
 
 
 Via = Literal["owner", "peer", "store"]
-FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "content_filter"]
-"""How a response ended. Only requests of OpenAI's API, which have no other readers, end with
+FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "content_filter", "budget"]
+"""How a response ended. `budget`: a budget of its tenant was used up. Only requests of OpenAI's API, which have no other readers, end with
 `tool_calls`."""
 
 
