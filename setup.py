@@ -2,7 +2,15 @@
 
 from setuptools import find_packages, setup
 
-_OURS = ("fargate_handler", "functions", "infra", "stream_aws", "stream_core", "stream_sqlite")
+_OURS = (
+    "evenflow",
+    "fargate_handler",
+    "functions",
+    "infra",
+    "stream_aws",
+    "stream_core",
+    "stream_sqlite",
+)
 
 setup(
     packages=[

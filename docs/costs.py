@@ -19,6 +19,7 @@ from infra.costs import (
     Row,
     costs,
     month_of_a_lease,
+    month_of_looks,
     tasks_for,
 )
 from infra.environments import ENVIRONMENTS, environment
@@ -120,7 +121,11 @@ def _without(name: str) -> list[str]:
         ),
         ("load balancer", month("Load"), "CloudFront has nothing that stays when tasks change"),
         ("metrics, alarms, dashboard", month("CloudWatch"), "nobody sees or hears of trouble"),
-        ("lease of a task", month("DynamoDB"), "an answer has no owner, so nobody takes it over"),
+        (
+            "lease of a task, and its looks at tenants",
+            month("DynamoDB"),
+            "nobody takes an answer over",
+        ),
         ("secrets and a key", month("Secrets"), "no tokens, no tenants' keys"),
     )
     lacks = (
@@ -221,7 +226,8 @@ def _assumptions(traffic: Traffic) -> list[str]:
         ),
         *item(
             "A task renews its lease every second, and reads all leases twice a second: "
-            f"{renewing:.2f} and {looking:.2f} a month."
+            f"{renewing:.2f} and {looking:.2f} a month. Every three seconds it looks whether "
+            f"tenants have changed: {month_of_looks():.2f}."
         ),
         *item(
             "At rest nobody asks but the canary, where there is one: an answer of "

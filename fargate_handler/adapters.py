@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
 from stream_core.ports.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
+from stream_core.ports.memory_tenant_store import MemoryTenantStore
 from stream_core.ports.memory_usage import MemoryUsageStore
 from stream_core.ports.response_store import LIFETIME_SECONDS, ResponseStore
 from stream_core.ports.session_store import LargeTexts, SessionStore
+from stream_core.ports.tenant_store import TenantStore
 from stream_core.ports.usage_store import KEPT_SECONDS, UsageStore
 from stream_sqlite.file import FileUnusable
 from stream_sqlite.stores import SQLiteStores
@@ -33,7 +35,7 @@ ECS_AGENT = "ECS_AGENT_URI"
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The stores of sessions and responses.
+    """The stores of sessions, responses and tenants.
 
     Args:
         leases: the responses again, with connections of their own. Renewing a lease must not wait
@@ -43,6 +45,7 @@ class Stores:
         outlives_process: whether another process can go on with what this one leaves.
         unreachable, unusable: what to check, in the message of a failed start.
         signing_key: the key of session tokens, if the store keeps one for all who share it.
+        tenants: None if tenants have no records, only keys that are set beside them.
     """
 
     sessions: SessionStore
@@ -55,6 +58,7 @@ class Stores:
     unreachable: str = "the store can't be reached"
     unusable: str = "the store can't be used"
     signing_key: str | None = None
+    tenants: TenantStore | None = None
 
 
 def memory_stores(lifetime: float = LIFETIME_SECONDS, usage_kept: float = KEPT_SECONDS) -> Stores:
@@ -73,6 +77,7 @@ def memory_stores(lifetime: float = LIFETIME_SECONDS, usage_kept: float = KEPT_S
         large_texts=texts,
         usage=MemoryUsageStore(usage_kept),
         outlives_process=False,
+        tenants=MemoryTenantStore(),
     )
 
 
@@ -127,4 +132,5 @@ def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
             unreachable=f"EVENFLOW_STORE_PATH={settings.store_path}: the file can't be written",
             unusable=f"EVENFLOW_STORE_PATH={settings.store_path}: the file can't be used",
             signing_key=file.signing_key,
+            tenants=file.tenants,
         )

@@ -18,6 +18,7 @@ from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_aws.dynamodb import client_config as dynamodb_config
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
+from stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
 from stream_aws.dynamodb_usage_store import DynamoDBUsageStore
 from stream_aws.ecs_task import CLIENT_CONFIG as ECS_CONFIG
 from stream_aws.ecs_task import EcsTask, TaskProtection
@@ -141,13 +142,16 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: _Clients
         usage=None
         if tables.tenants is None
         else DynamoDBUsageStore(client, tables.tenants, on_retry, settings.usage_ttl_seconds),
+        tenants=None
+        if tables.tenants is None
+        else DynamoDBTenantStore(client, tables.tenants, on_retry),
         outlives_process=True,
         unreachable=(
             "EVENFLOW_STORE=dynamodb: the tables can't be reached; check the network and AWS_REGION"
         ),
         unusable=(
-            "EVENFLOW_RESPONSES_TABLE, EVENFLOW_SESSIONS_TABLE or EVENFLOW_LEDGER_TABLE can't be "
-            "used; check their names and the task's role"
+            "EVENFLOW_RESPONSES_TABLE, EVENFLOW_SESSIONS_TABLE, EVENFLOW_LEDGER_TABLE or "
+            "EVENFLOW_TENANTS_TABLE can't be used; check their names and the task's role"
         ),
     )
 

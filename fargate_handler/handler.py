@@ -58,6 +58,8 @@ _SWEEP_SECONDS = 1.0
 # A process that swept so late was stopped: its clients' sockets come before they are judged.
 _STOPPED_SECONDS = 5.0
 _KEYS_SECONDS = 300.0
+# An administrator's change is in force everywhere within 5 s.
+_TENANTS_SECONDS = 3.0
 # The end of the drain is for writing and closing. It has at least so long, however short the drain
 # is.
 _FLUSH_SECONDS = 5.0
@@ -168,6 +170,7 @@ class Handler:
         self._minute = _minute_of(self._wall_time())
         self._swept_at = self._monotonic()
         self._read_keys_at = self._monotonic() + _KEYS_SECONDS
+        self._look_at_tenants_at = self._monotonic() + _TENANTS_SECONDS
         self._metrics.end_minute(self._monotonic())
         self._register_gauges()
 
@@ -258,7 +261,9 @@ class Handler:
             await self._adapters.publication.close(self._metrics.snapshot(), self._minute)
 
     def on_due(self, _slot: int) -> None:
-        """Once a second: forget what is old, check slow readers, and end the metrics' minute."""
+        """Once a second: forget what is old, check slow readers, look for changes, and end the
+        metrics' minute.
+        """
         self._clock.put_after(self, _SWEEP_SECONDS)
         now = self._monotonic()
         swept_at, self._swept_at = self._swept_at, now
@@ -275,6 +280,10 @@ class Handler:
         if now >= self._read_keys_at:
             self._read_keys_at = now + _KEYS_SECONDS
             self._read_all_keys()
+        records = self._membership.tenant_records
+        if records is not None and now >= self._look_at_tenants_at:
+            self._look_at_tenants_at = now + _TENANTS_SECONDS
+            self._background.run(records.look())
         if _minute_of(self._wall_time()) > self._minute:
             self._end_minute(now)
 

@@ -20,6 +20,7 @@ from fargate_handler.orchestrator.succession import Succession
 from fargate_handler.orchestrator.tenant_usage import TenantUsage
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.settings import ConfigurationError
+from fargate_handler.tenant_records import TenantRecords
 from stream_core.log.peer_log import PeerLog
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
@@ -122,13 +123,17 @@ class Membership:
                 stored=stores.responses,
             ),
         )
+        self.tenant_records = (
+            None if stores.tenants is None else TenantRecords(stores.tenants, context.tenants)
+        )
         context.metrics.gauge(catalogue.STORE_BACKLOG, lambda: self.recorder.backlog_bytes)
 
     async def _settle(self, stream: ResponseStream, ended_at: float) -> None:
         await self.usage.settle(stream, ended_at)
 
     async def start(self) -> None:
-        """Try the stores, so that a wrong name stops the start, and take the lease.
+        """Try the stores, so that a wrong name stops the start, take the lease, and read the
+        tenants.
 
         Raises:
             ConfigurationError: the stores can't be used.
@@ -140,6 +145,8 @@ class Membership:
             await sessions.answered(_NO_SESSION, _NO_MESSAGE.message_id, None)
             with suppress(NotAccepted):
                 await sessions.accept(_NO_SESSION, _NO_MESSAGE, self._context.wall_time())
+            if self.tenant_records is not None:
+                await self.tenant_records.read()
         except StoreUnavailable as error:
             raise ConfigurationError(f"{self._stores.unreachable} ({error})") from error
         except Exception as error:

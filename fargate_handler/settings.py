@@ -240,9 +240,10 @@ class HandlerSettings(Limits, BaseSettings):
     responses_table: str | None = Field(None, description="table of responses (store=dynamodb)")
     tenants_table: str | None = Field(
         None,
+        min_length=3,
         description=(
-            "table of tenants, with what they have reserved and used (store=dynamodb); without one "
-            "there are no budgets and no usage records"
+            "table of tenants (store=dynamodb); without one there are only the keys of tenant_keys "
+            "or of tenant_keys_secret"
         ),
     )
     requests_bucket: str | None = Field(

@@ -115,14 +115,15 @@ class SessionInitSettings:
 
     Its variables are `EVENFLOW_EDGE_KEYS_SECRET`, `EVENFLOW_TOKEN_KEYS_SECRET` and
     `EVENFLOW_TENANT_KEYS_SECRET` (ARNs),
-    `EVENFLOW_SESSIONS_TABLE` and, where they are given, `EVENFLOW_ALLOWED_ORIGINS`,
-    `EVENFLOW_AGENTS_JSON`, `EVENFLOW_MODEL` and the limits.
+    `EVENFLOW_SESSIONS_TABLE`, `EVENFLOW_TENANTS_TABLE` and, where they are given,
+    `EVENFLOW_ALLOWED_ORIGINS`, `EVENFLOW_AGENTS_JSON`, `EVENFLOW_MODEL` and the limits.
     """
 
     edge_keys_secret: str
     token_keys_secret: str
     tenant_keys_secret: str
     sessions_table: str
+    tenants_table: str
     allowed_origins: AllowedOrigins
     agents: dict[str, Agent]
     limits: Limits
@@ -139,6 +140,7 @@ class SessionInitSettings:
             token_keys_secret=required(environment, "token_keys_secret"),
             tenant_keys_secret=required(environment, "tenant_keys_secret"),
             sessions_table=required(environment, "sessions_table"),
+            tenants_table=required(environment, "tenants_table"),
             allowed_origins=allowed_origins(environment),
             agents=agents(environment),
             limits=limits(environment),

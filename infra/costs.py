@@ -21,6 +21,8 @@ _CANARY_INPUT_TOKENS = 30
 # Every task renews its lease, and reads all leases twice a second: a read unit has those of some
 # 25 tasks.
 _LEASE_WRITES_PER_SECOND, _LEASE_READS_PER_SECOND = 1, 2
+# And looks every three seconds whether tenants' records have changed.
+_TENANT_READS_PER_SECOND = 1 / 3
 _OPENING_SECONDS = 0.05  # of a function, to open a session
 _BYTES_PER_LINE = 26  # that CloudWatch adds to each
 _SENT_AT_REST = {MetricKind.COUNTER, MetricKind.GAUGE}
@@ -142,12 +144,22 @@ def month_of_a_lease() -> tuple[float, float]:
     )
 
 
+def month_of_looks() -> float:
+    """What it costs in a month that a task looks whether tenants' records have changed."""
+    return 3600 * HOURS_PER_MONTH * _TENANT_READS_PER_SECOND * prices.TABLE_READ.usd
+
+
+def _month_of_a_task() -> float:
+    """What a task costs in a month in the tables, without any answer."""
+    return sum(month_of_a_lease()) + month_of_looks()
+
+
 def _tables(settings: EnvironmentSettings, traffic: Traffic) -> Row:
     return Row(
         "DynamoDB",
-        settings.handler.tasks_min * sum(month_of_a_lease()),
+        settings.handler.tasks_min * _month_of_a_task(),
         traffic.answers_per_hour * _answer_in_tables(traffic)
-        + tasks_for(settings, traffic) * sum(month_of_a_lease()) / HOURS_PER_MONTH,
+        + tasks_for(settings, traffic) * _month_of_a_task() / HOURS_PER_MONTH,
         (prices.TABLE_WRITE, prices.TABLE_READ),
     )
 

@@ -253,7 +253,7 @@ class EvenflowService(Construct):
         )
         keys = {
             table.encryption_key.node.path: table.encryption_key
-            for table in (tables.sessions, tables.ledger, tables.responses)
+            for table in (tables.sessions, tables.ledger, tables.responses, tables.tenants)
             if table.encryption_key is not None
         }
         for role in roles:

@@ -1,4 +1,4 @@
-"""The DynamoDB tables: their keys, and the attribute by which items expire."""
+"""The four DynamoDB tables: their keys, and the attribute by which items expire."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TENANTS = TableKeys("tenant", "row")
 
 @dataclass(frozen=True, slots=True)
 class TableNames:
-    """The tables' names in this environment. `tenants` is None where there is no such table."""
+    """The tables' names in this environment. Without one of tenants there are only given keys."""
 
     sessions: str
     ledger: str

@@ -103,7 +103,12 @@ UPGRADES = {
         "ALTER TABLE sessions ADD COLUMN ended INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE messages ADD COLUMN outcome TEXT NOT NULL DEFAULT ''",
     ),
-    2: _USAGE_TABLES,
+    2: (
+        "CREATE TABLE tenants (id TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT",
+        "CREATE TABLE tenants_revision (revision INTEGER NOT NULL) STRICT",
+        "INSERT INTO tenants_revision VALUES (0)",
+        *_USAGE_TABLES,
+    ),
 }
 """The statements that bring a file from each version to the next."""
 
@@ -196,6 +201,10 @@ CREATE TABLE dead_letters (
 ) STRICT;
 
 CREATE TABLE signing_key (secret TEXT NOT NULL) STRICT;
+
+CREATE TABLE tenants (id TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT;
+CREATE TABLE tenants_revision (revision INTEGER NOT NULL) STRICT;
+INSERT INTO tenants_revision VALUES (0);
 """
 
 EXPIRING = (

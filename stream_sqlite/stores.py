@@ -16,6 +16,7 @@ from stream_core.ports.usage_store import KEPT_SECONDS
 from stream_sqlite.file import FileUnusable, ProcessLock, connect, prepare, signing_key
 from stream_sqlite.response_store import SQLiteResponseStore
 from stream_sqlite.session_store import SQLiteSessionStore
+from stream_sqlite.tenant_store import SQLiteTenantStore
 from stream_sqlite.transactions import Transactions
 from stream_sqlite.usage_store import SQLiteUsageStore
 
@@ -58,6 +59,7 @@ class SQLiteStores:
         self.responses = SQLiteResponseStore(self._writes, self._reads, self._lock)
         self.sessions = SQLiteSessionStore(self._writes, self._reads, lifetime)
         self.usage = SQLiteUsageStore(self._writes, self._reads, usage_kept)
+        self.tenants = SQLiteTenantStore(self._writes, self._reads)
         self.dead_letters = SQLiteDeadLetters(self._writes)
         self.large_texts = SQLiteLargeTexts(self._writes, self._reads, wall_time)
 

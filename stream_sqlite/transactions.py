@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from stream_core.ports.response_store import LeaseLost, StoreUnavailable
 from stream_core.ports.session_store import NotAccepted
+from stream_core.ports.tenant_store import TenantChanged
 from stream_sqlite.file import connect
 
 _logger = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ Operation = Callable[[sqlite3.Connection], T]
 """A function that runs in a transaction. It may run again if the transaction was rolled back."""
 
 # An operation raises these before it has written anything.
-_REFUSALS = (LeaseLost, NotAccepted)
+_REFUSALS = (LeaseLost, NotAccepted, TenantChanged)
 
 
 @dataclass(frozen=True, slots=True)

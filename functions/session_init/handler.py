@@ -24,12 +24,14 @@ from functions.http_api import (
     public_address,
 )
 from functions.session_init.session_table import SessionTable
+from functions.session_init.tenant_records import TenantRecords
 from functions.settings import SessionInitSettings
 from stream_aws.keys import parse_signing_keys, parse_tenant_keys
 from stream_core.policy.address_rates import AddressRates
 from stream_core.policy.agents import Agents
 from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionTokens
+from stream_core.protocol.errors import Overloaded
 from stream_core.protocol.messages import SESSION_REQUEST, parse
 from stream_core.protocol.routes import OPEN_SESSION
 from stream_core.protocol.session_init import bearer, check_address, open_session
@@ -46,9 +48,10 @@ _signing_keys = CachedSecret(_secrets, _settings.token_keys_secret, parse_signin
 _edge_keys = EdgeKeys(_secrets, _settings.edge_keys_secret, logger)
 _opened = AddressRates(_settings.limits.sessions_per_address_per_second)
 _tenant_keys = CachedSecret(_secrets, _settings.tenant_keys_secret, parse_tenant_keys, logger)
-_sessions = SessionTable(
-    aws_client("dynamodb", attempts=1), _settings.sessions_table
-)  # without retries
+_dynamodb = aws_client("dynamodb", attempts=1)  # without retries
+_sessions = SessionTable(_dynamodb, _settings.sessions_table)
+_tenant_records = TenantRecords(_dynamodb, _settings.tenants_table, logger)
+_RETRY_AFTER_MS = 3_000
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)
@@ -70,12 +73,12 @@ def handler(event: Event, context: LambdaContext) -> HttpApiAnswer:
 
 def _open(request: HttpApiRequest) -> HttpApiAnswer:
     wanted = parse(SESSION_REQUEST, request.body or b"{}")
-    now = time.time()
+    key, now = bearer(request.headers.get("authorization")), time.time()
     opened = open_session(
         wanted,
-        bearer(request.headers.get("authorization")),
+        key,
         agents=_agents,
-        tenants=Tenants(_tenant_keys.get()),
+        tenants=_tenants(key, now),
         tokens=SessionTokens(_signing_keys.get()),
         now=now,
         ttl=_settings.limits.session_token_ttl_seconds,
@@ -85,6 +88,24 @@ def _open(request: HttpApiRequest) -> HttpApiAnswer:
     _note(opened.channel, now)
     address = public_address(request)
     return json_answer(opened.to_body(ws_url=address.ws_url, http_url=address.http_url), status=201)
+
+
+def _tenants(key: str | None, now: float) -> Tenants:
+    """The tenants in force.
+
+    Raises:
+        Overloaded: the records can't be read, and the key is none of the secret's. It may be
+            one of the records', and a tenant that has one may not be opened without it.
+    """
+    records = _tenant_records.get()
+    tenants = Tenants(_tenant_keys.get(), records or ())
+    if records is None and tenants.with_key(key, now) is None:
+        raise Overloaded(
+            "the keys cannot be read at the moment; nothing was changed, try again in some seconds",
+            code="keys_unavailable",
+            retry_after_ms=_RETRY_AFTER_MS,
+        )
+    return tenants
 
 
 def _note(channel: Channel, now: float) -> None:

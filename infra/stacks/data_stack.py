@@ -23,6 +23,12 @@ class DataStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
         self.data = Data(self, "Data", settings=settings)
+        cdk.CfnOutput(
+            self,
+            "TenantsTable",
+            value=self.data.tables.tenants.table_name,
+            description="The table of tenants, for `evenflow tenants` (EVENFLOW_TENANTS_TABLE)",
+        )
         # Under a name of our own, since the findings about it are acknowledged by name.
         name = f"{settings.prefix}-requests-arn"
         self.requests_arn = RequestsArn(

@@ -171,6 +171,11 @@ class SessionRequest(FromClient):
     session_id: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
     user: User | None = None
 
+    @property
+    def names_tenant(self) -> bool:
+        """Whether the tenant was named. Otherwise it may be told by its key."""
+        return "tenant" in self.model_fields_set
+
 
 SESSION_REQUEST: TypeAdapter[SessionRequest] = TypeAdapter(SessionRequest)
 
@@ -187,8 +192,8 @@ class FromServer(BaseModel):
 
 Via = Literal["owner", "peer", "store"]
 FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "content_filter", "budget"]
-"""How a response ended. `budget`: a budget of its tenant was used up. Only requests of OpenAI's API, which have no other readers, end with
-`tool_calls`."""
+"""How a response ended. `budget`: one of its tenant's budgets had no more room for it. Only
+requests of OpenAI's API, which have no other readers, end with `tool_calls`."""
 
 
 @dataclass(frozen=True, slots=True)

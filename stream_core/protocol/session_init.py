@@ -59,7 +59,8 @@ def open_session(
     """Issue a token for a new session, or for the one that the request names.
 
     Args:
-        given_key: the tenant key of the `Authorization` header.
+        given_key: the tenant key of the `Authorization` header. Where the request names no
+            tenant, it is the one that has this key.
         tenants: those in force. If any has a key, tenants without one are refused, except
             `public`.
         now: seconds since the epoch.
@@ -70,20 +71,23 @@ def open_session(
         AuthenticationFailed: the tenant's key is missing or wrong.
         NotFound: there is no such agent.
     """
-    needs_key = tenants.has_key(request.tenant)
-    unknown = not (needs_key or tenants.open_to_all) and request.tenant != OPEN_TENANT
     known = tenants.with_key(given_key, now)
-    has_key = known is not None and known.tenant.id == request.tenant
+    tenant = request.tenant
+    if known is not None and not request.names_tenant:
+        tenant = known.tenant.id
+    needs_key = tenants.has_key(tenant)
+    unknown = not (needs_key or tenants.open_to_all) and tenant != OPEN_TENANT
+    has_key = known is not None and known.tenant.id == tenant
     if not has_key:
         check_without_key()
     if unknown or (needs_key and not has_key):
         raise AuthenticationFailed(
-            f"tenant {request.tenant!r} needs its key as `Authorization: Bearer <key>`; no "
+            f"tenant {tenant!r} needs its key as `Authorization: Bearer <key>`; no "
             "session was opened",
             code="tenant_key_invalid",
         )
     session_id = request.session_id or f"ses_{secrets.token_hex(16)}"
-    channel = Channel(request.tenant, agents.chosen(request.agent), session_id)
+    channel = Channel(tenant, agents.chosen(request.agent), session_id)
     token, expires_at = tokens.issue(
         channel,
         now,

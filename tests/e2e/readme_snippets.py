@@ -18,6 +18,7 @@ PAGES = (
     "docs/costs.md",
     "docs/licences.md",
     "docs/protocol.md",
+    "docs/tenants.md",
     "web/README.md",
 )
 LOCAL = "http://127.0.0.1:8080"

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,8 @@ import pytest
 from PIL import Image
 
 from tests.e2e.readme_snippets import BLOCKS, PAGES, at, blocks, commands, page_text
-from tests.integration.server_process import ROOT, ServerProcess, free_port
+from tests.integration.dynamodb_emulator import threaded_dynamodb_emulator
+from tests.integration.server_process import ROOT, ServerProcess, clean_environment, free_port
 
 _SERVING = [command for command in commands() if command.endswith("make run")]
 _CALLS = commands("docs/protocol.md")
@@ -60,6 +62,7 @@ _REASONS_NOT_TO_RUN = {
     "make run-aws": "tests/aws runs the same system",
 }
 _TRIES = 5
+_TENANTS = [command for command in commands() if "-m evenflow" in command]
 _SMOOTHER = ".venv/bin/python -m bench.smoother"
 _IN_TEST_OTHER_ORIGINS = {*blocks("html"), *blocks("js"), *commands("web/README.md")}
 # Beside commands they hold frames, bodies and calls of the library, which have tests of their own.
@@ -150,6 +153,31 @@ def test_the_agents_of_the_readme_are_taken(tmp_path: Path) -> None:
         server.stop()
 
 
+@pytest.fixture(scope="module")
+def tables_of_dev() -> Iterator[dict[str, str]]:
+    """Where a deployment of `dev` has its tables, as variables."""
+    with threaded_dynamodb_emulator() as dynamodb:
+        dynamodb.create_tables("evenflow-dev")
+        yield dynamodb.environment
+        assert dynamodb.refused == []
+
+
+@pytest.mark.parametrize("command", sorted(set(_TENANTS)))
+def test_a_tenant_is_added(command: str, tables_of_dev: dict[str, str], tmp_path: Path) -> None:
+    variables = tables_of_dev | {"EVENFLOW_STORE_PATH": str(tmp_path / "evenflow.db")}
+    ran = subprocess.run(
+        ["bash", "-c", command],
+        cwd=ROOT,
+        env=clean_environment(variables),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert re.fullmatch(r"evf_[0-9a-f]{8}_\S{43}\n", ran.stdout)
+    assert "tenant acme was added to" in ran.stderr
+
+
 @pytest.mark.parametrize("command", _SHORT_FORMS)
 @pytest.mark.timeout(240)
 def test_what_takes_minutes_works_in_its_short_form(command: str) -> None:
@@ -187,6 +215,7 @@ def test_no_command_and_no_block_is_left_out() -> None:
         *_CALLS,
         *_SHORT_FORMS,
         *_REASONS_NOT_TO_RUN,
+        *_TENANTS,
         _SMOOTHER,
         *_IN_TEST_OTHER_ORIGINS,
     }

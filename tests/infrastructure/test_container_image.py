@@ -17,7 +17,8 @@ import pytest
 from infra.image_reference import EcrImage, ecr_image
 from tests.infrastructure.synthesis import ROOT, Synthesis
 
-_ALLOWED = {"stream_core", "stream_aws", "stream_sqlite", "fargate_handler", "docs", "requirements"}
+_CODE = {"stream_core", "stream_aws", "stream_sqlite", "fargate_handler", "evenflow"}
+_ALLOWED = {*_CODE, "docs", "requirements"}
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,7 @@ def test_the_image_sees_the_handler_and_nothing_else(context: Path) -> None:
 
 
 def test_it_has_every_module_of_the_handler(context: Path) -> None:
-    for folder in ("stream_core", "stream_aws", "stream_sqlite", "fargate_handler"):
+    for folder in _CODE:
         modules = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.py")}
         assert modules <= _files(context), folder
     assert any(name.startswith("docs/") for name in _files(context))

@@ -28,7 +28,7 @@ from tests.infrastructure.synthesis import Synthesis
 def test_items_expire_by_the_attribute_that_the_store_writes(synthesis: Synthesis) -> None:
     assert declared.TTL_ATTRIBUTE == written.TTL_ATTRIBUTE
     tables = synthesis.of_type("AWS::DynamoDB::Table", "data")
-    assert len(tables) == 3
+    assert len(tables) == 4
     for table in tables.values():
         assert table["Properties"]["TimeToLiveSpecification"] == {
             "AttributeName": written.TTL_ATTRIBUTE,
@@ -38,7 +38,12 @@ def test_items_expire_by_the_attribute_that_the_store_writes(synthesis: Synthesi
 
 @pytest.mark.parametrize(
     ("name", "keys"),
-    [("sessions", written.SESSIONS), ("ledger", written.LEDGER), ("responses", written.RESPONSES)],
+    [
+        ("sessions", written.SESSIONS),
+        ("ledger", written.LEDGER),
+        ("responses", written.RESPONSES),
+        ("tenants", written.TENANTS),
+    ],
 )
 def test_tables_have_the_keys_that_the_store_uses(
     synthesis: Synthesis, name: str, keys: TableKeys
@@ -133,6 +138,7 @@ def test_no_backup_keeps_users_text_longer_than_a_day(synthesis: Synthesis) -> N
         f"{prefix}-sessions": backed_up if prod else none,
         f"{prefix}-ledger": backed_up if prod else none,
         f"{prefix}-responses": none,
+        f"{prefix}-tenants": backed_up if prod else none,
     }
 
 

@@ -66,7 +66,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that holds what `pip install` of the wheel puts beside other packages."""
     sources, installed = tmp_path_factory.mktemp("sources"), tmp_path_factory.mktemp("installed")
     left_out = shutil.ignore_patterns("node_modules", "__pycache__")
-    for name in ("fargate_handler", "functions", "infra", "requirements", "web/dist",
+    for name in ("evenflow", "fargate_handler", "functions", "infra", "requirements", "web/dist",
                  "docs/runbooks", "stream_aws", "stream_core", "stream_sqlite"):  # fmt: skip
         shutil.copytree(ROOT / name, sources / name, ignore=left_out)
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):

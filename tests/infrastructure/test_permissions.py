@@ -136,6 +136,7 @@ def test_the_handler_may_do_this(synthesis: Synthesis) -> None:
     assert "Ledger" not in actions["dynamodb:DeleteItem"]
     for action in ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem"):
         assert "Sessions" not in actions[action]
+        assert "Tenants" not in actions[action]
     for table in ("Responses", "Ledger"):
         assert table in actions["dynamodb:BatchWriteItem"]
 
@@ -168,7 +169,12 @@ def test_the_functions_may_do_this(synthesis: Synthesis) -> None:
         "xray:PutTraceSegments",
     }
     expected = {
-        "SessionInitRole": {"dynamodb:UpdateItem", "secretsmanager:GetSecretValue"},
+        "SessionInitRole": {
+            "dynamodb:GetItem",
+            "dynamodb:Query",
+            "dynamodb:UpdateItem",
+            "secretsmanager:GetSecretValue",
+        },
         "PollResponseRole": {
             "dynamodb:GetItem",
             "dynamodb:Query",
@@ -186,6 +192,9 @@ def test_the_functions_may_do_this(synthesis: Synthesis) -> None:
         actions = _actions(synthesis, role)
         assert {action for action in actions if not action.startswith("kms:")} == own | always, role
     assert "Responses" in _actions(synthesis, "PollResponseRole")["dynamodb:Query"]
+    of_sessions = _actions(synthesis, "SessionInitRole")
+    assert "Tenants" not in of_sessions["dynamodb:UpdateItem"]
+    assert "Sessions" not in of_sessions["dynamodb:Query"]
     assert (
         "TenantKeys" not in _actions(synthesis, "PollResponseRole")["secretsmanager:GetSecretValue"]
     )

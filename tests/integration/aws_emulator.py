@@ -70,7 +70,7 @@ class AwsEmulator:
         return self._clients[service]
 
     def create_tables(self, prefix: str) -> TableNames:
-        """The tables, empty, named after `prefix`."""
+        """The four tables, empty, named after `prefix`."""
         names = table_names(prefix)
         for request in table_requests(names):
             self.client("dynamodb").create_table(**request)
@@ -78,10 +78,8 @@ class AwsEmulator:
 
 
 def table_names(prefix: str) -> TableNames:
-    """The tables, named after `prefix`."""
-    return TableNames(
-        *(f"{prefix}-{name}" for name in ("sessions", "ledger", "responses", "tenants"))
-    )
+    """The four tables, named after `prefix`."""
+    return TableNames(*(f"{prefix}-{it}" for it in ("sessions", "ledger", "responses", "tenants")))
 
 
 def table_requests(names: TableNames) -> list[dict[str, Any]]:

@@ -44,6 +44,7 @@ class Tables:
             "sessions_table": self.tables.sessions,
             "ledger_table": self.tables.ledger,
             "responses_table": self.tables.responses,
+            "tenants_table": self.tables.tenants,
         }
 
     def poll_function(self, **further: str) -> LambdaFunction:

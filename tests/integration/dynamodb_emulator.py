@@ -100,7 +100,7 @@ class DynamoDBEmulator:
         return boto3.client("dynamodb", config=config, endpoint_url=self.endpoint, **SIGNED_BY)
 
     def create_tables(self, prefix: str) -> TableNames:
-        """The tables, empty, named after `prefix`."""
+        """The four tables, empty, named after `prefix`."""
         names = table_names(prefix)
         for request in table_requests(names):
             status, answer = _ministack("CreateTable", json.dumps(request).encode())

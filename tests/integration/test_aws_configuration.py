@@ -43,7 +43,7 @@ def unreachable() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def emulator(emulated_aws: AwsEmulator) -> AwsEmulator:
-    """One with the three tables, and with secrets that hold keys and that don't."""
+    """One with the four tables, and with secrets that hold keys and that don't."""
     emulated_aws.create_tables("t")
     for name, value in (
         ("keys", f'{{"k1": "{KEY}"}}'),
@@ -96,7 +96,9 @@ async def test_without_credentials(unreachable: dict[str, str]) -> None:
     assert "NoCredentials" in await _refused(TABLES | nobody)
 
 
-@pytest.mark.parametrize("wrong", [name for name in TABLES if name.endswith("TABLE")])
+@pytest.mark.parametrize(
+    "wrong", [*(name for name in TABLES if name.endswith("TABLE")), "EVENFLOW_TENANTS_TABLE"]
+)
 async def test_a_table_that_does_not_exist(emulator: AwsEmulator, wrong: str) -> None:
     assert wrong in await _refused(TABLES | emulator.environment | {wrong: "no-such-table"})
 

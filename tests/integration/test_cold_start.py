@@ -58,6 +58,7 @@ _VARIABLES = {
     "EVENFLOW_TOKEN_KEYS_SECRET": "arn:aws:secretsmanager:us-east-1:111111111111:secret:tokens",
     "EVENFLOW_TENANT_KEYS_SECRET": "arn:aws:secretsmanager:us-east-1:111111111111:secret:tenants",
     "EVENFLOW_SESSIONS_TABLE": "sessions",
+    "EVENFLOW_TENANTS_TABLE": "tenants",
     "EVENFLOW_RESPONSES_TABLE": "responses",
     "EVENFLOW_METRICS_ENVIRONMENT": "dev",
 }

@@ -20,9 +20,12 @@ import jwt
 import pytest
 
 from functions.cached_secret import MAX_AGE_SECONDS
+from functions.session_init.tenant_records import LOOK_SECONDS
+from stream_aws.tenant_items import change
 from stream_core.policy.channel import Channel
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.routes import EDGE_KEY_HEADER
+from stream_core.tenants.tenant import ApiKey, Tenant
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import HttpAnswer, call
 from tests.integration.conftest import Serve
@@ -50,7 +53,8 @@ class Account:
         self.aws = aws
         self.secrets = aws.client("secretsmanager")
         self.dynamodb = aws.client("dynamodb")
-        self.sessions = aws.create_tables(prefix).sessions
+        tables = aws.create_tables(prefix)
+        self.sessions, self.tenants = tables.sessions, str(tables.tenants)
         self.edge_keys = self._secret(f"{prefix}-edge", {"k1": EDGE_KEY})
         self.token_keys = self._secret(f"{prefix}-tokens", {"k1": SIGNING_KEY})
         self.tenant_keys = self._secret(f"{prefix}-tenants", tenants)
@@ -63,6 +67,7 @@ class Account:
             "EVENFLOW_TOKEN_KEYS_SECRET": self.token_keys,
             "EVENFLOW_TENANT_KEYS_SECRET": self.tenant_keys,
             "EVENFLOW_SESSIONS_TABLE": self.sessions,
+            "EVENFLOW_TENANTS_TABLE": self.tenants,
             "EVENFLOW_MODEL": "demo",
             "POWERTOOLS_SERVICE_NAME": "session_init",
         }
@@ -78,6 +83,11 @@ class Account:
         )
         item: dict[str, Any] | None = answer.get("Item")
         return item
+
+    def change_tenant(self, tenant_id: str, record: Tenant | None, revision: int) -> None:
+        """What an administrator does who has seen this revision."""
+        actions = change(self.tenants, tenant_id, record, revision)
+        self.dynamodb.transact_write_items(TransactItems=actions)
 
     def _secret(self, name: str, value: Mapping[str, str]) -> str:
         arn: str = self.secrets.create_secret(Name=name, SecretString=json.dumps(value))["ARN"]
@@ -445,20 +455,21 @@ def log_lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("failure", ["no such table", "unreachable", "silent"])
 def test_a_session_opens_without_its_row(
-    own_account: Account, failure: str, silent: socket.socket, capsys: pytest.CaptureFixture[str]
+    account: Account, failure: str, silent: socket.socket, capsys: pytest.CaptureFixture[str]
 ) -> None:
     variables = {
         "no such table": {"EVENFLOW_SESSIONS_TABLE": "nowhere"},
         "unreachable": {"AWS_ENDPOINT_URL_DYNAMODB": f"http://127.0.0.1:{free_port()}"},
         "silent": {"AWS_ENDPOINT_URL_DYNAMODB": f"http://127.0.0.1:{silent.getsockname()[1]}"},
     }[failure]
-    function = own_account.session_init(**variables, POWERTOOLS_SERVICE_NAME=uuid.uuid4().hex)
+    function = account.session_init(**variables, POWERTOOLS_SERVICE_NAME=uuid.uuid4().hex)
     began = time.monotonic()
-    answer = function.call("POST", "/session")
+    answer = function.call("POST", "/session", b"", bearer(ACME_KEY))
     assert answer.status == 201
     assert time.monotonic() - began < 20  # as boto3 comes it would wait for a minute
-    assert callers(silent) == (failure == "silent")  # nobody waits twice for a note
-    (line,) = [line for line in log_lines(capsys) if line.get("level") == "ERROR"]
+    # Nobody waits twice for a note, or for the tenants' records.
+    assert callers(silent) == (2 if failure == "silent" else 0)
+    *_, line = [line for line in log_lines(capsys) if line.get("level") == "ERROR"]
     assert line["message"].startswith("the session's row was not written")
     assert line["correlation_id"].startswith("req-")
     assert answer.json["token"] not in json.dumps(line)
@@ -493,10 +504,68 @@ def test_secrets_manager_out_of_reach(own_account: Account) -> None:
 
 
 def later(function: LambdaFunction, seconds: float) -> None:
-    """Let its secrets grow old."""
+    """Let its secrets and records grow old."""
     loaded = function.module
-    for secret in (loaded._edge_keys._keys, loaded._signing_keys, loaded._tenant_keys):
-        secret._wall_time = lambda: time.time() + seconds
+    for aging in (
+        loaded._edge_keys._keys,
+        loaded._signing_keys,
+        loaded._tenant_keys,
+        loaded._tenant_records,
+    ):
+        aging._wall_time = lambda: time.time() + seconds
+
+
+def test_a_record_is_seen_within_five_seconds_beside_the_keys_of_the_secret(
+    emulated_aws: AwsEmulator,
+) -> None:
+    account = Account(emulated_aws, TENANTS)
+    function = account.session_init()
+
+    def status(tenant: str, key: str) -> int:
+        body = encoded({"tenant": tenant})
+        return function.call("POST", "/session", body, bearer(key)).status
+
+    assert status("initech", "evf_first") == 401
+    record = Tenant(id="initech", keys=(ApiKey.of_text("k1", "evf_first"),))
+    account.change_tenant("initech", record, 0)
+    assert status("initech", "evf_first") == 401  # it looks no more than once in three seconds
+    later(function, LOOK_SECONDS)
+    assert status("initech", "evf_first") == 201
+    assert status("acme", ACME_KEY) == 201
+    rotated = Tenant(id="initech", keys=(ApiKey.of_text("k2", "evf_second"),))
+    account.change_tenant("initech", rotated, 1)
+    later(function, 2 * LOOK_SECONDS)
+    assert [status("initech", key) for key in ("evf_first", "evf_second")] == [401, 201]
+    account.change_tenant("initech", None, 2)
+    later(function, 3 * LOOK_SECONDS)
+    assert status("initech", "evf_second") == 401
+
+
+def test_records_that_cannot_be_read_leave_those_that_are_known(
+    emulated_aws: AwsEmulator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    account = Account(emulated_aws, TENANTS)
+    account.change_tenant("initech", Tenant(id="initech", keys=(ApiKey.of_text("k", "evf"),)), 0)
+    function = account.session_init(POWERTOOLS_SERVICE_NAME=uuid.uuid4().hex)
+    body = encoded({"tenant": "initech"})
+    assert function.call("POST", "/session", body, bearer("evf")).status == 201
+    account.dynamodb.delete_table(TableName=account.tenants)
+    later(function, LOOK_SECONDS)
+    assert function.call("POST", "/session", body, bearer("evf")).status == 201
+    (line,) = [line for line in log_lines(capsys) if line.get("level") == "ERROR"]
+    assert line["message"].startswith("the tenants' records could not be read; those that are")
+
+
+def test_where_no_record_was_ever_read_only_keys_of_the_secret_open_sessions(
+    account: Account,
+) -> None:
+    function = account.session_init(EVENFLOW_TENANTS_TABLE="nowhere")
+    body = encoded({"tenant": "acme"})
+    assert function.call("POST", "/session", body, bearer(ACME_KEY)).status == 201
+    for headers in ({}, bearer("evf_unknown")):
+        answer = function.call("POST", "/session", b"", headers)
+        assert (answer.status, answer.error["code"]) == (503, "keys_unavailable")
+        assert answer.headers["Retry-After"] == "3"
 
 
 def test_keys_that_it_has_last_while_secrets_manager_fails(own_account: Account) -> None:

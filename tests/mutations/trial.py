@@ -17,7 +17,7 @@ from tests.mutations.mutation import Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
 
-_CODE = ("stream_core", "stream_aws", "stream_sqlite", "fargate_handler", "functions")
+_CODE = ("stream_core", "stream_aws", "stream_sqlite", "fargate_handler", "evenflow", "functions")
 # What is installed and built is linked, not copied.
 _LINKED = frozenset({".venv", ".build", "node_modules", "dist"})
 # It sees to it that the patches apply, which to a tree that has one already they don't.

@@ -14,14 +14,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = (
-    "stream_core", "stream_aws", "stream_sqlite", "fargate_handler", "functions", "infra", "tests",
-    "bench", "docs",
+    "stream_core", "stream_aws", "stream_sqlite", "fargate_handler", "evenflow", "functions",
+    "infra", "tests", "bench", "docs",
 )  # fmt: skip
 MAY_IMPORT = {
     "stream_core": ("stream_core",),
     "stream_aws": ("stream_aws", "stream_core"),
     "stream_sqlite": ("stream_sqlite", "stream_core"),
     "fargate_handler": ("fargate_handler", "stream_core", "stream_aws", "stream_sqlite"),
+    "evenflow": ("evenflow", "fargate_handler", "stream_core", "stream_aws", "stream_sqlite"),
     "functions": ("functions", "stream_core", "stream_aws"),
     "infra": (
         "infra",

@@ -1,4 +1,4 @@
-"""The three DynamoDB tables, and the permissions to use them."""
+"""The four DynamoDB tables, and the permissions to use them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ class Tables:
         sessions: its partition key is `channel`.
         ledger: `channel`, sorted by `message_id`.
         responses: `response_id`, sorted by `position`. Its index `by-owner` has the partition key
-            `running`, and holds keys only. All keys are strings.
+            `running`, and holds keys only.
+        tenants: `tenant`, sorted by `row`. All keys are strings.
     """
 
     sessions: dynamodb.ITable
     ledger: dynamodb.ITable
     responses: dynamodb.ITable
+    tenants: dynamodb.ITable
 
 
 class OwnTables(Construct):
@@ -56,6 +58,7 @@ class OwnTables(Construct):
             sessions=self._table("Sessions", "channel", None, recovery_days),
             ledger=self._table("Ledger", "channel", "message_id", recovery_days),
             responses=responses,
+            tenants=self._table("Tenants", "tenant", "row", recovery_days),
         )
         self._warm(responses)
         responses.add_global_secondary_index(
@@ -91,7 +94,8 @@ class OwnTables(Construct):
             acknowledge(
                 table,
                 "DDB3",
-                "a backup would keep users' text after its end; prod has one of conversations",
+                "a backup would keep users' text after its end; prod has one of conversations "
+                "and tenants",
             )
         return table
 

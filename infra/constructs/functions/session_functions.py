@@ -48,9 +48,13 @@ class SessionInit(PythonFunction):
                 "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,
                 "EVENFLOW_TENANT_KEYS_SECRET": secrets.tenant_keys.secret_arn,
                 "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
+                "EVENFLOW_TENANTS_TABLE": tables.tenants.table_name,
             },
         )
         self.role.add_to_policy(allow_on_table(tables.sessions, "dynamodb:UpdateItem"))
+        self.role.add_to_policy(
+            allow_on_table(tables.tenants, "dynamodb:GetItem", "dynamodb:Query")
+        )
         _may_read(self.role, secrets.edge_keys, secrets.signing_keys, secrets.tenant_keys)
         allow_use_of(key, self.role)
 

@@ -15,7 +15,7 @@ from infra.constructs.observability.dashboard import GRAPH_HEIGHT, GRAPH_WIDTH
 from infra.constructs.service.workers import worker_service_name
 from infra.settings import EnvironmentSettings
 
-_TABLES = ("sessions", "ledger", "responses")
+_TABLES = ("sessions", "ledger", "responses", "tenants")
 _FUNCTIONS = ("session-init", "poll-response", "rotate-signing-keys")
 
 

@@ -54,7 +54,7 @@ def handler_task_role(
     for statement in (
         *(
             allow_on_table(table, *_TABLE_ACTIONS)
-            for table in (tables.sessions, tables.ledger, tables.responses)
+            for table in (tables.sessions, tables.ledger, tables.responses, tables.tenants)
         ),
         allow_on_table(tables.responses, *_RESPONSES_TOO),
         allow_on_table(tables.ledger, "dynamodb:BatchWriteItem"),  # of a session that is ended
@@ -137,6 +137,7 @@ def handler_task(
         "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
         "EVENFLOW_LEDGER_TABLE": tables.ledger.table_name,
         "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,
+        "EVENFLOW_TENANTS_TABLE": tables.tenants.table_name,
         "EVENFLOW_DEAD_LETTERS_QUEUE": dead_letters.queue_url,
         "EVENFLOW_REQUESTS_BUCKET": requests.bucket_name,
         "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,

@@ -16,10 +16,13 @@ from aiobotocore.session import AioSession
 from stream_aws.dynamodb import Client
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
+from stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
 from stream_aws.tables import TableNames
 from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
+from stream_core.ports.memory_tenant_store import MemoryTenantStore
 from stream_core.ports.response_store import ResponseStore
 from stream_core.ports.session_store import SessionStore
+from stream_core.ports.tenant_store import TenantStore
 from stream_core.ports.usage_store import UsageStore
 from stream_sqlite.stores import SQLiteStores
 from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
@@ -124,6 +127,18 @@ def long_kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sessio
     else:
         stores: DynamoDBStores = request.getfixturevalue("dynamodb_stores")
         yield DynamoDBSessionStore(stores.client, stores.tables, lambda: None, LONG_LIFETIME)
+
+
+@pytest.fixture(params=["memory", "sqlite", "dynamodb"])
+def tenants(request: pytest.FixtureRequest) -> TenantStore:
+    """The tenants' records of each implementation."""
+    if request.param == "memory":
+        return MemoryTenantStore()
+    if request.param == "sqlite":
+        file: FileStores = request.getfixturevalue("sqlite_stores")
+        return file.other.tenants
+    stores: DynamoDBStores = request.getfixturevalue("dynamodb_stores")
+    return DynamoDBTenantStore(stores.client, str(stores.tables.tenants), lambda: None)
 
 
 @pytest.fixture

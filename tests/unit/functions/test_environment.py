@@ -16,6 +16,7 @@ VARIABLES = {
     "EVENFLOW_TOKEN_KEYS_SECRET": "arn:aws:secretsmanager:us-east-1:111111111111:secret:tokens",
     "EVENFLOW_TENANT_KEYS_SECRET": "arn:aws:secretsmanager:us-east-1:111111111111:secret:tenants",
     "EVENFLOW_SESSIONS_TABLE": "sessions",
+    "EVENFLOW_TENANTS_TABLE": "tenants",
 }
 
 
@@ -63,6 +64,7 @@ def test_the_settings_of_session_init() -> None:
     assert settings.token_keys_secret == VARIABLES["EVENFLOW_TOKEN_KEYS_SECRET"]
     assert settings.tenant_keys_secret == VARIABLES["EVENFLOW_TENANT_KEYS_SECRET"]
     assert settings.sessions_table == "sessions"
+    assert settings.tenants_table == "tenants"
     assert settings.limits.session_token_ttl_seconds == 60
 
 

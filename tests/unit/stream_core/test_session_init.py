@@ -72,6 +72,18 @@ def test_naming_a_session_continues_it() -> None:
     assert TOKENS.verify(session.token, NOW).channel == Channel("acme", "a", "ses_mine")
 
 
+def test_who_gives_a_key_and_names_no_tenant_is_the_keys_tenant() -> None:
+    keys = {"acme": "key-of-acme"}
+    session = opened(SessionRequest(), "key-of-acme", keys)
+    claims = TOKENS.verify(session.token, NOW)
+    assert (claims.channel.tenant, claims.key) == ("acme", "given")
+    named = opened(SessionRequest(tenant="public"), "key-of-acme", keys)
+    assert TOKENS.verify(named.token, NOW).channel.tenant == "public"
+    assert opened(SessionRequest(), "key-of-nobody", keys).channel.tenant == "public"
+    with pytest.raises(AuthenticationFailed):
+        opened(SessionRequest(tenant="globex"), "key-of-acme", keys)
+
+
 def test_the_agent_is_told_with_what_it_suggests() -> None:
     body = opened(SessionRequest(agent="a")).to_body(ws_url="ws://x/ws", http_url="http://x")
     assert (body["agent"], body["suggestions"]) == ("a", ["Why?"])

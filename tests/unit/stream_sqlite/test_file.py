@@ -4,6 +4,7 @@ later.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from stream_core.log.entries import Kind, Part
 from stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
 from stream_core.ports.response_store import LIFETIME_SECONDS, LeaseLost, StoreUnavailable
 from stream_sqlite import file
-from stream_sqlite.file import FileUnusable, ProcessLock
+from stream_sqlite.file import UPGRADES, FileUnusable, ProcessLock
 from stream_sqlite.stores import SQLiteStores
 from tests.integration.stores.stores import NOW, Stores, chunk, completed, new_channel, new_message
 
@@ -89,7 +90,7 @@ def make_file_of_version_1(path: Path) -> None:
     change(path, "ALTER TABLE responses DROP COLUMN form")
     change(path, "ALTER TABLE sessions DROP COLUMN ended")
     change(path, "ALTER TABLE messages DROP COLUMN outcome")
-    for table in ("reservations", "budget_counters", "usage_records"):
+    for table in re.findall(r"CREATE TABLE (\w+)", "\n".join(UPGRADES[2])):
         change(path, f"DROP TABLE {table}")
     change(path, "PRAGMA user_version=1")
 
@@ -130,7 +131,7 @@ def test_an_upgraded_file_has_the_tables_of_a_new_one(path: Path, tmp_path: Path
             columns.append(
                 [
                     connection.execute(f"PRAGMA table_info({table})").fetchall()
-                    for table in ("responses", "sessions", "messages", "usage_records")
+                    for table in ("responses", "sessions", "messages", "tenants", "usage_records")
                 ]
             )
     assert columns[0] == columns[1]

@@ -1,0 +1,1 @@
+"""The operator's command, `evenflow`: what is done beside running servers, on their store."""

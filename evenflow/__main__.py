@@ -1,0 +1,37 @@
+"""`evenflow`, or `python -m evenflow`: what an operator does beside running servers."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+
+from evenflow import tenants
+from evenflow.command_line import CommandFailed, Parser
+from fargate_handler.settings import ConfigurationError
+from stream_core.ports.response_store import StoreUnavailable
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Returns:
+        The exit status: 1 if it can't be done, 2 for wrong arguments or a wrong configuration.
+    """
+    parser = Parser(prog="evenflow", description=__doc__)
+    commands = parser.add_subparsers(metavar="command", required=True)
+    tenants.add_to(commands)
+    asked = parser.parse_args(arguments)
+    try:
+        asyncio.run(asked.run(asked))
+    except ConfigurationError as error:
+        print(f"evenflow: {error}", file=sys.stderr)
+        return 2
+    except (CommandFailed, StoreUnavailable) as error:
+        print(f"evenflow: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

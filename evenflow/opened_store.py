@@ -1,0 +1,93 @@
+"""Opens the store in which servers have their tenants, by the servers' own variables."""
+# What is imported in functions need not be installed where it isn't used.
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from evenflow.command_line import CommandFailed
+from fargate_handler.settings import ConfigurationError, HandlerSettings
+from stream_core.ports.tenant_store import TenantStore
+from stream_sqlite.file import FileUnusable
+from stream_sqlite.stores import SQLiteStores
+
+_NO_RECORDS = (
+    "EVENFLOW_STORE=memory: a server that keeps nothing has no records that could be reached from "
+    "here; use sqlite (the default) or dynamodb, or give it keys with EVENFLOW_TENANT_KEYS"
+)
+
+
+class OpenedTenants(NamedTuple):
+    """The tenants' records, and where they are, in words."""
+
+    store: TenantStore
+    place: str
+
+
+def open_tenants() -> AbstractAsyncContextManager[OpenedTenants]:
+    """Open the store of EVENFLOW_STORE.
+
+    Raises:
+        ConfigurationError: a variable is missing or wrong.
+        CommandFailed: AWS refuses.
+    """
+    store = os.environ.get("EVENFLOW_STORE", _default("store"))
+    if store == "sqlite":
+        return _file(Path(os.environ.get("EVENFLOW_STORE_PATH", _default("store_path"))))
+    if store == "dynamodb":
+        return _table(os.environ.get("EVENFLOW_TENANTS_TABLE", ""))
+    if store == "memory":
+        raise ConfigurationError(_NO_RECORDS)
+    raise ConfigurationError(f"EVENFLOW_STORE={store!r} must be sqlite or dynamodb")
+
+
+def _default(setting: str) -> str:
+    return str(HandlerSettings.model_fields[setting].default)
+
+
+@asynccontextmanager
+async def _file(path: Path) -> AsyncIterator[OpenedTenants]:
+    try:
+        stores = SQLiteStores(path, time.time)
+    except FileUnusable as error:
+        raise ConfigurationError(f"EVENFLOW_STORE_PATH={path}: {error}") from error
+    with closing(stores):
+        yield OpenedTenants(stores.tenants, str(path))
+
+
+@asynccontextmanager
+async def _table(table: str) -> AsyncIterator[OpenedTenants]:
+    if not table:
+        raise ConfigurationError(
+            "EVENFLOW_TENANTS_TABLE must be set where EVENFLOW_STORE=dynamodb: the table's name"
+        )
+    if find_spec("aiobotocore") is None:
+        raise ConfigurationError(
+            "EVENFLOW_STORE=dynamodb needs the AWS SDK, which is not installed: `make .venv/.aws` "
+            "does it"
+        )
+    from aiobotocore.session import get_session
+    from botocore.exceptions import ClientError, NoRegionError
+
+    from stream_aws.dynamodb import client_config
+    from stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
+
+    region, config = os.environ.get("AWS_REGION"), client_config(connections=1)
+    try:
+        async with get_session().create_client("dynamodb", region, config=config) as client:
+            yield OpenedTenants(DynamoDBTenantStore(client, table, _nothing), f"table {table}")
+    except NoRegionError:
+        raise ConfigurationError("AWS_REGION must be set: the region of the table") from None
+    except ClientError as error:
+        raise CommandFailed(f"EVENFLOW_TENANTS_TABLE={table}: {error}") from error
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,172 @@
+"""The options that describe a tenant, and what they make of its record."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from stream_core.policy.allowed_origins import parse_origins
+from stream_core.policy.channel import NAME_PATTERN
+from stream_core.tenants.tenant import EVERY_SCOPE, QuotaLimits, Scope, ServiceClass, Tenant
+
+T = TypeVar("T")
+
+NONE = "none"
+"""Takes a bound or a list away."""
+
+_LIGHTEST, _HEAVIEST = 0.01, 1_000.0
+_OF_USERS = "user_"
+_LIMITS = tuple(QuotaLimits.model_fields)
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options. Those that aren't given are not in what is parsed."""
+    add = parser.add_argument_group("the tenant").add_argument
+    add("--weight", type=_weight, metavar="N", help="its share beside others (1)", **_ABSENT)
+    add(
+        "--class", dest="service_class", type=_one_of(ServiceClass), metavar="CLASS",
+        help=f"{_listed(ServiceClass)} (standard)", **_ABSENT,
+    )  # fmt: skip
+    add(
+        "--models",
+        type=_names,
+        metavar="A,B",
+        help="those that it may use, or none: all",
+        **_ABSENT,
+    )
+    add("--agents", type=_agents, metavar="A,B", help="likewise", **_ABSENT)
+    add("--origins", type=_origins, metavar="A,B", help="likewise, of its pages", **_ABSENT)
+    add(
+        "--filtering", type=_filtering, metavar="HOW",
+        help="hold, retract, off, or none: as the servers have it", **_ABSENT,
+    )  # fmt: skip
+    add(
+        "--shadow", action=argparse.BooleanOptionalAction,
+        help="whether bounds are only counted and told", **_ABSENT,
+    )  # fmt: skip
+    for prefix, of in (("", "the tenant"), (_OF_USERS, "each of its users")):
+        bounds = parser.add_argument_group(f"bounds of {of}: a number, or {NONE}")
+        for name in _LIMITS:
+            kind = _dollars if name == "dollars_per_month" else _count
+            option = f"--{prefix}{name}".replace("_", "-")
+            bounds.add_argument(option, type=_or_none(kind), metavar="N", **_ABSENT)
+
+
+_ABSENT: dict[str, Any] = {"default": argparse.SUPPRESS}
+
+
+def described(tenant: Tenant, given: Mapping[str, Any]) -> Tenant:
+    """The record with what was given in the place of what it had."""
+    fields = {name: given[name] for name in Tenant.model_fields if name in given}
+    return tenant.model_copy(
+        update={
+            **fields,
+            "limits": _limits(tenant.limits, given, ""),
+            "user_limits": _limits(tenant.user_limits, given, _OF_USERS),
+        }
+    )
+
+
+def _limits(limits: QuotaLimits, given: Mapping[str, Any], prefix: str) -> QuotaLimits:
+    return limits.model_copy(
+        update={name: given[f"{prefix}{name}"] for name in _LIMITS if f"{prefix}{name}" in given}
+    )
+
+
+def tenant_name(text: str) -> str:
+    """A tenant's id."""
+    if not re.fullmatch(NAME_PATTERN, text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no name: it must be 1 to 64 letters, digits, `_`, `.` or `-`"
+        )
+    return text
+
+
+def scopes(text: str) -> frozenset[Scope]:
+    """What a key may do: some of its scopes, or `none` for no bound: all."""
+    if text == NONE:
+        return EVERY_SCOPE
+    return frozenset(_one_of(Scope)(name) for name in _names(text))
+
+
+def duration(text: str) -> float:
+    """Seconds: `30s`, `15m`, `24h`, `7d`, or `0`."""
+    found = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
+    if found is None and text != "0":
+        raise argparse.ArgumentTypeError(f"{text!r} must be like 30s, 15m, 24h or 7d, or 0")
+    return 0.0 if found is None else float(found[1]) * _SECONDS[found[2]]
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,18}", text) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 1, or {NONE}")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    """A finite number. Infinity is none, so that no bound admits it."""
+    try:
+        number = float(text)
+    except ValueError:
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def _dollars(text: str) -> float:
+    if not (dollars := _number(text)) > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number above 0, or {NONE}")
+    return dollars
+
+
+def _weight(text: str) -> float:
+    if not _LIGHTEST <= (weight := _number(text)) <= _HEAVIEST:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must be a number from {_LIGHTEST:g} to {_HEAVIEST:g}"
+        )
+    return weight
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} must be names, as in a,b, or {NONE}")
+    return () if names == (NONE,) else names
+
+
+def _agents(text: str) -> tuple[str, ...]:
+    return tuple(tenant_name(name) for name in _names(text))
+
+
+def _origins(text: str) -> tuple[str, ...]:
+    try:
+        return () if text == NONE else parse_origins(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}, or {NONE}") from None
+
+
+def _filtering(text: str) -> str | None:
+    if text not in (ways := ("hold", "retract", "off", NONE)):
+        raise argparse.ArgumentTypeError(f"{text!r} must be one of {', '.join(ways)}")
+    return None if text == NONE else text
+
+
+def _one_of(names: type[T]) -> Callable[[str], T]:
+    def read(text: str) -> T:
+        try:
+            return names(text)  # type: ignore[call-arg]
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} must be one of {_listed(names)}") from None
+
+    return read
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(names)
+
+
+def _or_none(kind: Callable[[str], T]) -> Callable[[str], T | None]:
+    return lambda text: None if text == NONE else kind(text)

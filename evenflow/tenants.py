@@ -1,0 +1,169 @@
+"""`evenflow tenants`: makes, changes, lists and removes the records of tenants."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from evenflow import tenant_options as options
+from evenflow.command_line import CommandFailed
+from evenflow.opened_store import OpenedTenants, open_tenants
+from evenflow.tenant_listing import as_json, as_table, moment
+from stream_core.ports.tenant_store import StoredTenants, TenantChanged
+from stream_core.tenants.rotation import KeyUnclear, rotated
+from stream_core.tenants.tenant import ApiKey, Tenant, digest_of, new_key
+
+if TYPE_CHECKING:
+    from evenflow.command_line import Commands
+
+_TRIES = 5
+_SEEN = "servers see it within 5 s"
+
+
+def add_to(commands: Commands) -> None:
+    """Add the command."""
+    of_tenants = commands.add_parser("tenants", help="tenants, their keys and their bounds")
+    actions = of_tenants.add_subparsers(metavar="action", required=True)
+
+    add = actions.add_parser("add", help="make a tenant and its first key, which is printed once")
+    options.add_options(add)
+    add.add_argument(
+        "--scopes", type=options.scopes, default=options.scopes(options.NONE), metavar="A,B",
+        help="what the key may do: sessions, api, read (all)",
+    )  # fmt: skip
+    add.set_defaults(run=_add)
+
+    rotate = actions.add_parser("rotate", help="make a new key; the old one expires later")
+    rotate.add_argument(
+        "--overlap", type=options.duration, default=options.duration("24h"), metavar="TIME",
+        help="how long both are valid: 30s, 15m, 24h, 7d, or 0 (24h)",
+    )  # fmt: skip
+    rotate.add_argument("--key", metavar="ID", help="the key to replace, where there are several")
+    rotate.set_defaults(run=_rotate)
+
+    limit = actions.add_parser("limit", help="change a tenant's bounds, weight, class, …")
+    options.add_options(limit)
+    limit.set_defaults(run=_limit)
+
+    remove = actions.add_parser("remove", help="delete a tenant's record, with its keys")
+    remove.set_defaults(run=_remove)
+    for action in (add, rotate, limit, remove):
+        action.add_argument("tenant", type=options.tenant_name)
+
+    listing = actions.add_parser("list", help="list all tenants")
+    listing.add_argument("--json", action="store_true", help="all fields, for programs")
+    listing.set_defaults(run=_list)
+
+
+async def _add(asked: argparse.Namespace) -> None:
+    key_id, text = new_key()
+    key = ApiKey(id=key_id, digest=digest_of(text), scopes=asked.scopes)
+
+    def add(stored: StoredTenants) -> Tenant:
+        if stored.find(asked.tenant) is not None:
+            raise CommandFailed(
+                f"tenant {asked.tenant} exists already, and was not changed: `evenflow tenants "
+                "limit` changes it, and `evenflow tenants rotate` gives it a new key"
+            )
+        return options.described(Tenant(id=asked.tenant, keys=(key,)), vars(asked))
+
+    async with open_tenants() as opened:
+        await _change(opened, add)
+        _say(f"tenant {asked.tenant} was added to {opened.place}; {_SEEN}; its key, shown once:")
+    print(text)
+
+
+async def _rotate(asked: argparse.Namespace) -> None:
+    key_id, text = new_key()
+    now = time.time()
+
+    def rotate(stored: StoredTenants) -> Tenant:
+        record = _known(stored, asked.tenant)
+        key = ApiKey(id=key_id, digest=digest_of(text))
+        try:
+            return rotated(record, key, now=now, overlap=asked.overlap, key_id=asked.key)
+        except KeyUnclear as error:
+            raise CommandFailed(str(error)) from None
+
+    async with open_tenants() as opened:
+        record = await _change(opened, rotate)
+        ends = [f"{key.id} until {moment(key.expires_at)}" for key in record.keys if key.expires_at]
+        beside = f" beside {', '.join(ends)}" if ends else ""
+        _say(f"tenant {asked.tenant} has a new key{beside}; {_SEEN}; the key, shown once:")
+    print(text)
+
+
+async def _limit(asked: argparse.Namespace) -> None:
+    def limit(stored: StoredTenants) -> Tenant:
+        record = _known(stored, asked.tenant)
+        changed = options.described(record, vars(asked))
+        if changed == record:
+            raise CommandFailed(f"tenant {asked.tenant} is as it was: nothing else was given")
+        return changed
+
+    async with open_tenants() as opened:
+        record = await _change(opened, limit)
+    _say(f"tenant {asked.tenant} was changed; {_SEEN}")
+    print(as_table([record], time.time()))
+
+
+async def _remove(asked: argparse.Namespace) -> None:
+    async with open_tenants() as opened:
+        for _ in range(_TRIES):
+            stored = await opened.store.load()
+            _known(stored, asked.tenant)
+            try:
+                await opened.store.delete(asked.tenant, stored.revision)
+            except TenantChanged:
+                continue
+            _say(f"tenant {asked.tenant} was removed; {_SEEN}, and its open sessions go on")
+            return
+    raise _others_are_quicker()
+
+
+async def _list(asked: argparse.Namespace) -> None:
+    async with open_tenants() as opened:
+        records = (await opened.store.load()).records
+    if asked.json:
+        print(as_json(records))
+    elif records:
+        print(as_table(records, time.time()))
+    else:
+        _say(f"there are no tenants in {opened.place}")
+
+
+async def _change(opened: OpenedTenants, change: Callable[[StoredTenants], Tenant]) -> Tenant:
+    """Write the record that `change` makes of those that there are. Returns it.
+
+    Raises:
+        CommandFailed: as `change`, or others have changed records all the time.
+    """
+    for _ in range(_TRIES):
+        stored = await opened.store.load()
+        record = change(stored)
+        try:
+            await opened.store.put(record, stored.revision)
+        except TenantChanged:
+            continue
+        return record
+    raise _others_are_quicker()
+
+
+def _known(stored: StoredTenants, tenant_id: str) -> Tenant:
+    record = stored.find(tenant_id)
+    if record is None:
+        known = ", ".join(each.id for each in stored.records) or "none yet"
+        raise CommandFailed(f"there is no tenant {tenant_id}; there are: {known}")
+    return record
+
+
+def _others_are_quicker() -> CommandFailed:
+    return CommandFailed("others change tenants at the moment; nothing was changed, try again")
+
+
+def _say(sentence: str) -> None:
+    """Tell the operator. The standard output has only what a program may read."""
+    print(sentence, file=sys.stderr)

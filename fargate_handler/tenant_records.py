@@ -1,0 +1,55 @@
+"""Keeps the tenants in force as their records in the store are."""
+
+from __future__ import annotations
+
+import logging
+
+from stream_core.ports.tenant_store import TenantStore
+from stream_core.tenants.registry import Tenants
+
+_logger = logging.getLogger(__name__)
+
+
+class TenantRecords:
+    """Reads the records when the node starts, and again when they have changed.
+
+    Args:
+        tenants: those in force.
+    """
+
+    def __init__(self, store: TenantStore, tenants: Tenants) -> None:
+        self._store = store
+        self._tenants = tenants
+        self._revision = 0
+        self._looks = False
+        self._fails = False
+
+    async def read(self) -> None:
+        """Put all records in force.
+
+        Raises:
+            StoreUnavailable: the store failed. What was in force stays.
+        """
+        stored = await self._store.load()
+        self._tenants.replace(stored.records)
+        self._revision = stored.revision
+
+    async def look(self) -> None:
+        """Read the records if there is another revision. One look at a time.
+
+        If the store fails, what is in force stays. The log says so once, until it works again.
+        """
+        if self._looks:
+            return
+        self._looks = True
+        try:
+            if await self._store.revision() != self._revision:
+                await self.read()
+                _logger.info("the tenants were read again: %d records", len(self._tenants.records))
+            self._fails = False
+        except Exception as error:
+            if not self._fails:
+                _logger.error("the tenants stay as they are: %s", error)
+            self._fails = True
+        finally:
+            self._looks = False

@@ -1,0 +1,70 @@
+"""The tenants' records, as the table has them a few seconds ago at most."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from botocore.exceptions import BotoCoreError, ClientError
+
+from stream_aws.tenant_items import (
+    read_records,
+    read_revision,
+    records_request,
+    revision_request,
+)
+from stream_core.ports.tenant_store import StoredTenants
+from stream_core.tenants.tenant import Tenant
+
+LOOK_SECONDS = 3.0
+"""How long the records are taken for the newest."""
+
+
+class TenantRecords:
+    """The records, and the revision at which they were read.
+
+    Args:
+        client: a boto3 client of DynamoDB.
+        wall_time: seconds since the epoch. The monotonic clock may stand still while Lambda freezes
+            the environment.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        table: str,
+        logger: Logger,
+        wall_time: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._table = table
+        self._logger = logger
+        self._wall_time = wall_time
+        self._stored: StoredTenants | None = None
+        self._look_at = 0.0
+
+    def get(self) -> tuple[Tenant, ...] | None:
+        """The records. If DynamoDB fails, the last ones. None: there are no last ones."""
+        now = self._wall_time()
+        if now >= self._look_at:
+            # A call that fails is no reason for the next one to wait, too.
+            self._look_at = now + LOOK_SECONDS
+            try:
+                self._look()
+            except (BotoCoreError, ClientError, ValueError) as error:
+                self._logger.error(
+                    "the tenants' records could not be read; those that are known stay in force",
+                    extra={"table": self._table, "reason": str(error)},
+                )
+        return None if self._stored is None else self._stored.records
+
+    def _look(self) -> None:
+        if self._stored is not None:
+            answer = self._client.get_item(**revision_request(self._table))
+            if read_revision(answer.get("Item")) == self._stored.revision:
+                return
+        pages = self._client.get_paginator("query").paginate(**records_request(self._table))
+        # Half of a change is left for the next look.
+        self._stored = read_records(pages.build_full_result()["Items"]) or self._stored

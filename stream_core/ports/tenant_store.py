@@ -1,0 +1,57 @@
+"""The port of the tenants' records, which administrators write and every task reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from stream_core.tenants.tenant import Tenant
+
+
+class TenantChanged(Exception):
+    """Somebody has changed a record since they were loaded. Nothing was written: load again."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTenants:
+    """All records, by their ids, and the revision at which they were read."""
+
+    records: tuple[Tenant, ...] = ()
+    revision: int = 0
+
+    def find(self, tenant_id: str) -> Tenant | None:
+        """A tenant's record. None if there is none."""
+        return next((record for record in self.records if record.id == tenant_id), None)
+
+
+class TenantStore(Protocol):
+    """The records of all tenants. Each change counts their one revision up, from 0.
+
+    Every method may raise StoreUnavailable.
+    """
+
+    async def revision(self) -> int:
+        """The revision alone, in one small read."""
+
+    async def load(self) -> StoredTenants:
+        """All records. They may be newer than their revision, and are never older."""
+
+    async def put(self, tenant: Tenant, revision: int) -> None:
+        """Write a record, a new one or over the one that is there.
+
+        Args:
+            revision: at which the records were loaded.
+
+        Raises:
+            TenantChanged: there is a newer revision. Nothing was written.
+        """
+
+    async def delete(self, tenant_id: str, revision: int) -> None:
+        """Delete a record, if there is one.
+
+        Args:
+            revision: at which the records were loaded.
+
+        Raises:
+            TenantChanged: there is a newer revision. Nothing was deleted.
+        """

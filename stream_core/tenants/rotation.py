@@ -1,0 +1,53 @@
+"""A tenant's keys, one after the other: for a while both the old one and the new one are valid."""
+
+from __future__ import annotations
+
+from stream_core.tenants.tenant import ApiKey, Tenant
+
+
+class KeyUnclear(Exception):
+    """It isn't clear which key is to be replaced. The message says which ones there are."""
+
+
+def rotated(
+    tenant: Tenant, new_key: ApiKey, *, now: float, overlap: float, key_id: str | None = None
+) -> Tenant:
+    """The record with a new key, which has the scopes and limits of the one that it replaces.
+
+    Keys that have expired are left out. If there is none to replace, the new one is as it is.
+
+    Args:
+        now: seconds since the epoch.
+        overlap: for how many seconds the old key stays valid. It never gets a later end than it
+            has.
+        key_id: the key to replace. None: the only one that isn't being replaced already.
+
+    Raises:
+        KeyUnclear: there is no such key, or several may be meant.
+    """
+    valid = [key for key in tenant.keys if key.is_valid(now)]
+    old = _to_replace(tenant.id, valid, key_id)
+    if old is None:
+        return tenant.model_copy(update={"keys": (*valid, new_key)})
+    until = now + overlap if old.expires_at is None else min(old.expires_at, now + overlap)
+    ending = old.model_copy(update={"expires_at": until})
+    successor = new_key.model_copy(update={"scopes": old.scopes, "limits": old.limits})
+    kept = (ending if key is old else key for key in valid)
+    keys = (*(key for key in kept if key.is_valid(now)), successor)
+    return tenant.model_copy(update={"keys": keys})
+
+
+def _to_replace(tenant_id: str, valid: list[ApiKey], key_id: str | None) -> ApiKey | None:
+    candidates = [
+        key for key in valid if (key.expires_at is None if key_id is None else key.id == key_id)
+    ]
+    if len(candidates) == 1:
+        return candidates[0]
+    names = ", ".join(key.id for key in valid)
+    if key_id is not None:
+        raise KeyUnclear(
+            f"tenant {tenant_id} has no valid key {key_id}; it has {names or 'none at all'}"
+        )
+    if candidates:
+        raise KeyUnclear(f"tenant {tenant_id} has the keys {names}: say which one with --key")
+    return None

@@ -1,0 +1,64 @@
+"""The tenants' records in SQLite."""
+
+from __future__ import annotations
+
+from functools import partial
+from sqlite3 import Connection
+
+from stream_core.ports.tenant_store import StoredTenants, TenantChanged
+from stream_core.tenants.tenant import Tenant
+from stream_sqlite.transactions import Transactions
+
+
+class SQLiteTenantStore:
+    """The tenants' records in SQLite (`TenantStore`)."""
+
+    def __init__(self, writes: Transactions, reads: Transactions) -> None:
+        self._writes = writes
+        self._reads = reads
+
+    async def revision(self) -> int:
+        return await self._reads.run(_revision)
+
+    async def load(self) -> StoredTenants:
+        return await self._reads.run(_load)
+
+    async def put(self, tenant: Tenant, revision: int) -> None:
+        await self._writes.run(partial(_put, tenant=tenant, revision=revision), durable=True)
+
+    async def delete(self, tenant_id: str, revision: int) -> None:
+        await self._writes.run(
+            partial(_delete, tenant_id=tenant_id, revision=revision), durable=True
+        )
+
+
+def _revision(connection: Connection) -> int:
+    revision: int = connection.execute("SELECT revision FROM tenants_revision").fetchone()[0]
+    return revision
+
+
+def _load(connection: Connection) -> StoredTenants:
+    rows = connection.execute("SELECT record FROM tenants ORDER BY id")
+    records = tuple(Tenant.from_text(record) for (record,) in rows)
+    return StoredTenants(records, _revision(connection))
+
+
+def _put(connection: Connection, tenant: Tenant, revision: int) -> None:
+    _count(connection, revision)
+    connection.execute(
+        "INSERT OR REPLACE INTO tenants VALUES (?, ?)", (tenant.id, tenant.to_text())
+    )
+
+
+def _delete(connection: Connection, tenant_id: str, revision: int) -> None:
+    _count(connection, revision)
+    connection.execute("DELETE FROM tenants WHERE id = ?", (tenant_id,))
+
+
+def _count(connection: Connection, revision: int) -> None:
+    """Count the revision up, if it is this one. Nothing is written before."""
+    counted = connection.execute(
+        "UPDATE tenants_revision SET revision = revision + 1 WHERE revision = ?", (revision,)
+    )
+    if not counted.rowcount:
+        raise TenantChanged(f"the records are at revision {_revision(connection)}, not {revision}")
