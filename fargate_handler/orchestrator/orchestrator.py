@@ -80,7 +80,7 @@ class Orchestrator:
         self._dispatcher = dispatcher
         self._succession = succession
         self._elsewhere = elsewhere
-        self._usage = usage
+        self.usage = usage
         self._places = asyncio.Semaphore(_ACCEPTED_AT_ONCE)
         self._metrics = context.metrics
         self._refusals = context.metrics.ratio(catalogue.REFUSAL_RATE)
@@ -215,7 +215,7 @@ class Orchestrator:
             # In a burst those who asked first are answered while the last ones wait.
             async with (
                 self._places,
-                self._usage.reserved(
+                self.usage.reserved(
                     stream,
                     event.terms,
                     lambda: self._dispatcher.expected_cost(event, conversation.history_size),

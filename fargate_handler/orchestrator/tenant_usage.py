@@ -79,7 +79,7 @@ class TenantUsage:
         leases: LeaseView,
         is_writing: Callable[[str], bool],
     ) -> None:
-        self._store = store
+        self.store = store
         self._prices = prices
         self._responses = responses
         self._keeper = keeper
@@ -99,7 +99,7 @@ class TenantUsage:
 
     def start(self) -> None:
         """Begin to look for reservations that nobody has any more."""
-        if self._store is not None:
+        if self.store is not None:
             self._sweep_at = self._monotonic() + random.uniform(*_SWEEP_SECONDS)
             self._clock.put_after(self, _LOOK_SECONDS)
 
@@ -125,7 +125,7 @@ class TenantUsage:
         now = self._wall_time()
         tenant = self._tenants.of(stream.channel.tenant)
         budgets = budgets_of(tenant, terms.key, terms.user, now)
-        store = self._store
+        store = self.store
         if store is None or not budgets:
             yield
             return
@@ -234,8 +234,8 @@ class TenantUsage:
 
     def go_on(self, stream: ResponseStream, terms: MessageTerms, expected: ExpectedCost) -> None:
         """Go on with an answer of another task, which may have a reservation."""
-        if self._store is not None and has_budgets(self._tenants.of(stream.channel.tenant)):
-            self._background.run(self._inherit(self._store, stream, terms, expected))
+        if self.store is not None and has_budgets(self._tenants.of(stream.channel.tenant)):
+            self._background.run(self._inherit(self.store, stream, terms, expected))
 
     async def _inherit(
         self,
@@ -278,20 +278,20 @@ class TenantUsage:
         Raises:
             StoreUnavailable: the store can't be reached.
         """
-        if self._store is None or not self._tenants.is_known(record.tenant):
+        if self.store is None or not self._tenants.is_known(record.tenant):
             return
         tenant = self._tenants.of(record.tenant)
         budgets = budgets_of(tenant, record.key, record.user, record.ended_at)
-        await self._store.settle(record, [budget.counter for budget in budgets])
+        await self.store.settle(record, [budget.counter for budget in budgets])
 
     # -- what nobody has any more ------------------------------------------------------------------
 
     def on_due(self, _slot: int) -> None:
         """Look for reservations that nobody has any more."""
         self._clock.put_after(self, _LOOK_SECONDS)
-        if self._store and self._monotonic() >= self._sweep_at and not self._sweeping:
+        if self.store and self._monotonic() >= self._sweep_at and not self._sweeping:
             self._sweep_at = self._monotonic() + random.uniform(*_SWEEP_SECONDS)
-            self._background.run(self._sweep(self._store))
+            self._background.run(self._sweep(self.store))
 
     async def _sweep(self, store: UsageStore) -> None:
         self._sweeping = True

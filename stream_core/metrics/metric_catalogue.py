@@ -304,7 +304,7 @@ MESSAGES_REFUSED = Metric(
     labels=("code",),
 )
 BUDGET_RESERVATIONS = Metric(
-    "budgets.reservations",
+    "messages.reserved",
     _G,
     "answers",
     "answers of this node that have something reserved of their tenant's budgets",
