@@ -149,6 +149,9 @@ class Handler:
             if place is None
             else place.own_address,
             peers=self._peers,
+            usage_folder=settings.store_path.parent / "usage"
+            if settings.store == "sqlite"
+            else None,
         )
         self._orchestrator = self._membership.orchestrator
         self._registry = ConnectionRegistry(settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from pathlib import Path
 
 from fargate_handler.adapters import Stores
 from fargate_handler.event_log import log_event
@@ -21,6 +22,7 @@ from fargate_handler.orchestrator.tenant_usage import TenantUsage
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.settings import ConfigurationError
 from fargate_handler.tenant_records import TenantRecords
+from fargate_handler.usage_files import UsageFiles
 from stream_core.log.peer_log import PeerLog
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
@@ -45,6 +47,7 @@ class Membership:
         name: the name under which this task owns responses.
         address: where others reach it, `http://host:port`. None if they can't.
         peers: the others' logs, where they can be reached.
+        usage_folder: where each day's usage is written to a file. None: nowhere.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Membership:
         name: str,
         address: str | None,
         peers: PeerLog,
+        usage_folder: Path | None = None,
     ) -> None:
         self._stores = stores
         self._context = context
@@ -84,6 +88,11 @@ class Membership:
             keeper=self.keeper,
             leases=self._leases,
             is_writing=self.recorder.is_writing,
+        )
+        self._usage_files = (
+            None
+            if usage_folder is None or stores.usage is None
+            else UsageFiles(context, stores.usage, usage_folder)
         )
         others = OtherTasks(stores.responses, self.keeper, self._leases, peers)
         texts = KeptTexts(stores.large_texts)
@@ -154,6 +163,8 @@ class Membership:
         self.recorder.start()
         self.succession.start()
         self.usage.start()
+        if self._usage_files is not None:
+            self._usage_files.start()
 
     async def leave(self, flush_until: float) -> None:
         """Hand over what has not ended, and write the rest until `flush_until` (monotonic)."""
@@ -183,5 +194,7 @@ class Membership:
         await self.workload.generations.aclose()
         await self.recorder.aclose()
         await self.usage.aclose()
+        if self._usage_files is not None:
+            await self._usage_files.aclose()
         await self.keeper.aclose()
         await self._leases.aclose()

@@ -49,6 +49,11 @@ class Tenants:
         return tuple(self._records.values())
 
     @property
+    def known_ids(self) -> frozenset[str]:
+        """The tenants that have a record or a key."""
+        return frozenset(self._records) | frozenset(self._given)
+
+    @property
     def open_to_all(self) -> bool:
         """Whether no tenant has a key, so that callers need none."""
         return self._known and not self._by_digest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Literal, cast
 
@@ -11,7 +12,7 @@ from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.http_bodies import BudgetLeft, UsageReport, UsedOfDay
 from stream_core.tenants.budget import Budget, budgets_of
 from stream_core.tenants.tenant import Tenant
-from stream_core.tenants.usage import DayTotals, summed, totals_of
+from stream_core.tenants.usage import DayTotals, file_of, summed, totals_of
 
 MOST_DAYS = 366
 MOST_DAYS_OF_A_USER = 31
@@ -74,6 +75,18 @@ def days_asked(first: str | None, last: str | None, now: float, most: int) -> tu
             param="from",
         )
     return since, until
+
+
+async def day_file(store: UsageStore, tenants: Iterable[str], day: str) -> bytes:
+    """The file of a day: a JSON line for each usage record of these tenants.
+
+    The same records always make the same bytes.
+
+    Raises:
+        StoreUnavailable: the store can't be reached.
+    """
+    found = [await store.records(tenant, day) for tenant in dict.fromkeys(tenants)]
+    return file_of(record for records in found for record in records)
 
 
 def _day(name: str, given: str | None) -> date | None:
