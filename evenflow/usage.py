@@ -1,4 +1,4 @@
-"""`evenflow tenants usage` and `usage-file`: what tenants have used, for people and for programs."""
+"""`evenflow tenants usage` and `usage-file`: what tenants have used, for people and programs."""
 
 from __future__ import annotations
 

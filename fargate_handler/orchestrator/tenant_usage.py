@@ -39,6 +39,8 @@ _SWEEP_SECONDS = (4.0, 6.0)
 _LOOK_SECONDS = 0.5
 _RETRY_SECONDS = 1.0
 _RETRY_AFTER_MS = 2_000
+# Browsers' timers count no further, 24 days: what is longer is over at once.
+_LONGEST_RETRY_MS = 2**31 - 1
 
 
 @dataclass(slots=True)
@@ -341,5 +343,5 @@ def _exhausted(budget: Budget, most: Cost, now: float) -> RateLimited:
         "the most that this answer may take; the message was not accepted, ask for a shorter "
         "answer, or again in the next period",
         code="budget_exhausted",
-        retry_after_ms=max(1, int((budget.ends_at - now) * 1000)),
+        retry_after_ms=max(1, min(_LONGEST_RETRY_MS, int((budget.ends_at - now) * 1000))),
     )
