@@ -15,6 +15,7 @@ from typing import NamedTuple
 from evenflow.command_line import CommandFailed
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_core.ports.tenant_store import TenantStore
+from stream_core.ports.usage_store import UsageStore
 from stream_sqlite.file import FileUnusable
 from stream_sqlite.stores import SQLiteStores
 
@@ -25,9 +26,10 @@ _NO_RECORDS = (
 
 
 class OpenedTenants(NamedTuple):
-    """The tenants' records, and where they are, in words."""
+    """The tenants' records, what tenants have used, and where that is, in words."""
 
     store: TenantStore
+    usage: UsageStore
     place: str
 
 
@@ -59,7 +61,7 @@ async def _file(path: Path) -> AsyncIterator[OpenedTenants]:
     except FileUnusable as error:
         raise ConfigurationError(f"EVENFLOW_STORE_PATH={path}: {error}") from error
     with closing(stores):
-        yield OpenedTenants(stores.tenants, str(path))
+        yield OpenedTenants(stores.tenants, stores.usage, str(path))
 
 
 @asynccontextmanager
@@ -78,11 +80,16 @@ async def _table(table: str) -> AsyncIterator[OpenedTenants]:
 
     from stream_aws.dynamodb import client_config
     from stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
+    from stream_aws.dynamodb_usage_store import DynamoDBUsageStore
 
     region, config = os.environ.get("AWS_REGION"), client_config(connections=1)
     try:
         async with get_session().create_client("dynamodb", region, config=config) as client:
-            yield OpenedTenants(DynamoDBTenantStore(client, table, _nothing), f"table {table}")
+            yield OpenedTenants(
+                DynamoDBTenantStore(client, table, _nothing),
+                DynamoDBUsageStore(client, table, _nothing),
+                f"table {table}",
+            )
     except NoRegionError:
         raise ConfigurationError("AWS_REGION must be set: the region of the table") from None
     except ClientError as error:

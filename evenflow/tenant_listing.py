@@ -19,7 +19,11 @@ def as_table(records: Sequence[Tenant], now: float) -> str:
     Args:
         now: seconds since the epoch.
     """
-    rows = [_HEADING, *(_row(record, now) for record in records)]
+    return in_columns([_HEADING, *(_row(record, now) for record in records)])
+
+
+def in_columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of a table, whose columns are as wide as they need."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         _GAP.join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from evenflow import tenant_options as options
+from evenflow import usage
 from evenflow.command_line import CommandFailed
 from evenflow.opened_store import OpenedTenants, open_tenants
 from evenflow.tenant_listing import as_json, as_table, moment
@@ -52,6 +53,8 @@ def add_to(commands: Commands) -> None:
     remove.set_defaults(run=_remove)
     for action in (add, rotate, limit, remove):
         action.add_argument("tenant", type=options.tenant_name)
+
+    usage.add_to(actions)
 
     listing = actions.add_parser("list", help="list all tenants")
     listing.add_argument("--json", action="store_true", help="all fields, for programs")

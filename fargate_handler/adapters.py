@@ -13,10 +13,12 @@ from stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
 from stream_core.ports.memory_activity import MemoryTenantActivity
 from stream_core.ports.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
 from stream_core.ports.memory_tenant_store import MemoryTenantStore
+from stream_core.ports.memory_usage import MemoryUsageStore
 from stream_core.ports.response_store import LIFETIME_SECONDS, ResponseStore
 from stream_core.ports.session_store import LargeTexts, SessionStore
 from stream_core.ports.tenant_activity import TenantActivity
 from stream_core.ports.tenant_store import TenantStore
+from stream_core.ports.usage_store import KEPT_SECONDS, UsageStore
 from stream_sqlite.file import FileUnusable
 from stream_sqlite.stores import SQLiteStores
 
@@ -41,6 +43,7 @@ class Stores:
         leases: the responses again, with connections of their own. Renewing a lease must not wait
             for writes of what it covers.
         large_texts: None if texts that are too large for the ledger are refused.
+        usage: None if nothing is reserved or recorded for tenants.
         outlives_process: whether another process can go on with what this one leaves.
         unreachable, unusable: what to check, in the message of a failed start.
         signing_key: the key of session tokens, if the store keeps one for all who share it.
@@ -54,6 +57,7 @@ class Stores:
     dead_letters: DeadLetters
     large_texts: LargeTexts | None
     outlives_process: bool
+    usage: UsageStore | None = None
     unreachable: str = "the store can't be reached"
     unusable: str = "the store can't be used"
     signing_key: str | None = None
@@ -61,11 +65,12 @@ class Stores:
     activity: TenantActivity | None = None
 
 
-def memory_stores(lifetime: float = LIFETIME_SECONDS) -> Stores:
+def memory_stores(lifetime: float = LIFETIME_SECONDS, usage_kept: float = KEPT_SECONDS) -> Stores:
     """Stores in this process' memory. They end with it.
 
     Args:
         lifetime: how long messages of chats are kept, in seconds.
+        usage_kept: the same of usage records.
     """
     responses, texts = MemoryResponseStore(), MemoryLargeTexts(time.time)
     return Stores(
@@ -74,6 +79,7 @@ def memory_stores(lifetime: float = LIFETIME_SECONDS) -> Stores:
         leases=responses,
         dead_letters=LoggedDeadLetters(),
         large_texts=texts,
+        usage=MemoryUsageStore(usage_kept),
         outlives_process=False,
         tenants=MemoryTenantStore(),
         activity=MemoryTenantActivity(),
@@ -108,10 +114,15 @@ def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
         ConfigurationError: the file can't be used.
     """
     if settings.store == "memory":
-        yield memory_stores(settings.session_ttl_seconds)
+        yield memory_stores(settings.session_ttl_seconds, settings.usage_ttl_seconds)
         return
     try:
-        opened = SQLiteStores(settings.store_path, time.time, settings.session_ttl_seconds)
+        opened = SQLiteStores(
+            settings.store_path,
+            time.time,
+            settings.session_ttl_seconds,
+            settings.usage_ttl_seconds,
+        )
     except FileUnusable as error:
         raise ConfigurationError(f"EVENFLOW_STORE_PATH={settings.store_path}: {error}") from error
     with closing(opened) as file:
@@ -121,6 +132,7 @@ def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
             leases=file.responses,
             dead_letters=file.dead_letters,
             large_texts=file.large_texts,
+            usage=file.usage,
             outlives_process=True,
             unreachable=f"EVENFLOW_STORE_PATH={settings.store_path}: the file can't be written",
             unusable=f"EVENFLOW_STORE_PATH={settings.store_path}: the file can't be used",

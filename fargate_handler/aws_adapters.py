@@ -20,6 +20,7 @@ from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.dynamodb_tenant_activity import DynamoDBTenantActivity
 from stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
+from stream_aws.dynamodb_usage_store import DynamoDBUsageStore
 from stream_aws.ecs_task import CLIENT_CONFIG as ECS_CONFIG
 from stream_aws.ecs_task import EcsTask, TaskProtection
 from stream_aws.key_secret import CLIENT_CONFIG as SECRETS_CONFIG
@@ -139,6 +140,9 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: _Clients
         ),
         dead_letters=await _dead_letters(settings, clients),
         large_texts=await _large_texts(settings, clients),
+        usage=None
+        if tables.tenants is None
+        else DynamoDBUsageStore(client, tables.tenants, on_retry, settings.usage_ttl_seconds),
         tenants=None
         if tables.tenants is None
         else DynamoDBTenantStore(client, tables.tenants, on_retry),

@@ -156,12 +156,16 @@ class Handler:
                 settings.fallback_text,
                 name=settings.own_model_name,
                 prices=settings.prices,
+                longest=settings.model_max_tokens,
             ),
             name=self._node_id,
             address=own_address(settings, adapters.peer_address)
             if place is None
             else place.own_address,
             peers=self._peers,
+            usage_folder=settings.store_path.parent / "usage"
+            if settings.store == "sqlite"
+            else None,
         )
         self._orchestrator = self._membership.orchestrator
         self._registry = ConnectionRegistry(settings)

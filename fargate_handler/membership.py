@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from pathlib import Path
 
 from fargate_handler.adapters import Stores
 from fargate_handler.event_log import log_event
@@ -19,10 +20,13 @@ from fargate_handler.orchestrator.quota_activity import QuotaActivity
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from fargate_handler.orchestrator.session_messages import SessionMessages
 from fargate_handler.orchestrator.succession import Succession
+from fargate_handler.orchestrator.tenant_usage import TenantUsage
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.settings import ConfigurationError
 from fargate_handler.tenant_records import TenantRecords
+from fargate_handler.usage_files import UsageFiles
 from stream_core.log.peer_log import PeerLog
+from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
 from stream_core.ports.response_store import StoreUnavailable
@@ -45,6 +49,7 @@ class Membership:
         name: the name under which this task owns responses.
         address: where others reach it, `http://host:port`. None if they can't.
         peers: the others' logs, where they can be reached.
+        usage_folder: where each day's usage is written to a file. None: nowhere.
     """
 
     def __init__(
@@ -56,6 +61,7 @@ class Membership:
         name: str,
         address: str | None,
         peers: PeerLog,
+        usage_folder: Path | None = None,
     ) -> None:
         self._stores = stores
         self._context = context
@@ -69,6 +75,7 @@ class Membership:
             stores.sessions,
             on_ended=lambda stream: log_event(answer_record(stream, model.prices)),
             on_lost=self.workload.lose,
+            settle=self._settle,
         )
         self.keeper = LeaseKeeper(
             context,
@@ -78,10 +85,24 @@ class Membership:
             on_lost=self.recorder.lose_everything,
         )
         self._leases = LeaseView(context, stores.responses, self.keeper)
+        self.usage = TenantUsage(
+            context,
+            stores.usage,
+            prices=model.prices,
+            responses=stores.responses,
+            keeper=self.keeper,
+            leases=self._leases,
+            is_writing=self.recorder.is_writing,
+        )
+        self._usage_files = (
+            None
+            if usage_folder is None or stores.usage is None
+            else UsageFiles(context, stores.usage, usage_folder)
+        )
         others = OtherTasks(stores.responses, self.keeper, self._leases, peers)
         texts = KeptTexts(stores.large_texts)
         ledger = MessageLedger(context, stores.sessions, self.recorder, self.keeper, texts)
-        dispatcher = Dispatcher(context, self.workload, ledger, model)
+        dispatcher = Dispatcher(context, self.workload, ledger, model, self.usage)
         self.succession = Succession(
             context,
             others,
@@ -89,6 +110,7 @@ class Membership:
             sessions=stores.sessions,
             texts=texts,
             dead_letters=stores.dead_letters,
+            settle=self.usage.settle_record,
             is_writing=self.recorder.is_writing,
             begin=dispatcher.inherit,
         )
@@ -106,6 +128,7 @@ class Membership:
             dispatcher=dispatcher,
             succession=self.succession,
             elsewhere=self.followed,
+            usage=self.usage,
             messages=SessionMessages(
                 context,
                 stores.sessions,
@@ -118,6 +141,9 @@ class Membership:
             None if stores.tenants is None else TenantRecords(stores.tenants, context.tenants)
         )
         context.metrics.gauge(catalogue.STORE_BACKLOG, lambda: self.recorder.backlog_bytes)
+
+    async def _settle(self, stream: ResponseStream, ended_at: float) -> None:
+        await self.usage.settle(stream, ended_at)
 
     async def start(self) -> None:
         """Try the stores, so that a wrong name stops the start, take the lease, and read the
@@ -142,6 +168,9 @@ class Membership:
         self.recorder.start()
         self.succession.start()
         self.exchange.start()
+        self.usage.start()
+        if self._usage_files is not None:
+            self._usage_files.start()
 
     async def leave(self, flush_until: float) -> None:
         """Hand over what has not ended, and write the rest until `flush_until` (monotonic)."""
@@ -171,5 +200,8 @@ class Membership:
         await self.succession.aclose()
         await self.workload.generations.aclose()
         await self.recorder.aclose()
+        await self.usage.aclose()
+        if self._usage_files is not None:
+            await self._usage_files.aclose()
         await self.keeper.aclose()
         await self._leases.aclose()

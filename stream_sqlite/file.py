@@ -82,6 +82,35 @@ CREATE TABLE tenant_activity (
     expires_at REAL NOT NULL,
     UNIQUE (tenant, task)
 ) STRICT""",
+    """CREATE TABLE reservations (
+    tenant TEXT NOT NULL,
+    response_id TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    amounts TEXT NOT NULL,
+    step INTEGER NOT NULL,
+    PRIMARY KEY (tenant, response_id)
+) STRICT""",
+    """CREATE TABLE budget_counters (
+    tenant TEXT NOT NULL,
+    counter TEXT NOT NULL,
+    committed INTEGER NOT NULL,
+    expires_at REAL NOT NULL,
+    PRIMARY KEY (tenant, counter)
+) STRICT""",
+    "CREATE INDEX expiring_budget_counters ON budget_counters (expires_at)",
+    """CREATE TABLE usage_records (
+    tenant TEXT NOT NULL,
+    response_id TEXT NOT NULL,
+    day TEXT NOT NULL,
+    user TEXT NOT NULL,
+    record TEXT NOT NULL,
+    counted TEXT NOT NULL,
+    expires_at REAL NOT NULL,
+    PRIMARY KEY (tenant, response_id)
+) STRICT""",
+    "CREATE INDEX usage_records_of_days ON usage_records (tenant, day)",
+    "CREATE INDEX expiring_usage_records ON usage_records (expires_at)",
 )
 
 UPGRADES = {
@@ -187,13 +216,8 @@ CREATE TABLE signing_key (secret TEXT NOT NULL) STRICT;
 """ + ";".join(TENANT_TABLES)
 
 EXPIRING = (
-    "responses",
-    "leases",
-    "sessions",
-    "messages",
-    "large_texts",
-    "dead_letters",
-    "tenant_activity",
+    *("responses", "leases", "sessions", "messages", "large_texts", "dead_letters"),
+    *("tenant_activity", "budget_counters", "usage_records"),
 )
 """The tables whose rows expire."""
 
@@ -257,7 +281,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("BEGIN IMMEDIATE")
     is_new = not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if is_new:
-        for statement in TABLES.split(";"):
+        for statement in (*TABLES.split(";"), *_USAGE_TABLES):
             connection.execute(statement)
         connection.execute(
             "INSERT INTO signing_key VALUES (?)", (secrets.token_urlsafe(_KEY_BYTES),)

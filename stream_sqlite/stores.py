@@ -12,12 +12,14 @@ from sqlite3 import Connection
 from stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
 from stream_core.ports.response_store import LIFETIME_SECONDS, StoreUnavailable
 from stream_core.ports.session_store import LARGE_TEXT_SECONDS
+from stream_core.ports.usage_store import KEPT_SECONDS
 from stream_sqlite.file import FileUnusable, ProcessLock, connect, prepare, signing_key
 from stream_sqlite.response_store import SQLiteResponseStore
 from stream_sqlite.session_store import SQLiteSessionStore
 from stream_sqlite.tenant_activity import SQLiteTenantActivity
 from stream_sqlite.tenant_store import SQLiteTenantStore
 from stream_sqlite.transactions import Transactions
+from stream_sqlite.usage_store import SQLiteUsageStore
 
 # As long as an SQS queue keeps them. They are for people too.
 _LETTER_SECONDS = 14 * 86_400.0
@@ -30,6 +32,7 @@ class SQLiteStores:
         path: the file. It is made with its folder if there is none.
         wall_time: seconds since the epoch.
         lifetime: how long messages of chats are kept, in seconds.
+        usage_kept: the same of usage records.
 
     Raises:
         FileUnusable: the file can't be used. The message says what to do.
@@ -40,6 +43,7 @@ class SQLiteStores:
         path: Path,
         wall_time: Callable[[], float],
         lifetime: float = LIFETIME_SECONDS,
+        usage_kept: float = KEPT_SECONDS,
     ) -> None:
         path = path.absolute()  # SQLite would read names like `:memory:` otherwise
         prepare(path)
@@ -55,6 +59,7 @@ class SQLiteStores:
             ) from error
         self.responses = SQLiteResponseStore(self._writes, self._reads, self._lock)
         self.sessions = SQLiteSessionStore(self._writes, self._reads, lifetime)
+        self.usage = SQLiteUsageStore(self._writes, self._reads, usage_kept)
         self.tenants = SQLiteTenantStore(self._writes, self._reads)
         self.dead_letters = SQLiteDeadLetters(self._writes)
         self.large_texts = SQLiteLargeTexts(self._writes, self._reads, wall_time)

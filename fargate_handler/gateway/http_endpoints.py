@@ -43,6 +43,7 @@ from fargate_handler.gateway.rate_answers import RateAnswers
 from fargate_handler.gateway.request_body import node_full
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
 from fargate_handler.gateway.streams_endpoint import StreamsEndpoint
+from fargate_handler.gateway.usage_endpoint import UsageEndpoint
 from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from fargate_handler.processes import Siblings
 from stream_core.metrics.metric_catalogue import HTTP_REFUSED, HTTP_REQUESTS
@@ -154,6 +155,7 @@ class HttpEndpoints:
             routes.CANCEL: messages.cancel,
             routes.EVENTS: EventsEndpoint(self._context).get,
             routes.ENTRIES: EntriesEndpoint(self._context).get,
+            routes.USAGE: UsageEndpoint(self._context).get,
             routes.COMPLETIONS: ChatCompletionsEndpoint(self._context).post,
             routes.CREATE_RESPONSE: responses.post,
             routes.RESPONSES_WEBSOCKET: self._ws,

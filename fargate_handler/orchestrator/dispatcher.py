@@ -8,10 +8,21 @@ from dataclasses import dataclass, field
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.attempt import upstream_unavailable
+from fargate_handler.orchestrator.expected_cost import (
+    ExpectedCost,
+    estimated_input,
+    expected_cost,
+)
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.succession import Inheritance
-from fargate_handler.orchestrator.whole_request import WholeRequest, can_go_on, line_of
+from fargate_handler.orchestrator.tenant_usage import TenantUsage
+from fargate_handler.orchestrator.whole_request import (
+    IngestEvent,
+    WholeRequest,
+    can_go_on,
+    line_of,
+)
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.token_sources.port import TokenSource
 from stream_core.fairness.fair_queue import Line
@@ -38,7 +49,8 @@ class ServedModel:
         requests: what agents add to messages.
         fallback_text: the answer if the model can't give one. Empty: an error instead.
         name: its name at its server, where a message names no other.
-        prices: what it costs, for the log.
+        prices: what it costs.
+        longest: the longest answer, in its tokens. None: the server's own limit.
     """
 
     source: TokenSource
@@ -46,14 +58,23 @@ class ServedModel:
     fallback_text: str
     name: str = ""
     prices: ModelPrices = field(default_factory=ModelPrices)
+    longest: int | None = None
 
 
 class Dispatcher:
     """Makes generations, and adds them to the workload."""
 
     def __init__(
-        self, context: NodeContext, workload: Workload, ledger: MessageLedger, model: ServedModel
+        self,
+        context: NodeContext,
+        workload: Workload,
+        ledger: MessageLedger,
+        model: ServedModel,
+        usage: TenantUsage,
     ) -> None:
+        self._usage = usage
+        self._tenants = context.tenants
+        self._longest = model.longest
         self._workload = workload
         self._ledger = ledger
         self._source = model.source
@@ -98,6 +119,17 @@ class Dispatcher:
         seconds = self._breakers.of(model).refuses_for(now)
         if seconds > 0 and not self._fallback_of(kind):
             raise upstream_unavailable(seconds, "the message was not accepted, send it again then")
+
+    def expected_cost(self, event: IngestEvent, history_bytes: int) -> ExpectedCost:
+        """What the answer to a message may cost, whose model is told so much beside it.
+
+        Raises:
+            NotFound: the channel's agent no longer exists.
+        """
+        turns = (Turn("user", event.text),)
+        asked = self._requests.asked(event.channel, turns, event.terms, event.kind)
+        model = asked.model or self._model_name
+        return expected_cost(asked, model, self._longest, history_bytes)
 
     def _fallback_of(self, kind: MessageKind) -> str:
         return self._fallback_text if kind.falls_back else ""
@@ -154,6 +186,8 @@ class Dispatcher:
         stream.figures.trace = trace_id_in(traced)
         stream.figures.model = asked.model or self._model_name
         tenant, wanted_ms = self._tenants.of(line.tenant), terms.slo_ttft_ms
+        if self._tenants.is_known(stream.channel.tenant):
+            self._note_for_usage(stream, asked, terms, inherited=inherited)
         generation = Generation(
             stream=stream,
             kind=kind,
@@ -179,6 +213,16 @@ class Dispatcher:
         workload.generations.add(generation)
         if gone is not None:
             generation.interrupt(gone)
+
+    def _note_for_usage(
+        self, stream: ResponseStream, asked: WholeRequest, terms: MessageTerms, *, inherited: bool
+    ) -> None:
+        figures = stream.figures
+        figures.user, figures.key = terms.user, terms.key
+        figures.input_estimate = estimated_input(asked)
+        if inherited:
+            expected = expected_cost(asked, figures.model, self._longest)
+            self._usage.go_on(stream, terms, expected)
 
     def inherit(self, left: Inheritance) -> bool:
         """Go on with a response that this task has taken over. Returns False if it already did.

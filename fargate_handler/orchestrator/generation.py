@@ -340,7 +340,7 @@ class Generation:
         try:
             return await self._try()
         except ResponseFull:
-            return ModelFinish("length", None)
+            return ModelFinish(self.stream.cut_by, None)
         except EvenflowError as error:
             # The error's frames refer to this response, and it refers to them: that would leave a
             # cycle.

@@ -14,6 +14,7 @@ from fargate_handler.orchestrator.held_requests import memory_of_text
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.session_messages import SessionMessages, session_ended
 from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Succession
+from fargate_handler.orchestrator.tenant_usage import TenantUsage
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from fargate_handler.orchestrator.workload import Workload
 from stream_core.log.conversation import Conversation
@@ -53,6 +54,7 @@ class Orchestrator:
         ledger: where all tasks put accepted messages on record.
         elsewhere: the responses of other tasks.
         messages: reads the messages of sessions, and ends sessions.
+        usage: reserves what answers may cost.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Orchestrator:
         succession: Succession,
         elsewhere: FollowedResponses,
         messages: SessionMessages,
+        usage: TenantUsage,
     ) -> None:
         self.messages = messages
         self.responses = workload.responses
@@ -77,6 +80,7 @@ class Orchestrator:
         self._dispatcher = dispatcher
         self._succession = succession
         self._elsewhere = elsewhere
+        self.usage = usage
         self._places = asyncio.Semaphore(_ACCEPTED_AT_ONCE)
         self._metrics = context.metrics
         self._refusals = context.metrics.ratio(catalogue.REFUSAL_RATE)
@@ -116,7 +120,8 @@ class Orchestrator:
 
         Raises:
             Conflict: it doesn't follow the session's last message, or another task has accepted it.
-            RateLimited: messages come too fast, or a quota or the queue is full.
+            RateLimited: messages come too fast, or a quota, a budget or the queue is full.
+            InvalidRequest: a budget in dollars holds, and the model has no price.
             Overloaded: this node is leaving or its memory is full, or the ledger can't be written.
             Gone: it was answered, too long ago, or the session was ended.
             NotFound: the session's agent no longer exists.
@@ -208,7 +213,14 @@ class Orchestrator:
             self._conversations.make_room(len(event.text.encode()) + EXCHANGE_BYTES)
         with self._workload.accepting(stream, event, conversation):
             # In a burst those who asked first are answered while the last ones wait.
-            async with self._places:
+            async with (
+                self._places,
+                self.usage.reserved(
+                    stream,
+                    event.terms,
+                    lambda: self._dispatcher.expected_cost(event, conversation.told_bytes),
+                ),
+            ):
                 await self._ledger.accept(event, stream)
             with self._workload.beginning(stream, conversation):
                 turns = conversation.accept(

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import islice
 from math import ceil
@@ -54,6 +54,8 @@ class ResponseRecorder:
     Args:
         on_ended: called once with each response whose end is on record: no other task ends it.
         on_lost: called with a response that another task has taken over.
+        settle: puts on record what a response used, before its end is: whoever ends it again after
+            this task was killed replaces that. Given when it ended, in seconds since the epoch.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class ResponseRecorder:
         *,
         on_ended: Callable[[ResponseStream], None],
         on_lost: Callable[[ResponseStream], None],
+        settle: Callable[[ResponseStream, float], Awaitable[None]],
     ) -> None:
         self._responses = responses
         self._sessions = sessions
@@ -73,6 +76,7 @@ class ResponseRecorder:
         self._wall_time = context.wall_time
         self._on_ended = on_ended
         self._on_lost = on_lost
+        self._settle = settle
         self._recordings: OrderedDict[str, Recording] = OrderedDict()
         self._background = Background()
         self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
@@ -299,6 +303,7 @@ class ResponseRecorder:
         ended_at = self._wall_time() - self._ago(stream.ended_at)
         try:
             ending = recording.ending(ended_at)
+            await self._settle(stream, ended_at)
             await self._responses.finish(
                 recording.lease, ending, ended_at + limits.response_ttl_seconds
             )

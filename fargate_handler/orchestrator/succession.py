@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from math import inf
 
 from fargate_handler.background import Background
 from fargate_handler.event_log import log_event
 from fargate_handler.node_context import NodeContext
+from fargate_handler.orchestrator.expected_cost import tokens_of
 from fargate_handler.orchestrator.leases import OtherTasks
 from fargate_handler.orchestrator.message_ledger import KeptTexts
 from fargate_handler.orchestrator.workload import Workload
-from stream_core.log.entries import Restart
+from stream_core.log.entries import Restart, size_of
 from stream_core.log.response_log import ResponseState
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import Channel
 from stream_core.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersUnavailable
 from stream_core.ports.outcome import Outcome, contents_of
@@ -34,6 +36,8 @@ from stream_core.ports.response_store import (
 from stream_core.ports.session_store import LedgerEntry, SessionStore, StoredConversation
 from stream_core.protocol.errors import InternalError, RateLimited
 from stream_core.records.answer_record import given_up_record
+from stream_core.records.answer_usage import given_up_usage
+from stream_core.tenants.usage import UsageRecord
 
 _logger = logging.getLogger(__name__)
 
@@ -75,6 +79,7 @@ class Succession:
     Args:
         texts: keeps large texts of messages.
         dead_letters: takes messages that lost all of their owners.
+        settle: puts on record what a response used that is given up.
         is_writing: whether a response, by its id, is already this task's and not all in the store.
         begin: goes on with a response. Returns False if this task already did.
     """
@@ -88,6 +93,7 @@ class Succession:
         sessions: SessionStore,
         texts: KeptTexts,
         dead_letters: DeadLetters,
+        settle: Callable[[UsageRecord], Awaitable[None]],
         is_writing: Callable[[str], bool],
         begin: Callable[[Inheritance], bool],
     ) -> None:
@@ -102,6 +108,7 @@ class Succession:
         self._limits = context.limits
         self._monotonic = context.monotonic
         self._wall_time = context.wall_time
+        self._settle = settle
         self._is_writing = is_writing
         self._begin = begin
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -226,7 +233,8 @@ class Succession:
         )
         message = await self._texts.whole(message) if message is not None else None
         if head.losses >= self._limits.owners_per_response or message is None:
-            await self._give_up(head, channel, stored)
+            terms = MessageTerms.from_text("" if message is None else message.terms)
+            await self._give_up(head, channel, stored, terms)
         else:
             began_at = (
                 None
@@ -247,7 +255,9 @@ class Succession:
         self._claimed.discard(response_id)
         return True
 
-    async def _give_up(self, head: ResponseHead, channel: Channel, stored: StoredEntries) -> None:
+    async def _give_up(
+        self, head: ResponseHead, channel: Channel, stored: StoredEntries, terms: MessageTerms
+    ) -> None:
         """End a response that lost too many owners, perhaps by its own fault, or expired."""
         now, attempts = self._wall_time(), head.losses
         letter = DeadLetter(
@@ -280,6 +290,8 @@ class Succession:
         contents = contents_of(stored.entries)
         outcome = Outcome(ending.state, contents, error=ending.error).to_text(None)
         await self._sessions.answered(channel, head.message_id, None, outcome)
+        given = tokens_of(sum(map(size_of, stored.entries)))
+        await self._settle(given_up_usage(head, terms, now, given, ATTEMPTS_EXHAUSTED))
         try:
             await self._responses.finish(
                 head.lease, ending, now + self._limits.response_ttl_seconds

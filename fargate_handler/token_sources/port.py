@@ -10,8 +10,8 @@ from stream_core.log.conversation import Turn
 from stream_core.log.entries import Part
 from stream_core.protocol.messages import Usage
 
-ModelEnd = Literal["stop", "length", "tool_calls", "content_filter"]
-"""Why a model ended by itself."""
+ModelEnd = Literal["stop", "length", "tool_calls", "content_filter", "budget"]
+"""Why a model ended by itself. `budget`: it was ended, since its tenant has no more left."""
 
 
 @dataclass(frozen=True, slots=True)

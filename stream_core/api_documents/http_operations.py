@@ -11,6 +11,7 @@ from stream_core.api_documents.refusal_codes import ANY, HOST
 from stream_core.api_documents.responses_operations import RESPONSES_OPERATIONS
 from stream_core.api_documents.session_operations import SESSION_OPERATIONS
 from stream_core.api_documents.stream_operations import STREAM_OPERATION
+from stream_core.api_documents.usage_operation import USAGE_OPERATION
 from stream_core.api_documents.websocket_operations import WEBSOCKET_OPERATIONS
 from stream_core.protocol import routes
 from stream_core.protocol.http_bodies import Health
@@ -49,6 +50,7 @@ _DOCUMENTS = tuple(
 
 OPERATIONS: tuple[Operation, ...] = (
     *SESSION_OPERATIONS,
+    USAGE_OPERATION,
     *COMPLETION_OPERATIONS,
     *RESPONSES_OPERATIONS,
     ANTHROPIC_OPERATION,

@@ -36,6 +36,7 @@ BOUNDS = ("tenant_limit", "key_limit", "user_limit")
 READING = {400: ("invalid_field",), 429: ("response_readers",)}
 LIVE = {429: BOUNDS}
 ACCEPTING = {
+    400: ("model_without_price",),
     409: ("causal_violation",),
     410: ("response_expired", "session_ended"),
     429: (
@@ -43,6 +44,7 @@ ACCEPTING = {
         "session_in_flight",
         "tenant_in_flight",
         *BOUNDS,
+        "budget_exhausted",
         "queue_full",
         "sessions_full",
     ),
@@ -63,6 +65,7 @@ COMPLETING = {
         "unsupported_parameter",
         "unsupported_value",
         "idempotency_key_reused",
+        *ACCEPTING[400],
         "context_length_exceeded",
         "content_policy_violation",
     ),

@@ -33,6 +33,7 @@ _TYPES = {
 }
 _STOP_REASONS = {
     "length": "max_tokens",
+    "budget": "max_tokens",
     "tool_calls": "tool_use",
     "content_filter": "refusal",
 }

@@ -58,6 +58,8 @@ class CompletionDeltas:
 
     def last(self, finish_reason: str | None) -> list[Choice]:
         """The ends of the choices that end as the response does."""
+        # OpenAI's API has no word for a budget: its clients know an answer that is cut.
+        finish_reason = "length" if finish_reason == "budget" else finish_reason
         return [
             choice_object(choice, self._sources(choice), finish_reason)
             for choice in sorted(self._begun - self._ended)

@@ -24,7 +24,7 @@ METADATA = "evenflow"
 """The key of what we add to a part's provider metadata."""
 
 _TYPES = {Kind.TEXT: "text", Kind.REFUSAL: "text", Kind.REASONING: "reasoning"}
-_REASONS = {"tool_calls": "tool-calls", "content_filter": "content-filter"}
+_REASONS = {"tool_calls": "tool-calls", "content_filter": "content-filter", "budget": "length"}
 _UNSEEN = frozenset({"logprobs", "finish"})
 _DONE = b"data: [DONE]\n\n"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, cast
+from sys import maxsize
+from typing import Any, Literal, cast
 
 from stream_core.delivery.audience import AT_ONCE, Audience
 from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock, slots_of
@@ -59,6 +60,8 @@ class ResponseStream:
     """
 
     __slots__ = (
+        "_allowed",
+        "_ask_at",
         "_batcher",
         "_clock",
         "_delivered_at",
@@ -74,11 +77,13 @@ class ResponseStream:
         "_pace",
         "_scheduled",
         "_stored_bytes",
+        "_waits_at",
         "_window",
         "acknowledged",
         "attempt",
         "channel",
         "created_at",
+        "cut_by",
         "degraded",
         "ended_at",
         "epoch",
@@ -91,6 +96,7 @@ class ResponseStream:
         "log",
         "message_id",
         "observer",
+        "on_allowance",
         "on_pause",
         "on_unread",
         "on_urgent",
@@ -108,6 +114,11 @@ class ResponseStream:
         "usage",
         "via",
     )
+
+    on_allowance: Callable[[], object] | None
+    """Called when it has nearly as many tokens as it may have: `allow`, or `allow_no_more`."""
+    cut_by: Literal["length", "budget"]
+    """Why it ends if it takes no more tokens."""
 
     def __init__(
         self,
@@ -138,8 +149,8 @@ class ResponseStream:
         self.place: QueuePlace | None = None
         """Where it waits for the model, as readers were told. None: it doesn't, or not for long."""
         self.attempt = 1
+        # Tokens that the model has given, in all attempts.
         self.tokens = 0
-        """Tokens that the model has given, in all attempts."""
         self.signs_of_life = 0
         """How often the model has shown, without a token, that it is alive."""
         # Whether a fallback took the model's place; whether tokens wait for a slot of the clock.
@@ -149,8 +160,8 @@ class ResponseStream:
         self.error: dict[str, Any] | None = None
         # How often it was polled; how many messages of its conversation the model is not told.
         self.polls = self.history_dropped = 0
+        # The last index that a client has acknowledged.
         self.acknowledged = -1
-        """The last index that a client has acknowledged."""
         self.observer: AnswerObserver | None = None
         self.on_unread: Callable[[], None] | None = None
         """Called when the last reader leaves."""
@@ -172,6 +183,9 @@ class ResponseStream:
         self._limits = limits
         self._longest_batched = _longest_batched(limits)
         self._window = slots_of(limits.window_ms(kind))
+        # How many tokens it may have; when it asks for more, and when it waits for the reply.
+        self._allowed = self._ask_at = self._waits_at = maxsize
+        self.on_allowance, self.cut_by = None, "length"
         # Slots from one delivery to the next (0: it has not begun); the slot of the next one.
         self._interval = self._due = 0
         self._delivered_at = self._pace = 0.0
@@ -204,6 +218,8 @@ class ResponseStream:
             self._push_otherwise(token)
             return
         self.tokens += 1
+        if self.tokens >= self._ask_at:
+            self._near_allowed()
         if not self._scheduled and self._clock.position >= self._due:
             self._deliver(token)
             return
@@ -234,6 +250,8 @@ class ResponseStream:
         if part.kind in JOINING and not part.text:
             return
         self.tokens += 1
+        if self.tokens >= self._ask_at:
+            self._near_allowed()
         if part.kind not in JOINING:
             self._cut()
             self.log.append_part(part)
@@ -252,6 +270,37 @@ class ResponseStream:
         """
         changes, self._full_at = self._full_at > 0, 0
         return changes
+
+    def allow(self, tokens: int, ask_at: int) -> None:
+        """Let it have so many tokens. With `ask_at` of them it asks for more, once.
+
+        If there is no reply when it has all of them, the model pauses.
+        """
+        self._allowed = self._waits_at = tokens
+        self._ask_at = ask_at
+        if self.tokens >= ask_at:
+            self._near_allowed()
+        if self.paused:
+            self.hold_or_release()
+
+    def allow_no_more(self) -> None:
+        """Let it have no more than it was allowed: then it ends with `budget`."""
+        self._ask_at, self._waits_at = self._allowed, maxsize
+        if self.tokens >= self._allowed:
+            self._near_allowed()
+        if self.paused:
+            self.hold_or_release()
+
+    def _near_allowed(self) -> None:
+        if self._waits_at == maxsize:
+            self._full_at, self.cut_by = 0, "budget"
+            return
+        if self._ask_at < self._waits_at:
+            self._ask_at = self._waits_at
+            if self.on_allowance is not None:
+                self.on_allowance()
+        if self.tokens >= self._waits_at:
+            self.hold_or_release()
 
     def alive(self) -> None:
         """Note that the model is alive, without a token."""
@@ -278,6 +327,8 @@ class ResponseStream:
             self.push(text)
             return
         self.tokens += 1
+        if self.tokens >= self._ask_at:
+            self._near_allowed()
         self._append_long(text, self.log.append)
 
     def _append_long(self, text: str, append: Callable[[str], None]) -> None:
@@ -557,7 +608,12 @@ class ResponseStream:
         all_pause = 0 < self.paused_readers >= len(self.readers) and all(
             reader.holds_model for reader in self.readers
         )
-        self.paused = all_pause or self._is_ahead_unread or self.parked_at is not None
+        self.paused = (
+            all_pause
+            or self._is_ahead_unread
+            or self.parked_at is not None
+            or self.tokens >= self._waits_at
+        )
         if self.paused:
             self.gaps.paused_at = self._monotonic()
         if self.on_pause is not None:

@@ -328,6 +328,13 @@ SHADOW_REFUSALS = Metric(
     "by the `code` that their sender would have been given",
     labels=("code",),
 )
+BUDGET_RESERVATIONS = Metric(
+    "messages.reserved",
+    _G,
+    "answers",
+    "answers of this node that have something reserved of their tenant's budgets",
+    on_page_only=True,
+)
 REFUSAL_RATE = Metric(
     "messages.refusal_rate",
     _R,

@@ -340,6 +340,16 @@ class Limits(BaseModel):
     owners_per_response: int = _limit(
         3, 1, 100, "the message goes to the dead letters; its reader gets attempts_exhausted"
     )
+    reserved_tokens: int = _limit(
+        1_024,
+        16,
+        1_000_000,
+        "finish_reason budget: an answer without a longest length reserves so many tokens of its "
+        "tenant's budgets, and so many again whenever it has nearly used them, while there are any",
+    )
+    usage_ttl_seconds: float = _limit(
+        7_776_000, 86_400, 315_360_000, "usage records and their totals are forgotten"
+    )
     lease_seconds: float = _limit(
         3, 2, 600, "another task may take over what a silent one was answering"
     )

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Self
+
+NANODOLLARS = 1_000_000_000
+"""In a dollar."""
 
 _MILLION = 1_000_000
 
@@ -45,3 +49,8 @@ class ModelPrices:
         if prices is None:
             return None
         return (input_tokens * prices[0] + output_tokens * prices[1]) / _MILLION
+
+    def nanodollars(self, model: str, input_tokens: int, output_tokens: int) -> int | None:
+        """The same in billionths of a dollar, rounded up, so that sums are exact."""
+        cost = self.cost(model, input_tokens, output_tokens)
+        return None if cost is None else ceil(round(cost * NANODOLLARS, 3))

@@ -246,7 +246,9 @@ def is_upstreams_fault(error: EvenflowError) -> bool:
     return isinstance(error, UpstreamFailed | UpstreamTimeout) and not works
 
 
-_PERMANENT = frozenset(["insufficient_quota", "model_not_set_up"])
+_PERMANENT = frozenset(
+    ["insufficient_quota", "budget_exhausted", "model_not_set_up", "model_without_price"]
+)
 
 
 def is_worth_repeating(error: EvenflowError) -> bool:

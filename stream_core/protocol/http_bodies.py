@@ -161,3 +161,47 @@ class Health(BaseModel):
         description="the largest share of a limit that is in use, mean of the last minute"
     )
     loaded_by: str = Field(description="what has the largest share now; empty in the first second")
+
+
+class UsedOfDay(BaseModel):
+    """What the answers of one day of UTC and one model used together.
+
+    `cached_tokens` are among the input's, `reasoning_tokens` among the output's.
+    """
+
+    day: str
+    model: str
+    answers: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    reasoning_tokens: int
+    cost_usd: float
+
+
+class BudgetLeft(BaseModel):
+    """A budget in its period of UTC, a day or a month, which ends at `ends_at` (ISO 8601).
+
+    `of` says whose it is. `committed` is what was used and what is reserved for answers that run.
+    """
+
+    of: Literal["tenant", "key", "user"]
+    unit: Literal["tokens", "usd"]
+    period: str
+    bound: float
+    committed: float
+    left: float
+    ends_at: str
+
+
+class UsageReport(BaseModel):
+    """What a tenant, or one of its users, has used from one day to another, and has left.
+
+    `answers_reserved` are the tenant's answers that run and have something reserved.
+    """
+
+    tenant: str
+    user: str | None
+    days: list[UsedOfDay]
+    budgets: list[BudgetLeft]
+    answers_reserved: int

@@ -200,9 +200,9 @@ class FromServer(BaseModel):
 
 
 Via = Literal["owner", "peer", "store"]
-FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "content_filter"]
-"""How a response ended. Only requests of OpenAI's API, which have no other readers, end with
-`tool_calls`."""
+FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "content_filter", "budget"]
+"""How a response ended. `budget`: one of its tenant's budgets had no more room for it. Only
+requests of OpenAI's API, which have no other readers, end with `tool_calls`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,8 @@ CANCEL = Route("POST", "/chat/message/{response_id}/cancel")
 ENTRIES = Route("GET", "/chat/message/{response_id}/entries/{epoch}/{first}-{last}")
 POLL = Route("GET", "/chat/message/{response_id}", Origin.POLL_RESPONSE)
 
+USAGE = Route("GET", "/usage")
+
 _OPENAI = "/v1/*"
 _CHAT = "openai_chat"
 COMPLETIONS = Route("POST", "/v1/chat/completions", edge_pattern=_OPENAI, protocol=_CHAT)
@@ -145,6 +147,7 @@ DRAIN = Route("POST", "/drain", Origin.MACHINE)
 ROUTES = (
     *(OPEN_SESSION, MESSAGES, END_SESSION),
     *(POST_MESSAGE, EVENTS, ENTRIES, CANCEL, POLL),
+    USAGE,
     *(WEBSOCKET, REALTIME, OPENAI_REALTIME),
     *(COMPLETIONS, LIST_MODELS, GET_MODEL),
     *(CREATE_RESPONSE, RESPONSES_WEBSOCKET, GET_RESPONSE, DELETE_RESPONSE),

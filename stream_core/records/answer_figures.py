@@ -10,6 +10,8 @@ class AnswerFigures:
 
     Attributes:
         model: the model's name at its server. Empty: not known.
+        user, key: whom it is for, and the id of the key that its message came with. Empty: none.
+        input_estimate: about how many tokens its model is given.
         trace: the id of the trace that it is part of. Empty: of none.
         began_at: when its generation began at this task, in seconds on the monotonic clock.
         gaps: the time between its tokens, when it has ended. None: there were too few.
@@ -25,15 +27,19 @@ class AnswerFigures:
         "delivered",
         "first_reader",
         "gaps",
+        "input_estimate",
+        "key",
         "model",
         "retries",
         "trace",
         "transport_changes",
+        "user",
     )
 
     def __init__(self) -> None:
         self.model = ""
-        self.trace = ""
+        self.trace = self.user = self.key = ""
+        self.input_estimate = 0
         self.began_at: float | None = None
         self.gaps: GapSummary | None = None
         self.retries = 0

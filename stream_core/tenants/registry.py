@@ -53,6 +53,11 @@ class Tenants:
         return tuple(self._records.values())
 
     @property
+    def known_ids(self) -> frozenset[str]:
+        """The tenants that have a record or a key."""
+        return frozenset(self._records) | frozenset(self._given)
+
+    @property
     def open_to_all(self) -> bool:
         """Whether no tenant has a key and nobody else says who callers are, so that they need
         none.
@@ -81,6 +86,10 @@ class Tenants:
     def needs_key(self, tenant_id: str) -> bool:
         """Whether sessions of the tenant need a key, or the token of an identity provider."""
         return self._identified or tenant_id in self._given or bool(self.of(tenant_id).keys)
+
+    def is_known(self, tenant_id: str) -> bool:
+        """Whether it has a record or a key. What others use is nobody's."""
+        return tenant_id in self._records or tenant_id in self._given
 
     def with_key(self, given: str | None, now: float) -> KnownKey | None:
         """Whose key this is. None if there is no such key, or it has expired.

@@ -25,6 +25,7 @@ from tests.chaos.report import story
 from tests.chaos.session import Sessions
 from tests.chaos.stock_clients.asking import STOCK_CLIENT_FAULTS
 from tests.chaos.system import KEY_ID, NotHealthy, System
+from tests.chaos.usage_rows import check_sums, check_usage
 from tests.chaos.waiting import until
 from tests.chaos.window import Window
 
@@ -41,6 +42,8 @@ _MEASURE_SECONDS = 0.5
 _FULL_SECONDS = 90.0
 _STRIKE_SECONDS = 180.0
 _LINES_SECONDS = 5.0
+# So long after the last answer nothing is reserved for any.
+_RELEASED_SECONDS = 15.0
 _STORIES_PRINTED = 12
 
 Say = Callable[[str], None]
@@ -151,6 +154,7 @@ class Campaign:
         for window in self.windows:
             window.count_calls(told["calls"])
         await self._check_lines(told["tokens"])
+        await self._check_usage(told["tokens"])
         for name in ("unkeyed", "wrong_prefixes"):
             if told[name]:
                 self.windows[-1].misses.append(
@@ -164,6 +168,16 @@ class Campaign:
         lines = read_lines(self._folder)
         for window in self.windows:
             check_lines(window, lines, tokens, kills="kill" in window.fault)
+
+    async def _check_usage(self, tokens: Mapping[str, int]) -> None:
+        rows = await self._system.usage.read()
+        give_up_at = monotonic() + _RELEASED_SECONDS
+        while rows.reserved and monotonic() < give_up_at:
+            await asyncio.sleep(_MEASURE_SECONDS)
+            rows = await self._system.usage.read()
+        for window in self.windows:
+            check_usage(window, rows, tokens)
+        check_sums(self.windows[-1], rows)
 
     # -- meanwhile ---------------------------------------------------------------------------------
 

@@ -103,6 +103,7 @@ def as_figures(window: Window) -> dict[str, Any]:
         "model_calls": window.model_calls,
         "billed_twice": window.billed_twice,
         "answer_lines": window.answer_lines,
+        "usage_records": window.usage_records,
         "peak_mib": round(window.peak_bytes / _MIB),
         "remarks": window.remarks,
         "misses": window.misses,

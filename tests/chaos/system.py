@@ -22,6 +22,7 @@ from tests.aws.child_process import ChildProcess
 from tests.chaos.load_balancer import LoadBalancerControl, configuration
 from tests.chaos.node import Node
 from tests.chaos.plan import Plan
+from tests.chaos.usage_rows import UsageTable
 from tests.integration.aws_emulator import CREDENTIALS, table_names
 from tests.integration.server_process import clean_environment, free_ports
 
@@ -51,6 +52,7 @@ class System:
     balancer: LoadBalancerControl
     network: NetworkControl
     model: ModelControl
+    usage: UsageTable
     children: dict[str, int]
     """Name → process id, of everything but the nodes."""
 
@@ -170,6 +172,9 @@ async def running_system(
         control = NetworkControl(*await asyncio.open_connection("127.0.0.1", network_port))
         stack.callback(control.close)
         await _lay_links(control, nodes, store_port)
+        tenants = str(table_names(_prefix(plan)).tenants)
+        usage = UsageTable(f"http://127.0.0.1:{store_port}", tenants)
+        await usage.make_tenant()
         say("starting three handlers and the load balancer")
         for node in nodes.values():
             stack.callback(node.kill)
@@ -188,6 +193,7 @@ async def running_system(
             balancer=LoadBalancerControl(folder / "haproxy.sock"),
             network=control,
             model=ModelControl(http, model_port),
+            usage=usage,
             children=children | {"store": store.process.pid},
         )
         await system.until_healthy()
@@ -205,6 +211,7 @@ def _environment(plan: Plan, secret: str, model_port: int) -> dict[str, str]:
         "sessions_table": tables.sessions,
         "ledger_table": tables.ledger,
         "responses_table": tables.responses,
+        "tenants_table": tables.tenants,
         "lease_seconds": plan.lease_seconds,
         "drain_seconds": plan.drain_seconds,
         "token_keys": f"{KEY_ID}:{secret}",

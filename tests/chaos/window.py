@@ -48,6 +48,8 @@ class Window:
     """Calls beyond the first for the same response, epoch and attempt."""
     answer_lines: int = 0
     """Lines of answers in the nodes' logs."""
+    usage_records: int = 0
+    """Usage records of answers in the store."""
     peak_bytes: int = 0
     response_ids: set[str] = field(default_factory=set)
     arrivals: ArrivalRate | None = None

@@ -29,7 +29,7 @@ from stream_core.delivery.delivery_clock import SLOT_SECONDS
 from tests.integration.server_process import DEFAULTS, Server, clean_environment
 
 _STOP_SECONDS = 20.0
-_PORTS = ("sessions", "responses", "leases", "dead_letters", "large_texts", "tenants")
+_PORTS = ("sessions", "responses", "leases", "dead_letters", "large_texts", "tenants", "usage")
 
 T = TypeVar("T")
 

@@ -10,13 +10,22 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
+from aiobotocore.session import AioSession
 
+from stream_aws.dynamodb import client_config
+from stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
+from stream_aws.dynamodb_usage_store import DynamoDBUsageStore
+from stream_core.tenants.budget import day_of
+from stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 from tests.integration.answer import Answer
-from tests.integration.chat_client import ChatSession, chat_message, open_session
+from tests.integration.aws_emulator import SIGNED_BY
+from tests.integration.chat_client import ChatSession, call, chat_message
 from tests.integration.conftest import Serve
 from tests.integration.counting_model import CountingModel, counting_model, word_of, words, words_of
 from tests.integration.deployment import AwsDeployment, Deployment
@@ -25,6 +34,9 @@ from tests.integration.server_process import ServerProcess
 from tests.integration.transports import AT_HANDLERS, CutOff, read_whole
 
 _SEED = 4
+_TENANT, _KEY = "acme", "evf_acme_0123456789abcdef"
+# Of time that is turned: so long after the answers nothing is reserved for them.
+_RELEASED_SECONDS = 15
 _WORDS = 20
 # Every third message is sent so shortly before the kill, or after it, that it is being accepted.
 _ACCEPTING_SECONDS = (-0.01, 0.08)
@@ -96,6 +108,62 @@ class Client:
         return Asked(response_id, accepted, answer)
 
 
+class _UsageOnRecord:
+    """What is reserved for the answers of a tenant with a budget, and their usage records."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment = deployment
+        self._table = str(deployment.tables.tenants)
+
+    async def begin(self) -> None:
+        """Make the tenant."""
+        limits, key = QuotaLimits(tokens_per_day=1_000_000), ApiKey.of_text("k1", _KEY)
+        tenant = Tenant(id=_TENANT, keys=(key,), limits=limits)
+        async with self._client() as client:
+            store = DynamoDBTenantStore(client, self._table, _nothing)
+            await store.put(tenant, (await store.load()).revision)
+
+    async def check(self, response_ids: set[str], model: CountingModel, serve: Serve) -> None:
+        """Nothing is reserved any more, and each answer has one record, of its last call."""
+        async with self._client() as client:
+            store = DynamoDBUsageStore(client, self._table, _nothing)
+            for _ in range(_RELEASED_SECONDS):
+                if not await store.reservations(_TENANT):
+                    break
+                await serve.time_passes(1.0)
+            assert list(await store.reservations(_TENANT)) == []
+            today = time.time()
+            days = sorted({day_of(today - 60), day_of(today), day_of(today + 3_600)})
+            records = [each for day in days for each in await store.records(_TENANT, day)]
+            counters = [f"tokens/{day}/tenant" for day in days]
+            committed = sum((await store.committed(_TENANT, counters)).values())
+        assert sorted(each.response_id for each in records) == sorted(response_ids)
+        for each in records:
+            call = model.calls_for(each.response_id)[-1]
+            said = _WORDS - len(words_of(model.prefixes[f"{each.response_id}:{call}"]))
+            assert (each.epoch, each.output_tokens) == (int(call[0]), said)
+        assert committed == sum(each.cost.tokens for each in records)
+
+    @asynccontextmanager
+    async def _client(self) -> AsyncIterator[Any]:
+        emulated = {"endpoint_url": self._deployment.environment["AWS_ENDPOINT_URL_DYNAMODB"]}
+        async with AioSession().create_client(
+            "dynamodb", config=client_config(1), **emulated, **SIGNED_BY
+        ) as client:
+            yield client
+
+
+def _nothing() -> None:
+    """A retry."""
+
+
+async def _open_session(http: aiohttp.ClientSession, http_url: str) -> ChatSession:
+    headers = {"Authorization": f"Bearer {_KEY}"}
+    answer = await call(http, "POST", f"{http_url}/session", {"tenant": _TENANT}, headers=headers)
+    assert answer.status == 201, answer.body
+    return ChatSession(http, answer.json)
+
+
 def _answer_seconds(gap_ms: float) -> float:
     return _WORDS * gap_ms / 1000
 
@@ -127,6 +195,8 @@ async def kill_points(
     Returns whether what was begun again went on where the text ended: True, False, or both.
     """
     dice = random.Random(_SEED)
+    usage = _UsageOnRecord(deployment)
+    await usage.begin()
     async with counting_model() as model:
         killed = await deployment.handlers(victims, model="openai", model_url=model.url)
         surviving = AwsDeployment(deployment.environment, deployment.tables, serve)
@@ -135,7 +205,7 @@ async def kill_points(
             for continues in (True, False)
         ]
         sessions = [
-            [await open_session(http, victim.http_url) for _ in range(messages_each)]
+            [await _open_session(http, victim.http_url) for _ in range(messages_each)]
             for victim in killed
         ]
         first_kill = time.monotonic() + _answer_seconds(gap_ms)
@@ -165,6 +235,7 @@ async def kill_points(
     # One response for each message, and the model was asked for no other.
     assert len({each.response_id for each in asked}) == len(asked)
     assert {key.partition(":")[0] for key in model.calls} == {each.response_id for each in asked}
+    await usage.check({each.response_id for each in asked}, model, serve)
     taken = [await survivor.metric("lease_take_overs_total") for survivor in survivors]
     assert sum(taken) == len(interrupted)
     return {bool(model.prefixes[key]) for key in model.calls if key.endswith(":2:2")}

@@ -28,6 +28,7 @@ from infra.settings import EnvironmentSettings
 
 _TABLE_ACTIONS = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem")
 _RESPONSES_TOO = ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem")
+_TENANTS_TOO = ("dynamodb:BatchGetItem", "dynamodb:DeleteItem")
 _OWN_TASK = ("ecs:DescribeTasks", "ecs:GetTaskProtection", "ecs:UpdateTaskProtection")
 
 
@@ -62,6 +63,7 @@ def handler_task_role(
             for table in (tables.sessions, tables.ledger, tables.responses, tables.tenants)
         ),
         allow_on_table(tables.responses, *_RESPONSES_TOO),
+        allow_on_table(tables.tenants, *_TENANTS_TOO),
         allow_on_table(tables.ledger, "dynamodb:BatchWriteItem"),  # of a session that is ended
         allow_query_of_unfinished(tables),
         iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[dead_letters.queue_arn]),

@@ -11,7 +11,11 @@ from stream_core.log.response_stream import ResponseStream
 from stream_core.protocol.messages import Usage
 from stream_core.protocol.response_ids import PublicResponse
 
-_INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+_INCOMPLETE = {
+    "length": "max_output_tokens",
+    "budget": "max_output_tokens",
+    "content_filter": "content_filter",
+}
 """Why a model ended early → the reason that clients are told."""
 _STATUS = {
     ResponseState.QUEUED: "queued",

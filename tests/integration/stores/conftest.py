@@ -23,6 +23,7 @@ from stream_core.ports.memory_tenant_store import MemoryTenantStore
 from stream_core.ports.response_store import ResponseStore
 from stream_core.ports.session_store import SessionStore
 from stream_core.ports.tenant_store import TenantStore
+from stream_core.ports.usage_store import UsageStore
 from stream_sqlite.stores import SQLiteStores
 from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
 from tests.integration.stores.stores import LONG_LIFETIME, NOW, Stores, new_name
@@ -48,6 +49,7 @@ class DynamoDBStores(Stores):
 class FileStores(Stores):
     """The stores in a file, and those of another process that has it open."""
 
+    usage: UsageStore
     other: SQLiteStores
 
     def of_another_task(self) -> ResponseStore:
@@ -63,7 +65,7 @@ def sqlite_stores(tmp_path: Path) -> Iterator[FileStores]:
         closing(SQLiteStores(path, lambda: NOW)) as one,
         closing(SQLiteStores(path, lambda: NOW)) as other,
     ):
-        yield FileStores(one.responses, one.sessions, other)
+        yield FileStores(one.responses, one.sessions, one.usage, other)
 
 
 @pytest.fixture

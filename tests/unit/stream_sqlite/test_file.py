@@ -131,7 +131,7 @@ def test_an_upgraded_file_has_the_tables_of_a_new_one(path: Path, tmp_path: Path
             columns.append(
                 [
                     connection.execute(f"PRAGMA table_info({table})").fetchall()
-                    for table in ("responses", "sessions", "messages", "tenants")
+                    for table in ("responses", "sessions", "messages", "tenants", "usage_records")
                 ]
             )
     assert columns[0] == columns[1]

@@ -151,7 +151,7 @@ export interface Client {
 export type AnswerState = "asking" | "streaming" | "paused" | "completed" | "stopped" | "failed";
 
 /** Why an answer ended. */
-export type FinishReason = "stop" | "length" | "content_filter" | "cancelled" | (string & {});
+export type FinishReason = "stop" | "length" | "budget" | "content_filter" | "cancelled" | (string & {});
 
 /** Tokens that an answer cost. */
 export interface Usage {

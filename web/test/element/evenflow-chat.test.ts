@@ -96,6 +96,7 @@ describe("an error behind text", () => {
 describe("the end of an answer", () => {
   it.each([
     ["length", "The answer was cut at its length limit", true],
+    ["budget", "The answer was cut: the budget for answers is used up", false],
     ["content_filter", "The answer was stopped by the content filter", false],
     ["stop", /^\d/, false],
     ["constructor", /^\d/, false],

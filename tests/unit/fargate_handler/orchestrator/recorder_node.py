@@ -38,6 +38,7 @@ class Node:
         self.sessions = ScriptedSessionStore(MemorySessionStore(self.memory))
         self.lost: list[ResponseStream] = []
         self.ended: list[ResponseStream] = []
+        self.settled: list[tuple[ResponseStream, float]] = []
         context = NodeContext(
             self.limits, self.clock.delivery, self.metrics, self.clock.monotonic, self.wall_time
         )
@@ -47,7 +48,11 @@ class Node:
             self.sessions,
             on_ended=self.ended.append,
             on_lost=self.lost.append,
+            settle=self._settle,
         )
+
+    async def _settle(self, stream: ResponseStream, ended_at: float) -> None:
+        self.settled.append((stream, ended_at))
 
     def wall_time(self) -> float:
         return EPOCH + self.clock.now

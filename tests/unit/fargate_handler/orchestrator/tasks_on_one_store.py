@@ -23,6 +23,7 @@ from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
 from stream_core.ports.memory_activity import MemoryTenantActivity
 from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
+from stream_core.ports.memory_usage import MemoryUsageStore
 from stream_core.ports.response_store import ResponseHead
 from stream_core.ports.session_store import LargeTexts, LedgerEntry
 from stream_core.protocol.errors import EvenflowError, Overloaded
@@ -57,6 +58,8 @@ class Shared:
         self.letters = ToldLetters()
         self.large_texts: LargeTexts | None = None
         self.activity = MemoryTenantActivity()
+        self.usage = MemoryUsageStore()
+        self.tenants = Tenants()
 
     async def ledger(self, channel: Channel = CHANNEL) -> list[LedgerEntry]:
         """A session's messages as any task would read them."""
@@ -91,7 +94,7 @@ class Task:
         # What a test has said 0.2 s ago is on record.
         self.limits = limits = limits or Limits(store_interval_ms=150)
         self.address = f"http://{name}:8080"
-        self.tenants = Tenants()
+        self.tenants = shared.tenants
         # On the way to what all share, a network of its own.
         self.responses = ScriptedResponseStore(shared.responses)
         self.sessions = ScriptedSessionStore(shared.sessions)
@@ -112,6 +115,7 @@ class Task:
                 leases=self.responses,
                 dead_letters=shared.letters,
                 large_texts=shared.large_texts,
+                usage=shared.usage,
                 outlives_process=True,
                 activity=shared.activity,
             ),

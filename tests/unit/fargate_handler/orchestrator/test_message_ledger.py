@@ -27,6 +27,10 @@ from tests.unit.settle import settle
 CHANNEL = Channel("t", "demo", "s")
 
 
+async def _nobodys(_stream: ResponseStream, _ended_at: float) -> None:
+    """Its usage is recorded nowhere."""
+
+
 class Node:
     """A ledger and what stands behind it. Its task is `a`."""
 
@@ -50,6 +54,7 @@ class Node:
             self.sessions,
             on_ended=lambda _: None,
             on_lost=lambda _: None,
+            settle=_nobodys,
         )
         self.keeper = LeaseKeeper(
             context, self.responses, name="a", address=None, on_lost=self.recorder.lose_everything

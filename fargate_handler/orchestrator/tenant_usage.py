@@ -1,0 +1,347 @@
+"""Budgets at acceptance and while answers run, and their usage when they end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from fargate_handler.background import Background
+from fargate_handler.node_context import NodeContext
+from fargate_handler.orchestrator.expected_cost import ExpectedCost
+from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.agents import MessageTerms
+from stream_core.policy.model_prices import ModelPrices
+from stream_core.ports.response_store import ResponseStore, StoreUnavailable
+from stream_core.ports.usage_store import ReservationGone, UsageStore
+from stream_core.protocol.errors import InvalidRequest, Overloaded, RateLimited
+from stream_core.records.answer_usage import usage_record
+from stream_core.tenants.budget import (
+    Ask,
+    Budget,
+    Cost,
+    Reservation,
+    budgets_of,
+    has_budgets,
+)
+from stream_core.tenants.usage import UsageRecord
+
+_logger = logging.getLogger(__name__)
+
+_SWEEP_SECONDS = (4.0, 6.0)
+# How often to see whether a sweep is due. An overloaded wheel turns slower than time passes.
+_LOOK_SECONDS = 0.5
+_RETRY_SECONDS = 1.0
+_RETRY_AFTER_MS = 2_000
+# Browsers' timers count no further, 24 days: what is longer is over at once.
+_LONGEST_RETRY_MS = 2**31 - 1
+
+
+@dataclass(slots=True)
+class _Held:
+    """What this task has reserved for an answer.
+
+    Args:
+        expected: what the answer is expected to cost. Without an `output_tokens` the reservation
+            grows while the answer does.
+    """
+
+    reservation: Reservation
+    bounds: dict[str, int]
+    expected: ExpectedCost
+
+
+class TenantUsage:
+    """Reserves the most that answers may cost, and settles what they did cost.
+
+    Only for tenants with budgets anything is written at acceptance, and only of tenants with a
+    record or a key usage is recorded.
+
+    Args:
+        store: None: nothing is reserved or recorded, since there is no table of tenants.
+        responses: the responses of all tasks.
+        keeper, leases: this task's lease, and its view of those of others.
+        is_writing: whether a response, by its id, is this task's and not all in the store.
+    """
+
+    def __init__(
+        self,
+        context: NodeContext,
+        store: UsageStore | None,
+        *,
+        prices: ModelPrices,
+        responses: ResponseStore,
+        keeper: LeaseKeeper,
+        leases: LeaseView,
+        is_writing: Callable[[str], bool],
+    ) -> None:
+        self.store = store
+        self._prices = prices
+        self._responses = responses
+        self._keeper = keeper
+        self._leases = leases
+        self._is_writing = is_writing
+        self._tenants = context.tenants
+        self._clock = context.clock
+        self._monotonic = context.monotonic
+        self._wall_time = context.wall_time
+        self._step = context.limits.reserved_tokens
+        self._held: dict[str, _Held] = {}
+        self._accepting: set[str] = set()
+        self._sweep_at = 0.0
+        self._sweeping = False
+        self._background = Background()
+        context.metrics.gauge(catalogue.BUDGET_RESERVATIONS, lambda: len(self._held))
+
+    def start(self) -> None:
+        """Begin to look for reservations that nobody has any more."""
+        if self.store is not None:
+            self._sweep_at = self._monotonic() + random.uniform(*_SWEEP_SECONDS)
+            self._clock.put_after(self, _LOOK_SECONDS)
+
+    async def aclose(self) -> None:
+        """Stop looking, and reserve no more."""
+        await self._background.aclose()
+
+    # -- acceptance --------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def reserved(
+        self, stream: ResponseStream, terms: MessageTerms, expect: Callable[[], ExpectedCost]
+    ) -> AsyncIterator[None]:
+        """Reserve what an answer may cost, while its message is being accepted.
+
+        If the block fails it is given back. Afterwards the answer's end settles it.
+
+        Raises:
+            RateLimited: a budget has no room for it.
+            InvalidRequest: a budget is in dollars, and the model has no price.
+            Overloaded: the store can't be reached.
+        """
+        now = self._wall_time()
+        tenant = self._tenants.of(stream.channel.tenant)
+        budgets = budgets_of(tenant, terms.key, terms.user, now)
+        store = self.store
+        if store is None or not budgets:
+            yield
+            return
+        self._accepting.add(stream.response_id)
+        try:
+            try:
+                expected = expect()
+                await self._reserve(store, stream, budgets, expected, now, shadow=tenant.shadow)
+                yield
+            except BaseException:
+                # Also where the store did not answer: it may have done it.
+                self._held.pop(stream.response_id, None)
+                self._background.run(_release(store, tenant.id, stream.response_id))
+                raise
+        finally:
+            self._accepting.discard(stream.response_id)
+
+    async def _reserve(
+        self,
+        store: UsageStore,
+        stream: ResponseStream,
+        budgets: tuple[Budget, ...],
+        expected: ExpectedCost,
+        now: float,
+        *,
+        shadow: bool,
+    ) -> None:
+        if not shadow and any(budget.in_dollars for budget in budgets):
+            self._check_price(expected.model)
+        most = self._most(expected, 0)
+        reservation = Reservation(
+            stream.channel.tenant,
+            stream.response_id,
+            self._keeper.owner,
+            now,
+            {budget.counter: most.of(budget.counter) for budget in budgets},
+        )
+        bounds = {} if shadow else {budget.counter: budget.bound for budget in budgets}
+        try:
+            full = await store.reserve(Ask(reservation, bounds))
+        except StoreUnavailable as error:
+            raise Overloaded(
+                "what this tenant has used cannot be read; the message was not accepted, running "
+                "answers go on, send it again later",
+                code="store_unavailable",
+                retry_after_ms=_RETRY_AFTER_MS,
+            ) from error
+        if full is not None:
+            raise _exhausted(next(each for each in budgets if each.counter == full), most, now)
+        self._hold(store, stream, _Held(reservation, bounds, expected))
+
+    def _most(self, expected: ExpectedCost, step: int) -> Cost:
+        output = expected.output_tokens
+        if output is None:
+            output = self._step * (step + 1)
+        dollars = self._prices.nanodollars(expected.model, expected.input_tokens, output)
+        return Cost(expected.input_tokens + output, dollars or 0)
+
+    def _check_price(self, model: str) -> None:
+        if self._prices.cost(model, 0, 0) is None:
+            raise InvalidRequest(
+                f"this tenant has a budget in dollars, and the model {model!r} has no price in "
+                "EVENFLOW_MODEL_PRICES; the message was not accepted, ask another model, or the "
+                "operator for its price",
+                code="model_without_price",
+                param="model",
+            )
+
+    # -- growing -----------------------------------------------------------------------------------
+
+    def _hold(self, store: UsageStore, stream: ResponseStream, held: _Held) -> None:
+        self._held[stream.response_id] = held
+        if held.expected.output_tokens is None:
+            grow = partial(self._grow, store, stream)
+            stream.on_allowance = lambda: self._background.run(grow())
+            self._allow(stream, held)
+
+    def _allow(self, stream: ResponseStream, held: _Held) -> None:
+        allowed = self._step * (held.reservation.step + 1)
+        # The next step is asked for while there is something left, so that nobody waits for it.
+        stream.allow(allowed, allowed - self._step // 4)
+
+    async def _grow(self, store: UsageStore, stream: ResponseStream) -> None:
+        """Reserve one more step for an answer that has used nearly all that it may."""
+        held = self._held.get(stream.response_id)
+        if held is None or stream.log.closed:
+            return
+        before = held.reservation
+        most = self._most(held.expected, before.step + 1)
+        amounts = {name: most.of(name) for name in before.amounts}
+        wanted = replace(before, amounts=amounts, step=before.step + 1)
+        while not stream.log.closed:
+            try:
+                full = await store.reserve(Ask(wanted, held.bounds, before))
+            except StoreUnavailable:
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            except ReservationGone:
+                full = "gone"
+            if full is not None:
+                stream.allow_no_more()
+            else:
+                held.reservation = wanted
+                self._allow(stream, held)
+            return
+
+    def go_on(self, stream: ResponseStream, terms: MessageTerms, expected: ExpectedCost) -> None:
+        """Go on with an answer of another task, which may have a reservation."""
+        if self.store is not None and has_budgets(self._tenants.of(stream.channel.tenant)):
+            self._background.run(self._inherit(self.store, stream, terms, expected))
+
+    async def _inherit(
+        self,
+        store: UsageStore,
+        stream: ResponseStream,
+        terms: MessageTerms,
+        expected: ExpectedCost,
+    ) -> None:
+        tenant = self._tenants.of(stream.channel.tenant)
+        while not stream.log.closed:
+            try:
+                found = await store.reservation(tenant.id, stream.response_id)
+            except StoreUnavailable:
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            if found is not None and not stream.log.closed:
+                of_then = budgets_of(tenant, terms.key, terms.user, found.created_at)
+                bounds = {} if tenant.shadow else {each.counter: each.bound for each in of_then}
+                self._hold(store, stream, _Held(found, bounds, expected))
+            return
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    async def settle(self, stream: ResponseStream, ended_at: float) -> None:
+        """Put on record what an answer used that has ended. A repetition changes nothing.
+
+        Args:
+            ended_at: seconds since the epoch.
+
+        Raises:
+            StoreUnavailable: the store can't be reached.
+        """
+        await self.settle_record(usage_record(stream, ended_at, self._prices))
+        stream.on_allowance = None
+        self._held.pop(stream.response_id, None)
+
+    async def settle_record(self, record: UsageRecord) -> None:
+        """Put a usage record on record, if usage of its tenant is recorded.
+
+        Raises:
+            StoreUnavailable: the store can't be reached.
+        """
+        if self.store is None or not self._tenants.is_known(record.tenant):
+            return
+        tenant = self._tenants.of(record.tenant)
+        budgets = budgets_of(tenant, record.key, record.user, record.ended_at)
+        await self.store.settle(record, [budget.counter for budget in budgets])
+
+    # -- what nobody has any more ------------------------------------------------------------------
+
+    def on_due(self, _slot: int) -> None:
+        """Look for reservations that nobody has any more."""
+        self._clock.put_after(self, _LOOK_SECONDS)
+        if self.store and self._monotonic() >= self._sweep_at and not self._sweeping:
+            self._sweep_at = self._monotonic() + random.uniform(*_SWEEP_SECONDS)
+            self._background.run(self._sweep(self.store))
+
+    async def _sweep(self, store: UsageStore) -> None:
+        self._sweeping = True
+        try:
+            for response_id in tuple(self._held):
+                if not self._is_here(response_id):
+                    del self._held[response_id]  # another task has it
+            for tenant in self._tenants.records:
+                if has_budgets(tenant):
+                    await self._sweep_tenant(store, tenant.id)
+        except StoreUnavailable:
+            _logger.info("what is reserved can't be read from the store now")
+        finally:
+            self._sweeping = False
+
+    async def _sweep_tenant(self, store: UsageStore, tenant: str) -> None:
+        for reservation in await store.reservations(tenant):
+            if not self._is_here(reservation.response_id) and await self._is_left(reservation):
+                _logger.info("the reservation of %s is released", reservation.response_id)
+                await store.release(tenant, reservation.response_id)
+
+    def _is_here(self, response_id: str) -> bool:
+        return response_id in self._accepting or self._is_writing(response_id)
+
+    async def _is_left(self, reservation: Reservation) -> bool:
+        """Whether nobody settles it: its task is gone or has forgotten it, and no answer runs."""
+        if reservation.owner != self._keeper.owner:
+            lease = await self._leases.of(reservation.owner)
+            if lease is not None and not await self._leases.is_lost(lease):
+                return False
+        head = await self._responses.head(reservation.response_id, self._wall_time())
+        return head is None or head.ending is not None
+
+
+async def _release(store: UsageStore, tenant: str, response_id: str) -> None:
+    try:
+        await store.release(tenant, response_id)
+    except StoreUnavailable:
+        _logger.info("the reservation of %s is released by the next sweep", response_id)
+
+
+def _exhausted(budget: Budget, most: Cost, now: float) -> RateLimited:
+    unit, _, whose = budget.counter.split("/")[:3]
+    period = "monthly" if budget.in_dollars else "daily"
+    return RateLimited(
+        f"the {period} budget of this {whose} has no room for {most.of(budget.counter):,} {unit}, "
+        "the most that this answer may take; the message was not accepted, ask for a shorter "
+        "answer, or again in the next period",
+        code="budget_exhausted",
+        retry_after_ms=max(1, min(_LONGEST_RETRY_MS, int((budget.ends_at - now) * 1000))),
+    )

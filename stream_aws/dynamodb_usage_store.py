@@ -1,0 +1,299 @@
+"""What tenants have reserved and used, in DynamoDB."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from botocore.exceptions import ClientError
+
+from stream_aws.attributes import Item, text
+from stream_aws.dynamodb import Client, condition_failed, query_all, repeated, transact
+from stream_aws.grouped_calls import GroupedCalls
+from stream_aws.usage_items import (
+    RESERVED,
+    add_to_counter,
+    add_to_totals,
+    amounts_of,
+    delete_reservation,
+    first_of_records,
+    first_of_totals,
+    key_of,
+    put_record,
+    reservation_of,
+    reserve_actions,
+    row_of_counter,
+    rows_of_record,
+    totals_in,
+)
+from stream_core.ports.response_store import StoreUnavailable
+from stream_core.ports.usage_store import KEPT_SECONDS, ReservationGone
+from stream_core.tenants.budget import (
+    Ask,
+    Reservation,
+    added_by,
+    most_before,
+    settlement,
+    without_room,
+)
+from stream_core.tenants.usage import DayTotals, UsageRecord, summed, totals_of
+
+_ROWS_OF_A_TRANSACTION = 100
+_ASKS_AT_ONCE = 90
+_READ_AT_ONCE = 33  # three rows each, of the hundred that BatchGetItem takes
+# Each try learns what was in its way.
+_TRIES = 20
+
+
+class _Ended(NamedTuple):
+    record: UsageRecord
+    counters: tuple[str, ...]
+
+
+class DynamoDBUsageStore:
+    """What tenants have reserved and used, in DynamoDB (`UsageStore`).
+
+    All of a tenant is in one partition. What waits for a tenant is written together, in one
+    transaction at a time: then a counter is written once for many answers.
+
+    Args:
+        client: an aiobotocore client made with `client_config`.
+        table: of tenants.
+        on_retry: called before each retry.
+        kept_seconds: how long usage records are kept.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        table: str,
+        on_retry: Callable[[], None],
+        kept_seconds: float = KEPT_SECONDS,
+    ) -> None:
+        self._client = client
+        self._table = table
+        self._on_retry = on_retry
+        self._kept_seconds = kept_seconds
+        self._reserving: GroupedCalls[Ask, str | None] = GroupedCalls(self._reserve, _ASKS_AT_ONCE)
+        self._settling: GroupedCalls[_Ended, None] = GroupedCalls(self._settle, _READ_AT_ONCE)
+
+    async def reserve(self, ask: Ask) -> str | None:
+        return await self._reserving.do(ask.wanted.tenant, ask)
+
+    async def settle(self, record: UsageRecord, counters: Iterable[str] = ()) -> None:
+        await self._settling.do(record.tenant, _Ended(record, tuple(counters)))
+
+    async def release(self, tenant: str, response_id: str) -> None:
+        row = RESERVED + response_id
+        for _ in range(_TRIES):
+            item = (await self._rows(tenant, [row])).get(row)
+            if item is None:
+                return
+            reserved = reservation_of(item)
+            actions = [
+                add_to_counter(self._table, tenant, name, -amount, reserved.created_at)
+                for name, amount in reserved.amounts.items()
+            ]
+            if await self._made([delete_reservation(self._table, item), *actions]):
+                return
+        raise _contended(tenant)
+
+    async def reservations(self, tenant: str) -> Sequence[Reservation]:
+        return [reservation_of(item) for item in await self._beginning(tenant, RESERVED)]
+
+    async def reservation(self, tenant: str, response_id: str) -> Reservation | None:
+        row = RESERVED + response_id
+        item = (await self._rows(tenant, [row])).get(row)
+        return None if item is None else reservation_of(item)
+
+    async def committed(self, tenant: str, counters: Iterable[str]) -> Mapping[str, int]:
+        rows = {row_of_counter(name): name for name in counters}
+        found = await self._rows(tenant, list(rows)) if rows else {}
+        return {rows[row]: int(item["committed"]["N"]) for row, item in found.items()}
+
+    async def totals(self, tenant: str, first_day: str, last_day: str) -> Sequence[DayTotals]:
+        items = await self._query(
+            "#row BETWEEN :first AND :last",
+            tenant,
+            {":first": first_of_totals(first_day), ":last": first_of_totals(last_day) + "\uffff"},
+        )
+        return summed(map(totals_in, items))
+
+    async def records(
+        self, tenant: str, day: str, user: str | None = None
+    ) -> Sequence[UsageRecord]:
+        items = await self._beginning(tenant, first_of_records(day, user))
+        return [UsageRecord.from_text(item["record"]["S"]) for item in items]
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    async def _reserve(
+        self, tenant: str, asks: Sequence[Ask]
+    ) -> Sequence[str | ReservationGone | None]:
+        """Reserve as many as there is room for."""
+        outcomes: dict[int, str | ReservationGone | None] = {}
+        committed: dict[str, int] = {}
+        for _ in range(_TRIES):
+            left = [place for place in range(len(asks)) if place not in outcomes]
+            refused = without_room([asks[place] for place in left], committed)
+            outcomes |= {
+                place: full for place, full in zip(left, refused, strict=True) if full is not None
+            }
+            left = self._within_a_transaction(
+                [place for place in left if place not in outcomes], asks
+            )
+            if not left:
+                return [outcomes[place] for place in range(len(asks))]
+            group = [asks[place] for place in left]
+            added = added_by(group)
+            actions = reserve_actions(self._table, tenant, group, added, most_before(group))
+            try:
+                await transact(self._client, actions, self._on_retry)
+            except ClientError as error:
+                if not condition_failed(error):
+                    raise
+                reasons = error.response["CancellationReasons"]
+                for name, reason in zip(added, reasons, strict=False):
+                    if "Item" in reason:
+                        committed[name] = int(reason["Item"]["committed"]["N"])
+                for place, reason in zip(left, reasons[len(added) :], strict=True):
+                    if reason.get("Code") == "ConditionalCheckFailed":
+                        outcomes[place] = _found_instead(asks[place], reason.get("Item"))
+            else:
+                outcomes |= dict.fromkeys(left)
+        raise _contended(tenant)
+
+    def _within_a_transaction(self, places: list[int], asks: Sequence[Ask]) -> list[int]:
+        counters: set[str] = set()
+        for count, place in enumerate(places):
+            counters |= asks[place].wanted.amounts.keys()
+            if len(counters) + count + 1 > _ROWS_OF_A_TRANSACTION:
+                return places[:count]
+        return places
+
+    async def _settle(self, tenant: str, ended: Sequence[_Ended]) -> Sequence[None]:
+        left = list(ended)
+        tries = 0
+        while left:
+            rows = [row for each in left for row in _rows_read(each.record)]
+            found = await self._rows(tenant, rows)
+            count, actions = self._settlements(tenant, left, found)
+            if not actions or await self._made(actions):
+                del left[:count]
+                continue
+            tries += 1
+            if tries == _TRIES:
+                raise _contended(tenant)
+        return [None] * len(ended)
+
+    def _settlements(
+        self, tenant: str, ended: Sequence[_Ended], found: Mapping[str, Item]
+    ) -> tuple[int, list[Item]]:
+        """The actions that settle the first ones, as many as fit, and how many these are."""
+        changes: Counter[str] = Counter()
+        totals: list[DayTotals] = []
+        writes: list[Item] = []
+        expires_at = ended[0].record.ended_at + self._kept_seconds
+        actions: list[Item] = []
+        for count, (record, counters) in enumerate(ended):
+            if record.response_id in {each.record.response_id for each in ended[:count]}:
+                return count, actions  # a transaction has an item once
+            reserved = found.get(RESERVED + record.response_id)
+            known = [found[row] for row in rows_of_record(record) if row in found]
+            before = known[0] if known else None
+            earlier = None if before is None else UsageRecord.from_text(before["record"]["S"])
+            if earlier is None or earlier.epoch <= record.epoch:
+                settled = settlement(
+                    record.cost,
+                    counters,
+                    amounts_of(reserved, "amounts"),
+                    amounts_of(before, "counted"),
+                )
+                kept = record.in_place_of(earlier)
+                changes.update(settled.changes)
+                totals.append(totals_of(kept))
+                if earlier is not None:
+                    emptied = DayTotals(earlier.day, earlier.model)
+                    totals.append(emptied.plus(totals_of(earlier), times=-1))
+                if reserved is not None:
+                    writes.append(delete_reservation(self._table, reserved))
+                writes.append(put_record(self._table, kept, settled.counted, before, expires_at))
+            now = record.ended_at
+            together = [
+                *writes,
+                *(
+                    add_to_counter(self._table, tenant, name, added, now)
+                    for name, added in changes.items()
+                ),
+                *(
+                    add_to_totals(self._table, tenant, added, expires_at)
+                    for added in summed(totals)
+                ),
+            ]
+            if len(together) > _ROWS_OF_A_TRANSACTION:
+                return count, actions
+            actions = together
+        return len(ended), actions
+
+    async def _made(self, actions: list[Item]) -> bool:
+        """Make these writes. False if a row was not as it was read."""
+        try:
+            await transact(self._client, actions, self._on_retry)
+        except ClientError as error:
+            if not condition_failed(error):
+                raise
+            return False
+        return True
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    async def _rows(self, tenant: str, rows: Sequence[str]) -> dict[str, Item]:
+        """These rows, those that there are."""
+        found: dict[str, Item] = {}
+        keys = [key_of(tenant, row) for row in dict.fromkeys(rows)]
+
+        async def read() -> None:
+            nonlocal keys
+            asked = {self._table: {"Keys": keys, "ConsistentRead": True}}
+            answer = await self._client.batch_get_item(RequestItems=asked)
+            found.update({item["row"]["S"]: item for item in answer["Responses"][self._table]})
+            keys = answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", [])
+            if keys:
+                raise TimeoutError
+
+        await repeated(read, self._on_retry)
+        return found
+
+    async def _beginning(self, tenant: str, first: str) -> list[Item]:
+        return await self._query("begins_with(#row, :first)", tenant, {":first": first})
+
+    async def _query(self, condition: str, tenant: str, values: Mapping[str, str]) -> list[Item]:
+        request = {
+            "TableName": self._table,
+            "ConsistentRead": True,
+            "KeyConditionExpression": f"tenant = :tenant AND {condition}",
+            "ExpressionAttributeNames": {"#row": "row"},
+            "ExpressionAttributeValues": {
+                ":tenant": text(tenant),
+                **{name: text(value) for name, value in values.items()},
+            },
+        }
+        return await query_all(self._client, request, self._on_retry)
+
+
+def _rows_read(record: UsageRecord) -> list[str]:
+    return [RESERVED + record.response_id, *rows_of_record(record)]
+
+
+def _found_instead(ask: Ask, item: Item | None) -> ReservationGone | None:
+    """What it means that another reservation is there. None: it is this one, by an earlier try."""
+    if item is not None and int(item["step"]["N"]) == ask.wanted.step:
+        found = reservation_of(item)
+        if (found.owner, found.amounts) == (ask.wanted.owner, ask.wanted.amounts):
+            return None
+    return ReservationGone(f"the reservation of {ask.wanted.response_id} is another one")
+
+
+def _contended(tenant: str) -> StoreUnavailable:
+    return StoreUnavailable(f"too many tasks change what is reserved and used by {tenant}")

@@ -1,0 +1,189 @@
+"""The rows of what tenants have reserved and used, as DynamoDB's items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from stream_aws.attributes import Item, number, seconds, text
+from stream_aws.tables import TTL_ATTRIBUTE
+from stream_core.ports.usage_store import COUNTERS_KEPT_SECONDS
+from stream_core.tenants.budget import Ask, Reservation, day_of, digest_of_user
+from stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord
+
+RESERVED = "reserved#"
+"""The beginning of rows of reservations: an answer's id follows."""
+
+_DAY_SECONDS = 86_400.0
+
+
+def row_of_counter(counter: str) -> str:
+    """The row of a counter."""
+    return f"counter#{counter}"
+
+
+def first_of_records(day: str, user: str | None = None) -> str:
+    """The beginning of the rows of a day's records, or of one user's."""
+    return f"used#{day}#" if user is None else f"used#{day}#{digest_of_user(user)}#"
+
+
+def rows_of_record(record: UsageRecord) -> list[str]:
+    """Where the record is, or where one is that it replaces: an answer may end after midnight."""
+    days = [record.day]
+    if record.epoch > 1:
+        days.append(day_of(record.ended_at - _DAY_SECONDS))
+    return [first_of_records(day, record.user) + record.response_id for day in days]
+
+
+def first_of_totals(day: str) -> str:
+    """The beginning of the rows of a day's totals: a model's name follows."""
+    return f"total#{day}#"
+
+
+def key_of(tenant: str, row: str) -> Item:
+    """The key of a row."""
+    return {"tenant": text(tenant), "row": text(row)}
+
+
+def amounts_of(item: Item | None, attribute: str) -> dict[str, int] | None:
+    """Amounts by counter. None where there is no item."""
+    return None if item is None else orjson.loads(item[attribute]["S"])
+
+
+def reservation_of(item: Item) -> Reservation:
+    """The reservation in an item."""
+    return Reservation(
+        item["tenant"]["S"],
+        item["row"]["S"].removeprefix(RESERVED),
+        item["owner"]["S"],
+        float(item["created_at"]["N"]),
+        orjson.loads(item["amounts"]["S"]),
+        int(item["step"]["N"]),
+    )
+
+
+def totals_in(item: Item) -> DayTotals:
+    """The totals in an item."""
+    _, day, model = item["row"]["S"].split("#", 2)
+    return DayTotals(day, model, **{name: int(item[name]["N"]) for name in COUNTS})
+
+
+def put_reservation(table: str, ask: Ask) -> Item:
+    """The action that makes a reservation, or lets it grow."""
+    wanted = ask.wanted
+    put: dict[str, Any] = {
+        "TableName": table,
+        "Item": key_of(wanted.tenant, RESERVED + wanted.response_id)
+        | {
+            "owner": text(wanted.owner),
+            "created_at": number(wanted.created_at),
+            "amounts": text(orjson.dumps(dict(wanted.amounts)).decode()),
+            "step": number(wanted.step),
+        },
+        "ExpressionAttributeNames": {"#step": "step"},
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+    if ask.before is None:
+        put["ConditionExpression"] = "attribute_not_exists(#step)"
+    else:
+        put["ConditionExpression"] = "#step = :before"
+        put["ExpressionAttributeValues"] = {":before": number(ask.before.step)}
+    return {"Put": put}
+
+
+def delete_reservation(table: str, item: Item) -> Item:
+    """The action that deletes a reservation, if it is as it was read."""
+    return {
+        "Delete": {
+            "TableName": table,
+            "Key": {name: item[name] for name in ("tenant", "row")},
+            "ConditionExpression": "#step = :step",
+            "ExpressionAttributeNames": {"#step": "step"},
+            "ExpressionAttributeValues": {":step": item["step"]},
+        }
+    }
+
+
+def put_record(
+    table: str,
+    record: UsageRecord,
+    counted: Mapping[str, int],
+    before: Item | None,
+    expires_at: float,
+) -> Item:
+    """The action that writes a record, if the one that it replaces is as it was read."""
+    put: dict[str, Any] = {
+        "TableName": table,
+        "Item": key_of(record.tenant, rows_of_record(record)[0])
+        | {
+            "epoch": number(record.epoch),
+            "record": text(record.to_text()),
+            "counted": text(orjson.dumps(dict(counted)).decode()),
+            TTL_ATTRIBUTE: seconds(expires_at),
+        },
+        "ExpressionAttributeNames": {"#epoch": "epoch"},
+    }
+    if before is None:
+        put["ConditionExpression"] = "attribute_not_exists(#epoch)"
+    else:
+        put["ConditionExpression"] = "#epoch = :before"
+        put["ExpressionAttributeValues"] = {":before": before["epoch"]}
+    return {"Put": put}
+
+
+def add_to_counter(
+    table: str, tenant: str, counter: str, added: int, now: float, most_before: int | None = None
+) -> Item:
+    """The action that changes a counter, if at most so much is committed. None: in any case."""
+    update: dict[str, Any] = {
+        "TableName": table,
+        "Key": key_of(tenant, row_of_counter(counter)),
+        "UpdateExpression": "SET #expires = :expires ADD #committed :added",
+        "ExpressionAttributeNames": {"#expires": TTL_ATTRIBUTE, "#committed": "committed"},
+        "ExpressionAttributeValues": {
+            ":expires": seconds(now + COUNTERS_KEPT_SECONDS),
+            ":added": number(added),
+        },
+    }
+    if most_before is not None:
+        update["ConditionExpression"] = "attribute_not_exists(#committed) OR #committed <= :most"
+        update["ExpressionAttributeValues"][":most"] = number(most_before)
+        update["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+    return {"Update": update}
+
+
+def add_to_totals(table: str, tenant: str, added: DayTotals, expires_at: float) -> Item:
+    """The action that adds to the totals of a day and model."""
+    names = {f"#{name}": name for name in COUNTS}
+    return {
+        "Update": {
+            "TableName": table,
+            "Key": key_of(tenant, first_of_totals(added.day) + added.model),
+            "UpdateExpression": "SET #expires = :expires ADD "
+            + ", ".join(f"#{name} :{name}" for name in COUNTS),
+            "ExpressionAttributeNames": {"#expires": TTL_ATTRIBUTE, **names},
+            "ExpressionAttributeValues": {
+                ":expires": seconds(expires_at),
+                **{f":{name}": number(value) for name, value in added.counts.items()},
+            },
+        }
+    }
+
+
+def reserve_actions(
+    table: str, tenant: str, asks: Sequence[Ask], added: Mapping[str, int], most: Mapping[str, int]
+) -> list[Item]:
+    """The actions that make all of these reservations: the counters first, in the order of `added`.
+
+    Args:
+        added: to each counter, by all of them.
+        most: that may be committed before, by counter.
+    """
+    now = asks[0].wanted.created_at
+    counters = [
+        add_to_counter(table, tenant, name, amount, now, most.get(name))
+        for name, amount in added.items()
+    ]
+    return [*counters, *(put_reservation(table, ask) for ask in asks)]

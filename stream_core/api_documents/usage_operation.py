@@ -1,0 +1,32 @@
+"""The call that tells what was used."""
+
+from __future__ import annotations
+
+from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
+from stream_core.api_documents.refusal_codes import ANY, KEY
+from stream_core.protocol import routes
+from stream_core.protocol.http_bodies import UsageReport
+
+_DAY = {"type": "string", "format": "date"}
+
+USAGE_OPERATION = Operation(
+    routes.USAGE,
+    "readUsage",
+    "What the tenant of the key has used by day and model, and what is left of its budgets. With a "
+    "session's token: what the session's user has.",
+    answers=(Answer(200, "The days that have any answers, and the budgets now.", UsageReport),),
+    refusals=refusals(
+        ANY,
+        KEY,
+        {
+            400: ("invalid_field",),
+            404: ("usage_not_found", "path_not_found"),
+            503: ("store_unavailable",),
+        },
+    ),
+    parameters=(
+        Parameter("from", "query", "The first day of UTC. Default: of the month of `to`.", _DAY),
+        Parameter("to", "query", "The last day of UTC. Default: today.", _DAY),
+    ),
+    security=("tenantKey", "session"),
+)

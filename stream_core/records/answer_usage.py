@@ -1,0 +1,72 @@
+"""The usage record of an answer that has ended."""
+
+from __future__ import annotations
+
+from stream_core.log.response_log import ResponseState
+from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.agents import MessageTerms
+from stream_core.policy.channel import Channel
+from stream_core.policy.model_prices import ModelPrices
+from stream_core.ports.response_store import ResponseHead
+from stream_core.tenants.usage import UsageRecord
+
+
+def usage_record(stream: ResponseStream, ended_at: float, prices: ModelPrices) -> UsageRecord:
+    """What an answer used that has ended at this task: its last attempt, as its line in the log.
+
+    Args:
+        ended_at: seconds since the epoch.
+    """
+    figures, usage = stream.figures, stream.usage
+    if usage is None:
+        asked = figures.began_at is not None
+        counted = "pieces", (figures.input_estimate if asked else 0), stream.tokens, 0, 0
+    else:
+        cached, reasoning = usage.cached_tokens or 0, usage.reasoning_tokens or 0
+        counted = "model", usage.prompt_tokens, usage.completion_tokens, cached, reasoning
+    counted_by, given, gave, cached, reasoning = counted
+    return UsageRecord(
+        tenant=stream.channel.tenant,
+        response_id=stream.response_id,
+        agent=stream.channel.agent,
+        user=figures.user,
+        key=figures.key,
+        model=figures.model,
+        state=stream.state.value,
+        finish_reason=stream.finish_reason,
+        error=None if stream.error is None else stream.error["code"],
+        ended_at=ended_at,
+        epoch=stream.epoch,
+        input_tokens=given,
+        output_tokens=gave,
+        cached_tokens=cached,
+        reasoning_tokens=reasoning,
+        tokens_counted_by=counted_by,
+        nanodollars=prices.nanodollars(figures.model, given, gave),
+    )
+
+
+def given_up_usage(
+    head: ResponseHead, terms: MessageTerms, ended_at: float, output_tokens: int, error: str
+) -> UsageRecord:
+    """What an answer used that no task goes on with. What its model was told is not known here.
+
+    Args:
+        output_tokens: about how many are on record.
+        error: the code of its error.
+    """
+    channel = Channel(*head.channel.split(":"))
+    return UsageRecord(
+        tenant=channel.tenant,
+        response_id=head.response_id,
+        agent=channel.agent,
+        user=terms.user,
+        key=terms.key,
+        model=terms.model,
+        state=ResponseState.ERROR.value,
+        error=error,
+        ended_at=ended_at,
+        epoch=head.epoch,
+        output_tokens=output_tokens,
+        tokens_counted_by="pieces",
+    )

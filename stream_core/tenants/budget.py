@@ -1,0 +1,207 @@
+"""Budgets: the most that an answer may cost is reserved, and what it did cost is settled."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from stream_core.policy.model_prices import NANODOLLARS
+from stream_core.tenants.tenant import QuotaLimits, Tenant
+
+_TOKENS = "tokens"
+_DOLLARS = "nanodollars"
+_USER_DIGITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an answer costs, or may cost at most."""
+
+    tokens: int
+    nanodollars: int
+
+    def of(self, counter: str) -> int:
+        """Its amount in the unit of a counter."""
+        return self.tokens if counter.startswith(_TOKENS) else self.nanodollars
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The bound of a tenant, a key or a user in one period.
+
+    Args:
+        counter: the name of what is counted against it: unit, period and whose it is.
+        bound: in the counter's unit.
+        ends_at: when the period ends, in seconds since the epoch.
+    """
+
+    counter: str
+    bound: int
+    ends_at: float
+
+    @property
+    def in_dollars(self) -> bool:
+        """Whether it is counted in dollars, so that a model needs a price."""
+        return self.counter.startswith(_DOLLARS)
+
+
+def budgets_of(tenant: Tenant, key_id: str, user: str, now: float) -> tuple[Budget, ...]:
+    """The budgets that an answer counts to.
+
+    Args:
+        key_id: of the key that its message came with. Empty: none.
+        user: whom it is for. Empty: not known, and no user's budget holds.
+        now: seconds since the epoch.
+    """
+    own = [key for key in tenant.keys if key.id == key_id]
+    bounds = [("tenant", tenant.limits), *((f"key/{key.id}", key.limits) for key in own)]
+    if user:
+        bounds.append((f"user/{digest_of_user(user)}", tenant.user_limits))
+    return tuple(budget for whose, limits in bounds for budget in _budgets(whose, limits, now))
+
+
+def has_budgets(tenant: Tenant) -> bool:
+    """Whether anything of the tenant has a budget."""
+    every = (tenant.limits, tenant.user_limits, *(key.limits for key in tenant.keys))
+    return any(limits.tokens_per_day or limits.dollars_per_month for limits in every)
+
+
+def digest_of_user(user: str) -> str:
+    """A user in the names of rows. Users are named by others, at any length."""
+    return hashlib.sha256(user.encode("utf-8", "surrogateescape")).hexdigest()[:_USER_DIGITS]
+
+
+def day_of(moment: float) -> str:
+    """The day of UTC of a time in seconds since the epoch: `2026-11-24`."""
+    return datetime.fromtimestamp(moment, UTC).date().isoformat()
+
+
+def _budgets(whose: str, limits: QuotaLimits, now: float) -> Iterable[Budget]:
+    day = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    if limits.tokens_per_day is not None:
+        ends = day + timedelta(days=1)
+        counter = f"{_TOKENS}/{day.date().isoformat()}/{whose}"
+        yield Budget(counter, limits.tokens_per_day, ends.timestamp())
+    if limits.dollars_per_month is not None:
+        ends = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+        counter = f"{_DOLLARS}/{day:%Y-%m}/{whose}"
+        yield Budget(counter, round(limits.dollars_per_month * NANODOLLARS), ends.timestamp())
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What is reserved for an answer that has not ended.
+
+    Args:
+        owner: the task that reserved it.
+        created_at: seconds since the epoch.
+        amounts: by counter.
+        step: how often it has grown.
+    """
+
+    tenant: str
+    response_id: str
+    owner: str
+    created_at: float
+    amounts: Mapping[str, int]
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A wish to reserve, or to reserve more.
+
+    Args:
+        wanted: the reservation as it is to be.
+        bounds: of its counters. One that isn't there is counted and never refused.
+        before: the reservation as it is. None: there is none yet.
+    """
+
+    wanted: Reservation
+    bounds: Mapping[str, int] = field(default_factory=dict)
+    before: Reservation | None = None
+
+    @property
+    def added(self) -> dict[str, int]:
+        """What it adds to the counters."""
+        before = {} if self.before is None else self.before.amounts
+        return {name: most - before.get(name, 0) for name, most in self.wanted.amounts.items()}
+
+
+def without_room(asks: Sequence[Ask], committed: Mapping[str, int]) -> list[str | None]:
+    """For each wish, in their order, the counter that has no room for it. None: it is granted.
+
+    What is granted counts for those behind it. One that is too large keeps no smaller one out.
+
+    Args:
+        committed: what is spent and reserved, by counter. A counter that isn't there has nothing.
+    """
+    sums: Counter[str] = Counter(committed)
+    refused: list[str | None] = []
+    for ask in asks:
+        added = ask.added
+        full = next(
+            (name for name, bound in ask.bounds.items() if sums[name] + added.get(name, 0) > bound),
+            None,
+        )
+        refused.append(full)
+        if full is None:
+            sums.update(added)
+    return refused
+
+
+def most_before(asks: Sequence[Ask]) -> dict[str, int]:
+    """By counter, the most that may be committed already, so that all of these are granted."""
+    sums: Counter[str] = Counter()
+    most: dict[str, int] = {}
+    for ask in asks:
+        sums.update(ask.added)
+        for name, bound in ask.bounds.items():
+            left = bound - sums[name]
+            most[name] = min(left, most.get(name, left))
+    return most
+
+
+def added_by(asks: Iterable[Ask]) -> dict[str, int]:
+    """What these add to the counters together."""
+    sums: Counter[str] = Counter()
+    for ask in asks:
+        sums.update(ask.added)
+    return dict(sums)
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How an answer's end changes the counters.
+
+    Args:
+        counted: what of the answer counts from now on, by counter.
+        changes: what is added to each counter, less than 0 where more was reserved.
+    """
+
+    counted: Mapping[str, int]
+    changes: Mapping[str, int]
+
+
+def settlement(
+    cost: Cost,
+    counters: Iterable[str],
+    reserved: Mapping[str, int] | None,
+    counted_before: Mapping[str, int] | None,
+) -> Settlement:
+    """Put what an answer cost in the place of what was reserved, or counted before.
+
+    Args:
+        counters: it counts to these if nothing was reserved or counted.
+        reserved: by counter. None: nothing is.
+        counted_before: by an earlier owner, whose end of the answer does not stand.
+    """
+    held: Counter[str] = Counter()
+    for amounts in (reserved, counted_before):
+        held.update(amounts or {})
+    names = held if reserved is not None or counted_before is not None else counters
+    counted = {name: cost.of(name) for name in names}
+    return Settlement(counted, {name: cost - held[name] for name, cost in counted.items()})

@@ -1,0 +1,130 @@
+"""What a tenant or a user has used, and what is left of the budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
+from typing import Literal, cast
+
+from stream_core.policy.model_prices import NANODOLLARS
+from stream_core.ports.usage_store import UsageStore
+from stream_core.protocol.errors import InvalidRequest
+from stream_core.protocol.http_bodies import BudgetLeft, UsageReport, UsedOfDay
+from stream_core.tenants.budget import Budget, budgets_of
+from stream_core.tenants.tenant import Tenant
+from stream_core.tenants.usage import DayTotals, file_of, summed, totals_of
+
+MOST_DAYS = 366
+MOST_DAYS_OF_A_USER = 31
+
+
+async def usage_report(
+    store: UsageStore,
+    tenant: Tenant,
+    days: tuple[date, date],
+    now: float,
+    *,
+    key_id: str = "",
+    user: str | None = None,
+) -> UsageReport:
+    """What was used from the first of two days to the last, and what is left.
+
+    Args:
+        now: seconds since the epoch.
+        key_id: of the key whose budgets are told beside the tenant's. Empty: none.
+        user: the report is of this user alone, with this user's budgets. None: of the tenant.
+
+    Raises:
+        StoreUnavailable: the store can't be reached.
+    """
+    if user is None:
+        first, last = (day.isoformat() for day in days)
+        totals = list(await store.totals(tenant.id, first, last))
+    else:
+        totals = await _totals_of_user(store, tenant.id, days, user)
+    budgets = budgets_of(tenant, key_id, user or "", now)
+    if user is not None:
+        budgets = tuple(budget for budget in budgets if _whose(budget) == "user")
+    committed = await store.committed(tenant.id, [budget.counter for budget in budgets])
+    return UsageReport(
+        tenant=tenant.id,
+        user=user,
+        days=[_used(each) for each in totals],
+        budgets=[_left(budget, committed.get(budget.counter, 0)) for budget in budgets],
+        answers_reserved=len(await store.reservations(tenant.id)) if user is None else 0,
+    )
+
+
+def days_asked(first: str | None, last: str | None, now: float, most: int) -> tuple[date, date]:
+    """The days from `first` to `last`. Without them, from the first of the month to today.
+
+    Args:
+        now: seconds since the epoch.
+        most: how many days may be asked for.
+
+    Raises:
+        InvalidRequest: they are no days, or too many, or none.
+    """
+    today = datetime.fromtimestamp(now, UTC).date()
+    until = _day("to", last) or today
+    since = _day("from", first) or max(until.replace(day=1), until - timedelta(days=most - 1))
+    if not 0 <= (until - since).days < most:
+        raise InvalidRequest(
+            f"`from` and `to` must be days in their order, {most} of them at most; ask for fewer",
+            code="invalid_field",
+            param="from",
+        )
+    return since, until
+
+
+async def day_file(store: UsageStore, tenants: Iterable[str], day: str) -> bytes:
+    """The file of a day: a JSON line for each usage record of these tenants.
+
+    The same records always make the same bytes.
+
+    Raises:
+        StoreUnavailable: the store can't be reached.
+    """
+    found = [await store.records(tenant, day) for tenant in dict.fromkeys(tenants)]
+    return file_of(record for records in found for record in records)
+
+
+def _day(name: str, given: str | None) -> date | None:
+    try:
+        return None if given is None else date.fromisoformat(given)
+    except ValueError:
+        raise InvalidRequest(
+            f"`{name}` must be a day such as 2026-11-24", code="invalid_field", param=name
+        ) from None
+
+
+async def _totals_of_user(
+    store: UsageStore, tenant: str, days: tuple[date, date], user: str
+) -> list[DayTotals]:
+    first, last = days
+    every = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+    found = [await store.records(tenant, day.isoformat(), user) for day in every]
+    return summed(totals_of(record) for records in found for record in records)
+
+
+def _whose(budget: Budget) -> Literal["tenant", "key", "user"]:
+    return cast('Literal["tenant", "key", "user"]', budget.counter.split("/")[2])
+
+
+def _used(totals: DayTotals) -> UsedOfDay:
+    counts = totals.counts
+    cost = counts.pop("nanodollars") / NANODOLLARS
+    return UsedOfDay(day=totals.day, model=totals.model, cost_usd=cost, **counts)
+
+
+def _left(budget: Budget, committed: int) -> BudgetLeft:
+    divisor = NANODOLLARS if budget.in_dollars else 1
+    return BudgetLeft(
+        of=_whose(budget),
+        unit="usd" if budget.in_dollars else "tokens",
+        period=budget.counter.split("/")[1],
+        bound=budget.bound / divisor,
+        committed=committed / divisor,
+        left=max(0, budget.bound - committed) / divisor,
+        ends_at=datetime.fromtimestamp(budget.ends_at, UTC).isoformat(),
+    )

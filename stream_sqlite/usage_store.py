@@ -1,0 +1,190 @@
+"""What tenants have reserved and used, in SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from sqlite3 import Connection
+
+import orjson
+
+from stream_core.ports.usage_store import COUNTERS_KEPT_SECONDS, KEPT_SECONDS, ReservationGone
+from stream_core.tenants.budget import Ask, Reservation, settlement, without_room
+from stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord
+from stream_sqlite.transactions import Transactions
+
+_RESERVATION = "tenant, response_id, owner, created_at, amounts, step"
+
+
+class SQLiteUsageStore:
+    """What tenants have reserved and used, in SQLite (`UsageStore`).
+
+    Args:
+        kept_seconds: how long usage records are kept.
+    """
+
+    def __init__(
+        self, writes: Transactions, reads: Transactions, kept_seconds: float = KEPT_SECONDS
+    ) -> None:
+        self._writes = writes
+        self._reads = reads
+        self._kept_seconds = kept_seconds
+
+    async def reserve(self, ask: Ask) -> str | None:
+        # Its acceptance follows, which is durable, and makes this durable too.
+        granted = await self._writes.run(partial(_reserve, ask=ask))
+        if isinstance(granted, ReservationGone):
+            raise granted
+        return granted
+
+    async def settle(self, record: UsageRecord, counters: Iterable[str] = ()) -> None:
+        expires_at = record.ended_at + self._kept_seconds
+        await self._writes.run(
+            partial(_settle, record=record, counters=tuple(counters), expires_at=expires_at)
+        )
+
+    async def release(self, tenant: str, response_id: str) -> None:
+        await self._writes.run(partial(_release, tenant=tenant, response_id=response_id))
+
+    async def reservations(self, tenant: str) -> Sequence[Reservation]:
+        return await self._reads.run(partial(_reservations, tenant=tenant))
+
+    async def reservation(self, tenant: str, response_id: str) -> Reservation | None:
+        return await self._reads.run(partial(_reservation, tenant=tenant, response_id=response_id))
+
+    async def committed(self, tenant: str, counters: Iterable[str]) -> Mapping[str, int]:
+        return await self._reads.run(partial(_committed, tenant=tenant, counters=tuple(counters)))
+
+    async def totals(self, tenant: str, first_day: str, last_day: str) -> Sequence[DayTotals]:
+        return await self._reads.run(
+            partial(_totals, tenant=tenant, first_day=first_day, last_day=last_day)
+        )
+
+    async def records(
+        self, tenant: str, day: str, user: str | None = None
+    ) -> Sequence[UsageRecord]:
+        return await self._reads.run(partial(_records, tenant=tenant, day=day, user=user))
+
+
+def _reserve(connection: Connection, ask: Ask) -> str | ReservationGone | None:
+    wanted = ask.wanted
+    if _reservation(connection, wanted.tenant, wanted.response_id) != ask.before:
+        return ReservationGone(f"the reservation of {wanted.response_id} is another one")
+    committed = _committed(connection, wanted.tenant, tuple(wanted.amounts))
+    (full,) = without_room([ask], committed)
+    if full is None:
+        _add(connection, wanted.tenant, ask.added, wanted.created_at)
+        connection.execute(
+            f"INSERT OR REPLACE INTO reservations ({_RESERVATION}) VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                wanted.tenant,
+                wanted.response_id,
+                wanted.owner,
+                wanted.created_at,
+                _text(wanted.amounts),
+                wanted.step,
+            ),
+        )
+    return full
+
+
+def _settle(
+    connection: Connection, record: UsageRecord, counters: Sequence[str], expires_at: float
+) -> None:
+    place = record.tenant, record.response_id
+    row = connection.execute(
+        "SELECT record, counted FROM usage_records WHERE tenant = ? AND response_id = ?", place
+    ).fetchone()
+    before = None if row is None else UsageRecord.from_text(row[0])
+    if before is not None and before.epoch > record.epoch:
+        return
+    reserved = _reservation(connection, *place)
+    settled = settlement(
+        record.cost,
+        counters,
+        None if reserved is None else reserved.amounts,
+        None if row is None else orjson.loads(row[1]),
+    )
+    _add(connection, record.tenant, settled.changes, record.ended_at)
+    record = record.in_place_of(before)
+    connection.execute("DELETE FROM reservations WHERE tenant = ? AND response_id = ?", place)
+    connection.execute(
+        "INSERT OR REPLACE INTO usage_records VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*place, record.day, record.user, record.to_text(), _text(settled.counted), expires_at),
+    )
+
+
+def _release(connection: Connection, tenant: str, response_id: str) -> None:
+    reserved = _reservation(connection, tenant, response_id)
+    if reserved is not None:
+        given_back = {name: -amount for name, amount in reserved.amounts.items()}
+        _add(connection, tenant, given_back, reserved.created_at)
+        connection.execute(
+            "DELETE FROM reservations WHERE tenant = ? AND response_id = ?", (tenant, response_id)
+        )
+
+
+def _add(connection: Connection, tenant: str, changes: Mapping[str, int], now: float) -> None:
+    connection.executemany(
+        "INSERT INTO budget_counters (tenant, counter, committed, expires_at) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET committed = committed + excluded.committed, "
+        "expires_at = max(expires_at, excluded.expires_at)",
+        [(tenant, name, added, now + COUNTERS_KEPT_SECONDS) for name, added in changes.items()],
+    )
+
+
+def _committed(connection: Connection, tenant: str, counters: Sequence[str]) -> Mapping[str, int]:
+    return dict(
+        connection.execute(
+            "SELECT counter, committed FROM budget_counters WHERE tenant = ? AND counter IN "
+            "(SELECT value FROM json_each(?))",
+            (tenant, orjson.dumps(counters).decode()),
+        )
+    )
+
+
+def _reservations(connection: Connection, tenant: str) -> list[Reservation]:
+    rows = connection.execute(
+        f"SELECT {_RESERVATION} FROM reservations WHERE tenant = ?", (tenant,)
+    )
+    return [_read(*row) for row in rows]
+
+
+def _reservation(connection: Connection, tenant: str, response_id: str) -> Reservation | None:
+    row = connection.execute(
+        f"SELECT {_RESERVATION} FROM reservations WHERE tenant = ? AND response_id = ?",
+        (tenant, response_id),
+    ).fetchone()
+    return None if row is None else _read(*row)
+
+
+def _totals(connection: Connection, tenant: str, first_day: str, last_day: str) -> list[DayTotals]:
+    sums = ", ".join(
+        "count(*)" if name == "answers" else f"ifnull(sum(record ->> '{name}'), 0)"
+        for name in COUNTS
+    )
+    rows = connection.execute(
+        f"SELECT day, record ->> 'model' AS model, {sums} FROM usage_records WHERE tenant = ? "
+        "AND day BETWEEN ? AND ? GROUP BY day, model ORDER BY day, model",
+        (tenant, first_day, last_day),
+    )
+    return [DayTotals(day, model, *counts) for day, model, *counts in rows]
+
+
+def _records(connection: Connection, tenant: str, day: str, user: str | None) -> list[UsageRecord]:
+    rows = connection.execute(
+        "SELECT record FROM usage_records WHERE tenant = ?1 AND day = ?2 AND "
+        "(?3 IS NULL OR user = ?3)",
+        (tenant, day, user),
+    )
+    return [UsageRecord.from_text(text) for (text,) in rows]
+
+
+def _text(amounts: Mapping[str, int]) -> str:
+    return orjson.dumps(dict(amounts)).decode()
+
+
+def _read(
+    tenant: str, response_id: str, owner: str, created_at: float, amounts: str, step: int
+) -> Reservation:
+    return Reservation(tenant, response_id, owner, created_at, orjson.loads(amounts), step)
