@@ -213,7 +213,7 @@ CREATE TABLE dead_letters (
 
 CREATE TABLE signing_key (secret TEXT NOT NULL) STRICT;
 
-""" + ";".join(TENANT_TABLES)
+"""
 
 EXPIRING = (
     *("responses", "leases", "sessions", "messages", "large_texts", "dead_letters"),
@@ -281,7 +281,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("BEGIN IMMEDIATE")
     is_new = not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if is_new:
-        for statement in (*TABLES.split(";"), *_USAGE_TABLES):
+        for statement in (*TABLES.split(";"), *TENANT_TABLES):
             connection.execute(statement)
         connection.execute(
             "INSERT INTO signing_key VALUES (?)", (secrets.token_urlsafe(_KEY_BYTES),)

@@ -289,7 +289,7 @@ QUEUE_WAIT = Metric(
 SERVICE_CHARGED = Metric(
     "queue.service",
     _C,
-    "weighted tokens",
+    "tokens",
     "what ended answers were charged: a token of the input counts 1, one of the output 2. By the "
     "`tenant`, of the first 200",
     labels=("tenant",),
