@@ -14,6 +14,7 @@ from fargate_handler.adapters import Adapters
 from fargate_handler.agents_file import read_agents
 from fargate_handler.background import Background
 from fargate_handler.clock_driver import ClockDriver
+from fargate_handler.filters.chosen_filters import chosen_filters
 from fargate_handler.gateway.accepted_connections import AcceptedConnections
 from fargate_handler.gateway.address_turns import AddressTurns
 from fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
@@ -85,7 +86,7 @@ class Handler:
         wall_time: seconds since the epoch, for what other tasks read.
 
     Raises:
-        ConfigurationError: the agents are wrong.
+        ConfigurationError: the agents or the content filters are wrong.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class Handler:
         # Where functions open the sessions, tenants have keys, whether or not this task knows them.
         known = settings.token_keys_secret is None or adapters.tenant_key_secret is not None
         self._tenants = Tenants(adapters.tenant_keys, known=known)
+        self._filters = chosen_filters(settings, self._tenants, metrics, monotonic)
         self._peers = Peers(self._tokens, _SILENCE_SECONDS, wall_time)
         self._membership = Membership(
             NodeContext(
@@ -132,6 +134,7 @@ class Handler:
                 wall_time,
                 traces=self._answer_traces(),
                 tenants=self._tenants,
+                filters=self._filters,
             ),
             adapters.stores,
             ServedModel(
@@ -252,6 +255,7 @@ class Handler:
         await self._background.aclose()
         await self._membership.aclose()
         await self._source.close()
+        await self._filters.close()
         await self._peers.close()
         if self._adapters.publication is not None:
             await self._adapters.publication.close(self._metrics.snapshot(), self._minute)

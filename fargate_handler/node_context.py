@@ -12,6 +12,7 @@ from stream_core.policy.limits import Limits
 from stream_core.tenants.registry import Tenants
 
 if TYPE_CHECKING:
+    from fargate_handler.filters.content_filters import ContentFilters
     from fargate_handler.tracing.answer_trace import AnswerTraces
 
 
@@ -21,7 +22,7 @@ class NodeContext:
 
     `monotonic` is in seconds, for all that is measured here. `wall_time` is in seconds since the
     epoch, for what other tasks read. `traces` follows answers, where traces are exported. `tenants`
-    are those in force.
+    are those in force. `filters` stand before the logs of answers.
     """
 
     limits: Limits
@@ -31,3 +32,4 @@ class NodeContext:
     wall_time: Callable[[], float]
     traces: AnswerTraces | None = field(default=None, kw_only=True)
     tenants: Tenants = field(default_factory=Tenants, kw_only=True)
+    filters: ContentFilters | None = field(default=None, kw_only=True)

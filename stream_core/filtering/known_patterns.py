@@ -24,6 +24,7 @@ from detect_secrets.plugins.square_oauth import SquareOAuthDetector
 from detect_secrets.plugins.stripe import StripeDetector
 from detect_secrets.plugins.twilio import TwilioKeyDetector
 
+from stream_core.filtering.groups import Group
 from stream_core.filtering.pattern import LONGEST_MATCH, Pattern, longest_match
 
 # Of AWS the second one looks for words nearby.
@@ -40,7 +41,7 @@ _DETECTORS: tuple[tuple[str, type[RegexBasedDetector], int | None], ...] = (
     ("stripe", StripeDetector, None),
     ("twilio", TwilioKeyDetector, None),
 )
-_TOKEN = r"[A-Za-z0-9_+/=-]"
+_MORE = r"[A-Za-z0-9_+/=-]"
 # A character, a class, or a repetition without an end.
 _ENDLESS = re.compile(r"\\.|\[(?:\\.|[^\]])*\]|\{(?P<least>\d+),\}|(?P<sign>[+*])\??")
 _ENDS_THERE = r"(?!\w)"
@@ -82,7 +83,7 @@ def _secrets() -> Iterable[Pattern]:
             expression = bounded(known.pattern.removesuffix(_ENDS_THERE))
             if known.flags & re.IGNORECASE:
                 expression = f"(?i:{expression})"
-            yield Pattern(name if not number else f"{name}_{number + 1}", expression, more=_TOKEN)
+            yield Pattern(name if not number else f"{name}_{number + 1}", expression, more=_MORE)
 
 
 def _jwt() -> Pattern:
@@ -91,7 +92,7 @@ def _jwt() -> Pattern:
     part = f"{{1,{_LONGEST_JWT_PART}}}"
     header, payload = header.replace("+", part, 1), payload.removesuffix("+")
     longer = header.replace(part, f"{{{_LONGEST_JWT_PART}}}")
-    return Pattern("jwt", rf"{header}\.{payload}|{longer}", more=rf"\.?{_TOKEN}")
+    return Pattern("jwt", rf"{header}\.{payload}|{longer}", more=rf"\.?{_MORE}")
 
 
 def _private_key() -> Pattern:
@@ -122,7 +123,7 @@ def _is_ssn(text: str) -> bool:
 
 
 _NOT_IN_NUMBER = r"(?<![\w.-])"
-_OTHERS: Mapping[str, Pattern] = {
+_OTHERS: Mapping[Group, Pattern] = {
     "email": Pattern(
         "email", r"\b[A-Za-z0-9](?:[\w.%+-]{0,63})@(?:[A-Za-z0-9-]{1,63}\.){1,4}[A-Za-z]{2,24}\b"
     ),
@@ -142,11 +143,8 @@ _OTHERS: Mapping[str, Pattern] = {
     "ssn": Pattern("ssn", _NOT_IN_NUMBER + r"[0-8][0-9]{2}-[0-9]{2}-[0-9]{4}\b", is_valid=_is_ssn),
 }
 
-GROUPS = ("secrets", *_OTHERS)
-"""The names of the groups."""
 
-
-def patterns_of(groups: Iterable[str]) -> tuple[Pattern, ...]:
+def patterns_of(groups: Iterable[Group]) -> tuple[Pattern, ...]:
     """The patterns of some groups."""
     wanted = frozenset(groups)
     secrets = tuple(_secrets()) if "secrets" in wanted else ()

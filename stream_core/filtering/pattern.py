@@ -140,9 +140,7 @@ def check_expression(expression: str) -> None:
     for operation, argument in _operations(parsed):
         name = str(operation)
         if name in _LOOK_AROUND or (name == "AT" and str(argument) not in _WORD_BOUNDARIES):
-            raise PatternRefused(
-                "looks around its match, or for an end of the text; \\b is allowed"
-            )
+            raise PatternRefused("looks around its match or for the text's end; \\b is allowed")
         if name.startswith("GROUPREF"):
             raise PatternRefused("refers to a group of its own")
 

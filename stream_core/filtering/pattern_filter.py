@@ -12,8 +12,8 @@ from collections.abc import Callable
 from stream_core.filtering.pattern import LONGEST_MATCH, NOT_IN_TEXT, Pattern, Patterns
 from stream_core.filtering.port import FilterAction, StopAnswer
 
+# Characters. A block whose end doesn't come is redacted up to here.
 _LONGEST_BLOCK = 16_384
-"""Characters. A block whose end doesn't come is redacted up to here."""
 
 
 class PatternFilter:
@@ -66,7 +66,7 @@ class PatternFilter:
 
     def _clear(self, *, last: bool) -> str:
         cleared: list[str] = []
-        while self._inside is None or self._skip(self._inside, last=last):
+        while self._inside is None or self._skip(self._inside, cleared, last=last):
             text = self._text
             until = len(text) if last else self._patterns.any.undecided_from(text, self._from)
             found = self._patterns.first(text, self._from, until)
@@ -79,19 +79,23 @@ class PatternFilter:
                 self._on_match(found.pattern.name)
                 if self._action is FilterAction.STOP:
                     raise StopAnswer("".join(cleared))
-                cleared.append(found.pattern.replacement)
-            self._go_to(found.end)
-            if found.pattern.name in self._patterns.rests:
                 self._inside, self._block = found.pattern, _LONGEST_BLOCK
+            self._go_to(found.end)
         self._forget()
         return "".join(cleared)
 
-    def _skip(self, pattern: Pattern, *, last: bool) -> bool:
-        """Skip the rest of a match. Returns whether its end was seen."""
-        skip = self._skip_block if pattern.until else self._skip_pieces
-        if not skip(pattern, last=last):
-            return False
+    def _skip(self, pattern: Pattern, cleared: list[str], *, last: bool) -> bool:
+        """Skip the rest of a match. Returns whether its end was seen.
+
+        The replacement comes then: whoever goes on with this answer at another task finds either
+        all of the match replaced, or nothing of it.
+        """
+        if pattern.name in self._patterns.rests:
+            skip = self._skip_block if pattern.until else self._skip_pieces
+            if not skip(pattern, last=last):
+                return False
         self._inside = None
+        cleared.append(pattern.replacement)
         return True
 
     def _skip_pieces(self, pattern: Pattern, *, last: bool) -> bool:

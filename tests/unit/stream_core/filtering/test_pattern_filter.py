@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.filtering.known_patterns import GROUPS, patterns_of
+from stream_core.filtering.groups import GROUPS, Group
+from stream_core.filtering.known_patterns import patterns_of
 from stream_core.filtering.pattern import REDACTED, Pattern, Patterns
 from stream_core.filtering.pattern_filter import PatternFilter
 from stream_core.filtering.port import FilterAction, StopAnswer
@@ -26,7 +28,7 @@ _WORDS = (
         "AKIA12",
         "-----BEGIN",
         "eyJ",
-        " xoxb-1-",
+        "xoxb-1-",
         "https:/",
     ),
     *("4111 1111 ", "4111111111111111", " me@", "me@example.org", ".", "\n", " ", "x", "ghp_a"),
@@ -50,7 +52,7 @@ def filtered(pieces: Iterable[str], patterns: Patterns = _SECRETS) -> str:
 def cut(text: str, places: Iterable[int]) -> list[str]:
     """The text, cut at these places."""
     ends = sorted({0, *(place % (len(text) + 1) for place in places), len(text)})
-    return [text[first:end] for first, end in zip(ends, ends[1:], strict=False)]
+    return [text[first:end] for first, end in pairwise(ends)]
 
 
 def texts() -> st.SearchStrategy[str]:
@@ -106,8 +108,8 @@ def test_at_the_end_what_is_no_match_comes_out_and_a_match_does_not() -> None:
 def test_a_match_longer_than_any_bound_is_redacted_as_it_comes() -> None:
     taking = PatternFilter(_SECRETS)
     told = taking.push("pypi-AgEIcHlwaS5vcmc") + "".join(taking.push("abcd") for _ in range(5_000))
-    assert told == REDACTED
-    assert taking.push(" and on") == " and on"
+    assert told == ""
+    assert taking.push(" and on") == REDACTED + " and on"
 
 
 def test_a_block_without_an_end_does_not_swallow_the_answer() -> None:
@@ -142,7 +144,7 @@ def test_a_match_may_end_the_answer_behind_its_cleared_text() -> None:
     ],
 )
 def test_each_group_knows_its_matches_by_their_check_digits(
-    group: str, match: str, none: str
+    group: Group, match: str, none: str
 ) -> None:
     patterns = Patterns(patterns_of([group]))
     assert filtered(f"it is {match}, yes", patterns) == f"it is {REDACTED}, yes"
