@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import tomllib
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
@@ -32,6 +33,8 @@ from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import MessageKind
 from stream_core.tenants.registry import Tenants
 
+_FILTERED = ModelFinish("content_filter", None)
+
 
 class FilterUnusable(ValueError):
     """A filter of the settings can't be used. The message says why."""
@@ -49,16 +52,18 @@ class FilteredAttempt:
         """Wait for the model, and for what is cleared at its end. All else that waits is dropped.
 
         Raises:
-            ContentFiltered, FilterFailed, ResponseFull, LogClosed: as of the stages' `push`. And
-                what `generating` raises.
+            FilterFailed, ResponseFull, LogClosed: as of the stages' `push`. And what `generating`
+                raises.
         """
+        finish = _FILTERED
         try:
-            try:
+            with suppress(ContentFiltered):
                 finish = await generating
-            except ContentFiltered:
-                finish = ModelFinish("content_filter", None)
             for stage in self._stages:
-                await stage.finish()
+                try:
+                    await stage.finish()
+                except ContentFiltered:
+                    finish = replace(finish, finish_reason=_FILTERED.finish_reason)
             if self._checked is not None:
                 self._checked.check_all()
             return finish
