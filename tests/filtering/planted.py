@@ -56,3 +56,10 @@ def core_of(secret: str) -> str:
     """What of a secret must never be seen: its random part, without what all of its kind have."""
     lines = secret.splitlines()
     return lines[1] if len(lines) > 1 else secret[-16:]
+
+
+def traces_of(secret: str) -> list[str]:
+    """Parts of a secret that must not be anywhere: nobody may see half of one."""
+    if "\n" in secret or secret.startswith("eyJ"):
+        return [core_of(secret)]
+    return [core_of(secret), secret[: len(secret) * 3 // 4]]
