@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from detect_secrets.plugins.aws import AWSKeyDetector
 from detect_secrets.plugins.azure_storage_key import AzureStorageKeyDetector
@@ -58,13 +59,13 @@ def bounded(expression: str) -> str:
     What is longer is redacted piece by piece.
     """
     for most in _BOUNDS:
-        shorter = _ENDLESS.sub(lambda found, most=most: _with_end(found, most), expression)
+        shorter = _ENDLESS.sub(partial(_with_end, most), expression)
         if longest_match(shorter) <= LONGEST_MATCH:
             return shorter
     raise ValueError(f"{expression} can't be bounded")
 
 
-def _with_end(found: re.Match[str], most: int) -> str:
+def _with_end(most: int, found: re.Match[str]) -> str:
     if found["least"] is not None:
         least = int(found["least"])
     elif found["sign"] is not None:
@@ -78,7 +79,7 @@ def _secrets() -> Iterable[Pattern]:
     yield _private_key()
     yield _jwt()
     for name, detector, count in _DETECTORS:
-        for number, known in enumerate(list(detector.denylist)[:count]):
+        for number, known in enumerate(_expressions_of(detector)[:count]):
             # What is longer is redacted, too.
             expression = bounded(known.pattern.removesuffix(_ENDS_THERE))
             if known.flags & re.IGNORECASE:
@@ -86,8 +87,12 @@ def _secrets() -> Iterable[Pattern]:
             yield Pattern(name if not number else f"{name}_{number + 1}", expression, more=_MORE)
 
 
+def _expressions_of(detector: type[RegexBasedDetector]) -> tuple[re.Pattern[str], ...]:
+    return tuple(detector().denylist)
+
+
 def _jwt() -> Pattern:
-    (known,) = JwtTokenDetector.denylist
+    (known,) = _expressions_of(JwtTokenDetector)
     (header, payload, *_) = known.pattern.split(r"\.")
     part = f"{{1,{_LONGEST_JWT_PART}}}"
     header, payload = header.replace("+", part, 1), payload.removesuffix("+")
@@ -96,7 +101,7 @@ def _jwt() -> Pattern:
 
 
 def _private_key() -> Pattern:
-    marks = [known.pattern for known in PrivateKeyDetector.denylist]
+    marks = [known.pattern for known in _expressions_of(PrivateKeyDetector)]
     pem = "|".join(mark for mark in marks if not mark.startswith(_PUTTY))
     putty = "|".join(rf"{mark}: [a-z0-9-]{{3,40}}" for mark in marks if mark.startswith(_PUTTY))
     return Pattern(
