@@ -68,3 +68,9 @@ async def test_an_own_filter_is_made_for_each_place_of_an_answer() -> None:
 def test_what_is_no_filter_is_refused(name: str) -> None:
     with pytest.raises(FilterUnusable):
         filter_from_python(name)
+
+
+def test_the_example_of_the_page_is_the_one_that_is_tested() -> None:
+    source = Path(__file__).with_name("word_filter.py").read_text("utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "filtering.md").read_text("utf-8")
+    assert f"```python\n{source}```\n" in page
