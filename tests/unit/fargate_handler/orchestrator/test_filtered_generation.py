@@ -64,6 +64,18 @@ async def test_another_owner_holds_what_the_first_one_held() -> None:
     assert bench.stream.log.text == "The key is [redacted]!"
 
 
+@pytest.mark.parametrize("mode", [Filtering.HOLD, Filtering.RETRACT])
+async def test_another_owner_judges_what_comes_by_what_stands(mode: Filtering) -> None:
+    source = ControlledSource(continues=True)
+    bench = Bench(filters=filtered(mode), source=source, entries=["The key is ", SECRET[:9]])
+    call = await bench.start()
+    call.push(SECRET[9:], "!")
+    call.finish()
+    await settle()
+    kept = SECRET[:9] if mode is Filtering.HOLD else ""
+    assert bench.stream.log.text == f"The key is {kept}[redacted]!"
+
+
 @pytest.mark.parametrize("held", [SECRET, SECRET[:9]])
 async def test_at_a_cancel_what_is_held_is_dropped(held: str) -> None:
     bench = Bench(filters=filtered())
