@@ -59,5 +59,6 @@ class Mutation:
 
 
 def all_mutations() -> list[Mutation]:
-    """All faults, in the order of their names."""
-    return [Mutation.read(path) for path in sorted(FOLDER.glob("*.patch"))]
+    """All faults, in the order of their numbers."""
+    paths = sorted(FOLDER.glob("*.patch"), key=lambda path: int(path.name.partition("-")[0]))
+    return [Mutation.read(path) for path in paths]

@@ -55,7 +55,7 @@ def test_the_nearest_tests_of_a_module_are_those_of_its_name_and_then_those_that
 
 def test_the_table_names_each_fault_and_a_test_that_is_there() -> None:
     table = (ROOT / "tests/mutations/README.md").read_text()
-    rows = re.findall(r"^\| (\d\d-\S+) \| `(\S+)` \| `(\S+)` \|$", table, re.MULTILINE)
+    rows = re.findall(r"^\| (\d+-\S+) \| `(\S+)` \| `(\S+)` \|$", table, re.MULTILINE)
 
     assert [name for name, _file, _test in rows] == [mutation.name for mutation in all_mutations()]
     gone = [row for row in rows if f"def {row[2]}(" not in (ROOT / "tests" / row[1]).read_text()]
