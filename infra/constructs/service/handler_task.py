@@ -18,7 +18,7 @@ from infra.constructs.inference.model_access import ModelAccess
 from infra.constructs.metrics import METRIC_NAMESPACE
 from infra.constructs.network.security_groups import HANDLER_PORT
 from infra.constructs.service.fargate_task import add_container, fargate_task
-from infra.constructs.variables import agent_variables, limit_variables, origin_variables
+from infra.constructs.variables import answer_variables, limit_variables, origin_variables
 from infra.settings import EnvironmentSettings
 
 _TABLE_ACTIONS = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem")
@@ -132,7 +132,7 @@ def handler_task(
         **_fixed_variables(settings),
         **limit_variables(settings.limits, "drain_seconds"),
         **origin_variables(settings),
-        **agent_variables(settings),
+        **answer_variables(settings),
         **model_access.variables,
         "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
         "EVENFLOW_LEDGER_TABLE": tables.ledger.table_name,
