@@ -11,7 +11,7 @@ from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
 # A metric belongs to the first row with a prefix of its name.
 _ROWS = (
     ("Load", ("node.", "clock.", "memory.", "http.event_streams", "http.waiting_polls")),
-    ("Answers", ("model.", "responses.", "generations.", "tokens.", "upstream.")),
+    ("Answers", ("model.", "responses.", "generations.", "tokens.", "upstream.", "filter.")),
     ("Queue and refusals", ("queue.", "messages.", "http.")),
     ("Delivery", ("ws.delivery", "ws.uneven", "ws.messages", "ws.backpressure", "deltas.")),
     ("Connections", ("ws.", "connections.", "readers.", "fallback.")),

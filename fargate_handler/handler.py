@@ -15,6 +15,7 @@ from fargate_handler.agents_file import read_agents
 from fargate_handler.background import Background
 from fargate_handler.clock_driver import ClockDriver
 from fargate_handler.event_log import log_event
+from fargate_handler.filters.chosen_filters import chosen_filters
 from fargate_handler.gateway.accepted_connections import AcceptedConnections
 from fargate_handler.gateway.address_turns import AddressTurns
 from fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
@@ -93,7 +94,7 @@ class Handler:
         wall_time: seconds since the epoch, for what other tasks read.
 
     Raises:
-        ConfigurationError: the agents are wrong.
+        ConfigurationError: the agents or the content filters are wrong.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class Handler:
         oidc = settings.oidc
         self._tenants = Tenants(adapters.tenant_keys, known=known, identified=oidc is not None)
         self._quotas = Quotas(self._tenants, self._taken_in_shadow)
+        self._filters = chosen_filters(settings, self._tenants, metrics, monotonic)
         self._identities = (
             None
             if oidc is None
@@ -148,6 +150,7 @@ class Handler:
                 traces=self._answer_traces(),
                 tenants=self._tenants,
                 quotas=self._quotas,
+                filters=self._filters,
             ),
             adapters.stores,
             ServedModel(
@@ -275,6 +278,7 @@ class Handler:
         await self._background.aclose()
         await self._membership.aclose()
         await self._source.close()
+        await self._filters.close()
         await self._peers.close()
         if self._adapters.publication is not None:
             await self._adapters.publication.close(self._metrics.snapshot(), self._minute)

@@ -13,6 +13,7 @@ from stream_core.tenants.quotas import Quotas
 from stream_core.tenants.registry import Tenants
 
 if TYPE_CHECKING:
+    from fargate_handler.filters.content_filters import ContentFilters
     from fargate_handler.tracing.answer_trace import AnswerTraces
 
 
@@ -22,7 +23,8 @@ class NodeContext:
 
     `monotonic` is in seconds, for all that is measured here. `wall_time` is in seconds since the
     epoch, for what other tasks read. `traces` follows answers, where traces are exported. `tenants`
-    are those in force, and `quotas` what they have used of their bounds.
+    are those in force, and `quotas` what they have used of their bounds. `filters` stand before the
+    logs of answers.
     """
 
     limits: Limits
@@ -33,3 +35,4 @@ class NodeContext:
     traces: AnswerTraces | None = field(default=None, kw_only=True)
     tenants: Tenants = field(default_factory=Tenants, kw_only=True)
     quotas: Quotas = field(default_factory=lambda: Quotas(Tenants()), kw_only=True)
+    filters: ContentFilters | None = field(default=None, kw_only=True)

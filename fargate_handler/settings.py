@@ -36,6 +36,7 @@ from fargate_handler.token_sources.bedrock_terms import (
     GuardrailMode,
     ServiceTier,
 )
+from stream_core.filtering.groups import GROUPS, Group
 from stream_core.policy.allowed_hosts import is_loopback, parse_hosts
 from stream_core.policy.allowed_origins import parse_origins
 from stream_core.policy.channel import NAME_PATTERN
@@ -206,6 +207,42 @@ class HandlerSettings(Limits, BaseSettings):
         description=(
             "the answer, marked degraded, if all attempts failed and nothing was delivered; "
             "empty: the error"
+        ),
+    )
+    filtering: Literal["off", "hold", "retract"] = Field(
+        "off",
+        description=(
+            "what happens to answers that content filters would change: `hold` keeps text back "
+            "until it is cleared, `retract` shows it and takes it back; a tenant's record comes "
+            "first"
+        ),
+    )
+    filter_patterns: Annotated[tuple[Group, ...], NoDecode] = Field(
+        ("secrets",),
+        description=f"what is filtered, of {', '.join(GROUPS)}: `secrets,card`",
+    )
+    filter_action: Literal["redact", "stop"] = Field(
+        "redact",
+        description=(
+            "what a match does: it is replaced, or the answer ends before it with the finish "
+            "reason content_filter"
+        ),
+    )
+    filter_file: Path | None = Field(
+        None,
+        description=(
+            "TOML file of own patterns, a table for each with `regex` and `replacement`; no regex "
+            "may match more than 2,048 characters"
+        ),
+    )
+    filter_python: str | None = Field(
+        None, description="an own filter in Python, `package.module:name`"
+    )
+    filter_guardrail: str | None = Field(
+        None,
+        description=(
+            "a guardrail of Bedrock that judges what any model says, by its id or ARN and its "
+            "version, `abc123:2`"
         ),
     )
     demo_seed: int = Field(1, description="seed of the demo model's timing")
@@ -402,7 +439,12 @@ class HandlerSettings(Limits, BaseSettings):
         parse_models(models)
         return models
 
-    @field_validator("bedrock_guardrail")
+    @field_validator("filter_patterns", mode="before")
+    @classmethod
+    def _separate_groups(cls, groups: object) -> object:
+        return tuple(map(str.strip, groups.split(","))) if isinstance(groups, str) else groups
+
+    @field_validator("bedrock_guardrail", "filter_guardrail")
     @classmethod
     def _readable_guardrail(cls, guardrail: str | None) -> str | None:
         if guardrail is not None:
@@ -517,6 +559,7 @@ class HandlerSettings(Limits, BaseSettings):
             "metrics": self.metrics == "cloudwatch",
             "token_keys_secret": self.token_keys_secret is not None,
             "tenant_keys_secret": self.tenant_keys_secret is not None,
+            "filter_guardrail": self.filter_guardrail is not None,
         }
         for name, needed in needing.items():
             if needed:

@@ -30,6 +30,7 @@ class BedrockSettings(Settings):
             and a version.
         guardrail_mode: EVENFLOW_BEDROCK_GUARDRAIL_MODE. None: `sync`, which holds text back until
             the guardrail has read it.
+        filter_guardrail: EVENFLOW_FILTER_GUARDRAIL, of the content filters.
     """
 
     inference_profile: str = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
@@ -40,6 +41,7 @@ class BedrockSettings(Settings):
     service_tier: Literal["default", "priority", "flex", "reserved"] | None = None
     guardrail: str | None = Field(None, pattern=_GUARDRAIL)
     guardrail_mode: Literal["sync", "async"] | None = None
+    filter_guardrail: str | None = Field(None, pattern=_GUARDRAIL)
 
     @model_validator(mode="after")
     def _profile_is_of_the_model(self) -> Self:
@@ -71,6 +73,7 @@ class BedrockSettings(Settings):
             "EVENFLOW_BEDROCK_SERVICE_TIER": self.service_tier,
             "EVENFLOW_BEDROCK_GUARDRAIL": self.guardrail,
             "EVENFLOW_BEDROCK_GUARDRAIL_MODE": self.guardrail_mode,
+            "EVENFLOW_FILTER_GUARDRAIL": self.filter_guardrail,
         }
         return {variable: value for variable, value in given.items() if value is not None}
 

@@ -28,7 +28,7 @@ class UsageEndpoint:
     async def get(self, request: web.Request) -> web.Response:
         """The days from `from` to `to` by model, and the budgets now."""
         context, store = self._context, self._context.orchestrator.usage.store
-        sender = sender_of(request, context)
+        sender = await sender_of(request, context)
         user = None if sender.session is None else sender.user
         if store is None or not context.tenants.is_known(sender.tenant) or user == "":
             raise NotFound(

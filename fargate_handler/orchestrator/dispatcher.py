@@ -87,6 +87,7 @@ class Dispatcher:
         self._quotas = context.quotas
         self._traces = context.traces
         self._tenants = context.tenants
+        self._filters = context.filters
         self._retries = context.metrics.counter(catalogue.GENERATION_RETRIES)
         self._failures = context.metrics.labelled(catalogue.UPSTREAM_FAILURES)
         self._throttles = context.metrics.counter(catalogue.UPSTREAM_THROTTLES)
@@ -209,6 +210,7 @@ class Dispatcher:
             on_attempt=self._attempted_again,
             on_failure=self._attempt_failed,
             on_end=workload.generations.ended,
+            filters=self._filters,
         )
         workload.generations.add(generation)
         if gone is not None:

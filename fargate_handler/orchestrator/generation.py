@@ -9,6 +9,8 @@ import random
 from collections.abc import Callable
 
 from fargate_handler.background import Background
+from fargate_handler.filters.content_filters import ContentFilters
+from fargate_handler.filters.filtering_sink import ContentFiltered, FilterFailed
 from fargate_handler.orchestrator.attempt import (
     FirstTokenSink,
     ModelWatch,
@@ -74,6 +76,7 @@ class Generation:
         on_attempt: called at the beginning of each attempt after the first.
         on_failure: called with the error of each attempt that failed.
         on_end: called once, after the response has ended or was abandoned and the model is closed.
+        filters: stand before the response's log. None: there are none.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class Generation:
         on_end: Callable[[Generation], None],
         wanted_by: float | None = None,
         input_tokens: int = 1,
+        filters: ContentFilters | None = None,
     ) -> None:
         self.stream = stream
         self.kind = kind
@@ -124,6 +128,7 @@ class Generation:
         self._on_attempt = on_attempt
         self._on_failure = on_failure
         self._on_end = on_end
+        self._filters = filters
         self._task: asyncio.Task[None] | None = None
         self._begun = False
         self._abandoned = False
@@ -251,7 +256,7 @@ class Generation:
 
     def _is_tried_again(self, error: EvenflowError) -> bool:
         if (
-            isinstance(error, ModelRefused | UpstreamRejected)
+            isinstance(error, ModelRefused | UpstreamRejected | FilterFailed)
             or self.stream.attempt >= self._last_attempt
             or self._breaker.refuses_for(self._monotonic()) > 0
         ):
@@ -341,6 +346,8 @@ class Generation:
             return await self._try()
         except ResponseFull:
             return ModelFinish(self.stream.cut_by, None)
+        except ContentFiltered:
+            return ModelFinish("content_filter", None)
         except EvenflowError as error:
             # The error's frames refer to this response, and it refers to them: that would leave a
             # cycle.
@@ -369,8 +376,15 @@ class Generation:
         if stream.observer is not None and stream.epoch > 1:
             # Its first delta came at another task, so the response doesn't tell.
             sink = FirstTokenSink(sink, stream.observer.first_token)
+        filtered = None
+        if self._filters is not None:
+            standing = () if replaces else stream.log.read(0).standing
+            filtered = self._filters.of(stream, self.kind, sink, standing)
+            sink = sink if filtered is None else filtered.sink
         spoken = None if self.kind.brings_conversation else SpokenRefusals(sink)
         generating = self._source.generate(self._request(), spoken or sink)
+        if filtered is not None:
+            generating = filtered.finish_of(generating)
         self._attempt = asyncio.get_running_loop().create_task(generating)
         self._look_slot = self._clock.put_after(self, self._next_look(now))
         try:

@@ -642,6 +642,22 @@ LOG_LINES_DROPPED = Metric(
     "within the second; `unread`, 8 MiB waited for whoever reads the log",
     labels=("reason",),
 )
+FILTER_MATCHES = Metric(
+    "filter.matches",
+    _C,
+    "matches",
+    "what content filters found in answers, by the `filter`: the name of a pattern, or `guardrail`",
+    labels=("filter",),
+    on_page_only=True,
+)
+FILTER_HELD = Metric(
+    "filter.held_ms",
+    _D,
+    "ms",
+    "how long text was held back until the patterns and the operator's own filter had cleared it; "
+    "text that was cleared at once isn't counted",
+    on_page_only=True,
+)
 
 CATALOGUE: tuple[Metric, ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, Metric)

@@ -98,17 +98,21 @@ def _allow_model(
 
 
 def _guardrail_statements(stack: Stack, model: BedrockSettings) -> list[iam.PolicyStatement]:
-    if model.guardrail is None:
+    named = filter(None, (model.guardrail, model.filter_guardrail))
+    arns = dict.fromkeys(_guardrail_arn(stack, each.rpartition(":")[0]) for each in named)
+    if not arns:
         return []
-    guardrail = model.guardrail.rpartition(":")[0]
-    arn = (
-        guardrail
-        if guardrail.startswith("arn:")
-        else stack.format_arn(service="bedrock", resource="guardrail", resource_name=guardrail)
-    )
     return [
-        iam.PolicyStatement(sid="Guardrail", actions=["bedrock:ApplyGuardrail"], resources=[arn])
+        iam.PolicyStatement(
+            sid="Guardrail", actions=["bedrock:ApplyGuardrail"], resources=list(arns)
+        )
     ]
+
+
+def _guardrail_arn(stack: Stack, guardrail: str) -> str:
+    if guardrail.startswith("arn:"):
+        return guardrail
+    return stack.format_arn(service="bedrock", resource="guardrail", resource_name=guardrail)
 
 
 def _model_arn(stack: Stack, region: str, model: str) -> str:

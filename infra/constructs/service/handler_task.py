@@ -19,7 +19,7 @@ from infra.constructs.metrics import METRIC_NAMESPACE
 from infra.constructs.network.security_groups import HANDLER_PORT
 from infra.constructs.service.fargate_task import add_container, fargate_task
 from infra.constructs.variables import (
-    agent_variables,
+    answer_variables,
     limit_variables,
     oidc_variables,
     origin_variables,
@@ -139,7 +139,7 @@ def handler_task(
         **_fixed_variables(settings),
         **limit_variables(settings.limits, "drain_seconds"),
         **origin_variables(settings),
-        **agent_variables(settings),
+        **answer_variables(settings),
         **oidc_variables(settings),
         **model_access.variables,
         "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,

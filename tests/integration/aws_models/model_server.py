@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from tests.integration.aws_models.demo_reply import bedrock_demo, sagemaker_demo
-from tests.integration.aws_models.reply import Reply, refuses
+from tests.integration.aws_models.reply import Reply, clears, refuses
 from tests.integration.aws_models.signature import Credentials, refusal_of
 
 _REMEMBERED = 10_000
@@ -74,6 +74,7 @@ class ModelServer:
         app.add_routes(
             [
                 web.post("/model/{name}/converse-stream", self._bedrock),
+                web.post("/guardrail/{name}/version/{version}/apply", self._guardrail),
                 web.post("/endpoints/{name}/invocations-response-stream", self._sagemaker),
             ]
         )
@@ -96,6 +97,10 @@ class ModelServer:
     async def _bedrock(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         return await self._answer(request, "bedrock", body, lambda: _asked_bedrock(request, body))
+
+    async def _guardrail(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        return await self._answer(request, "bedrock", body, clears)
 
     async def _sagemaker(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()

@@ -43,3 +43,27 @@ def refuses(status: int, error: str, message: str, **members: object) -> Reply:
     return Reply(
         [(0, body)], status, {"Content-Type": "application/json", "x-amzn-errortype": kind}
     )
+
+
+def clears() -> Reply:
+    """A guardrail's answer that finds nothing."""
+    return _judged({"action": "NONE", "outputs": [], "assessments": [{}]})
+
+
+def intervenes(text: str, action: Literal["ANONYMIZED", "BLOCKED"]) -> Reply:
+    """A guardrail's answer that found somebody's name: what is to stand instead, and why."""
+    found = {"type": "NAME", "match": "Ann", "action": action, "detected": True}
+    policy = {"sensitiveInformationPolicy": {"piiEntities": [found], "regexes": []}}
+    return _judged(
+        {
+            "action": "GUARDRAIL_INTERVENED",
+            "outputs": [{"text": text}],
+            "assessments": [policy],
+        }
+    )
+
+
+def _judged(body: Mapping[str, object]) -> Reply:
+    used = {"sensitiveInformationPolicyUnits": 1, "topicPolicyUnits": 0}
+    told = json.dumps({"usage": used, **body}).encode()
+    return Reply([(0, told)], 200, {"Content-Type": "application/json"})

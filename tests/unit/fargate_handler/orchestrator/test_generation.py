@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fargate_handler.background import Background
+from fargate_handler.filters.content_filters import ContentFilters
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
@@ -56,6 +57,7 @@ class Bench:
     in_force: bool = True
     can_go_on: bool = True
     kind: MessageKind = CHAT
+    filters: ContentFilters | None = None
     clock: HandTurnedClock = field(default_factory=HandTurnedClock)
     ended: list[ResponseState] = field(default_factory=list)
     retries: int = 0
@@ -95,6 +97,7 @@ class Bench:
             on_attempt=self._on_attempt,
             on_failure=lambda _: None,
             on_end=self._on_end,
+            filters=self.filters,
         )
         self.reader = RecordingReader(self.stream, self.clock, AssembledText())
         if self.read:

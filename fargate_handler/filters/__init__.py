@@ -1,0 +1,1 @@
+"""Content filters between a model and its response's log."""

@@ -1,0 +1,64 @@
+"""Makes the content filters that the settings name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from fargate_handler.filters.content_filters import (
+    ContentFilters,
+    FilterUnusable,
+    filter_from_python,
+    patterns_from_toml,
+)
+from fargate_handler.metrics import Metrics
+from fargate_handler.settings import ConfigurationError, HandlerSettings
+from fargate_handler.token_sources.bedrock_terms import Guardrail
+from stream_core.filtering.port import FilterAction, Filtering
+from stream_core.tenants.registry import Tenants
+
+_T = TypeVar("_T")
+
+
+def chosen_filters(
+    settings: HandlerSettings, tenants: Tenants, metrics: Metrics, monotonic: Callable[[], float]
+) -> ContentFilters:
+    """The filters of this node.
+
+    Raises:
+        ConfigurationError: a filter can't be used. The message names the variable.
+    """
+    path, python, guardrail = (
+        settings.filter_file,
+        settings.filter_python,
+        settings.filter_guardrail,
+    )
+    judge = None
+    if guardrail is not None:
+        # The SDK need not be installed, or takes memory, where no guardrail is set.
+        from fargate_handler.filters.guardrail_client import (  # noqa: PLC0415
+            GuardrailClient,
+        )
+
+        judge = GuardrailClient(Guardrail.parse(guardrail), settings.generations_per_node)
+    return ContentFilters(
+        Filtering(settings.filtering),
+        tenants,
+        metrics,
+        monotonic,
+        groups=settings.filter_patterns,
+        own=() if path is None else _made("FILE", path, patterns_from_toml),
+        python=None if python is None else _made("PYTHON", python, filter_from_python),
+        guardrail=judge,
+        action=FilterAction(settings.filter_action),
+    )
+
+
+_Given = TypeVar("_Given")
+
+
+def _made(name: str, given: _Given, make: Callable[[_Given], _T]) -> _T:
+    try:
+        return make(given)
+    except FilterUnusable as wrong:
+        raise ConfigurationError(f"EVENFLOW_FILTER_{name}={given}: {wrong}") from None

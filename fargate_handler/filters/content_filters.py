@@ -1,0 +1,214 @@
+"""The filters that the settings choose, and what becomes of an attempt's sink by them."""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, cast
+
+from fargate_handler.filters.filtering_sink import ContentFiltered, FilteringSink
+from fargate_handler.filters.guardrail import GuardedSink, Judge
+from fargate_handler.filters.retracting_sink import CheckedSink, RetractingSink
+from fargate_handler.metrics import Metrics
+from fargate_handler.token_sources.port import ModelFinish, TokenSink
+from stream_core.filtering.chain import FilterChain
+from stream_core.filtering.groups import Group
+from stream_core.filtering.pattern import (
+    REDACTED,
+    Pattern,
+    PatternRefused,
+    Patterns,
+    check_expression,
+)
+from stream_core.filtering.pattern_filter import PatternFilter
+from stream_core.filtering.port import FilterAction, Filtering, MakeFilter, TextFilter
+from stream_core.log.entries import Content
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.channel import MessageKind
+from stream_core.tenants.registry import Tenants
+
+_FILTERED = ModelFinish("content_filter", None)
+
+
+class FilterUnusable(ValueError):
+    """A filter of the settings can't be used. The message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredAttempt:
+    """An attempt's sink with its filters."""
+
+    sink: TokenSink
+    _stages: Sequence[FilteringSink | GuardedSink]
+    _checked: CheckedSink | None
+
+    async def finish_of(self, generating: Coroutine[Any, Any, ModelFinish]) -> ModelFinish:
+        """Wait for the model, and for what is cleared at its end. All else that waits is dropped.
+
+        Raises:
+            FilterFailed, ResponseFull, LogClosed: as of the stages' `push`. And what `generating`
+                raises.
+        """
+        finish = _FILTERED
+        try:
+            with suppress(ContentFiltered):
+                finish = await generating
+            for stage in self._stages:
+                try:
+                    await stage.finish()
+                except ContentFiltered:
+                    finish = replace(finish, finish_reason=_FILTERED.finish_reason)
+            if self._checked is not None:
+                self._checked.check_all()
+            return finish
+        finally:
+            for stage in self._stages:
+                await stage.close()
+
+
+class ContentFilters:
+    """The filters of this node.
+
+    Args:
+        mode: of tenants whose record has none.
+        groups: of known patterns.
+        own: patterns of the operator's.
+        python: makes a filter of the operator's. None: there is none.
+    """
+
+    def __init__(
+        self,
+        mode: Filtering,
+        tenants: Tenants,
+        metrics: Metrics,
+        monotonic: Callable[[], float],
+        *,
+        groups: Iterable[Group] = ("secrets",),
+        own: Sequence[Pattern] = (),
+        python: MakeFilter | None = None,
+        guardrail: Judge | None = None,
+        action: FilterAction = FilterAction.REDACT,
+    ) -> None:
+        self._mode = mode
+        self._tenants = tenants
+        self._monotonic = monotonic
+        self._groups = tuple(groups)
+        self._own = tuple(own)
+        self._python = python
+        self._guardrail = guardrail
+        self._action = action
+        self._matches = metrics.labelled(catalogue.FILTER_MATCHES)
+        held = metrics.distribution(catalogue.FILTER_HELD)
+        self._record_held: Callable[[float], None] = lambda seconds: held.record(seconds * 1000)
+
+    def of(
+        self,
+        stream: ResponseStream,
+        kind: MessageKind,
+        sink: TokenSink,
+        standing: Iterable[Content],
+    ) -> FilteredAttempt | None:
+        """The sink of an attempt. None where nothing is filtered.
+
+        Args:
+            sink: where cleared text goes.
+            standing: what stands of the answer, which the attempt continues.
+        """
+        mode = Filtering(self._tenants.of(stream.channel.tenant).filtering or self._mode)
+        if mode is Filtering.OFF:
+            return None
+        if mode is Filtering.HOLD or kind.brings_conversation:  # its clients take nothing back
+            stages = self._stages(sink, standing, self._matches.count)
+            return FilteredAttempt(stages[0], stages, None)
+        checked = CheckedSink(stream, sink)
+
+        def take_back(name: str) -> None:
+            self._matches.count(name)
+            checked.withdraw()
+
+        stages = self._stages(checked, (), take_back)
+        return FilteredAttempt(RetractingSink(checked, stages[0], standing), stages, checked)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._guardrail is not None:
+            await self._guardrail.close()
+
+    def _stages(
+        self, sink: TokenSink, standing: Iterable[Content], on_match: Callable[[str], None]
+    ) -> list[FilteringSink | GuardedSink]:
+        guarded: list[GuardedSink] = []
+        if self._guardrail is not None:
+            told = partial(on_match, "guardrail")
+            guarded = [GuardedSink(sink, self._guardrail, self._action, told)]
+        make = partial(self._filter, on_match)
+        first = FilteringSink(
+            guarded[0] if guarded else sink, make, standing, self._monotonic, self._record_held
+        )
+        return [first, *guarded]
+
+    def _filter(self, on_match: Callable[[str], None], before: str) -> TextFilter:
+        patterns = PatternFilter(self._patterns, before, action=self._action, on_match=on_match)
+        if self._python is None:
+            return patterns
+        return FilterChain([patterns, self._python(before)])
+
+    @cached_property
+    def _patterns(self) -> Patterns:
+        # Tenths of a second, and megabytes: only where something is filtered.
+        from stream_core.filtering.known_patterns import patterns_of  # noqa: PLC0415
+
+        return Patterns((*self._own, *patterns_of(self._groups)))
+
+
+def patterns_from_toml(path: Path) -> tuple[Pattern, ...]:
+    """The operator's own patterns: tables `[name]` with `regex`, and perhaps `replacement`.
+
+    Raises:
+        FilterUnusable: the file can't be read, or a pattern can't be used.
+    """
+    try:
+        tables: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise FilterUnusable(f"cannot be read ({error})") from None
+    return tuple(_pattern(name, table) for name, table in tables.items())
+
+
+def _pattern(name: str, table: object) -> Pattern:
+    if not isinstance(table, dict) or not isinstance(table.get("regex"), str):
+        raise FilterUnusable(f"[{name}] needs a regex")
+    if unknown := table.keys() - {"regex", "replacement"}:
+        raise FilterUnusable(f"[{name}] has an unknown {min(unknown)}")
+    replacement = table.get("replacement", REDACTED)
+    if not isinstance(replacement, str):
+        raise FilterUnusable(f"[{name}] needs a text as its replacement")
+    try:
+        check_expression(table["regex"])
+    except PatternRefused as refused:
+        raise FilterUnusable(f"the regex of [{name}] {refused}") from None
+    return Pattern(name, table["regex"], replacement)
+
+
+def filter_from_python(name: str) -> MakeFilter:
+    """The operator's own filter, `package.module:name`. It is called for each place of each answer.
+
+    Raises:
+        FilterUnusable: it can't be imported, or isn't one.
+    """
+    module, _, attribute = name.partition(":")
+    if not (module and attribute):
+        raise FilterUnusable("must be package.module:name")
+    try:
+        make = getattr(importlib.import_module(module), attribute)
+        made = make("")
+    except Exception as error:
+        raise FilterUnusable(f"cannot be used ({type(error).__name__}: {error})") from error
+    if not (callable(getattr(made, "push", None)) and callable(getattr(made, "finish", None))):
+        raise FilterUnusable("makes something without push and finish")
+    return cast("MakeFilter", make)

@@ -1,0 +1,189 @@
+"""Has a guardrail judge what a model says, window by window, while it streams."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from fargate_handler.filters.filtering_sink import ContentFiltered, filter_failed
+from fargate_handler.token_sources.port import TokenSink
+from stream_core.filtering.port import FilterAction
+from stream_core.filtering.windows import LONGEST_WINDOW, window_of
+from stream_core.log.entries import JOINING, Content, Part, joins, text_of, with_text
+from stream_core.protocol.errors import EvenflowError
+
+_logger = logging.getLogger(__name__)
+_MOST_WAITING = 16 * LONGEST_WINDOW
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a guardrail says of a text.
+
+    Args:
+        text: what stands in its place.
+        blocks: whether the answer should end there.
+    """
+
+    text: str
+    blocks: bool = False
+
+
+class Judge(Protocol):
+    """Judges texts."""
+
+    async def judge(self, text: str) -> Verdict:
+        """Judge a text of the model's.
+
+        Raises:
+            EvenflowError: it can't be judged.
+            TimeoutError: that took too long.
+        """
+
+    async def close(self) -> None:
+        """Close the connections."""
+
+
+class GuardedSink:
+    """A `TokenSink` that passes on what a guardrail has judged. One call runs at a time.
+
+    Args:
+        on_match: called when the guardrail intervenes.
+    """
+
+    def __init__(
+        self,
+        sink: TokenSink,
+        judge: Judge,
+        action: FilterAction,
+        on_match: Callable[[], None],
+    ) -> None:
+        self._sink = sink
+        self._judge = judge
+        self._action = action
+        self._on_match = on_match
+        self._waiting: deque[Content] = deque()
+        self._characters = 0
+        self._last = False
+        self._news = asyncio.Event()
+        self._failure: Exception | None = None
+        self._worker: asyncio.Task[None] | None = None
+
+    @property
+    def paused(self) -> bool:
+        """Whether the source should not read its model: verdicts are far behind, for example."""
+        return self._characters > _MOST_WAITING or self._sink.paused
+
+    def push(self, token: str) -> None:
+        """Take a token.
+
+        Raises:
+            ContentFiltered: the guardrail has ended the answer.
+            FilterFailed: the guardrail could not be asked.
+            ResponseFull, LogClosed: as of the response.
+        """
+        self._take(token)
+
+    def push_part(self, part: Part) -> None:
+        """Take a part. It raises as `push` does."""
+        self._take(part)
+
+    def alive(self) -> None:
+        """Note a sign of life."""
+        self._sink.alive()
+
+    async def finish(self) -> None:
+        """Wait for the last verdict. It raises as `push` does."""
+        self._last = True
+        self._news.set()
+        if self._worker is not None:
+            await self._worker
+        if self._failure is not None:
+            raise self._failure
+
+    async def close(self) -> None:
+        """Stop. What waits for its verdict is dropped."""
+        if self._worker is not None:
+            self._worker.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._worker
+
+    def _take(self, content: Content) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._waiting and joins(self._waiting[-1], content):
+            before = self._waiting.pop()
+            self._waiting.append(with_text(before, text_of(before) + text_of(content)))
+        else:
+            self._waiting.append(content)
+        self._characters += len(text_of(content))
+        self._news.set()
+        if self._worker is None:
+            self._worker = asyncio.get_running_loop().create_task(self._work())
+
+    async def _work(self) -> None:
+        try:
+            while (window := await self._next_window()) is not None:
+                await self._pass_on(window)
+        except asyncio.CancelledError:
+            raise
+        except Exception as failure:
+            self._failure = failure
+
+    async def _next_window(self) -> Content | None:
+        """The next window, or part that is not judged. None at the end."""
+        while True:
+            if self._waiting:
+                first = self._waiting[0]
+                text = text_of(first)
+                ended = self._last or len(self._waiting) > 1
+                size = window_of(text, last=ended) if _is_judged(first) else len(text)
+                if size or not text:
+                    return self._cut(first, text, size)
+            elif self._last:
+                return None
+            self._news.clear()
+            await self._news.wait()
+
+    def _cut(self, first: Content, text: str, size: int) -> Content:
+        self._characters -= size
+        if size == len(text):
+            self._waiting.popleft()
+        else:
+            self._waiting[0] = with_text(first, text[size:])
+        return with_text(first, text[:size])
+
+    async def _pass_on(self, window: Content) -> None:
+        if not _is_judged(window):
+            _push(self._sink, window)
+            return
+        text = text_of(window)
+        try:
+            verdict = await self._judge.judge(text)
+        except (EvenflowError, TimeoutError) as error:
+            _logger.error("the guardrail could not be asked: %s", error)
+            raise filter_failed() from None
+        if verdict.text == text and not verdict.blocks:
+            _push(self._sink, window)
+            return
+        self._on_match()
+        if verdict.text and self._action is FilterAction.REDACT:
+            _push(self._sink, with_text(window, verdict.text))
+        if verdict.blocks or self._action is FilterAction.STOP:
+            raise ContentFiltered
+
+
+def _is_judged(content: Content) -> bool:
+    return isinstance(content, str) or content.kind in JOINING
+
+
+def _push(sink: TokenSink, content: Content) -> None:
+    if isinstance(content, str):
+        sink.push(content)
+    else:
+        sink.push_part(content)

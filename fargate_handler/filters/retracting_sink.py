@@ -1,0 +1,141 @@
+"""The sink of `retract`: text is shown at once, and taken back where a filter would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fargate_handler.filters.filtering_sink import ContentFiltered
+from fargate_handler.token_sources.port import TokenSink
+from stream_core.log.entries import Content, Part, joined, text_of, with_text
+from stream_core.log.response_stream import ResponseStream
+
+
+class CheckedSink:
+    """What the filters have cleared, beside what was shown. A `TokenSink` behind the filters."""
+
+    def __init__(self, stream: ResponseStream, shown: TokenSink) -> None:
+        self._stream = stream
+        self._shown = shown
+        self._cleared: list[Content] = []
+        # What was shown of each place and isn't cleared yet.
+        self._ahead: dict[Content, str] = {}
+        self.holds = False
+        """Whether text was taken back. From then on only cleared text is shown."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether the source should not read its model."""
+        return self._shown.paused
+
+    def push(self, token: str) -> None:
+        """Take cleared text."""
+        self._take(token)
+
+    def push_part(self, part: Part) -> None:
+        """Take a cleared part."""
+        self._take(part)
+
+    def alive(self) -> None:
+        """Note a sign of life."""
+        self._shown.alive()
+
+    def show(self, content: Content) -> None:
+        """Show what isn't cleared yet."""
+        self.expect(content)
+        _push(self._shown, content)
+
+    def expect(self, content: Content) -> None:
+        """Note what is shown."""
+        place = with_text(content, "")
+        self._ahead[place] = self._ahead.get(place, "") + text_of(content)
+
+    def check_all(self) -> None:
+        """Nothing more will be cleared: take back what was not."""
+        if any(self._ahead.values()):
+            self.withdraw()
+
+    def withdraw(self) -> None:
+        """Take everything back, and show what is cleared of it.
+
+        All of it: readers were given frames that join several entries, and can't cut them.
+        """
+        if self.holds:
+            return
+        self.holds = True
+        self._ahead.clear()
+        self._stream.restart()
+        for content in joined(self._cleared):
+            _push(self._shown, content)
+        self._cleared.clear()
+
+    def _take(self, content: Content) -> None:
+        if self.holds:
+            _push(self._shown, content)
+            return
+        self._cleared.append(content)
+        place, text = with_text(content, ""), text_of(content)
+        ahead = self._ahead.get(place)
+        if ahead is None or not ahead.startswith(text):
+            self.withdraw()
+        elif len(ahead) > len(text):
+            self._ahead[place] = ahead[len(text) :]
+        else:
+            del self._ahead[place]
+
+
+class RetractingSink:
+    """A `TokenSink` that shows what comes, and has it checked beside.
+
+    Args:
+        checked: what the filters pass their text to.
+        filters: the filters.
+        standing: what stands of the answer, and may not be cleared.
+    """
+
+    def __init__(
+        self,
+        checked: CheckedSink,
+        filters: TokenSink,
+        standing: Iterable[Content],
+    ) -> None:
+        self._checked = checked
+        self._filters = filters
+        for content in joined(standing):
+            checked.expect(content)
+            self._check(content)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the source should not read its model."""
+        return self._filters.paused
+
+    def push(self, token: str) -> None:
+        """Take a token. It raises as `FilteringSink.push` does."""
+        self._take(token)
+
+    def push_part(self, part: Part) -> None:
+        """Take a part. It raises as `FilteringSink.push_part` does."""
+        self._take(part)
+
+    def alive(self) -> None:
+        """Note a sign of life."""
+        self._filters.alive()
+
+    def _take(self, content: Content) -> None:
+        if not self._checked.holds:
+            self._checked.show(content)
+        self._check(content)
+
+    def _check(self, content: Content) -> None:
+        try:
+            _push(self._filters, content)
+        except ContentFiltered:
+            self._checked.withdraw()
+            raise
+
+
+def _push(sink: TokenSink, content: Content) -> None:
+    if isinstance(content, str):
+        sink.push(content)
+    else:
+        sink.push_part(content)

@@ -1,0 +1,1 @@
+"""Content filters: what may stand in an answer, decided while it streams."""

@@ -1,0 +1,59 @@
+"""The port of content filters: text goes in as it comes, and comes out when it is cleared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Protocol
+
+
+class Filtering(StrEnum):
+    """What happens to answers that the filters would change."""
+
+    OFF = "off"
+    HOLD = "hold"
+    """Text is kept back until it is cleared."""
+    RETRACT = "retract"
+    """Text is shown at once, and taken back where the filters would have changed it."""
+
+
+class FilterAction(StrEnum):
+    """What a match does."""
+
+    REDACT = "redact"
+    """It is replaced, and the answer goes on."""
+    STOP = "stop"
+    """The answer ends before it, with the finish reason `content_filter`."""
+
+
+class StopAnswer(Exception):
+    """A filter ends the answer.
+
+    Args:
+        cleared: text that may still be shown.
+    """
+
+    def __init__(self, cleared: str = "") -> None:
+        super().__init__(cleared)
+        self.cleared = cleared
+
+
+class TextFilter(Protocol):
+    """Filters the text of one place of one answer: its text, its reasoning, a call's arguments.
+
+    The result must not depend on how the text is cut. An exception ends the answer with an error.
+    """
+
+    def push(self, text: str) -> str:
+        """Take more text. Returns what is cleared of all that came, or stands in its place.
+
+        Raises:
+            StopAnswer: the answer ends here.
+        """
+
+    def finish(self) -> str:
+        """Nothing more comes. Returns the rest, as `push` does."""
+
+
+MakeFilter = Callable[[str], TextFilter]
+"""Makes a filter for the place whose text so far is given. That stands, and isn't put out again."""

@@ -1,0 +1,28 @@
+"""Windows of text for a filter that judges sentences: not each word, and not the whole answer."""
+
+from __future__ import annotations
+
+import re
+
+LONGEST_WINDOW = 1_000
+"""Characters."""
+_ENOUGH = 200
+_SENTENCE_END = re.compile(r"[.!?…]['\")\]]*\s|\n")
+_SPACE = re.compile(r"\s")
+
+
+def window_of(text: str, *, last: bool) -> int:
+    """How many of the first characters of `text` are the next window. 0: wait for more.
+
+    A window ends with a sentence once there is enough of it, or at the longest.
+
+    Args:
+        last: nothing comes behind it.
+    """
+    ends = [found.end() for found in _SENTENCE_END.finditer(text, 0, LONGEST_WINDOW)]
+    if ends and ends[-1] >= _ENOUGH:
+        return ends[-1]
+    if len(text) >= LONGEST_WINDOW:
+        spaces = [found.end() for found in _SPACE.finditer(text, _ENOUGH, LONGEST_WINDOW)]
+        return spaces[-1] if spaces else LONGEST_WINDOW
+    return len(text) if last else 0

@@ -1,0 +1,166 @@
+"""What isn't cleared isn't in the log."""
+
+from __future__ import annotations
+
+import pytest
+
+from fargate_handler.filters.filtering_sink import FilterFailed
+from stream_core.filtering.port import FilterAction, Filtering, StopAnswer
+from stream_core.log.entries import Content, Kind, Part
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.channel import COMPLETION
+from stream_core.protocol.errors import UpstreamFailed
+from stream_core.tenants.registry import Tenants
+from stream_core.tenants.tenant import Tenant
+from tests.unit.fargate_handler.filters.filtered_answer import SECRET, FilteredAnswer
+
+THOUGHT = Part(Kind.REASONING, name="reasoning")
+ARGUMENTS = Part(Kind.ARGUMENTS, call=0)
+CALL = Part(Kind.CALL, id="call_1", name="look")
+
+
+@pytest.mark.parametrize("place", ["", THOUGHT, ARGUMENTS, Part(Kind.TEXT, choice=1)])
+async def test_a_secret_cut_anywhere_in_any_place_is_not_in_the_log(place: Content) -> None:
+    for cut in range(len(SECRET)):
+        answer = FilteredAnswer()
+        pieces = ["It is ", SECRET[:cut], SECRET[cut:], " now"]
+        told = [text if isinstance(place, str) else place.with_text(text) for text in pieces]
+        await answer.all_of(told)
+        assert SECRET not in answer.ever_shown
+        whole = "It is [redacted] now"
+        assert answer.contents == [whole if isinstance(place, str) else place.with_text(whole)]
+
+
+async def test_places_that_alternate_do_not_mix() -> None:
+    answer = FilteredAnswer()
+    one, other = Part(Kind.TEXT, choice=1), Part(Kind.ARGUMENTS, call=2)
+    told: list[Content] = []
+    for sign in SECRET:
+        told += [sign, one.with_text(sign), other.with_text(sign)]
+    await answer.all_of(told)
+    assert {str(content) for content in answer.contents} == {
+        "[redacted]",
+        str(one.with_text("[redacted]")),
+        str(other.with_text("[redacted]")),
+    }
+
+
+async def test_what_follows_a_text_for_good_comes_behind_it() -> None:
+    answer = FilteredAnswer()
+    end = Part(Kind.CALL_END)
+    thought, text, arguments = (
+        THOUGHT.with_text("hm, AK"),
+        "see AKI",
+        ARGUMENTS.with_text('{"a": s'),
+    )
+    told: list[Content] = [thought, text, CALL, arguments, end]
+    await answer.all_of(told)
+    assert answer.contents == told
+
+
+async def test_results_and_data_are_filtered_whole_and_stay_json() -> None:
+    answer = FilteredAnswer()
+    result = Part(Kind.RESULT, f"key {SECRET}", id="call_1", name="look")
+    data = Part(Kind.DATA, f'{{"key": "{SECRET}"}}', name="source")
+    await answer.all_of([result, data])
+    assert answer.contents == [
+        result.with_text("key [redacted]"),
+        data.with_text('{"key": "[redacted]"}'),
+    ]
+
+
+async def test_only_the_models_own_end_clears_what_is_held() -> None:
+    ended, broken = FilteredAnswer(), FilteredAnswer()
+    await ended.all_of(["so it is AKIA12"])
+    assert ended.text == "so it is AKIA12"
+    with pytest.raises(UpstreamFailed):
+        await broken.all_of(["so it is AKIA12"], UpstreamFailed("broke", code="upstream_failed"))
+    assert broken.text == "so it is "
+
+
+async def test_a_continued_answer_begins_where_the_cleared_text_ends() -> None:
+    answer = FilteredAnswer(standing=("It was shown: AKIA1234",))
+    await answer.all_of(["567890123456", ", no"])
+    assert answer.text == "It was shown: AKIA1234[redacted], no"
+
+
+async def test_held_text_is_a_sign_of_life_and_its_time_is_measured() -> None:
+    answer = FilteredAnswer()
+    answer.say("so AKIA")
+    answer.say("12")
+    assert answer.stream.signs_of_life == 1
+    answer.clock.turn(0.3)
+    answer.say(", no")
+    held = answer.metrics.distribution(catalogue.FILTER_HELD)
+    assert (held.count, answer.text) == (1, "so AKIA12, no")
+
+
+async def test_matches_are_counted_by_their_filter() -> None:
+    answer = FilteredAnswer()
+    await answer.all_of([SECRET, " and ", "ghp_" + "a" * 36])
+    assert answer.metrics.labelled(catalogue.FILTER_MATCHES).value == 2
+
+
+async def test_a_match_may_end_the_answer_behind_its_cleared_text() -> None:
+    answer = FilteredAnswer(options={"action": FilterAction.STOP})
+    finish = await answer.all_of(["It is ", SECRET[:10], SECRET[10:], " not told"])
+    assert (finish.finish_reason, answer.text) == ("content_filter", "It is ")
+
+
+async def test_a_filter_of_the_operators_own_comes_behind_the_patterns() -> None:
+    class Loud:
+        def __init__(self, before: str) -> None:
+            self.before = before
+
+        def push(self, text: str) -> str:
+            if "quit" in text:
+                raise StopAnswer("that is all")
+            return text.upper()
+
+        def finish(self) -> str:
+            return f" ({len(self.before)})"
+
+    answer = FilteredAnswer(options={"python": Loud}, standing=("Hi.",))
+    await answer.all_of([f" {SECRET} it"])
+    assert answer.text == "Hi. [REDACTED] IT (3)"
+    stopped = FilteredAnswer(options={"python": Loud})
+    finish = await stopped.all_of(["now ", "quit", "not told"])
+    assert (finish.finish_reason, stopped.text) == ("content_filter", "NOW that is all")
+
+
+async def test_a_filter_that_fails_ends_the_answer_with_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken:
+        def __init__(self, before: str) -> None:
+            """Nothing to begin with."""
+
+        def push(self, text: str) -> str:
+            raise KeyError(text)
+
+        def finish(self) -> str:
+            return ""
+
+    answer = FilteredAnswer(options={"python": Broken})
+    with pytest.raises(FilterFailed) as failed:
+        await answer.all_of(["word"])
+    assert (failed.value.code, answer.text) == ("filter_failed", "")
+    assert "a content filter failed" in caplog.text
+
+
+async def test_where_nothing_is_filtered_there_is_no_filter() -> None:
+    assert FilteredAnswer(Filtering.OFF).attempt is None
+
+
+async def test_a_tenants_record_comes_first() -> None:
+    strict = Tenants(records=[Tenant(id="acme", filtering="hold")])
+    free = Tenants(records=[Tenant(id="acme", filtering="off")])
+    assert FilteredAnswer(Filtering.OFF, tenants=strict).attempt is not None
+    assert FilteredAnswer(Filtering.HOLD, tenants=free).attempt is None
+
+
+async def test_clients_that_take_nothing_back_are_shown_what_is_cleared() -> None:
+    answer = FilteredAnswer(Filtering.RETRACT, kind=COMPLETION)
+    await answer.all_of([SECRET[:10], SECRET[10:], "."])
+    assert answer.stream.log.restarts == ()
+    assert answer.text == "[redacted]."
