@@ -35,7 +35,7 @@ def admit_client(
         RateLimited: the session has as many connections as allowed.
     """
     now, sender = context.wall_time(), context.sender(claims.channel, address)
-    counted = claims.channel if claims.only_for is None else None
+    counted = claims.channel if claims.only_for is None and not claims.watches else None
     try:
         if context.orchestrator.draining:
             raise Overloaded(
@@ -47,7 +47,7 @@ def admit_client(
         context.metrics.counter(CONNECTIONS_REFUSED).value += 1
         raise
     if replaces and counted is not None:
-        for older in context.registry.of(counted):
+        for older in context.registry.own_of(counted):
             older.close(
                 CloseCode.REPLACED, "a newer connection of this session asked to replace this one"
             )

@@ -16,6 +16,8 @@ from stream_core.delivery.paced_cursor import Pace
 from stream_core.log.response_log import ResumePoint, resume_point
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.rights import check_right
+from stream_core.policy.session_token import SessionClaims
 from stream_core.protocol.ending_frames import CloseCode, ids_of, refusal_frame
 from stream_core.protocol.errors import (
     AuthenticationFailed,
@@ -33,12 +35,11 @@ from stream_core.protocol.messages import (
     ResponseCredit,
     ResponsePause,
     ResponseResume,
+    right_for,
 )
 from stream_core.records.connection_records import RefusalRecord
 
 _logger = logging.getLogger(__name__)
-
-_Reading = ResponseResume | ResponsePause | ResponseContinue | ResponseCredit | ResponseAck
 
 
 class CommandingClient(ReadingClient, Protocol):
@@ -55,7 +56,7 @@ def act(client: CommandingClient, message: ClientMessage) -> None:
     """
     now = client.context.monotonic()
     try:
-        _check_ticket(client.session.claims.only_for, message)
+        _check_allowed(client.session.claims, message)
         match message:
             case ChatMessageFrame():
                 _in_background(client, _submit(client, message), message)
@@ -101,17 +102,17 @@ async def _find_again(client: CommandingClient, message: ResponseResume) -> None
         )
 
 
-def _check_ticket(response_id: str | None, message: ClientMessage) -> None:
-    """Check that a client with a ticket only reads its response. None: it has none.
+def _check_allowed(claims: SessionClaims, message: ClientMessage) -> None:
+    """Check that the client's token may do what the message asks for.
 
     Raises:
-        AuthenticationFailed: it asks for something else.
+        NotPermitted: it lacks the right.
+        AuthenticationFailed: it is a ticket for another response.
     """
-    if response_id is None:
-        return
-    if not isinstance(message, _Reading) or message.response_id != response_id:
+    check_right(right_for(message), claims.may)
+    if claims.only_for not in (None, ids_of(message)[1]):
         raise AuthenticationFailed(
-            f"this ticket reads {response_id} and does nothing else; nothing was changed",
+            f"this ticket reads {claims.only_for} and does nothing else; nothing was changed",
             code="token_invalid",
         )
 

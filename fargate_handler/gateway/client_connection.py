@@ -140,6 +140,11 @@ class ClientConnection:
         return claims.channel if claims.only_for is None else None
 
     @property
+    def watches(self) -> bool:
+        """Whether it only watches its session, and takes none of its places."""
+        return self.session.claims.watches
+
+    @property
     def reading(self) -> bool:
         """Whether a response is being delivered to it."""
         return bool(self.readers)

@@ -142,6 +142,7 @@ class HttpEndpoints:
             routes.OPEN_SESSION: sessions.post,
             routes.MESSAGES: sessions.messages,
             routes.END_SESSION: sessions.end,
+            routes.SHARE: sessions.share,
             routes.POST_MESSAGE: messages.post,
             routes.POLL: messages.poll,
             routes.CANCEL: messages.cancel,

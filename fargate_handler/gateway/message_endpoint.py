@@ -28,6 +28,7 @@ from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.log.response_log import ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.rights import Right, check_right
 from stream_core.policy.trace_context import TRACEPARENT, known_traceparent
 from stream_core.protocol.content_encoding import GZIP
 from stream_core.protocol.http_bodies import MessageAccepted, ResponseStatus
@@ -46,9 +47,11 @@ class MessageEndpoint:
     async def post(self, request: web.Request) -> web.Response:
         """Accept a message. The answer is 202."""
         context = self._context
-        claims = claims_of(request, context)
+        claims = claims_of(request, context, Right.WRITE)
         body = await read_body(request, context, context.limits.message_bytes, (GZIP,))
         message = parse(POSTED_MESSAGE, body)
+        if message.ticket or message.cookie:
+            check_right(Right.READ, claims.may)
         # A message counts as sent even if its client hangs up now.
         event = IngestEvent.of_chat(
             claims,
@@ -75,7 +78,7 @@ class MessageEndpoint:
 
     async def cancel(self, request: web.Request) -> web.Response:
         """Cancel a response and stop its model."""
-        stream = await requested_stream(request, self._context)
+        stream = await requested_stream(request, self._context, Right.CANCEL)
         status = await self._context.orchestrator.cancel(stream)
         return json_answer(
             ResponseStatus(response_id=stream.response_id, status=status).model_dump()

@@ -12,7 +12,11 @@ BODY = {
     413: ("message_too_large",),
     415: ("unsupported_media_type", "unsupported_encoding"),
 }
-TOKEN = {401: ("token_missing", "token_invalid", "token_expired"), 503: ("keys_unavailable",)}
+TOKEN = {
+    401: ("token_missing", "token_invalid", "token_expired"),
+    403: ("not_permitted",),
+    503: ("keys_unavailable",),
+}
 RESPONSE = {
     404: ("response_not_found", "path_not_found"),
     410: ("response_expired",),
@@ -34,7 +38,7 @@ ACCEPTING = {
         "upstream_unavailable",
     ),
 }
-KEY = {401: ("invalid_api_key", "token_expired")}
+KEY = {401: ("invalid_api_key", "token_expired"), 403: ("not_permitted",)}
 COMPLETING = {
     400: (
         "unsupported_parameter",

@@ -21,6 +21,7 @@ from stream_core.protocol.http_bodies import (
     ResponseEntries,
     ResponseStatus,
     SessionOpened,
+    SessionShared,
 )
 from stream_core.protocol.http_contract import EVENT_ID_PATTERN
 from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
@@ -33,6 +34,7 @@ from stream_core.protocol.messages import (
     ResponsePart,
     ResponseRestarted,
     SessionRequest,
+    ShareRequest,
 )
 
 _EPOCH = Parameter(
@@ -103,6 +105,17 @@ _END_SESSION = Operation(
     answers=(Answer(204, "It has ended, now or before.", content_type=""),),
     refusals=refusals(ANY, POST, TOKEN, _ONE_SESSION),
     parameters=(_SESSION_ID,),
+)
+_SHARE = Operation(
+    routes.SHARE,
+    "shareSession",
+    "A token for others, who read: one response, or the whole session as it goes on. It can't "
+    "write, cancel or share.",
+    answers=(Answer(201, "The token.", SessionShared),),
+    refusals=refusals(ANY, BODY, TOKEN, RESPONSE, _ONE_SESSION),
+    parameters=(_SESSION_ID,),
+    body=ShareRequest,
+    body_required=False,
 )
 _MESSAGE = Operation(
     routes.POST_MESSAGE,
@@ -213,6 +226,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
     _SESSION,
     _MESSAGES,
     _END_SESSION,
+    _SHARE,
     _MESSAGE,
     _POLL,
     _CANCEL,

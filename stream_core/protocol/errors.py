@@ -98,6 +98,13 @@ class HostNotAllowed(EvenflowError):
     type = "permission_error"
 
 
+class NotPermitted(EvenflowError):
+    """The token is valid, and lacks the right."""
+
+    status = 403
+    type = "permission_error"
+
+
 class NotFound(EvenflowError):
     status = 404
     type = "not_found_error"

@@ -22,6 +22,7 @@ from stream_core.policy.agents import (
     User,
 )
 from stream_core.policy.channel import NAME_PATTERN
+from stream_core.policy.rights import Right
 from stream_core.policy.trace_context import Traceparent
 from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.http_contract import ErrorFields
@@ -160,18 +161,46 @@ ClientMessage = Annotated[
     Field(discriminator="type"),
 ]
 CLIENT_MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(ClientMessage)
+_NEEDS: dict[type[FromClient], Right] = {
+    ChatMessageFrame: Right.WRITE,
+    ResponseCancel: Right.CANCEL,
+}
+
+
+def right_for(message: ClientMessage) -> Right:
+    """The right that a message needs. What changes nothing for others is reading."""
+    return _NEEDS.get(type(message), Right.READ)
+
+
 POSTED_MESSAGE: TypeAdapter[PostedMessage] = TypeAdapter(PostedMessage)
 
 
 class SessionRequest(FromClient):
-    """The body of `POST /session`. No field is required. `user` is the application's user."""
+    """The body of `POST /session`. No field is required. `user` is the application's user.
+
+    `may` is what the token may do, by default everything: a backend can give a browser less.
+    """
 
     tenant: Annotated[str, Field(pattern=NAME_PATTERN)] = "public"
     agent: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
     session_id: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
     user: User | None = None
+    may: Annotated[list[Right], Field(min_length=1)] | None = None
 
 
+class ShareRequest(FromClient):
+    """The body of `POST /session/{session_id}/share`. No field is required.
+
+    Without `response_id` the whole session is shared, as it goes on. `for` is who is to read: the
+    name that presence tells.
+    """
+
+    response_id: Identifier | None = None
+    ttl_seconds: Annotated[int, Field(ge=1, le=86_400)] = 3_600
+    for_: Annotated[User | None, Field(alias="for")] = None
+
+
+SHARE_REQUEST: TypeAdapter[ShareRequest] = TypeAdapter(ShareRequest)
 SESSION_REQUEST: TypeAdapter[SessionRequest] = TypeAdapter(SessionRequest)
 
 

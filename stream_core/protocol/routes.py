@@ -86,6 +86,7 @@ OPEN_SESSION = Route("POST", "/session", Origin.SESSION_INIT)
 _ONE_SESSION = "/session/*"
 MESSAGES = Route("GET", "/session/{session_id}/messages", edge_pattern=_ONE_SESSION)
 END_SESSION = Route("DELETE", "/session/{session_id}", edge_pattern=_ONE_SESSION)
+SHARE = Route("POST", "/session/{session_id}/share", edge_pattern=_ONE_SESSION)
 POST_MESSAGE = Route("POST", "/chat/message")
 EVENTS = Route("GET", "/chat/message/{response_id}/events")
 CANCEL = Route("POST", "/chat/message/{response_id}/cancel")
@@ -143,7 +144,7 @@ METRICS = Route("GET", "/metrics", Origin.MACHINE)
 DRAIN = Route("POST", "/drain", Origin.MACHINE)
 
 ROUTES = (
-    *(OPEN_SESSION, MESSAGES, END_SESSION),
+    *(OPEN_SESSION, MESSAGES, END_SESSION, SHARE),
     *(POST_MESSAGE, EVENTS, ENTRIES, CANCEL, POLL),
     *(WEBSOCKET, REALTIME, OPENAI_REALTIME),
     *(COMPLETIONS, LIST_MODELS, GET_MODEL),

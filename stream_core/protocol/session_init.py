@@ -12,6 +12,7 @@ from typing import Any
 from stream_core.policy.address_rates import AddressRates
 from stream_core.policy.agents import Agents
 from stream_core.policy.channel import Channel
+from stream_core.policy.rights import Right
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.errors import AuthenticationFailed, RateLimited
 from stream_core.protocol.http_bodies import SessionOpened
@@ -90,6 +91,7 @@ def open_session(
         ttl,
         user=request.user or "",
         key=known.key.id if has_key and known is not None else "",
+        may=frozenset(request.may or Right),
     )
     return OpenedSession(
         session_id, token, iso_time(expires_at), channel, agents.find(channel.agent).suggestions

@@ -10,6 +10,7 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import json_answer
 from fargate_handler.gateway.requests.known_models import check_model
 from fargate_handler.gateway.requests.submission import sender_of
+from stream_core.policy.rights import Right
 
 _OWNER = "evenflow"
 
@@ -23,14 +24,14 @@ class ModelsEndpoint:
 
     async def list(self, request: web.Request) -> web.Response:
         """All names."""
-        sender_of(request, self._context)
+        sender_of(request, self._context, Right.READ)
         return json_answer(
             {"object": "list", "data": [self._object(name) for name in self._context.models]}
         )
 
     async def get(self, request: web.Request) -> web.Response:
         """The name in the path."""
-        sender_of(request, self._context)
+        sender_of(request, self._context, Right.READ)
         name = request.match_info["model"]
         check_model(name, self._context)
         return json_answer(self._object(name))

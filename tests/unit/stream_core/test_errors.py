@@ -17,6 +17,7 @@ PROTOCOL = {
     "AuthenticationFailed": (401, "authentication_error"),
     "OriginNotAllowed": (403, "permission_error"),
     "HostNotAllowed": (403, "permission_error"),
+    "NotPermitted": (403, "permission_error"),
     "NotFound": (404, "not_found_error"),
     "MethodNotAllowed": (405, "invalid_request_error"),
     "RequestTimeout": (408, "invalid_request_error"),
