@@ -13,6 +13,7 @@ from fargate_handler.gateway.other_connections import tell_others
 from fargate_handler.gateway.resumption import Progress, Resumption, resume
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.delivery.paced_cursor import Pace
+from stream_core.delivery.presence import Listener
 from stream_core.log.response_log import ResumePoint, resume_point
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
@@ -29,6 +30,8 @@ from stream_core.protocol.http_contract import internal_error
 from stream_core.protocol.messages import (
     ChatMessageFrame,
     ClientMessage,
+    PresenceSubscribe,
+    PresenceUnsubscribe,
     ResponseAck,
     ResponseCancel,
     ResponseContinue,
@@ -42,7 +45,7 @@ from stream_core.records.connection_records import RefusalRecord
 _logger = logging.getLogger(__name__)
 
 
-class CommandingClient(ReadingClient, Protocol):
+class CommandingClient(ReadingClient, Listener, Protocol):
     """A client's connection, as commands see it."""
 
     readers: ClientReaders
@@ -72,6 +75,8 @@ def act(client: CommandingClient, message: ClientMessage) -> None:
                 _in_background(client, _cancel(client, message), message)
             case ResponseAck():
                 _acknowledge(client, message)
+            case PresenceSubscribe() | PresenceUnsubscribe():
+                _listen_or_stop(client, message)
     except EvenflowError as error:
         _refuse(client, error, message)
 
@@ -100,6 +105,12 @@ async def _find_again(client: CommandingClient, message: ResponseResume) -> None
         client.close(
             CloseCode.GOING_AWAY, "a response has changed owners; connect again and resume it"
         )
+
+
+def listen_again(client: CommandingClient, response_id: str) -> None:
+    """Tell the client who reads at another copy of the response: its own has ended."""
+    message = PresenceSubscribe(type="presence.subscribe", response_id=response_id)
+    _in_background(client, _listen(client, response_id), message)
 
 
 def _check_allowed(claims: SessionClaims, message: ClientMessage) -> None:
@@ -201,6 +212,26 @@ async def _cancel(client: CommandingClient, message: ResponseCancel) -> None:
     if reader is not None:
         # A client that pauses or grants no credit, and then cancels, still wants the end.
         reader.let_go(client.context.monotonic())
+
+
+# -- presence --------------------------------------------------------------------------------------
+
+
+def _listen_or_stop(
+    client: CommandingClient, message: PresenceSubscribe | PresenceUnsubscribe
+) -> None:
+    if isinstance(message, PresenceSubscribe):
+        _in_background(client, _listen(client, message.response_id), message)
+        return
+    presence = _stream(client, message.response_id).readers.presence
+    if presence is not None:
+        presence.leave(client)
+
+
+async def _listen(client: CommandingClient, response_id: str) -> None:
+    stream = await client.context.orchestrator.find(response_id, client.channel)
+    if not client.session.over:
+        stream.listen(client)
 
 
 # -- readers ---------------------------------------------------------------------------------------

@@ -66,6 +66,7 @@ class EventReader(LiveReader):
         deadline: by then the response must have ended.
         heartbeat: what is sent where nothing else was for long.
         protocol: whose API it is, for the log.
+        user: whose reader it is. None: another task's.
 
     Attributes:
         over: whether the socket has taken everything, to the end of the response.
@@ -83,6 +84,7 @@ class EventReader(LiveReader):
         "_sent_at",
         "_socket",
         "_timer",
+        "_user",
         "error",
         "over",
     )
@@ -96,8 +98,10 @@ class EventReader(LiveReader):
         deadline: Deadline,
         heartbeat: bytes = STILL_HERE,
         protocol: str = EVENFLOW,
+        user: str | None = "",
     ) -> None:
         super().__init__(context, stream, encoder.cursor, protocol, "sse")
+        self._user = user
         self.over = False
         self.error: EvenflowError | None = None
         self._encoder = encoder
@@ -153,6 +157,11 @@ class EventReader(LiveReader):
         self.deliver(self._context.monotonic(), None)
 
     # -- what the response and the node call -------------------------------------------------------
+
+    @property
+    def user(self) -> str | None:
+        """Whose reader it is. None: another task's."""
+        return self._user
 
     @property
     def transport(self) -> Transport:

@@ -37,6 +37,8 @@ PROTOCOL = web.RequestKey("protocol", str)
 """Whose API a request is of, by its route."""
 TENANT = web.RequestKey("tenant", str)
 """Whose request it is, once its key or its token was verified."""
+USER = web.RequestKey("user", str)
+"""Whose request it is of a tenant's users, where its token names them."""
 ERROR_CODE = web.ResponseKey("error_code", str)
 """The code of the error that an answer tells."""
 
@@ -88,6 +90,12 @@ def error_answer(error: EvenflowError) -> web.Response:
 def protocol_of(request: web.Request) -> str:
     """Whose API a request is of."""
     known: str = request.get(PROTOCOL, EVENFLOW)
+    return known
+
+
+def user_of(request: web.Request) -> str:
+    """The user of a request's token. Empty where there is none."""
+    known: str = request.get(USER, "")
     return known
 
 
@@ -150,20 +158,16 @@ def reading_channel(request: web.Request, context: GatewayContext) -> Channel:
         AuthenticationFailed: there is neither, or it is not valid.
         NotPermitted: it may not read.
     """
-    return reader_claims(request, context).channel
-
-
-def reader_claims(request: web.Request, context: GatewayContext) -> SessionClaims:
-    """The claims of who reads the response in the path, as for `reading_channel`."""
     given, response_id = request.headers.get("Authorization"), request.match_info["response_id"]
     now = context.wall_time()
     claims = context.tokens.verify_for(Right.READ, bearer(given), now, response_id)
-    return note_tenant(request, claims)
+    return note_tenant(request, claims).channel
 
 
 def note_tenant(request: web.Request, claims: SessionClaims) -> SessionClaims:
-    """Note for the log whose request it is. Returns the claims."""
+    """Note whose request it is. Returns the claims."""
     request[TENANT] = claims.channel.tenant
+    request[USER] = claims.user
     return claims
 
 

@@ -20,6 +20,7 @@ from fargate_handler.gateway.http_answers import (
     number_of_query,
     requested_resumption,
     requested_stream,
+    user_of,
 )
 from fargate_handler.gateway.other_connections import tell_others
 from fargate_handler.gateway.request_body import read_body
@@ -99,7 +100,7 @@ class MessageEndpoint:
         figures = ReaderFigures(
             stream, EVENFLOW, "poll", point.next_index, self._context.monotonic()
         )
-        ready_at = await self._wait(stream, point.next_index, timeout_ms / 1000)
+        ready_at = await self._wait(stream, user_of(request), point.next_index, timeout_ms / 1000)
         check_room_for_text(self._context, stream)
         answer = json_answer(_polled(stream, point).to_body(), headers={VIA_HEADER: stream.via})
         self._context.measures.delivered.value += stream.log.next_index - point.next_index
@@ -111,11 +112,13 @@ class MessageEndpoint:
         log_event(figures.answered(stream, stream.log.next_index, self._context.monotonic()))
         return answer
 
-    async def _wait(self, stream: ResponseStream, from_index: int, patience: float) -> float:
+    async def _wait(
+        self, stream: ResponseStream, user: str, from_index: int, patience: float
+    ) -> float:
         """Wait until the poll may answer. Returns the earliest moment at which it could have."""
         monotonic = self._context.monotonic
         poll = PollPatience(from_index, monotonic(), patience)
-        with self._context.measures.waiting_poll(), reading(stream, "poll") as reader:
+        with self._context.measures.waiting_poll(), reading(stream, "poll", user) as reader:
             while True:
                 has_news, ended = stream.log.next_index > from_index, stream.log.closed
                 if reader.left_behind:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from stream_core.delivery.paced_cursor import Transport
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.agents import (
     GivenParams,
@@ -143,6 +144,20 @@ class ResponseCredit(FromClient):
     n: Annotated[int, Field(ge=1)]
 
 
+class PresenceSubscribe(FromClient):
+    """Be told who reads the response: now, and on each change."""
+
+    type: Literal["presence.subscribe"]
+    response_id: Identifier
+
+
+class PresenceUnsubscribe(FromClient):
+    """Be told no more who reads the response."""
+
+    type: Literal["presence.unsubscribe"]
+    response_id: Identifier
+
+
 class Ping(FromClient):
     """Ask for a `pong`: browsers can't send a WebSocket's own ping."""
 
@@ -157,6 +172,8 @@ ClientMessage = Annotated[
     | ResponseCancel
     | ResponseAck
     | ResponseCredit
+    | PresenceSubscribe
+    | PresenceUnsubscribe
     | Ping,
     Field(discriminator="type"),
 ]
@@ -389,6 +406,24 @@ class LagNotice(FromServer):
     last_index: int
 
 
+class PresentClient(BaseModel):
+    """A client that reads. `user` is as its token has it, empty where it has none."""
+
+    user: str
+    transport: Transport
+    since: str
+
+
+class PresenceNotice(FromServer):
+    """Who reads the response at this task: `count` clients, of which the first 50 are named."""
+
+    type: Literal["presence"]
+    session_id: str
+    response_id: str
+    readers: list[PresentClient]
+    count: int
+
+
 class Throttle(FromServer):
     """A rate or a quota refused a message, or a request about a response."""
 
@@ -441,6 +476,7 @@ ServerMessage = Annotated[
     | ResponseCompleted
     | ResponseFailed
     | LagNotice
+    | PresenceNotice
     | Throttle
     | SystemBusy
     | Reconnect
@@ -503,6 +539,7 @@ CLIENT_TYPES = frozenset(
             "response.cancel",
         ),
         *("response.ack", "response.credit", "ping"),
+        *("presence.subscribe", "presence.unsubscribe"),
         *("start", "pause", "resume", "cancel", "credit"),
     }
 )

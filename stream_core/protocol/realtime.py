@@ -25,6 +25,9 @@ from stream_core.protocol.messages import (
     MessagePayload,
     Ping,
     Pong,
+    PresenceNotice,
+    PresenceSubscribe,
+    PresenceUnsubscribe,
     Reconnect,
     ResponseCancel,
     ResponseCompleted,
@@ -94,7 +97,8 @@ class GrantCredit(FromClient):
 
 
 RealtimeClientMessage = Annotated[
-    Start | Pause | Resume | Cancel | GrantCredit | Ping, Field(discriminator="type")
+    Start | Pause | Resume | Cancel | GrantCredit | PresenceSubscribe | PresenceUnsubscribe | Ping,
+    Field(discriminator="type"),
 ]
 REALTIME_CLIENT_MESSAGE: TypeAdapter[RealtimeClientMessage] = TypeAdapter(RealtimeClientMessage)
 
@@ -177,6 +181,7 @@ RealtimeServerMessage = Annotated[
     | Restarted
     | Final
     | LagNotice
+    | PresenceNotice
     | Reconnect
     | Pong
     | Refused,

@@ -69,6 +69,7 @@ CHANGING_FRAMES: dict[str, tuple[Right, Frame]] = {
 READING_FRAMES = {
     *("response.resume", "response.pause", "response.continue", "response.ack"),
     *("response.credit", "resume", "pause", "credit", "ping"),
+    *("presence.subscribe", "presence.unsubscribe"),
 }
 
 

@@ -82,6 +82,7 @@ class RecordingReader:
         self.held = held
         self.deliveries: list[Delivery] = []
         self.paused = False
+        self.user: str | None = None
         self.holds_model = False
         self.left_behind = False
         self._stream = stream

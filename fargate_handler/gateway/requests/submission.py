@@ -13,7 +13,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import TENANT, address_of
+from fargate_handler.gateway.http_answers import TENANT, USER, address_of
 from fargate_handler.gateway.request_body import read_body
 from fargate_handler.orchestrator.held_requests import Reading, memory_of
 from fargate_handler.orchestrator.orchestrator import Submission
@@ -74,7 +74,7 @@ def sender_of(request: web.Request, context: GatewayContext, right: Right) -> Se
     """
     given = bearer(request.headers.get("Authorization")) or request.headers.get(API_KEY)
     sender = sender_with(given, address_of(request, context), context)
-    request[TENANT] = sender.tenant
+    request[TENANT], request[USER] = sender.tenant, sender.user
     check_right(right, sender.may)
     return sender._replace(traceparent=known_traceparent(request.headers.get(TRACEPARENT)))
 

@@ -235,7 +235,7 @@ class ResponsesSocket:
         most = context.limits.frame_characters
         encoder = BlockEncoder(events, stream, ResumePoint(0), most)
         figures = ReaderFigures(stream, _PROTOCOL, WEBSOCKET, 0, context.monotonic())
-        with reading(stream, WEBSOCKET) as reader:
+        with reading(stream, WEBSOCKET, self._sender.user) as reader:
             try:
                 await self._send_all(encoder, reader)
             finally:
