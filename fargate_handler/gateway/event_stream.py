@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fargate_handler.gateway.http_connection import HttpConnection
 
 _PEER = "peer"
-_HEADERS = {
+EVENT_STREAM_HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache, no-transform",
     "X-Accel-Buffering": "no",
@@ -62,7 +62,7 @@ class EventStream:
         self._for_task = for_task
         self._deadline = deadline or Deadline(None, context.monotonic)
         self._heartbeat = heartbeat
-        self._answer = web.StreamResponse(headers=_HEADERS | dict(headers))
+        self._answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS | dict(headers))
         self._socket = AnswerSocket(context, request, self._answer)
 
     async def write(self, stream: ResponseStream) -> web.StreamResponse:

@@ -39,6 +39,7 @@ from fargate_handler.gateway.openai.not_served import not_served
 from fargate_handler.gateway.openai.responses.responses_endpoint import ResponsesEndpoint
 from fargate_handler.gateway.operator_endpoints import OperatorEndpoints, is_metrics_port
 from fargate_handler.gateway.other_origins import OtherOrigins
+from fargate_handler.gateway.presence_endpoint import PresenceEndpoint
 from fargate_handler.gateway.request_body import node_full
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
 from fargate_handler.gateway.streams_endpoint import StreamsEndpoint
@@ -147,6 +148,7 @@ class HttpEndpoints:
             routes.POLL: messages.poll,
             routes.CANCEL: messages.cancel,
             routes.EVENTS: EventsEndpoint(self._context).get,
+            routes.PRESENCE: PresenceEndpoint(self._context).get,
             routes.ENTRIES: EntriesEndpoint(self._context).get,
             routes.COMPLETIONS: ChatCompletionsEndpoint(self._context).post,
             routes.CREATE_RESPONSE: responses.post,

@@ -28,6 +28,7 @@ from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
 from stream_core.protocol.messages import (
     ErrorFrame,
     PostedMessage,
+    PresenceNotice,
     ResponseCompleted,
     ResponseDelta,
     ResponseFailed,
@@ -222,6 +223,24 @@ _EVENTS = Operation(
     security=("session", "eventsCookie"),
 )
 
+_PRESENCE = Operation(
+    routes.PRESENCE,
+    "watchPresence",
+    "Who reads the response, as server-sent events: now, and on each change, to its end.",
+    answers=(
+        Answer(
+            200,
+            "Who reads it at this task.",
+            content_type="text/event-stream",
+            events=(PresenceNotice,),
+            resumable=False,
+        ),
+        Answer(204, "The response has ended: this ends an `EventSource`.", content_type=""),
+    ),
+    refusals=refusals(ANY, TOKEN, RESPONSE, {429: ("presence_listeners",)}),
+    parameters=(RESPONSE_ID,),
+)
+
 SESSION_OPERATIONS: tuple[Operation, ...] = (
     _SESSION,
     _MESSAGES,
@@ -231,5 +250,6 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
     _POLL,
     _CANCEL,
     _EVENTS,
+    _PRESENCE,
     _ENTRIES,
 )

@@ -90,6 +90,7 @@ SHARE = Route("POST", "/session/{session_id}/share", edge_pattern=_ONE_SESSION)
 POST_MESSAGE = Route("POST", "/chat/message")
 EVENTS = Route("GET", "/chat/message/{response_id}/events")
 CANCEL = Route("POST", "/chat/message/{response_id}/cancel")
+PRESENCE = Route("GET", "/chat/message/{response_id}/presence")
 ENTRIES = Route("GET", "/chat/message/{response_id}/entries/{epoch}/{first}-{last}")
 POLL = Route("GET", "/chat/message/{response_id}", Origin.POLL_RESPONSE)
 
@@ -145,7 +146,7 @@ DRAIN = Route("POST", "/drain", Origin.MACHINE)
 
 ROUTES = (
     *(OPEN_SESSION, MESSAGES, END_SESSION, SHARE),
-    *(POST_MESSAGE, EVENTS, ENTRIES, CANCEL, POLL),
+    *(POST_MESSAGE, EVENTS, PRESENCE, ENTRIES, CANCEL, POLL),
     *(WEBSOCKET, REALTIME, OPENAI_REALTIME),
     *(COMPLETIONS, LIST_MODELS, GET_MODEL),
     *(CREATE_RESPONSE, RESPONSES_WEBSOCKET, GET_RESPONSE, DELETE_RESPONSE),

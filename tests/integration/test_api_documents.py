@@ -45,7 +45,7 @@ _NOT_DESCRIBED = {
     "/v1/{call}{rest}",
     "/v1/messages/{rest}",
 }
-_IN_FRAMES_ONLY = {"unknown_type", "too_slow", "presence_listeners"}
+_IN_FRAMES_ONLY = {"unknown_type", "too_slow"}
 # The web ACL says it, before a request comes here.
 _OF_THE_FIREWALL = {"address_rate"}
 

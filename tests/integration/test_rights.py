@@ -47,7 +47,7 @@ CHANGING: dict[Route, tuple[Right, Any]] = {
 }
 """Calls that write or cancel, with the right that each needs and a body that it takes."""
 READING = {
-    *(routes.MESSAGES, routes.EVENTS, routes.ENTRIES, routes.POLL),
+    *(routes.MESSAGES, routes.EVENTS, routes.PRESENCE, routes.ENTRIES, routes.POLL),
     *(routes.LIST_MODELS, routes.GET_MODEL, routes.GET_RESPONSE, routes.INPUT_ITEMS),
     *(routes.STREAM, routes.CHAT_STREAM),
 }

@@ -114,3 +114,52 @@ async def test_when_another_owner_goes_on_presence_is_that_of_the_next_copy() ->
     listener.send("response.resume", response_id=here.response_id, after=-1)
     await here.b.clock.pass_time(2)
     assert [frame["count"] for frame in told(listener)] == [0, 0, 1]
+
+
+@pytest.mark.usefixtures("tasks_end_with_the_test")
+class TestByEvents:
+    async def test_who_reads_is_told_to_the_response_s_end(self) -> None:
+        here = await ChangedHands.begin()
+        here.stream.detach(here.reader)
+        calls, path = here.calls(here.a), f"/chat/message/{here.response_id}"
+        presence = EventStream(calls, f"{path}/presence")
+        await settle()
+        EventStream(calls, f"{path}/events")
+        await here.a.clock.pass_time(1.5)
+        here.a.source.calls[-1].finish()
+        await here.a.clock.pass_time(1.5)
+        assert [(kind, data["count"]) for kind, _, data in presence.events] == [
+            ("presence", 0),
+            ("presence", 1),
+            ("presence", 0),
+        ]
+        assert presence.answering.done()
+        assert not here.stream.readers.presence._listeners  # type: ignore[union-attr]
+        assert (await calls.call("GET", f"{path}/presence")).status == 204
+
+    async def test_a_ticket_opens_it_for_its_response_alone(self) -> None:
+        here = await ChangedHands.begin()
+        calls = here.calls(here.a)
+        other = await calls.call(
+            "GET", f"/chat/message/{here.response_id}/presence", calls._bearer("rsp_2")
+        )
+        assert other.status == 401
+        own = EventStream(
+            calls, f"/chat/message/{here.response_id}/presence", calls._bearer(here.response_id)
+        )
+        await settle()
+        assert [data["count"] for _, _, data in own.events] == [0]
+        own.answering.cancel()
+        await settle()
+        assert not here.stream.readers.presence._listeners  # type: ignore[union-attr]
+
+    async def test_it_ends_with_the_copy_and_the_client_comes_again(self) -> None:
+        here = await ChangedHands.begin()
+        path = f"/chat/message/{here.response_id}/presence"
+        presence = EventStream(here.calls(here.b), path)
+        await settle()
+        await here.lose_a()
+        assert presence.answering.done()
+        again = EventStream(here.calls(here.b), path)
+        await settle()
+        assert [data["count"] for _, _, data in again.events] == [0]
