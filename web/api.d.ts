@@ -75,6 +75,19 @@ declare interface MessagePage {
     /** What to ask for older ones with; `null` where there are none. */
     readonly before: string | null;
 }
+/** What is shared, and with whom. */
+declare interface ShareOptions {
+    readonly responseId?: string | undefined;
+    readonly ttlSeconds?: number | undefined;
+    readonly name?: string | undefined;
+}
+/** A token that reads, until `expiresAt` (ISO 8601), and the server's addresses. */
+declare interface Share {
+    readonly token: string;
+    readonly expiresAt: string;
+    readonly httpUrl: string;
+    readonly websocketUrl: string;
+}
 /** A message that was sent elsewhere: by another tab, or another device. */
 declare interface OtherMessage {
     readonly messageId: string;
@@ -115,6 +128,11 @@ declare interface Client {
     }): Promise<MessagePage>;
     /** The answer to a message that this client did not send, from its beginning. Like {@link resumable} it is read once it is used. */
     follow(message: Pick<Message, "messageId" | "responseId" | "question">): Answer;
+    /**
+     * A token with which somebody else reads the conversation as it goes on, or only `responseId`, and does nothing else. It is valid for an hour,
+     * or `ttlSeconds`, at most a day. `name` is who reads, for those who ask the server. Rejects with an `EvenflowError`.
+     */
+    share(options?: ShareOptions): Promise<Share>;
     /**
      * Ends the session: its answers are stopped, and everything that the server keeps of it is deleted. What is asked next begins a new one.
      * Rejects with an `EvenflowError`.
@@ -363,4 +381,4 @@ declare function isEvenflowError(error: unknown): error is EvenflowError;
  */
 declare function connect(options?: ConnectOptions): Client;
 
-export { connect, Answer, AnswerError, AnswerEvent, AnswerListeners, AnswerParams, AnswerPart, AnswerResult, AnswerState, AskOptions, BusyError, Client, ClientEvents, ClientStorage, ClosedError, ConnectOptions, ConnectionError, ConnectionState, ErrorBody, EvenflowError, FinishReason, Message, MessagePage, OtherMessage, ProtocolError, RefusedError, ReplacedError, Throttle, ToolCall, TransportName, Usage, isEvenflowError };
+export { connect, Answer, AnswerError, AnswerEvent, AnswerListeners, AnswerParams, AnswerPart, AnswerResult, AnswerState, AskOptions, BusyError, Client, ClientEvents, ClientStorage, ClosedError, ConnectOptions, ConnectionError, ConnectionState, ErrorBody, EvenflowError, FinishReason, Message, MessagePage, OtherMessage, ProtocolError, RefusedError, ReplacedError, Share, ShareOptions, Throttle, ToolCall, TransportName, Usage, isEvenflowError };

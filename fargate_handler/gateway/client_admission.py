@@ -36,14 +36,14 @@ def admit_client(
         RateLimited: the session, its tenant, key or user has as many connections as allowed.
     """
     now, sender = context.wall_time(), context.sender(claims.channel, address)
-    counted = claims.channel if claims.only_for is None else None
+    counted = claims.channel if claims.only_for is None and not claims.watches else None
     try:
         if context.orchestrator.draining:
             raise Overloaded(
                 "this node is leaving; connect again", code="draining", retry_after_ms=1000
             )
         context.registry.check(counted, sender, replaces)
-        older = context.registry.of(counted) if replaces and counted is not None else ()
+        older = context.registry.own_of(counted) if replaces and counted is not None else ()
         if not older:
             context.quotas.check_connection(Payer(sender[0], claims.key, claims.user))
         context.reconnects.check(claims, address, now, asked_at)

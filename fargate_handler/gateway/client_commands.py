@@ -14,9 +14,12 @@ from fargate_handler.gateway.other_connections import tell_others
 from fargate_handler.gateway.resumption import Progress, Resumption, resume
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.delivery.paced_cursor import Pace
+from stream_core.delivery.presence import Listener
 from stream_core.log.response_log import ResumePoint, resume_point
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.rights import check_right
+from stream_core.policy.session_token import SessionClaims
 from stream_core.protocol.ending_frames import CloseCode, ids_of, refusal_frame
 from stream_core.protocol.errors import (
     AuthenticationFailed,
@@ -29,22 +32,23 @@ from stream_core.protocol.messages import (
     ChatMessageFrame,
     ClientMessage,
     NearLimit,
+    PresenceSubscribe,
+    PresenceUnsubscribe,
     ResponseAck,
     ResponseCancel,
     ResponseContinue,
     ResponseCredit,
     ResponsePause,
     ResponseResume,
+    right_for,
 )
 from stream_core.records.connection_records import RefusalRecord
 from stream_core.tenants.charges import Payer
 
 _logger = logging.getLogger(__name__)
 
-_Reading = ResponseResume | ResponsePause | ResponseContinue | ResponseCredit | ResponseAck
 
-
-class CommandingClient(ReadingClient, Protocol):
+class CommandingClient(ReadingClient, Listener, Protocol):
     """A client's connection, as commands see it."""
 
     readers: ClientReaders
@@ -58,7 +62,7 @@ def act(client: CommandingClient, message: ClientMessage) -> None:
     """
     now = client.context.monotonic()
     try:
-        _check_ticket(client.session.claims.only_for, message)
+        _check_allowed(client.session.claims, message)
         match message:
             case ChatMessageFrame():
                 _in_background(client, _submit(client, message), message)
@@ -74,6 +78,8 @@ def act(client: CommandingClient, message: ClientMessage) -> None:
                 _in_background(client, _cancel(client, message), message)
             case ResponseAck():
                 _acknowledge(client, message)
+            case PresenceSubscribe() | PresenceUnsubscribe():
+                _listen_or_stop(client, message)
     except EvenflowError as error:
         _refuse(client, error, message)
 
@@ -104,17 +110,23 @@ async def _find_again(client: CommandingClient, message: ResponseResume) -> None
         )
 
 
-def _check_ticket(response_id: str | None, message: ClientMessage) -> None:
-    """Check that a client with a ticket only reads its response. None: it has none.
+def listen_again(client: CommandingClient, response_id: str) -> None:
+    """Tell the client who reads at another copy of the response: its own has ended."""
+    message = PresenceSubscribe(type="presence.subscribe", response_id=response_id)
+    _in_background(client, _listen(client, response_id), message)
+
+
+def _check_allowed(claims: SessionClaims, message: ClientMessage) -> None:
+    """Check that the client's token may do what the message asks for.
 
     Raises:
-        AuthenticationFailed: it asks for something else.
+        NotPermitted: it lacks the right.
+        AuthenticationFailed: it is a ticket for another response.
     """
-    if response_id is None:
-        return
-    if not isinstance(message, _Reading) or message.response_id != response_id:
+    check_right(right_for(message), claims.may)
+    if claims.only_for not in (None, ids_of(message)[1]):
         raise AuthenticationFailed(
-            f"this ticket reads {response_id} and does nothing else; nothing was changed",
+            f"this ticket reads {claims.only_for} and does nothing else; nothing was changed",
             code="token_invalid",
         )
 
@@ -219,6 +231,26 @@ async def _cancel(client: CommandingClient, message: ResponseCancel) -> None:
     if reader is not None:
         # A client that pauses or grants no credit, and then cancels, still wants the end.
         reader.let_go(client.context.monotonic())
+
+
+# -- presence --------------------------------------------------------------------------------------
+
+
+def _listen_or_stop(
+    client: CommandingClient, message: PresenceSubscribe | PresenceUnsubscribe
+) -> None:
+    if isinstance(message, PresenceSubscribe):
+        _in_background(client, _listen(client, message.response_id), message)
+        return
+    presence = _stream(client, message.response_id).readers.presence
+    if presence is not None:
+        presence.leave(client)
+
+
+async def _listen(client: CommandingClient, response_id: str) -> None:
+    stream = await client.context.orchestrator.find(response_id, client.channel)
+    if not client.session.over:
+        stream.listen(client)
 
 
 # -- readers ---------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from fargate_handler.gateway.client_readers import ClientReaders
 from fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
 from fargate_handler.gateway.connection_events import connection_ended
 from fargate_handler.gateway.context import ClientContext
+from fargate_handler.gateway.presence_notice import presence_notice
+from stream_core.delivery.presence import Present
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import Channel
 from stream_core.protocol.client_session import ClientSession
@@ -149,6 +151,11 @@ class ClientConnection:
         return Payer(self.sender[0], self.session.claims.key, self.session.claims.user)
 
     @property
+    def watches(self) -> bool:
+        """Whether it only watches its session, and takes none of its places."""
+        return self.session.claims.watches
+
+    @property
     def reading(self) -> bool:
         """Whether a response is being delivered to it."""
         return bool(self.readers)
@@ -183,6 +190,14 @@ class ClientConnection:
     def tell(self, message: ServerMessage) -> None:
         """Send any frame but a delta. Ignored once the connection is closing."""
         self._do(self.session.tell(message))
+
+    def present(self, response_id: str, present: Present) -> None:
+        """Tell the client who reads a response."""
+        self.tell(presence_notice(self.context, self.channel, response_id, present))
+
+    def presence_lost(self, response_id: str) -> None:
+        """A copy has ended of which it is told who reads: ask at another one."""
+        client_commands.listen_again(self, response_id)
 
     def leave(self, reader: ClientReader) -> None:
         """Remove a reader that has given everything."""
@@ -240,6 +255,9 @@ class ClientConnection:
         self.context.registry.remove(self)
         self._counted.close()
         self.readers.leave_all()
+        for stream in self.context.orchestrator.responses.of(self.channel):
+            if stream.readers.presence is not None:
+                stream.readers.presence.leave(self)
 
     def _close_record(self, event: SessionEvent) -> CloseRecord:
         channel = self.channel

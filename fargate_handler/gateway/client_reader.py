@@ -98,6 +98,11 @@ class ClientReader(LiveReader):
         self._unacknowledged: tuple[int, float] | None = None
 
     @property
+    def user(self) -> str:
+        """The user of the client's token."""
+        return self._session.claims.user
+
+    @property
     def transport(self) -> Transport:
         """A WebSocket."""
         return "websocket"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
 from stream_core.policy.channel import Channel
@@ -39,6 +39,10 @@ class OpenConnection(Watched, Blocked, Protocol):
     @property
     def counted_as(self) -> Channel | None:
         """The session whose connection it is. None for a reader with a ticket."""
+
+    @property
+    def watches(self) -> bool:
+        """Whether it only watches its session, and takes none of its places."""
 
     @property
     def sender(self) -> tuple[str, str]:
@@ -83,7 +87,7 @@ class ConnectionRegistry:
         return self._shares.full
 
     def check(self, channel: Channel | None, sender: tuple[str, str], replaces: bool) -> None:
-        """Check that one more connection may be opened, of this session or by a ticket (None).
+        """Check that one more connection may be opened, of this session or of none's places (None).
 
         Args:
             sender: the tenant and the address whose connection it is.
@@ -101,7 +105,7 @@ class ConnectionRegistry:
         if (
             channel is not None
             and not replaces
-            and len(self._of_channel.get(channel, ())) >= self._limits.connections_per_session
+            and len(self.own_of(channel)) >= self._limits.connections_per_session
         ):
             raise RateLimited(
                 "this session has as many connections as it may have; close one, or connect with "
@@ -111,8 +115,12 @@ class ConnectionRegistry:
             )
 
     def of(self, channel: Channel) -> Iterable[OpenConnection]:
-        """The connections of a session."""
+        """The connections of a session, and those that watch it."""
         return tuple(self._of_channel.get(channel, ()))
+
+    def own_of(self, channel: Channel) -> Collection[OpenConnection]:
+        """The connections that take places of a session."""
+        return [each for each in self._of_channel.get(channel, ()) if not each.watches]
 
     def close_all(self, code: int, reason: str) -> None:
         """Close every connection."""

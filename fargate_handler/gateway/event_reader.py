@@ -67,6 +67,7 @@ class EventReader(LiveReader):
         deadline: by then the response must have ended.
         heartbeat: what is sent where nothing else was for long.
         protocol: whose API it is, for the log.
+        user: whose reader it is. None: another task's.
 
     Attributes:
         over: whether the socket has taken everything, to the end of the response.
@@ -84,6 +85,7 @@ class EventReader(LiveReader):
         "_sent_at",
         "_socket",
         "_timer",
+        "_user",
         "error",
         "over",
     )
@@ -97,8 +99,10 @@ class EventReader(LiveReader):
         deadline: Deadline,
         heartbeat: bytes = STILL_HERE,
         protocol: str = EVENFLOW,
+        user: str | None = "",
     ) -> None:
         super().__init__(context, stream, encoder.cursor, protocol, "sse")
+        self._user = user
         self.over = False
         self.error: EvenflowError | None = None
         self._encoder = encoder
@@ -154,6 +158,11 @@ class EventReader(LiveReader):
         self.deliver(self._context.monotonic(), None)
 
     # -- what the response and the node call -------------------------------------------------------
+
+    @property
+    def user(self) -> str | None:
+        """Whose reader it is. None: another task's."""
+        return self._user
 
     @property
     def transport(self) -> Transport:

@@ -11,7 +11,7 @@ from aiohttp.abc import AbstractStreamWriter
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.deadline import Deadline
 from fargate_handler.gateway.event_reader import STILL_HERE, ClockTimer, EventReader
-from fargate_handler.gateway.http_answers import VIA_HEADER, protocol_of
+from fargate_handler.gateway.http_answers import VIA_HEADER, protocol_of, user_of
 from fargate_handler.gateway.resumption import Progress, resume
 from stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
 from stream_core.log.response_stream import ResponseStream
@@ -22,7 +22,8 @@ from stream_core.tenants.charges import NOT_COUNTED, Payer
 if TYPE_CHECKING:
     from fargate_handler.gateway.http_connection import HttpConnection
 
-_HEADERS = {
+_PEER = "peer"
+EVENT_STREAM_HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache, no-transform",
     "X-Accel-Buffering": "no",
@@ -36,11 +37,10 @@ class EventStream:
         headers: further headers of the answer.
         at_once: whether the head is sent at once. Otherwise it waits for the first event or
             heartbeat, so that an earlier error has a status.
-        goes_on: whether to go on with another copy of the response when this one ends. Otherwise
-            the stream breaks off.
+        for_task: whether another task copies the response. It must find the next owner itself, so
+            the stream breaks off when this copy ends.
         deadline: how long the client waits for the end.
         heartbeat: what is sent where nothing else was for long.
-        protocol: whose API it is, for the log. None: the route's.
         payer: whom it is counted to as a connection. None: to nobody, as where it answers a
             message, which is counted itself.
     """
@@ -53,21 +53,21 @@ class EventStream:
         headers: Mapping[str, str],
         *,
         at_once: bool = False,
-        goes_on: bool = True,
+        for_task: bool = False,
         deadline: Deadline | None = None,
         heartbeat: bytes = STILL_HERE,
-        protocol: str | None = None,
         payer: Payer | None = None,
     ) -> None:
         self._context = context
         self._payer = payer
-        self._protocol = protocol or protocol_of(request)
+        self._protocol = _PEER if for_task else protocol_of(request)
+        self._user = None if for_task else user_of(request)
         self._encoder = encoder
         self._at_once = at_once
-        self._goes_on = goes_on
+        self._for_task = for_task
         self._deadline = deadline or Deadline(None, context.monotonic)
         self._heartbeat = heartbeat
-        self._answer = web.StreamResponse(headers=_HEADERS | dict(headers))
+        self._answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS | dict(headers))
         self._socket = AnswerSocket(context, request, self._answer)
 
     async def write(self, stream: ResponseStream) -> web.StreamResponse:
@@ -97,7 +97,7 @@ class EventStream:
 
     async def _write(self, stream: ResponseStream) -> None:
         encoder = self._encoder
-        while await self._read(stream) and self._goes_on:
+        while await self._read(stream) and not self._for_task:
             progress = Progress(encoder.cursor.after, encoder.epoch, LAST_EVENT_ID)
             stream, point = await resume(
                 self._context, stream.response_id, stream.channel, progress
@@ -114,6 +114,7 @@ class EventStream:
             self._deadline,
             self._heartbeat,
             self._protocol,
+            self._user,
         )
         reader.attach()
         self._socket.read_by(reader)

@@ -25,8 +25,6 @@ from stream_core.protocol.session_init import bearer
 NEXT_INDEX_HEADER = "Evenflow-Next-Index"
 """The header with the number of entries when the stream began."""
 
-_PEER = "peer"
-
 
 class EventsEndpoint:
     """Streams a response. Every event has an id, so that `Last-Event-ID` resumes."""
@@ -46,15 +44,13 @@ class EventsEndpoint:
             return web.Response(status=204)
         encoder = EventEncoder(stream, point, context.limits.frame_characters, joined=joined)
         headers = {NEXT_INDEX_HEADER: str(stream.log.next_index)}
-        # Another task that follows this one must find the next owner itself.
         answer = EventStream(
             context,
             request,
             encoder,
             headers,
             at_once=True,
-            goes_on=joined,
-            protocol=None if joined else _PEER,
+            for_task=not joined,
             payer=payer_of(request, context) if joined else None,
         )
         return await answer.write(stream)

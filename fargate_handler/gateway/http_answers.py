@@ -14,6 +14,7 @@ from fargate_handler.gateway.resumption import PATIENCE_SECONDS, Progress, Resum
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.policy.client_address import FORWARDED_FOR
+from stream_core.policy.rights import Right
 from stream_core.policy.session_token import SessionClaims
 from stream_core.protocol.errors import EvenflowError, RequestTimeout, is_worth_repeating
 from stream_core.protocol.http_contract import (
@@ -93,6 +94,12 @@ def protocol_of(request: web.Request) -> str:
     return known
 
 
+def user_of(request: web.Request) -> str:
+    """The user of a request's token. Empty where there is none."""
+    payer: Payer | None = request.get(PAYER)
+    return "" if payer is None else payer.user
+
+
 def retry_headers(error: EvenflowError) -> dict[str, str]:
     """What tells OpenAI's and Anthropic's clients not to repeat a request by themselves.
 
@@ -124,14 +131,16 @@ def number_of_query(request: web.Request, name: str, default: int, lowest: int =
     return whole_number(name, request.query.get(name), default, lowest)
 
 
-def claims_of(request: web.Request, context: GatewayContext) -> SessionClaims:
-    """The content of the request's token.
+def claims_of(request: web.Request, context: GatewayContext, right: Right) -> SessionClaims:
+    """The content of the request's token, which has a right on the whole session.
 
     Raises:
         AuthenticationFailed: there is no token, or it is not valid.
+        NotPermitted: it lacks the right.
     """
     given = bearer(request.headers.get("Authorization"))
-    return note_tenant(request, context.tokens.verify(given, context.wall_time()), context)
+    claims = context.tokens.verify_for(right, given, context.wall_time())
+    return note_tenant(request, claims, context)
 
 
 def address_of(request: web.Request, context: GatewayContext) -> str:
@@ -144,23 +153,16 @@ def address_of(request: web.Request, context: GatewayContext) -> str:
     return known
 
 
-def authenticated(request: web.Request, context: GatewayContext) -> Channel:
-    """The channel of the request's token.
-
-    Raises:
-        AuthenticationFailed: there is no token, or it is not valid.
-    """
-    return claims_of(request, context).channel
-
-
 def reading_channel(request: web.Request, context: GatewayContext) -> Channel:
     """The channel of the request's token, or of its ticket for the response in the path.
 
     Raises:
         AuthenticationFailed: there is neither, or it is not valid.
+        NotPermitted: it may not read.
     """
     given, response_id = request.headers.get("Authorization"), request.match_info["response_id"]
-    claims = context.tokens.verify_reader(bearer(given), context.wall_time(), response_id)
+    now = context.wall_time()
+    claims = context.tokens.verify_for(Right.READ, bearer(given), now, response_id)
     return note_tenant(request, claims, context).channel
 
 
@@ -186,16 +188,19 @@ def payer_of(request: web.Request, context: GatewayContext) -> Payer | None:
     return payer._replace(tenant=OPEN_TENANT)
 
 
-async def requested_stream(request: web.Request, context: GatewayContext) -> ResponseStream:
-    """The response in the path, for the session of the token.
+async def requested_stream(
+    request: web.Request, context: GatewayContext, right: Right
+) -> ResponseStream:
+    """The response in the path, for a token with a right on its session.
 
     Raises:
         AuthenticationFailed: there is no token, or it is not valid.
+        NotPermitted: it lacks the right.
         NotFound: there is no such response, or it is another session's.
         Gone: it ended too long ago.
         Overloaded: the store can't be read, or the response is changing owners.
     """
-    channel = authenticated(request, context)
+    channel = claims_of(request, context, right).channel
     return await context.orchestrator.find(request.match_info["response_id"], channel)
 
 

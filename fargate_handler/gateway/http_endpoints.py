@@ -39,6 +39,7 @@ from fargate_handler.gateway.openai.not_served import not_served
 from fargate_handler.gateway.openai.responses.responses_endpoint import ResponsesEndpoint
 from fargate_handler.gateway.operator_endpoints import OperatorEndpoints, is_metrics_port
 from fargate_handler.gateway.other_origins import OtherOrigins
+from fargate_handler.gateway.presence_endpoint import PresenceEndpoint
 from fargate_handler.gateway.rate_answers import RateAnswers
 from fargate_handler.gateway.request_body import node_full
 from fargate_handler.gateway.session_endpoint import SessionEndpoint
@@ -150,10 +151,12 @@ class HttpEndpoints:
             routes.OPEN_SESSION: sessions.post,
             routes.MESSAGES: sessions.messages,
             routes.END_SESSION: sessions.end,
+            routes.SHARE: sessions.share,
             routes.POST_MESSAGE: messages.post,
             routes.POLL: messages.poll,
             routes.CANCEL: messages.cancel,
             routes.EVENTS: EventsEndpoint(self._context).get,
+            routes.PRESENCE: PresenceEndpoint(self._context).get,
             routes.ENTRIES: EntriesEndpoint(self._context).get,
             routes.USAGE: UsageEndpoint(self._context).get,
             routes.COMPLETIONS: ChatCompletionsEndpoint(self._context).post,

@@ -114,6 +114,11 @@ class LiveReader(ABC):
 
     @property
     @abstractmethod
+    def user(self) -> str | None:
+        """Whose reader it is. None: another task's."""
+
+    @property
+    @abstractmethod
     def holds_model(self) -> bool:
         """Whether it pauses, and the log is the pause window ahead of it."""
 

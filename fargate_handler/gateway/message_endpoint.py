@@ -20,6 +20,7 @@ from fargate_handler.gateway.http_answers import (
     number_of_query,
     requested_resumption,
     requested_stream,
+    user_of,
 )
 from fargate_handler.gateway.other_connections import tell_others
 from fargate_handler.gateway.request_body import read_body
@@ -29,6 +30,7 @@ from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.log.response_log import ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.rights import Right, check_right
 from stream_core.policy.trace_context import TRACEPARENT, known_traceparent
 from stream_core.protocol.content_encoding import GZIP
 from stream_core.protocol.http_bodies import MessageAccepted, ResponseStatus
@@ -47,9 +49,11 @@ class MessageEndpoint:
     async def post(self, request: web.Request) -> web.Response:
         """Accept a message. The answer is 202."""
         context = self._context
-        claims = claims_of(request, context)
+        claims = claims_of(request, context, Right.WRITE)
         body = await read_body(request, context, context.limits.message_bytes, (GZIP,))
         message = parse(POSTED_MESSAGE, body)
+        if message.ticket or message.cookie:
+            check_right(Right.READ, claims.may)
         # A message counts as sent even if its client hangs up now.
         event = IngestEvent.of_chat(
             claims,
@@ -77,7 +81,7 @@ class MessageEndpoint:
 
     async def cancel(self, request: web.Request) -> web.Response:
         """Cancel a response and stop its model."""
-        stream = await requested_stream(request, self._context)
+        stream = await requested_stream(request, self._context, Right.CANCEL)
         status = await self._context.orchestrator.cancel(stream)
         return json_answer(
             ResponseStatus(response_id=stream.response_id, status=status).model_dump()
@@ -98,7 +102,7 @@ class MessageEndpoint:
         figures = ReaderFigures(
             stream, EVENFLOW, "poll", point.next_index, self._context.monotonic()
         )
-        ready_at = await self._wait(stream, point.next_index, timeout_ms / 1000)
+        ready_at = await self._wait(stream, user_of(request), point.next_index, timeout_ms / 1000)
         check_room_for_text(self._context, stream)
         answer = json_answer(_polled(stream, point).to_body(), headers={VIA_HEADER: stream.via})
         self._context.measures.delivered.value += stream.log.next_index - point.next_index
@@ -110,11 +114,13 @@ class MessageEndpoint:
         log_event(figures.answered(stream, stream.log.next_index, self._context.monotonic()))
         return answer
 
-    async def _wait(self, stream: ResponseStream, from_index: int, patience: float) -> float:
+    async def _wait(
+        self, stream: ResponseStream, user: str, from_index: int, patience: float
+    ) -> float:
         """Wait until the poll may answer. Returns the earliest moment at which it could have."""
         monotonic = self._context.monotonic
         poll = PollPatience(from_index, monotonic(), patience)
-        with self._context.measures.waiting_poll(), reading(stream, "poll") as reader:
+        with self._context.measures.waiting_poll(), reading(stream, "poll", user) as reader:
             while True:
                 has_news, ended = stream.log.next_index > from_index, stream.log.closed
                 if reader.left_behind:

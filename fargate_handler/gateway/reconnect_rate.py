@@ -51,7 +51,7 @@ class ReconnectRate:
         Raises:
             Overloaded: too many clients come back at once.
         """
-        session = claims.channel if claims.only_for is None else None
+        session = claims.channel if claims.only_for is None and not claims.watches else None
         seen = self._of_session.of(session, now) if session is not None else 0
         # A session that was here a moment ago comes back, however new its token is.
         if seen or wall_time - claims.issued_at > _NEW_SECONDS:

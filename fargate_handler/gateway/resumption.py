@@ -46,18 +46,22 @@ class WakingReader:
     Attributes:
         stream: the copy that is read now.
         transport: by which the client reads.
+        user: whose reader it is. None: it waits for the node's own purposes.
         next_index: 0, since it delivers nothing itself.
         left_behind: whether that copy has ended, and another one has the rest.
         only_end: whether deltas are no news, only the response's end is.
     """
 
-    __slots__ = ("_news", "left_behind", "only_end", "stream", "transport")
+    __slots__ = ("_news", "left_behind", "only_end", "stream", "transport", "user")
 
     next_index = 0
 
-    def __init__(self, stream: ResponseStream, transport: Transport) -> None:
+    def __init__(
+        self, stream: ResponseStream, transport: Transport, user: str | None = None
+    ) -> None:
         self.stream = stream
         self.transport = transport
+        self.user = user
         self.left_behind = False
         self.only_end = False
         self._news = asyncio.Event()
@@ -120,13 +124,15 @@ class WakingReader:
 
 
 @contextmanager
-def reading(stream: ResponseStream, transport: Transport) -> Iterator[WakingReader]:
-    """Read a response for the duration of a request, which answers over this transport.
+def reading(
+    stream: ResponseStream, transport: Transport, user: str | None = None
+) -> Iterator[WakingReader]:
+    """Read a response for the duration of a request, which answers this user over a transport.
 
     Raises:
         RateLimited: the response has as many readers as allowed.
     """
-    reader = WakingReader(stream, transport)
+    reader = WakingReader(stream, transport, user)
     reader.attach()
     try:
         yield reader

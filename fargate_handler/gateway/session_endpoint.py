@@ -1,4 +1,4 @@
-"""`/session`: open a session, read its messages, and end it."""
+"""`/session`: open a session, read its messages, share it, and end it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from fargate_handler.gateway.http_answers import (
 )
 from fargate_handler.gateway.request_body import read_body
 from fargate_handler.orchestrator.session_messages import SaidMessage
-from stream_core.policy.channel import Channel
 from stream_core.policy.memory_bound import GENERATION_BYTES
+from stream_core.policy.rights import TO_READ, Right, check_right
+from stream_core.policy.session_token import SessionClaims
 from stream_core.protocol.ending_frames import CloseCode
 from stream_core.protocol.errors import NotFound
+from stream_core.protocol.http_bodies import SessionShared
 from stream_core.protocol.http_contract import NEVER_CACHED
-from stream_core.protocol.messages import SESSION_REQUEST, parse
+from stream_core.protocol.messages import SESSION_REQUEST, SHARE_REQUEST, parse
 from stream_core.protocol.part_objects import part_object
-from stream_core.protocol.session_init import bearer, check_address, open_session
+from stream_core.protocol.session_init import bearer, check_address, iso_time, open_session
 
 _MESSAGES_PER_PAGE, _MOST_MESSAGES_PER_PAGE = 20, 100
 
 
 class SessionEndpoint:
-    """Opens, reads and ends sessions."""
+    """Opens, reads, shares and ends sessions."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
@@ -65,7 +67,7 @@ class SessionEndpoint:
 
     async def messages(self, request: web.Request) -> web.Response:
         """The session's newest messages with their answers, or those before one of them."""
-        channel = self._own_session(request)
+        channel = self._own_session(request, Right.READ).channel
         limit = number_of_query(request, "limit", _MESSAGES_PER_PAGE, lowest=1)
         page = await self._context.orchestrator.messages.page(
             channel, request.query.get("before"), min(limit, _MOST_MESSAGES_PER_PAGE)
@@ -78,28 +80,52 @@ class SessionEndpoint:
             }
         )
 
+    async def share(self, request: web.Request) -> web.Response:
+        """Issue a token that reads one response, or the session. The answer is 201."""
+        context, claims = self._context, self._own_session(request, Right.WRITE)
+        check_right(Right.READ, claims.may)
+        body = await read_body(request, context, context.limits.message_bytes)
+        asked = parse(SHARE_REQUEST, body or b"{}")
+        if asked.response_id is not None:
+            await context.orchestrator.find(asked.response_id, claims.channel)
+        token, expires_at = context.tokens.issue(
+            claims.channel,
+            context.wall_time(),
+            asked.ttl_seconds,
+            only_for=asked.response_id,
+            user=asked.for_ or "",
+            key=claims.key,
+            may=TO_READ,
+        )
+        ws_url, http_url = context.public_urls(request.scheme, request.host)
+        shared = SessionShared(
+            token=token, expires_at=iso_time(expires_at), ws_url=ws_url, http_url=http_url
+        )
+        return json_answer(shared.model_dump(), status=201)
+
     async def end(self, request: web.Request) -> web.Response:
         """End the session. The answer is 204, also if it was ended before."""
-        context, channel = self._context, self._own_session(request)
+        context, channel = self._context, self._own_session(request, Right.CANCEL).channel
         # What is begun is finished, even if the client hangs up.
         await asyncio.shield(context.background.run(context.orchestrator.end_session(channel)))
         for connection in context.registry.of(channel):
             connection.close(CloseCode.DONE, "the session was ended")
         return web.Response(status=204, headers=NEVER_CACHED)
 
-    def _own_session(self, request: web.Request) -> Channel:
-        """The channel of the token, whose session is the one in the path.
+    def _own_session(self, request: web.Request, right: Right) -> SessionClaims:
+        """The claims of the token, whose session is the one in the path.
 
         Raises:
             AuthenticationFailed: there is no token, or it is not valid.
+            NotPermitted: it lacks the right.
             NotFound: it is another session's.
         """
-        channel = claims_of(request, self._context).channel
-        if channel.session != request.match_info["session_id"]:
+        claims = claims_of(request, self._context, right)
+        if claims.channel.session != request.match_info["session_id"]:
             raise NotFound(
                 "the token is another session's; nothing was changed", code="session_not_found"
             )
-        return channel
+        return claims
 
 
 def _message(said: SaidMessage) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from fargate_handler.gateway.http_answers import (
     payer_of,
     reading_channel,
     requested_resumption,
+    user_of,
 )
 from fargate_handler.gateway.resumption import Progress, Resumption, reading
 from stream_core.encoders.durable_streams import (
@@ -107,18 +108,18 @@ class StreamsEndpoint:
         cursor = {_CURSOR: self._cursor(request)}
         figures = self._reading(found, "poll")
         if not _has_all(found, has):
-            await self._wait(found)
+            await self._wait(found, user_of(request))
         chunk = self._chunk(found, has, figures)
         if chunk.body != b"[]":
             return _kept(request, found, offset_of(has), chunk, cursor)
         more = _place(chunk.has) if chunk.has.end else _place(chunk.has) | cursor
         return web.Response(status=204, headers=NEVER_CACHED | _FOR_BROWSERS | _UP_TO_DATE | more)
 
-    async def _wait(self, found: Resumption) -> None:
+    async def _wait(self, found: Resumption, user: str) -> None:
         context, (stream, point) = self._context, found
         patience = min(LONGEST_WAIT_SECONDS, context.limits.poll_timeout_max_ms / 1000)
         give_up_at = context.monotonic() + patience
-        with context.measures.waiting_poll(), reading(stream, "poll") as reader:
+        with context.measures.waiting_poll(), reading(stream, "poll", user) as reader:
             while not (
                 stream.log.next_index > point.next_index
                 or point.restarted

@@ -7,6 +7,7 @@ from aiohttp import web
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import json_answer
 from fargate_handler.gateway.requests.submission import sender_of
+from stream_core.policy.rights import Right
 from stream_core.ports.response_store import StoreUnavailable
 from stream_core.protocol.errors import NotFound, Overloaded
 from stream_core.tenants.usage_report import (
@@ -28,7 +29,7 @@ class UsageEndpoint:
     async def get(self, request: web.Request) -> web.Response:
         """The days from `from` to `to` by model, and the budgets now."""
         context, store = self._context, self._context.orchestrator.usage.store
-        sender = await sender_of(request, context)
+        sender = await sender_of(request, context, Right.READ)
         user = None if sender.session is None else sender.user
         if store is None or not context.tenants.is_known(sender.tenant) or user == "":
             raise NotFound(

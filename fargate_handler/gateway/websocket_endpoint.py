@@ -31,6 +31,7 @@ from fargate_handler.gateway.websocket_connection import WebSocketConnection
 from fargate_handler.gateway.websocket_protocol import WebSocketProtocol
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.client_address import FORWARDED_FOR
+from stream_core.policy.rights import Right, check_right
 from stream_core.policy.trace_context import TRACEPARENT, known_traceparent
 from stream_core.protocol import openai_realtime
 from stream_core.protocol.dialect import CompactDialect, Dialect, subprotocols
@@ -158,10 +159,13 @@ class WebSocketEndpoint:
         ):
             return _realtime_refusal(offered)
         self._check_origin(request)
-        claims = context.tokens.verify_reader(_token(request, offered), context.wall_time())
+        claims = context.tokens.verify_any(_token(request, offered), context.wall_time())
         self._check_tenant_origin(claims.channel.tenant, request)
+        check_right(Right.READ, claims.may)
         dialect, answer_headers = _select(offered, dialects)
         replaces = asked.get("replace") == ["1"]
+        if replaces:
+            check_right(Right.WRITE, claims.may)
         client = admit_client(
             context,
             claims,

@@ -16,6 +16,7 @@ from fargate_handler.gateway.http_answers import (
     check_room_for_text,
     json_answer,
     protocol_of,
+    user_of,
 )
 from fargate_handler.gateway.resumption import Progress, WakingReader, reading
 from stream_core.encoders.completion_chunks import check_completed
@@ -99,7 +100,7 @@ class WholeAnswer:
         """Wait for the end. Returns the response, which may be another copy by then."""
         context = self._context
         if not stream.log.closed:
-            with reading(stream, "http") as reader:
+            with reading(stream, "http", user_of(self._request)) as reader:
                 reader.only_end = True
                 while not reader.stream.log.closed:
                     await self._wait(reader)

@@ -21,6 +21,7 @@ from functions.settings import PollResponseSettings
 from stream_aws.keys import parse_signing_keys
 from stream_core.metrics.metric_catalogue import POLL_COUNT, POLL_LATENCY
 from stream_core.policy.channel import Channel
+from stream_core.policy.rights import Right
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.http_contract import whole_number
 from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS, Polled
@@ -64,7 +65,8 @@ def handler(event: Event, context: LambdaContext) -> HttpApiAnswer:
 def _poll(request: HttpApiRequest) -> HttpApiAnswer:
     token = bearer(request.headers.get("authorization"))
     response_id = request.path_names["response_id"]
-    claims = SessionTokens(_signing_keys.get()).verify_reader(token, time.time(), response_id)
+    tokens = SessionTokens(_signing_keys.get())
+    claims = tokens.verify_for(Right.READ, token, time.time(), response_id)
     timeout_ms = whole_number("timeout_ms", request.query.get("timeout_ms"), DEFAULT_TIMEOUT_MS)
     from_index = whole_number("from_index", request.query.get("from_index"), 0)
     began_at = time.monotonic()

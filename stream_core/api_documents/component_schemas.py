@@ -17,6 +17,7 @@ _CLIENT_LIMITS = (
     "messages_in_flight_per_session",
     "connections_per_session",
     "readers_per_response",
+    "presence_listeners_per_response",
     "protocol_errors_per_minute",
     "batch_window_ms",
     "frame_characters",

@@ -176,17 +176,14 @@ def _content(answer: Answer) -> dict[str, Any]:
         return reference(answer.body)
     if answer.events:
         # The schema of each event, as was customary before OpenAPI 3.2.
-        return {"oneOf": [_event(model) for model in answer.events]}
+        return {"oneOf": [_event(model, answer.resumable) for model in answer.events]}
     return {"type": "object" if answer.content_type == "application/json" else "string"}
 
 
-def _event(model: Model) -> dict[str, Any]:
-    data = _data(model)
-    return {
-        "type": "object",
-        "required": ["event", "id", "data"],
-        "properties": {"event": {"const": frame_name(model)}, "id": _TEXT, **data["properties"]},
-    }
+def _event(model: Model, resumable: bool) -> dict[str, Any]:
+    place = {"id": _TEXT} if resumable else {}
+    fields = {"event": {"const": frame_name(model)}, **place, **_data(model)["properties"]}
+    return {"type": "object", "required": list(fields), "properties": fields}
 
 
 def _data(model: Model) -> dict[str, Any]:

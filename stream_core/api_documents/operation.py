@@ -31,6 +31,7 @@ class Answer:
     Args:
         headers: names in `openapi.HEADERS`.
         events: the events of a stream, each with its type.
+        resumable: whether each of them has an `id`, after which the stream resumes.
         chunks: the events of a stream that a client may ask for. Their types are not listed.
         done: whether `[DONE]` comes behind the chunks.
     """
@@ -41,6 +42,7 @@ class Answer:
     content_type: str = "application/json"
     headers: tuple[str, ...] = ()
     events: tuple[Model, ...] = ()
+    resumable: bool = True
     chunks: tuple[Model, ...] = ()
     done: bool = True
 

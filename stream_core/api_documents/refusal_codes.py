@@ -14,7 +14,7 @@ BODY = {
 }
 TOKEN = {
     401: ("token_missing", "token_invalid", "token_expired"),
-    403: ("origin_not_allowed",),
+    403: ("not_permitted", "origin_not_allowed"),
     503: ("keys_unavailable",),
 }
 _OF_PROVIDER = (
@@ -59,7 +59,11 @@ ACCEPTING = {
         "upstream_unavailable",
     ),
 }
-KEY = {**IDENTITY, 401: ("invalid_api_key", "token_expired", *_OF_PROVIDER)}
+KEY = {
+    **IDENTITY,
+    401: ("invalid_api_key", "token_expired", *_OF_PROVIDER),
+    403: ("not_permitted", *IDENTITY[403]),
+}
 COMPLETING = {
     400: (
         "unsupported_parameter",

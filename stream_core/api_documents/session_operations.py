@@ -23,18 +23,21 @@ from stream_core.protocol.http_bodies import (
     ResponseEntries,
     ResponseStatus,
     SessionOpened,
+    SessionShared,
 )
 from stream_core.protocol.http_contract import EVENT_ID_PATTERN
 from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
 from stream_core.protocol.messages import (
     ErrorFrame,
     PostedMessage,
+    PresenceNotice,
     ResponseCompleted,
     ResponseDelta,
     ResponseFailed,
     ResponsePart,
     ResponseRestarted,
     SessionRequest,
+    ShareRequest,
 )
 
 _EPOCH = Parameter(
@@ -107,6 +110,17 @@ _END_SESSION = Operation(
     answers=(Answer(204, "It has ended, now or before.", content_type=""),),
     refusals=refusals(ANY, POST, TOKEN, _ONE_SESSION),
     parameters=(_SESSION_ID,),
+)
+_SHARE = Operation(
+    routes.SHARE,
+    "shareSession",
+    "A token for others, who read: one response, or the whole session as it goes on. It can't "
+    "write, cancel or share.",
+    answers=(Answer(201, "The token.", SessionShared),),
+    refusals=refusals(ANY, BODY, TOKEN, RESPONSE, _ONE_SESSION),
+    parameters=(_SESSION_ID,),
+    body=ShareRequest,
+    body_required=False,
 )
 _MESSAGE = Operation(
     routes.POST_MESSAGE,
@@ -214,13 +228,33 @@ _EVENTS = Operation(
     security=("session", "eventsCookie"),
 )
 
+_PRESENCE = Operation(
+    routes.PRESENCE,
+    "watchPresence",
+    "Who reads the response, as server-sent events: now, and on each change, to its end.",
+    answers=(
+        Answer(
+            200,
+            "Who reads it at this task.",
+            content_type="text/event-stream",
+            events=(PresenceNotice,),
+            resumable=False,
+        ),
+        Answer(204, "The response has ended: this ends an `EventSource`.", content_type=""),
+    ),
+    refusals=refusals(ANY, TOKEN, RESPONSE, {429: ("presence_listeners",)}),
+    parameters=(RESPONSE_ID,),
+)
+
 SESSION_OPERATIONS: tuple[Operation, ...] = (
     _SESSION,
     _MESSAGES,
     _END_SESSION,
+    _SHARE,
     _MESSAGE,
     _POLL,
     _CANCEL,
     _EVENTS,
+    _PRESENCE,
     _ENTRIES,
 )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from stream_core.delivery.delivery_clock import DeliveryClock
 from stream_core.delivery.paced_cursor import Reader
+
+if TYPE_CHECKING:
+    from stream_core.delivery.presence import Presence
 
 AT_ONCE = 256
 """More readers than that are called by `Audience.call_many`. So many take a fifth of a slot."""
@@ -13,8 +17,8 @@ AT_ONCE = 256
 _GROUP = 32
 
 
-class Audience(dict[Reader, None]):
-    """The readers of one response, in the order in which they came.
+class Audience(dict[Reader, float]):
+    """The readers of one response, in the order in which they came, with when that was.
 
     A response with a few readers calls them itself. `call_many` is for more than that: each group
     has a slot of its own, the same one in every interval, so that no delivery holds the loop.
@@ -23,10 +27,12 @@ class Audience(dict[Reader, None]):
         monotonic: seconds.
     """
 
-    __slots__ = ("_called_at", "_clock", "_monotonic")
+    __slots__ = ("_called_at", "_clock", "_monotonic", "presence")
 
     def __init__(self, clock: DeliveryClock, monotonic: Callable[[], float]) -> None:
         super().__init__()
+        self.presence: Presence | None = None
+        """Tells who they are. None: nobody has asked."""
         self._clock = clock
         self._monotonic = monotonic
         # By group: when it was called last. None for an audience that was never large.

@@ -22,6 +22,11 @@ class Reader(Protocol):
         """How it is delivered to."""
 
     @property
+    def user(self) -> str | None:
+        """Whose reader it is, as their token names them; empty for an unknown one. None: no
+        client's."""
+
+    @property
     def next_index(self) -> int:
         """The next index to deliver. 0 for a reader that is only woken."""
 

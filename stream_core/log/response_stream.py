@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 from stream_core.delivery.audience import AT_ONCE, Audience
 from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock, slots_of
 from stream_core.delivery.paced_cursor import Batcher, Reader
+from stream_core.delivery.presence import Listener, Presence
 from stream_core.log.entries import JOINING, LogEntry, Part, Restart, same_place, size_of
 from stream_core.log.folded_entries import FoldedEntries
 from stream_core.log.response_log import (
@@ -457,6 +458,8 @@ class ResponseStream:
         self._drop_waiting()
         for reader in tuple(self.readers):
             reader.lost()
+        if self.readers.presence is not None:
+            self.readers.presence.lost()
 
     def park(self) -> None:
         """Give the place up: the token source pauses until `unpark`."""
@@ -559,12 +562,15 @@ class ResponseStream:
 
     def attach(self, reader: Reader) -> None:
         """Add a reader, and deliver at once what it has not been given."""
-        self.readers[reader] = None
+        now = self._monotonic()
+        self.readers[reader] = now
         self.unread_since = None
         if self.observer is not None:
             self.observer.attached(reader)
+        if self.readers.presence is not None:
+            self.readers.presence.changed()
         self.hold_or_release()
-        reader.deliver(self._monotonic(), None)
+        reader.deliver(now, None)
         if self.place is not None:
             reader.queued(self.place)
 
@@ -574,12 +580,27 @@ class ResponseStream:
             del self.readers[reader]
             if self.observer is not None:
                 self.observer.detached(reader)
+            if self.readers.presence is not None:
+                self.readers.presence.changed()
             self.hold_or_release()
             if not self.readers:
                 self.readers.clear()  # gives its memory back
                 self.unread_since = self._monotonic()
                 if self.on_unread is not None:
                     self.on_unread()
+
+    def listen(self, listener: Listener) -> None:
+        """Tell a listener who reads, now and on each change.
+
+        Raises:
+            RateLimited: as many listen as may.
+        """
+        if self.readers.presence is None:
+            most = self._limits.presence_listeners_per_response
+            self.readers.presence = Presence(
+                self.response_id, self.readers, self._clock, self._monotonic, most
+            )
+        self.readers.presence.listen(listener)
 
     def acknowledge(self, index: int) -> int:
         """Note that a client has everything up to `index`. Returns how many deltas that adds."""

@@ -12,11 +12,13 @@ from jwt.algorithms import HMACAlgorithm
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from stream_core.policy.channel import Channel
+from stream_core.policy.rights import ALL_RIGHTS, TO_READ, Right, check_right
 from stream_core.protocol.errors import AuthenticationFailed
 
 _ALGORITHM = "HS256"
 ISSUER = "evenflow"
 """Who issues them, as their claim `iss` says."""
+_FOR_PEERS = "peer:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class SessionClaims:
 
     `only_for`: the one response that the token opens, to be read. None: the whole session.
     `key`: the id of the tenant's key with which the session was opened. Empty: none.
+    `may`: what the token may do.
     """
 
     channel: Channel
@@ -33,6 +36,12 @@ class SessionClaims:
     user: str = ""
     only_for: str | None = None
     key: str = ""
+    may: frozenset[Right] = ALL_RIGHTS
+
+    @property
+    def watches(self) -> bool:
+        """Whether it is a token to watch a whole session: it may read it, and not write."""
+        return self.only_for is None and Right.WRITE not in self.may
 
 
 class _TokenClaims(BaseModel):
@@ -48,6 +57,7 @@ class _TokenClaims(BaseModel):
     user: str = ""
     aud: str | None = None
     key: str = ""
+    may: list[str] | None = None
 
     def to_session_claims(self) -> SessionClaims:
         return SessionClaims(
@@ -57,7 +67,14 @@ class _TokenClaims(BaseModel):
             self.user,
             self.aud,
             self.key,
+            self._rights,
         )
+
+    @property
+    def _rights(self) -> frozenset[Right]:
+        # A ticket reads. Rights that only a newer version knows are no rights here.
+        most = ALL_RIGHTS if self.aud is None else TO_READ
+        return most if self.may is None else frozenset(r for r in most if r in self.may)
 
 
 _CLAIMS = TypeAdapter(_TokenClaims)
@@ -86,7 +103,7 @@ def for_peers(response_id: str) -> str:
 
     No client is given one. A task signs it for itself, with the keys that all tasks have.
     """
-    return f"peer:{response_id}"
+    return f"{_FOR_PEERS}{response_id}"
 
 
 class SessionTokens:
@@ -115,6 +132,7 @@ class SessionTokens:
         only_for: str | None = None,
         user: str = "",
         key: str = "",
+        may: frozenset[Right] = ALL_RIGHTS,
     ) -> tuple[str, int]:
         """Issue a token.
 
@@ -123,12 +141,13 @@ class SessionTokens:
             only_for: the one thing that the token opens, instead of the whole session.
             user: the user of the session, as the application names them.
             key: the id of the tenant's key that opens it.
+            may: what the token may do. One for one thing may only read, in any case.
 
         Returns:
             The token, and when it expires, in seconds since the epoch.
         """
         expires_at = int(now) + ttl_seconds
-        claims: dict[str, str | int] = {
+        claims: dict[str, str | int | list[str]] = {
             "iss": ISSUER,
             "sub": channel.session,
             "tenant": channel.tenant,
@@ -142,6 +161,8 @@ class SessionTokens:
             claims["key"] = key
         if only_for is not None:
             claims["aud"] = only_for
+        elif may != ALL_RIGHTS:
+            claims["may"] = sorted(may)
         token = jwt.encode(
             claims, self._keys[self._signing_kid], _ALGORITHM, headers={"kid": self._signing_kid}
         )
@@ -160,19 +181,29 @@ class SessionTokens:
         """
         return self._verified(token, now, only_for, tickets=False)
 
-    def verify_reader(
-        self, token: str | None, now: float, response_id: str | None = None
-    ) -> SessionClaims:
-        """Verify the token of somebody who reads: the session's, or a ticket of one response.
-
-        Args:
-            response_id: what is to be read. None: the caller looks at `SessionClaims.only_for`.
+    def verify_any(self, token: str | None, now: float) -> SessionClaims:
+        """Verify a client's token, the session's or a ticket. The caller looks at what it opens.
 
         Raises:
-            AuthenticationFailed: as for `verify`, or the ticket is for another response.
+            AuthenticationFailed: as for `verify`.
         """
-        claims = self._verified(token, now, None, tickets=True)
-        if response_id is not None and claims.only_for not in (None, response_id):
+        return self._verified(token, now, None, tickets=True)
+
+    def verify_for(
+        self, right: Right, token: str | None, now: float, response_id: str | None = None
+    ) -> SessionClaims:
+        """Verify a client's token, and that it may do something with a response or its session.
+
+        Args:
+            response_id: the response, which a ticket may be for. None: the whole session.
+
+        Raises:
+            AuthenticationFailed: as for `verify`, or it is a ticket for another response.
+            NotPermitted: the token lacks the right.
+        """
+        claims = self.verify_any(token, now)
+        check_right(right, claims.may)
+        if claims.only_for not in (None, response_id):
             raise _invalid()
         return claims
 
@@ -201,7 +232,8 @@ class SessionTokens:
             claims = _CLAIMS.validate_json(_JWS.decode(token, key, [_ALGORITHM]))
         except (jwt.InvalidTokenError, KeyError, TypeError, ValueError) as error:
             raise _invalid() from error
-        if claims.aud != only_for and not tickets:
+        is_ticket = tickets and not (claims.aud or "").startswith(_FOR_PEERS)
+        if claims.aud != only_for and not is_ticket:
             raise _invalid()
         if claims.nbf > now:
             raise _invalid()

@@ -259,6 +259,9 @@ class ClientSession:
             silent = f"nothing was heard for {now - self._heard_at:.0f} s; reconnect and resume"
             close = SendClose(CloseCode.HEARTBEAT_LOST, silent)
             return self._end(SessionEvent.LOSE, close, Disconnect(flush=False))
+        if self.claims.watches and now >= self._expires_at:
+            reason = "the token to watch this session has expired; ask for a new one"
+            return self._begin_close(SessionEvent.CLOSE, CloseCode.DONE, reason, now)
         outputs: list[Output] = []
         if now >= self._ping_at:
             self._ping_at = now + self._limits.heartbeat_seconds

@@ -33,6 +33,15 @@ class SessionOpened(BaseModel):
     suggestions: list[str]
 
 
+class SessionShared(BaseModel):
+    """A token that reads, and the addresses at which it does. It expires at `expires_at`."""
+
+    token: str
+    expires_at: str
+    ws_url: str
+    http_url: str
+
+
 class MessageAccepted(BaseModel):
     """The message is on record. Its response is read under `response_id`.
 

@@ -12,6 +12,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from stream_core.delivery.paced_cursor import Transport
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.agents import (
     GivenParams,
@@ -22,6 +23,7 @@ from stream_core.policy.agents import (
     User,
 )
 from stream_core.policy.channel import NAME_PATTERN
+from stream_core.policy.rights import Right
 from stream_core.policy.trace_context import Traceparent
 from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.http_contract import ErrorFields
@@ -151,6 +153,20 @@ class ResponseCredit(FromClient):
     n: Annotated[int, Field(ge=1)]
 
 
+class PresenceSubscribe(FromClient):
+    """Be told who reads the response: now, and on each change."""
+
+    type: Literal["presence.subscribe"]
+    response_id: Identifier
+
+
+class PresenceUnsubscribe(FromClient):
+    """Be told no more who reads the response."""
+
+    type: Literal["presence.unsubscribe"]
+    response_id: Identifier
+
+
 class Ping(FromClient):
     """Ask for a `pong`: browsers can't send a WebSocket's own ping."""
 
@@ -165,20 +181,37 @@ ClientMessage = Annotated[
     | ResponseCancel
     | ResponseAck
     | ResponseCredit
+    | PresenceSubscribe
+    | PresenceUnsubscribe
     | Ping,
     Field(discriminator="type"),
 ]
 CLIENT_MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(ClientMessage)
+_NEEDS: dict[type[FromClient], Right] = {
+    ChatMessageFrame: Right.WRITE,
+    ResponseCancel: Right.CANCEL,
+}
+
+
+def right_for(message: ClientMessage) -> Right:
+    """The right that a message needs. What changes nothing for others is reading."""
+    return _NEEDS.get(type(message), Right.READ)
+
+
 POSTED_MESSAGE: TypeAdapter[PostedMessage] = TypeAdapter(PostedMessage)
 
 
 class SessionRequest(FromClient):
-    """The body of `POST /session`. No field is required. `user` is the application's user."""
+    """The body of `POST /session`. No field is required. `user` is the application's user.
+
+    `may` is what the token may do, by default everything: a backend can give a browser less.
+    """
 
     tenant: Annotated[str, Field(pattern=NAME_PATTERN)] = "public"
     agent: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
     session_id: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
     user: User | None = None
+    may: Annotated[list[Right], Field(min_length=1)] | None = None
 
     @property
     def names_tenant(self) -> bool:
@@ -186,6 +219,19 @@ class SessionRequest(FromClient):
         return "tenant" in self.model_fields_set
 
 
+class ShareRequest(FromClient):
+    """The body of `POST /session/{session_id}/share`. No field is required.
+
+    Without `response_id` the whole session is shared, as it goes on. `for` is who is to read: the
+    name that presence tells.
+    """
+
+    response_id: Identifier | None = None
+    ttl_seconds: Annotated[int, Field(ge=1, le=86_400)] = 3_600
+    for_: Annotated[User | None, Field(alias="for")] = None
+
+
+SHARE_REQUEST: TypeAdapter[ShareRequest] = TypeAdapter(ShareRequest)
 SESSION_REQUEST: TypeAdapter[SessionRequest] = TypeAdapter(SessionRequest)
 
 
@@ -388,6 +434,24 @@ class LagNotice(FromServer):
     last_index: int
 
 
+class PresentClient(BaseModel):
+    """A client that reads. `user` is as its token has it, empty where it has none."""
+
+    user: str
+    transport: Transport
+    since: str
+
+
+class PresenceNotice(FromServer):
+    """Who reads the response at this task: `count` clients, of which the first 50 are named."""
+
+    type: Literal["presence"]
+    session_id: str
+    response_id: str
+    readers: list[PresentClient]
+    count: int
+
+
 class Throttle(FromServer):
     """A rate or a quota refused a message, or a request about a response."""
 
@@ -451,6 +515,7 @@ ServerMessage = Annotated[
     | ResponseCompleted
     | ResponseFailed
     | LagNotice
+    | PresenceNotice
     | Throttle
     | NearLimit
     | SystemBusy
@@ -514,6 +579,7 @@ CLIENT_TYPES = frozenset(
             "response.cancel",
         ),
         *("response.ack", "response.credit", "ping"),
+        *("presence.subscribe", "presence.unsubscribe"),
         *("start", "pause", "resume", "cancel", "credit"),
     }
 )

@@ -26,6 +26,9 @@ from stream_core.protocol.messages import (
     NearLimit,
     Ping,
     Pong,
+    PresenceNotice,
+    PresenceSubscribe,
+    PresenceUnsubscribe,
     Reconnect,
     ResponseCancel,
     ResponseCompleted,
@@ -96,7 +99,8 @@ class GrantCredit(FromClient):
 
 
 RealtimeClientMessage = Annotated[
-    Start | Pause | Resume | Cancel | GrantCredit | Ping, Field(discriminator="type")
+    Start | Pause | Resume | Cancel | GrantCredit | PresenceSubscribe | PresenceUnsubscribe | Ping,
+    Field(discriminator="type"),
 ]
 REALTIME_CLIENT_MESSAGE: TypeAdapter[RealtimeClientMessage] = TypeAdapter(RealtimeClientMessage)
 
@@ -190,6 +194,7 @@ RealtimeServerMessage = Annotated[
     | Final
     | LagNotice
     | NearLimit
+    | PresenceNotice
     | Reconnect
     | Pong
     | Refused,

@@ -86,9 +86,11 @@ OPEN_SESSION = Route("POST", "/session", Origin.SESSION_INIT)
 _ONE_SESSION = "/session/*"
 MESSAGES = Route("GET", "/session/{session_id}/messages", edge_pattern=_ONE_SESSION)
 END_SESSION = Route("DELETE", "/session/{session_id}", edge_pattern=_ONE_SESSION)
+SHARE = Route("POST", "/session/{session_id}/share", edge_pattern=_ONE_SESSION)
 POST_MESSAGE = Route("POST", "/chat/message")
 EVENTS = Route("GET", "/chat/message/{response_id}/events")
 CANCEL = Route("POST", "/chat/message/{response_id}/cancel")
+PRESENCE = Route("GET", "/chat/message/{response_id}/presence")
 ENTRIES = Route("GET", "/chat/message/{response_id}/entries/{epoch}/{first}-{last}")
 POLL = Route("GET", "/chat/message/{response_id}", Origin.POLL_RESPONSE)
 
@@ -145,8 +147,8 @@ METRICS = Route("GET", "/metrics", Origin.MACHINE)
 DRAIN = Route("POST", "/drain", Origin.MACHINE)
 
 ROUTES = (
-    *(OPEN_SESSION, MESSAGES, END_SESSION),
-    *(POST_MESSAGE, EVENTS, ENTRIES, CANCEL, POLL),
+    *(OPEN_SESSION, MESSAGES, END_SESSION, SHARE),
+    *(POST_MESSAGE, EVENTS, PRESENCE, ENTRIES, CANCEL, POLL),
     USAGE,
     *(WEBSOCKET, REALTIME, OPENAI_REALTIME),
     *(COMPLETIONS, LIST_MODELS, GET_MODEL),

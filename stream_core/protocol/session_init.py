@@ -14,6 +14,7 @@ from stream_core.policy.address_rates import AddressRates
 from stream_core.policy.agents import Agents
 from stream_core.policy.channel import LONGEST_NAME, Channel
 from stream_core.policy.oidc import Identity, IdentityTokens
+from stream_core.policy.rights import Right
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.errors import AuthenticationFailed, NotPermitted, RateLimited
 from stream_core.protocol.http_bodies import SessionOpened
@@ -92,7 +93,8 @@ def open_session(
     if opener.identified:
         session_id = _of_user(opener.user, session_id)
     channel = Channel(tenant.id, agent, session_id)
-    token, expires_at = tokens.issue(channel, now, ttl, user=opener.user, key=opener.key)
+    may = frozenset(request.may or Right)
+    token, expires_at = tokens.issue(channel, now, ttl, user=opener.user, key=opener.key, may=may)
     return OpenedSession(
         session_id, token, iso_time(expires_at), channel, agents.find(channel.agent).suggestions
     )

@@ -55,6 +55,9 @@ async def _an_answer_resumed_acknowledged_and_paused(
         talk.say("response.credit", response_id=response_id, n=1000)
         talk.say("response.pause", response_id=response_id)
         talk.say("response.continue", response_id=response_id)
+        talk.say("presence.subscribe", response_id=response_id)
+        assert (await talk.hear("presence"))["count"] == 1
+        talk.say("presence.unsubscribe", response_id=response_id)
         last = (await talk.hear(*TERMINAL))["last_index"]
         talk.say("response.ack", response_id=response_id, index=last)
         await ask(talk, "m1", None, "the same again")

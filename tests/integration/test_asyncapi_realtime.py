@@ -51,6 +51,9 @@ async def _an_answer_paced_paused_and_resumed(
     async with conversation(server, session, frames, REALTIME) as talk:
         text = demo(tokens=60, reasoning=10, searches=1, sources=1, gap_ms=10, seed=96)
         response_id = await start(talk, "m1", text, credit=5)
+        talk.say("presence.subscribe", response_id=response_id)
+        assert (await talk.hear("presence"))["count"] == 1
+        talk.say("presence.unsubscribe", response_id=response_id)
         talk.say("credit", response_id=response_id, n=200)
         talk.say("pause", response_id=response_id)
         talk.say("resume", response_id=response_id)

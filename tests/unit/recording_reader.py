@@ -84,6 +84,7 @@ class RecordingReader:
         self.deliveries: list[Delivery] = []
         self.places: list[QueuePlace] = []
         self.paused = False
+        self.user: str | None = None
         self.holds_model = False
         self.left_behind = False
         self._stream = stream

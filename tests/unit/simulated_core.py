@@ -115,6 +115,7 @@ class Streams:
 class _Reader:
     """The reader and the model of one stream."""
 
+    user: str | None = None
     holds_model = False
     transport: Transport = "http"
 

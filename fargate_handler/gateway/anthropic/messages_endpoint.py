@@ -33,6 +33,7 @@ from stream_core.encoders.anthropic_messages import (
 from stream_core.encoders.block_encoder import BlockEncoder
 from stream_core.encoders.port import LAST_EVENT_ID, EventId
 from stream_core.log.response_stream import ResponseStream
+from stream_core.policy.rights import Right
 from stream_core.protocol.errors import EvenflowError, InvalidRequest, NotFound
 
 _VERSION_HEADER = "anthropic-version"
@@ -79,7 +80,7 @@ class MessagesEndpoint:
 
     async def _accept(self, request: web.Request) -> _Asked:
         context = self._context
-        sender = await sender_of(request, context)
+        sender = await sender_of(request, context, Right.WRITE)
         _check_version(request.headers.get(_VERSION_HEADER))
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)

@@ -29,6 +29,7 @@ from stream_core.encoders.ui_message_chunks import UIMessageChunks
 from stream_core.log.response_log import EVERYTHING, ResponseState, ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
+from stream_core.policy.rights import Right
 from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.messages import parse
 from stream_core.protocol.ui_chat_bodies import (
@@ -54,7 +55,7 @@ class ChatEndpoint:
 
     async def post(self, request: web.Request) -> web.StreamResponse:
         """The answer to a conversation, as a stream."""
-        context, sender = self._context, await sender_of(request, self._context)
+        context, sender = self._context, await sender_of(request, self._context, Right.WRITE)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
@@ -72,7 +73,10 @@ class ChatEndpoint:
 
         With `response_id` it is that answer, also after its end, from `Last-Event-ID` on.
         """
-        channel, orchestrator = await self._channel(request), self._context.orchestrator
+        channel, orchestrator = (
+            await self._channel(request, Right.READ),
+            self._context.orchestrator,
+        )
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=True)
         response_id = request.query.get("response_id")
         if response_id is not None:
@@ -92,7 +96,7 @@ class ChatEndpoint:
 
     async def stop(self, request: web.Request) -> web.Response:
         """Stop the answer that runs, and its model, whoever reads it and wherever."""
-        context, channel = self._context, await self._channel(request)
+        context, channel = self._context, await self._channel(request, Right.CANCEL)
         body = await read_body(request, context, context.limits.message_bytes)
         asked = parse(STOP_REQUEST, body) if body else StopRequest()
         stream = await context.orchestrator.newest(channel)
@@ -100,8 +104,8 @@ class ChatEndpoint:
             await context.orchestrator.cancel(stream)
         return json_answer(Stopped().model_dump())
 
-    async def _channel(self, request: web.Request) -> Channel:
-        sender = await sender_of(request, self._context)
+    async def _channel(self, request: web.Request, right: Right) -> Channel:
+        sender = await sender_of(request, self._context, right)
         return chat_channel(
             sender.tenant, sender.own(request.match_info["chat_id"]), sender.session
         )

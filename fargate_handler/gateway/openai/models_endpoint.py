@@ -10,6 +10,7 @@ from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.http_answers import json_answer
 from fargate_handler.gateway.requests.known_models import check_model
 from fargate_handler.gateway.requests.submission import sender_of
+from stream_core.policy.rights import Right
 
 _OWNER = "evenflow"
 
@@ -24,13 +25,13 @@ class ModelsEndpoint:
     async def list(self, request: web.Request) -> web.Response:
         """All names that the caller may use."""
         context = self._context
-        sender = await sender_of(request, context)
+        sender = await sender_of(request, context, Right.READ)
         names = context.models_of(sender.tenant)
         return json_answer({"object": "list", "data": [self._object(name) for name in names]})
 
     async def get(self, request: web.Request) -> web.Response:
         """The name in the path."""
-        sender = await sender_of(request, self._context)
+        sender = await sender_of(request, self._context, Right.READ)
         name = request.match_info["model"]
         check_model(name, self._context, sender.tenant)
         return json_answer(self._object(name))

@@ -26,6 +26,8 @@ from fargate_handler.orchestrator.whole_request import (
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
+from stream_core.policy.rights import ALL_RIGHTS, Right, check_right
+from stream_core.policy.session_token import SessionClaims
 from stream_core.policy.trace_context import TRACEPARENT, known_traceparent
 from stream_core.protocol.content_encoding import GZIP
 from stream_core.protocol.errors import AuthenticationFailed, Conflict, Gone, InvalidRequest
@@ -53,6 +55,7 @@ class Sender(NamedTuple):
     `slo_ttft_ms`: within how many milliseconds the first token is wanted.
     `identified`: whether the identity provider has said who the user is. Then names and ids of the
     user's are nobody else's, also within the tenant.
+    `may`: what the session's token may do. A tenant's key may do what its scopes allow.
     """
 
     tenant: str
@@ -64,6 +67,7 @@ class Sender(NamedTuple):
     key: str = ""
     slo_ttft_ms: int | None = None
     identified: bool = False
+    may: frozenset[Right] = ALL_RIGHTS
 
     def own(self, name: str) -> str:
         """A name that the sender gives, told apart from other users' where these are known."""
@@ -82,21 +86,23 @@ class Sender(NamedTuple):
         return terms.model_copy(update=said)
 
 
-async def sender_of(request: web.Request, context: GatewayContext) -> Sender:
+async def sender_of(request: web.Request, context: GatewayContext, right: Right) -> Sender:
     """Who sent a request, by its `Authorization` header, or by `x-api-key` in its place.
 
     Raises:
         InvalidRequest: a header is wrong.
+        NotPermitted: the session's token lacks the right, or the key the scope.
         OriginNotAllowed: the tenant's pages are others than the one that calls.
         EvenflowError: as for `sender_with`.
     """
     given = bearer(request.headers.get("Authorization")) or request.headers.get(API_KEY)
     if context.identities is not None:
         await context.identities.prepare(given)
-    needed = Scope.READ if request.method in _READING else Scope.API
+    needed = Scope.READ if right is Right.READ else Scope.API
     sender = sender_with(given, address_of(request, context), context, needed)
     request[TENANT] = sender.tenant
     request[PAYER] = Payer(sender.tenant, sender.key, sender.user)
+    check_right(right, sender.may)
     context.check_origin(sender.tenant, request.headers.get("Origin"), request.host)
     return sender._replace(
         traceparent=known_traceparent(request.headers.get(TRACEPARENT)),
@@ -128,8 +134,8 @@ def sender_with(
         check_scope(known.key, needed)
         return Sender(known.tenant.id, address, key=known.key.id)
     try:
-        claims = context.tokens.verify(given, context.wall_time())
-        return Sender(claims.channel.tenant, address, claims.channel, claims.user, key=claims.key)
+        claims = context.tokens.verify_any(given, context.wall_time())
+        return _sender_by(claims, address)
     except AuthenticationFailed as refused:
         if refused.code == "token_expired":
             raise
@@ -144,6 +150,13 @@ def sender_with(
         "nothing was generated",
         code="invalid_api_key",
     )
+
+
+def _sender_by(claims: SessionClaims, address: str) -> Sender:
+    # A ticket opens its response at Evenflow's own paths, and nothing where senders are asked for.
+    may = claims.may if claims.only_for is None else frozenset[Right]()
+    channel, user, key = claims.channel, claims.user, claims.key
+    return Sender(channel.tenant, address, channel, user, key=key, may=may)
 
 
 async def read_request(

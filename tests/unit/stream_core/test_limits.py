@@ -29,6 +29,7 @@ DESIGN = {
     "model_deadline_seconds": 1800,
     "model_retries": 1,
     "response_ttl_seconds": 300,
+    "presence_listeners_per_response": 100,
     "session_token_ttl_seconds": 3_600,
     "grace_seconds": 30,
     "pause_window_bytes": 16 * 1024,

@@ -171,6 +171,7 @@ def test_every_reader_of_a_lost_response_is_told_and_what_waits_is_not_delivered
 
 def test_readers_that_leave_as_they_are_told_do_not_hide_one_another() -> None:
     class Leaving:
+        user: str | None = None
         holds_model = False
         transport: Transport = "http"
         next_index = 0

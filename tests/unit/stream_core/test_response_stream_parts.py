@@ -20,6 +20,7 @@ _WINDOW = 6  # slots of an interval
 class Taken:
     """A reader that keeps what each delivery gives it."""
 
+    user: str | None = None
     holds_model = False
     transport: Transport = "http"
 

@@ -15,6 +15,7 @@ from stream_core.policy.agents import Agent, Agents
 from stream_core.policy.channel import NAME_PATTERN, Channel
 from stream_core.policy.oidc import IdentityTokens
 from stream_core.policy.oidc_keys import parse_keys
+from stream_core.policy.rights import ALL_RIGHTS, Right
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.errors import (
     AuthenticationFailed,
@@ -106,6 +107,12 @@ def test_an_agent_that_is_not_there_is_refused_with_those_that_are() -> None:
 def test_the_user_is_in_the_token() -> None:
     assert TOKENS.verify(opened(SessionRequest(user="Zoë\n")).token, NOW).user == "Zoë\n"
     assert TOKENS.verify(opened(SessionRequest()).token, NOW).user == ""
+
+
+def test_the_token_may_do_what_the_request_names_and_without_that_everything() -> None:
+    asked = SessionRequest(may=[Right.READ, Right.CANCEL])
+    assert TOKENS.verify(opened(asked).token, NOW).may == {Right.READ, Right.CANCEL}
+    assert TOKENS.verify(opened(SessionRequest()).token, NOW).may == ALL_RIGHTS
 
 
 def test_without_any_tenant_key_every_tenant_is_open() -> None:

@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_core.policy.channel import NAME_PATTERN, Channel
-from stream_core.policy.session_token import SessionClaims, SessionTokens, key_matches
-from stream_core.protocol.errors import AuthenticationFailed
+from stream_core.policy.rights import ALL_RIGHTS, TO_READ, Right
+from stream_core.policy.session_token import (
+    SessionClaims,
+    SessionTokens,
+    for_peers,
+    key_matches,
+)
+from stream_core.protocol.errors import AuthenticationFailed, NotPermitted
 
 OLD, NEW, OTHER = b"old-" * 8, b"new-" * 8, b"other-secret-" * 3
 CHANNEL = Channel("acme", "support", "ses_1")
@@ -205,7 +211,7 @@ def test_a_key_matches_only_itself(given_key: str | None, expected: str, matches
 def test_a_token_for_one_thing_opens_only_that() -> None:
     token, expires_at = TOKENS.issue(CHANNEL, 1000.0, 3600, only_for="rsp_1")
     assert TOKENS.verify(token, 2000.0, only_for="rsp_1") == SessionClaims(
-        CHANNEL, expires_at, 1000, only_for="rsp_1"
+        CHANNEL, expires_at, 1000, only_for="rsp_1", may=TO_READ
     )
     assert refused(token) == "token_invalid"
     for wrong, thing in ((token, "rsp_2"), (TOKENS.issue(CHANNEL, 1000.0, 3600)[0], "rsp_1")):
@@ -217,16 +223,53 @@ def test_a_token_for_one_thing_opens_only_that() -> None:
 def test_who_reads_needs_the_session_s_token_or_a_ticket_for_what_is_read() -> None:
     ticket, _ = TOKENS.issue(CHANNEL, 1000.0, 3600, only_for="rsp_1")
     token, _ = TOKENS.issue(CHANNEL, 1000.0, 3600)
-    assert TOKENS.verify_reader(ticket, 2000.0, "rsp_1").channel == CHANNEL
-    assert TOKENS.verify_reader(ticket, 2000.0).only_for == "rsp_1"
-    assert TOKENS.verify_reader(token, 2000.0, "rsp_1").only_for is None
-    assert TOKENS.verify_reader(token, 2000.0).only_for is None
-    for sent, now, code in (
-        (ticket, 2000.0, "token_invalid"),
-        (ticket[:-2], 2000.0, "token_invalid"),
-        (token, 9000.0, "token_expired"),
-        (None, 2000.0, "token_missing"),
+    assert TOKENS.verify_for(Right.READ, ticket, 2000.0, "rsp_1").channel == CHANNEL
+    assert TOKENS.verify_any(ticket, 2000.0).only_for == "rsp_1"
+    assert TOKENS.verify_for(Right.READ, token, 2000.0, "rsp_1").only_for is None
+    assert TOKENS.verify_any(token, 2000.0).only_for is None
+    for sent, now, response_id, code in (
+        (ticket, 2000.0, "rsp_2", "token_invalid"),
+        (ticket, 2000.0, None, "token_invalid"),
+        (ticket[:-2], 2000.0, "rsp_1", "token_invalid"),
+        (token, 9000.0, "rsp_1", "token_expired"),
+        (None, 2000.0, "rsp_1", "token_missing"),
     ):
         with pytest.raises(AuthenticationFailed) as refusal:
-            TOKENS.verify_reader(sent, now, "rsp_2")
+            TOKENS.verify_for(Right.READ, sent, now, response_id)
         assert refusal.value.code == code
+
+
+def test_a_token_of_another_task_is_no_client_s() -> None:
+    token, _ = TOKENS.issue(CHANNEL, 1000.0, 3600, only_for=for_peers("rsp_1"))
+    assert TOKENS.verify(token, 2000.0, only_for=for_peers("rsp_1")).channel == CHANNEL
+    with pytest.raises(AuthenticationFailed) as refusal:
+        TOKENS.verify_any(token, 2000.0)
+    assert refusal.value.code == "token_invalid"
+
+
+@pytest.mark.parametrize(
+    "may", [frozenset([Right.READ]), frozenset([Right.READ, Right.WRITE]), ALL_RIGHTS]
+)
+def test_a_token_may_do_what_it_was_issued_for(may: frozenset[Right]) -> None:
+    token, _ = TOKENS.issue(CHANNEL, 1000.0, 3600, may=may)
+    assert TOKENS.verify(token, 2000.0).may == may
+    for right in Right:
+        if right in may:
+            assert TOKENS.verify_for(right, token, 2000.0).channel == CHANNEL
+        else:
+            with pytest.raises(NotPermitted, match=f"no right to {right}") as refusal:
+                TOKENS.verify_for(right, token, 2000.0)
+            assert refusal.value.code == "not_permitted"
+
+
+def test_a_token_that_says_nothing_of_rights_has_all_and_a_ticket_only_reads() -> None:
+    assert TOKENS.verify(signed(CLAIMS), 2000.0).may == ALL_RIGHTS
+    assert TOKENS.verify(TOKENS.issue(CHANNEL, 1000.0, 3600)[0], 2000.0).may == ALL_RIGHTS
+    ticket, _ = TOKENS.issue(CHANNEL, 1000.0, 3600, only_for="rsp_1", may=ALL_RIGHTS)
+    assert TOKENS.verify_any(ticket, 2000.0).may == TO_READ
+    with pytest.raises(NotPermitted):
+        TOKENS.verify_for(Right.WRITE, ticket, 2000.0, "rsp_1")
+
+
+def test_rights_that_only_a_newer_version_knows_are_none() -> None:
+    assert TOKENS.verify(signed(CLAIMS | {"may": ["read", "fly"]}), 2000.0).may == TO_READ

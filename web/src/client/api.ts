@@ -86,6 +86,21 @@ export interface MessagePage {
   readonly before: string | null;
 }
 
+/** What is shared, and with whom. */
+export interface ShareOptions {
+  readonly responseId?: string | undefined;
+  readonly ttlSeconds?: number | undefined;
+  readonly name?: string | undefined;
+}
+
+/** A token that reads, until `expiresAt` (ISO 8601), and the server's addresses. */
+export interface Share {
+  readonly token: string;
+  readonly expiresAt: string;
+  readonly httpUrl: string;
+  readonly websocketUrl: string;
+}
+
 /** A message that was sent elsewhere: by another tab, or another device. */
 export interface OtherMessage {
   readonly messageId: string;
@@ -128,6 +143,11 @@ export interface Client {
   }): Promise<MessagePage>;
   /** The answer to a message that this client did not send, from its beginning. Like {@link resumable} it is read once it is used. */
   follow(message: Pick<Message, "messageId" | "responseId" | "question">): Answer;
+  /**
+   * A token with which somebody else reads the conversation as it goes on, or only `responseId`, and does nothing else. It is valid for an hour,
+   * or `ttlSeconds`, at most a day. `name` is who reads, for those who ask the server. Rejects with an `EvenflowError`.
+   */
+  share(options?: ShareOptions): Promise<Share>;
   /**
    * Ends the session: its answers are stopped, and everything that the server keeps of it is deleted. What is asked next begins a new one.
    * Rejects with an `EvenflowError`.

@@ -8,6 +8,8 @@ import type {
   ConnectOptions,
   Message,
   MessagePage,
+  Share,
+  ShareOptions,
   TransportName,
 } from "./api.ts";
 import { unlessAborted } from "./delay.ts";
@@ -20,7 +22,7 @@ import { Inquiry } from "./inquiry.ts";
 import { LiveAnswer } from "./live-answer.ts";
 import { LongPollTransport } from "./long-poll-transport.ts";
 import { type Asked, Memory } from "./memory.ts";
-import { endSession, readMessages } from "./messages.ts";
+import { endSession, readMessages, shareSession } from "./messages.ts";
 import { Session } from "./session.ts";
 import { SseTransport } from "./sse-transport.ts";
 import { TransportChoice } from "./transport-choice.ts";
@@ -105,6 +107,10 @@ export class EvenflowClient implements Client {
 
   follow({ messageId, responseId, question }: Pick<Message, "messageId" | "responseId" | "question">): Answer {
     return this.#answerTo({ messageId, responseId, previousMessageId: null, payload: { text: question } });
+  }
+
+  share(options: ShareOptions = {}): Promise<Share> {
+    return shareSession(this.#session, options);
   }
 
   async end(): Promise<void> {

@@ -19,6 +19,8 @@ export type {
   Message,
   MessagePage,
   OtherMessage,
+  Share,
+  ShareOptions,
   Throttle,
   ToolCall,
   TransportName,

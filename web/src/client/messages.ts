@@ -1,4 +1,4 @@
-import type { AnswerPart, Message, MessagePage } from "./api.ts";
+import type { AnswerPart, Message, MessagePage, Share, ShareOptions } from "./api.ts";
 import { type Content, inOrder, PLACED, textContent } from "./content.ts";
 import { errorBody } from "./error-body.ts";
 import { finishReason } from "./frames.ts";
@@ -16,6 +16,7 @@ const message = shape({
   finish_reason: optional(finishReason, null),
   error: optional(errorBody, null),
 });
+const shared = shape({ token: string, expires_at: string, http_url: string, ws_url: string });
 const page = shape({ messages: list(message), next_before: optional(string, null) });
 
 /** A page of the conversation. Throws as {@link Session.call}. */
@@ -28,6 +29,15 @@ export async function readMessages(
   const call = { timeLimit: LIMITS.callTimeoutMs };
   const { messages, next_before } = await session.call(`${pathOf(sessionId)}/messages?${query}`, call, page);
   return { messages: messages.map(messageOf), before: next_before };
+}
+
+/** A token for somebody else, who reads. Throws as {@link Session.call}. */
+export async function shareSession(session: Session, { responseId, ttlSeconds, name }: ShareOptions): Promise<Share> {
+  const { sessionId } = await session.credentials();
+  const body = { response_id: responseId, ttl_seconds: ttlSeconds, for: name };
+  const call = { method: "POST", body, timeLimit: LIMITS.callTimeoutMs } as const;
+  const { token, expires_at, http_url, ws_url } = await session.call(`${pathOf(sessionId)}/share`, call, shared);
+  return { token, expiresAt: expires_at, httpUrl: http_url, websocketUrl: ws_url };
 }
 
 /** Ends the session at the server. Throws as {@link Session.open}. */

@@ -99,6 +99,27 @@ describe("the conversation", () => {
     expect(newClient({ storage }).isResumed).toBe(true);
   });
 
+  it("is shared with who only reads, whole or one answer of it", async () => {
+    const share = "POST /session/ses_1/share";
+    const told = { token: "eyJ", expires_at: "2099-01-01T00:00:00Z", http_url: "http://test", ws_url: "ws://test/ws" };
+    network.on(share, () => json(201, told));
+    const client = newClient();
+    expect(await client.share()).toEqual({
+      token: "eyJ",
+      expiresAt: "2099-01-01T00:00:00Z",
+      httpUrl: "http://test",
+      websocketUrl: "ws://test/ws",
+    });
+    await client.share({ responseId: "rsp_1", ttlSeconds: 60, name: "Ann" });
+    expect(network.callsTo(share).map(({ body }) => body)).toEqual([
+      {},
+      { response_id: "rsp_1", ttl_seconds: 60, for: "Ann" },
+    ]);
+    network.on(share, () => refusal(403, { type: "permission_error", code: "not_permitted" }));
+    await expect(client.share()).rejects.toBeInstanceOf(RefusedError);
+    expect(network.callsTo("POST /session")).toHaveLength(1);
+  });
+
   it("ends, and what is asked next begins another one", async () => {
     network.on("DELETE /session/ses_1", () => new Response(null, { status: 204 }));
     const client = newClient();

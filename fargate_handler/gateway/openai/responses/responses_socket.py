@@ -39,6 +39,7 @@ from stream_core.log.response_log import ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics.metric_catalogue import CONNECTIONS_OPENED, HTTP_REQUESTS
 from stream_core.policy.channel import Channel
+from stream_core.policy.rights import Right, check_right
 from stream_core.protocol.client_session import Opcode
 from stream_core.protocol.ending_frames import NO_CODE, RESET, CloseCode, answer_to_close
 from stream_core.protocol.errors import EvenflowError, RateLimited
@@ -70,6 +71,7 @@ class ResponsesSocket:
     """
 
     counted_as: Channel | None = None
+    watches = False
 
     def __init__(self, context: GatewayContext, sender: Sender) -> None:
         self._context = context
@@ -220,6 +222,7 @@ class ResponsesSocket:
 
     async def _submit(self, message: bytes) -> KnownResponse:
         context = self._context
+        check_right(Right.WRITE, self._sender.may)
         with context.orchestrator.held_requests.reading() as held:
             held.grow_to(memory_of(message))
             call = _read(message)
@@ -237,7 +240,7 @@ class ResponsesSocket:
         most = context.limits.frame_characters
         encoder = BlockEncoder(events, stream, ResumePoint(0), most)
         figures = ReaderFigures(stream, _PROTOCOL, WEBSOCKET, 0, context.monotonic())
-        with reading(stream, WEBSOCKET) as reader:
+        with reading(stream, WEBSOCKET, self._sender.user) as reader:
             try:
                 await self._send_all(encoder, reader)
             finally:

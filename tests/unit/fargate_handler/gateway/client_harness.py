@@ -25,6 +25,7 @@ from stream_core.policy.client_address import TrustedProxies
 from stream_core.policy.connection_places import ConnectionPlaces
 from stream_core.policy.limits import Limits
 from stream_core.policy.node_load import LoadFigure
+from stream_core.policy.rights import ALL_RIGHTS, TO_READ
 from stream_core.policy.session_token import SessionClaims, SessionTokens
 from stream_core.protocol.client_session import ClientSession, Opcode
 from stream_core.protocol.dialect import V1, CompactDialect, Dialect
@@ -103,7 +104,11 @@ class Client:
         self.transport = RecordingTransport()
         now = gateway.clock.now
         claims = SessionClaims(
-            self.channel, expires_at=2_000_000_000, issued_at=0, only_for=only_for
+            self.channel,
+            expires_at=2_000_000_000,
+            issued_at=0,
+            only_for=only_for,
+            may=ALL_RIGHTS if only_for is None else TO_READ,
         )
         session = ClientSession(
             claims, gateway.limits, expires_in=3600.0, now=now, dialect=_DIALECTS[protocol]

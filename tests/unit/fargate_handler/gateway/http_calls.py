@@ -146,7 +146,7 @@ class EventStream:
                 if ": " in line and line[0] != ":"
             )
             if "event" in lines:
-                found.append((lines["event"], lines["id"], orjson.loads(lines["data"])))
+                found.append((lines["event"], lines.get("id", ""), orjson.loads(lines["data"])))
         return found
 
     @property

@@ -186,13 +186,15 @@ async def test_what_is_not_there_is_refused(path: str, code: str) -> None:
     assert (await tasks.here.json("GET", path))["error"]["code"] == code
 
 
-@pytest.mark.parametrize(("method", "path"), [("GET", MESSAGES), ("DELETE", SESSION)])
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", MESSAGES, 401), ("DELETE", SESSION, 403)]
+)
 async def test_without_the_session_s_token_nothing_is_told_and_nothing_ends(
-    method: str, path: str
+    method: str, path: str, status: int
 ) -> None:
     tasks = await Tasks.begin()
     ticket = tasks.here._bearer("rsp_1")
-    assert (await tasks.here.call(method, path, ticket)).status == 401
+    assert (await tasks.here.call(method, path, ticket)).status == status
     stranger = Calls(tasks.here._context, Channel("t", "demo", "stranger"))
     assert (await stranger.call(method, path)).status == 404
 

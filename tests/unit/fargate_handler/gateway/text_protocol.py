@@ -15,6 +15,7 @@ from stream_core.encoders.port import queued_comment
 from stream_core.log.response_log import Cursor, ResumePoint
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.queue_place import QueuePlace
+from stream_core.policy.rights import Right
 from stream_core.protocol.errors import EvenflowError
 
 
@@ -64,7 +65,8 @@ class TextEndpoint:
         self._context = context
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        context, channel = self._context, claims_of(request, self._context).channel
+        context = self._context
+        channel = claims_of(request, context, Right.WRITE).channel
         last = context.orchestrator.last_message_id(channel)
         event = IngestEvent(channel, secrets.token_hex(8), last, request.query["text"])
         stream, _ = await context.orchestrator.submit(event)

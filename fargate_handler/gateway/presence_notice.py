@@ -1,0 +1,26 @@
+"""Who reads a response, as clients are told it."""
+
+from __future__ import annotations
+
+from fargate_handler.gateway.context import ClientContext
+from stream_core.delivery.presence import Present
+from stream_core.policy.channel import Channel
+from stream_core.protocol.messages import PresenceNotice, PresentClient
+from stream_core.protocol.session_init import iso_time
+
+
+def presence_notice(
+    context: ClientContext, channel: Channel, response_id: str, present: Present
+) -> PresenceNotice:
+    """The frame that tells who reads a response of a channel."""
+    began = context.wall_time() - context.monotonic()
+    return PresenceNotice(
+        type="presence",
+        session_id=channel.session,
+        response_id=response_id,
+        readers=[
+            PresentClient(user=user, transport=transport, since=iso_time(began + since))
+            for user, transport, since in present.readers
+        ],
+        count=present.count,
+    )

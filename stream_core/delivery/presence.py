@@ -1,0 +1,121 @@
+"""Presence: who reads a response, told to those who asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from stream_core.delivery.audience import Audience
+from stream_core.delivery.delivery_clock import DeliveryClock
+from stream_core.delivery.paced_cursor import Transport
+from stream_core.protocol.errors import RateLimited
+
+MOST_NAMED = 50
+"""So many readers are named, those who came first. The others are counted."""
+_PAUSE_SECONDS = 1.0
+
+
+class PresentReader(NamedTuple):
+    """A client that reads. `user` may be empty. `since` is in seconds on the monotonic clock."""
+
+    user: str
+    transport: Transport
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The clients that read a response: all counted, the first ones named."""
+
+    readers: tuple[PresentReader, ...]
+    count: int
+
+
+class Listener(Protocol):
+    """Who is told of presence. Its methods must not wait or raise."""
+
+    def present(self, response_id: str, present: Present) -> None:
+        """These read the response now."""
+
+    def presence_lost(self, response_id: str) -> None:
+        """This copy of the response has ended: ask at another one."""
+
+
+class Presence:
+    """Tells listeners who reads one copy of a response: at once, and then at most once a second.
+
+    Args:
+        readers: the copy's.
+        monotonic: seconds.
+        most_listeners: how many may listen.
+    """
+
+    def __init__(
+        self,
+        response_id: str,
+        readers: Audience,
+        clock: DeliveryClock,
+        monotonic: Callable[[], float],
+        most_listeners: int,
+    ) -> None:
+        self._response_id = response_id
+        self._readers = readers
+        self._clock = clock
+        self._monotonic = monotonic
+        self._most = most_listeners
+        self._listeners: dict[Listener, None] = {}
+        self._told: Present | None = None
+        self._told_at = 0.0
+        self._waiting = False
+
+    def listen(self, listener: Listener) -> None:
+        """Tell this listener who reads, now and on each change. A second call tells it again.
+
+        Raises:
+            RateLimited: as many listen as may.
+        """
+        if listener not in self._listeners and len(self._listeners) >= self._most:
+            raise RateLimited(
+                "as many clients as may are told who reads this response; ask again later",
+                code="presence_listeners",
+                retry_after_ms=1000,
+            )
+        self._listeners[listener] = None
+        listener.present(self._response_id, self._now())
+
+    def leave(self, listener: Listener) -> None:
+        """Tell this listener nothing more. A second call changes nothing."""
+        self._listeners.pop(listener, None)
+
+    def changed(self) -> None:
+        """A reader has come or gone: tell it soon, together with what else changes until then."""
+        if self._waiting or not self._listeners:
+            return
+        self._waiting = True
+        wait = self._told_at + _PAUSE_SECONDS - self._monotonic()
+        self._clock.put_after(self, max(0.0, wait))
+
+    def lost(self) -> None:
+        """This copy has ended."""
+        listeners, self._listeners = self._listeners, {}
+        for listener in listeners:
+            listener.presence_lost(self._response_id)
+
+    def on_due(self, _slot: int) -> None:
+        """It is time to tell what has changed."""
+        self._waiting = False
+        now = self._now()
+        if now == self._told:
+            return
+        self._told, self._told_at = now, self._monotonic()
+        for listener in tuple(self._listeners):
+            listener.present(self._response_id, now)
+
+    def _now(self) -> Present:
+        clients = [(each, since) for each, since in self._readers.items() if each.user is not None]
+        named = tuple(
+            PresentReader(each.user or "", each.transport, since)
+            for each, since in clients[:MOST_NAMED]
+        )
+        return Present(named, len(clients))
