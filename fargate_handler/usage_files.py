@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,7 +72,7 @@ class UsageFiles:
 def _replace(path: Path, content: bytes) -> None:
     """Put a file in its place, whole."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     partial.write_bytes(content)
     partial.chmod(0o600)
     partial.replace(path)

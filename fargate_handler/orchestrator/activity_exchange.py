@@ -113,7 +113,7 @@ class ActivityExchange:
                 counting.learned(others)
 
     def _row(self, tenant: str) -> Activity:
-        counts = {}
+        counts: dict[str, float] = {}
         for counting in self._counting:
             counts |= counting.counted(tenant)
         return replace(Activity(tenant, self._task), **counts)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from stream_core.delivery.delivery_clock import DeliveryClock
 from stream_core.delivery.paced_cursor import Reader
-
-if TYPE_CHECKING:
-    from stream_core.delivery.presence import Presence
+from stream_core.delivery.presence import Presence
 
 AT_ONCE = 256
 """More readers than that are called by `Audience.call_many`. So many take a fifth of a slot."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from stream_core.delivery.audience import Audience
 from stream_core.delivery.delivery_clock import DeliveryClock
-from stream_core.delivery.paced_cursor import Transport
+from stream_core.delivery.paced_cursor import Reader, Transport
 from stream_core.protocol.errors import RateLimited
 
 MOST_NAMED = 50
@@ -54,7 +53,7 @@ class Presence:
     def __init__(
         self,
         response_id: str,
-        readers: Audience,
+        readers: Mapping[Reader, None],
         clock: DeliveryClock,
         monotonic: Callable[[], float],
         most_listeners: int,

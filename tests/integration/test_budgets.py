@@ -161,10 +161,10 @@ def two_tasks(
         tables: AwsDeployment = request.getfixturevalue("aws_deployment")
         return partial(tables.handlers, 2)
     serve: Serve = request.getfixturevalue("serve")
-    file = {"store": "sqlite", "store_path": str(tmp_path / "evenflow.db")}
+    file = str(tmp_path / "evenflow.db")
 
     async def on_one_file() -> list[LocalServer]:
-        return [await serve(**file) for _ in range(2)]
+        return [await serve(store="sqlite", store_path=file) for _ in range(2)]
 
     return on_one_file
 

@@ -232,7 +232,7 @@ def opened_by(
     *,
     origin: str | None = None,
     check_without_key: Callable[[], None] = lambda: None,
-    **body: str,
+    **body: Any,
 ) -> OpenedSession:
     """A session that an identity provider's token opens, or a key of the record."""
     return open_session(
