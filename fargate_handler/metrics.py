@@ -64,7 +64,7 @@ class Counter:
 _MOST_LABELLED = 200
 _OTHER = "other"
 _MOST_DIVIDED = 20  # each has a series for every bucket
-_CHOSEN_BY_USERS = frozenset({"agent", "model"})
+_CHOSEN_BY_USERS = frozenset({"agent", "model", "tenant"})
 
 
 class LabelledCounter(Counter):

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.attempt import upstream_unavailable
-from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.succession import Inheritance
 from fargate_handler.orchestrator.whole_request import WholeRequest, can_go_on, line_of
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.token_sources.port import TokenSource
+from stream_core.fairness.fair_queue import Line
+from stream_core.fairness.token_counters import estimated_tokens
 from stream_core.log.conversation import Turn
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
@@ -60,6 +61,7 @@ class Dispatcher:
         self._limits = context.limits
         self._monotonic = context.monotonic
         self._traces = context.traces
+        self._tenants = context.tenants
         self._retries = context.metrics.counter(catalogue.GENERATION_RETRIES)
         self._failures = context.metrics.labelled(catalogue.UPSTREAM_FAILURES)
         self._throttles = context.metrics.counter(catalogue.UPSTREAM_THROTTLES)
@@ -136,10 +138,13 @@ class Dispatcher:
         traced = terms.traceparent if stream.observer is None else stream.observer.traceparent
         stream.figures.trace = trace_id_in(traced)
         stream.figures.model = asked.model or self._model_name
+        tenant, wanted_ms = self._tenants.of(line.tenant), terms.slo_ttft_ms
         generation = Generation(
             stream=stream,
             kind=kind,
-            line=line,
+            line=line._replace(service_class=tenant.service_class.or_lower(terms.service_class)),
+            wanted_by=None if wanted_ms is None else stream.created_at + wanted_ms / 1000,
+            input_tokens=estimated_tokens(turn.text for turn in asked.turns),
             asked=asked,
             source=self._source,
             breaker=self._breakers.of(asked.model),

@@ -17,10 +17,11 @@ from fargate_handler.orchestrator.attempt import (
     tell,
     upstream_unavailable,
 )
-from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
 from stream_core.delivery.delivery_clock import DeliveryClock
+from stream_core.fairness.fair_queue import Line
+from stream_core.fairness.token_counters import AnswerMeter
 from stream_core.log.entries import NotAPart
 from stream_core.log.response_stream import ResponseFull, ResponseStream
 from stream_core.policy.channel import MessageKind
@@ -57,6 +58,8 @@ class Generation:
         stream: takes the tokens. It is closed when the generation has ended.
         kind: the kind of the message.
         line: where it waits for a place.
+        wanted_by: when its first token is wanted, in seconds. None: when it can.
+        input_tokens: how many the request has, as they are estimated.
         asked: the request to the model.
         breaker: of the upstream that the model is.
         grace_seconds: without a reader for so long, the response is cancelled.
@@ -88,10 +91,16 @@ class Generation:
         on_attempt: Callable[[], None],
         on_failure: Callable[[EvenflowError], None],
         on_end: Callable[[Generation], None],
+        wanted_by: float | None = None,
+        input_tokens: int = 1,
     ) -> None:
         self.stream = stream
         self.kind = kind
         self.line = line
+        self.wanted_by = wanted_by
+        self.meter = AnswerMeter(input_tokens)
+        self.keeps_place_until = 0.0
+        """Until when its place isn't taken for more urgent ones, in seconds."""
         self.waits_since: float | None = stream.created_at
         """Since when it waits for a place, in seconds. None: it has one, or needs none."""
         self._asked = asked

@@ -7,13 +7,15 @@ from functools import partial
 
 from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.fair_queue import FairQueue, Line
 from fargate_handler.orchestrator.generation import Generation
+from fargate_handler.orchestrator.service_charges import ServiceCharges
+from stream_core.fairness.fair_queue import FairQueue, Line
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.shares import Shares
 from stream_core.protocol.errors import EvenflowError, Overloaded, is_refusal
+from stream_core.tenants.tenant import ServiceClass
 
 _OUTCOMES = {
     ResponseState.COMPLETED: catalogue.RESPONSES_COMPLETED,
@@ -22,6 +24,8 @@ _OUTCOMES = {
 }
 _RETRY_AFTER_MS = 5_000
 _LONG_WAIT_SECONDS = 10.0
+# Who has a turn though more urgent ones wait has its place for so long.
+_KEPT_SECONDS = 1.0
 # Labels: of the model that the source has by itself, and where nobody has read.
 _OWN_MODEL, _NOBODY = "default", "none"
 
@@ -30,7 +34,8 @@ class Generations:
     """Runs generations, at most as many at once as the node allows. The others wait.
 
     One whose readers all pause gives its place up while others wait: it is parked, its model is not
-    read, and when a reader wants more it waits for a place like all others.
+    read, and when a reader wants more it waits for a place like all others. So does a batch answer
+    that is held: it gives its place to an interactive one.
 
     Args:
         on_end: called with each generation that has ended or was abandoned.
@@ -41,16 +46,22 @@ class Generations:
         self._metrics = metrics = context.metrics
         self._monotonic = context.monotonic
         self._on_end = on_end
+        self._running: dict[str, Generation] = {}
+        self._charges = ServiceCharges(context, self._running)
         self._queue: FairQueue[Generation] = FairQueue(
             # Those that go on after a pause were accepted already, and wait beside the others.
-            context.limits.queue_depth + context.limits.parked_responses
+            context.limits.queue_depth + context.limits.parked_responses,
+            self._charges.counters,
+            context.limits.least_class_share_percent / 100,
         )
-        self._running: dict[str, Generation] = {}
         self._places: Shares[tuple[str, str]] = Shares(context.limits.generations_per_node)
         self._waiting: dict[str, Generation] = {}
         self._parked: dict[str, Generation] = {}
         # Those of the running ones whose readers all pause, the longest pause first.
         self._idle: dict[str, Generation] = {}
+        # Those of the running ones that are of the lowest class; those that gave their place up.
+        self._batch: dict[str, Generation] = {}
+        self._held: set[str] = set()
         self._left_with: EvenflowError | None = None
         self._handed_over = False
         self._background = Background()
@@ -109,11 +120,13 @@ class Generations:
         Raises:
             QueueFull: there is no place, and no room to wait.
         """
+        self._compare_tenants(generation.line.tenant)
         if self._places.has_room(generation.line.sender):
+            self._queue.pass_by(generation.line)
             self._start(generation)
         else:
             self._wait(generation)
-            self._fill()
+            self.fill()
         if self._left_with is not None:
             generation.interrupt(self._left_with)
         elif self._handed_over:
@@ -128,11 +141,12 @@ class Generations:
             self._leave_place(generation)
         if self._parked.get(stream.response_id) is generation:
             del self._parked[stream.response_id]
+        self._charges.ended(generation)
         stream.on_pause = stream.parked_at = None
         self._on_end(generation)
         if stream.state.terminal:
             self._measure(stream)
-        self._fill()
+        self.fill()
 
     def interrupt_all(self, error: EvenflowError) -> None:
         """End all generations with `error`, also those that are added later."""
@@ -158,12 +172,30 @@ class Generations:
             return None
         while self._places.full and self._idle:
             self._park(next(iter(self._idle.values())))
-        if not self._places.full:
-            return self._queue.take()
-        greedy = self._places.greedy
-        return self._queue.take(but=greedy) if greedy is not None else None
+        if self._places.full and (greedy := self._places.greedy) is not None:
+            return self._take(greedy) or self._take_for_batch()
+        return self._take_for_batch() if self._places.full else self._take()
 
-    def _fill(self) -> None:
+    def _take(self, but: tuple[str, str] | None = None) -> Generation | None:
+        if self._queue.tenants > 1:
+            self._charges.bring_up_to_date()
+            return self._queue.take(but, self._charges.prefilling)
+        return self._queue.take(but)
+
+    def _take_for_batch(self) -> Generation | None:
+        """Take the next one, if answers can be held that are less urgent than one that waits."""
+        while self._places.full:
+            if (held := self._least_urgent()) is None:
+                return None
+            self._hold(held)
+        return self._take()
+
+    def _compare_tenants(self, tenant: str) -> None:
+        """Charge what tenants have been given, where there is more than this one."""
+        if self._queue.tenants > 1 or self._charges.others_than(tenant):
+            self._charges.bring_up_to_date()
+
+    def fill(self) -> None:
         """Give places to those that wait, also those of generations whose readers all pause."""
         while (waiting := self._next()) is not None:
             self._start(waiting)
@@ -171,25 +203,37 @@ class Generations:
     def _start(self, generation: Generation) -> None:
         stream = generation.stream
         self._waiting.pop(stream.response_id, None)
+        self._held.discard(stream.response_id)
         if (closing := self._running.get(stream.response_id)) is not None:
             self._leave_place(closing)  # it was abandoned, and its model isn't closed yet
         self._running[stream.response_id] = generation
         self._places.add(generation.line.sender)
+        self._charges.starts(generation)
+        if generation.line.service_class is ServiceClass.BATCH:
+            self._batch[stream.response_id] = generation
+            if self._queue.waits(ServiceClass.INTERACTIVE):
+                generation.keeps_place_until = self._monotonic() + _KEPT_SECONDS
         if generation.begun:
             generation.waits_since = None
             stream.unpark()
             return
         waited = self._monotonic() - stream.created_at
-        self._metrics.distribution(catalogue.QUEUE_WAIT).record(waited * 1000)
+        self._metrics.divided(catalogue.QUEUE_WAIT).record_of(
+            generation.line.service_class, waited * 1000
+        )
         generation.start(self._background)
         stream.on_pause = partial(self._paused, generation)
 
     def _wait(self, generation: Generation) -> None:
-        self._queue.put(generation.line, generation)
+        # Who was held comes before all that its sender has asked since.
+        held = generation.stream.response_id in self._held
+        wanted_by = generation.stream.created_at if held else generation.wanted_by
+        self._queue.put(generation.line, generation, wanted_by)
         self._waiting[generation.stream.response_id] = generation
 
     def _stop_waiting(self, generation: Generation) -> None:
         self._queue.remove(generation.line, generation)
+        self._held.discard(generation.stream.response_id)
         del self._waiting[generation.stream.response_id]
 
     # -- parking -----------------------------------------------------------------------------------
@@ -197,18 +241,18 @@ class Generations:
     def _paused(self, generation: Generation, all_pause: bool) -> None:
         """The readers of a generation that has begun all pause, or not any more."""
         response_id = generation.stream.response_id
-        wanted = bool(generation.stream.readers) and not all_pause
+        wanted = not all_pause and (bool(generation.stream.readers) or response_id in self._held)
         if self._running.get(response_id) is generation:
             if not all_pause:
                 self._idle.pop(response_id, None)
             elif response_id not in self._idle:
                 self._idle[response_id] = generation
-                self._fill()
+                self.fill()
         elif wanted and self._parked.get(response_id) is generation:
             del self._parked[response_id]
             generation.waits_since = self._monotonic()
             self._wait(generation)
-            self._fill()
+            self.fill()
         elif not wanted and self._waiting.get(response_id) is generation:
             generation.waits_since = None
             self._stop_waiting(generation)
@@ -222,9 +266,34 @@ class Generations:
             longest = next(iter(self._parked))
             self._parked.pop(longest).interrupt(_paused_too_long())
 
+    def _least_urgent(self) -> Generation | None:
+        """The answer to be held: the last one that began. None if none has to."""
+        full = len(self._parked) + len(self._held) >= self._limits.parked_responses
+        if full or not self._queue.waits(ServiceClass.INTERACTIVE):
+            return None
+        now = self._monotonic()
+        return next(
+            (
+                generation
+                for generation in reversed(self._batch.values())
+                if generation.keeps_place_until <= now
+            ),
+            None,
+        )
+
+    def _hold(self, generation: Generation) -> None:
+        """Let a generation wait for a place again. Its model isn't read meanwhile."""
+        self._leave_place(generation)
+        self._held.add(generation.stream.response_id)
+        generation.stream.park()
+        self._wait(generation)
+        self._metrics.counter(catalogue.ANSWERS_HELD).value += 1
+
     def _leave_place(self, generation: Generation) -> None:
         del self._running[generation.stream.response_id]
         self._idle.pop(generation.stream.response_id, None)
+        self._batch.pop(generation.stream.response_id, None)
+        self._charges.leaves(generation)
         self._places.remove(generation.line.sender)
 
     def _measure(self, stream: ResponseStream) -> None:

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import orjson
 
-from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.token_sources.port import Caller, ModelOptions
+from stream_core.fairness.fair_queue import Line
 from stream_core.log.conversation import ToolCall, Turn, text_of_parts
 from stream_core.log.entries import LogEntry
 from stream_core.log.response_log import slice_of

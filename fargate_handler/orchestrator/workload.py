@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.conversations import Conversations
-from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.generations import Generations
 from fargate_handler.orchestrator.held_requests import HeldRequests
 from fargate_handler.orchestrator.responses import Responses
+from stream_core.fairness.fair_queue import Line
 from stream_core.log.conversation import REMEMBERED, Conversation
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
@@ -194,7 +194,8 @@ class Workload:
         stream.lose()
 
     def sweep(self, now: float) -> None:
-        """Forget what is old."""
+        """Forget what is old, and let those that wait have their turn."""
+        self.generations.fill()
         self.responses.sweep(now)
         self._shortened.value += self.responses.shorten_longest()
         self.conversations.sweep(now)

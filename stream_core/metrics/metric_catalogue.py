@@ -275,7 +275,7 @@ QUEUE_WAIT = Metric(
     "queue.wait_ms",
     _D,
     "ms",
-    "from accepting a message to the begin of its generation",
+    "from accepting a message to the begin of its generation, by the service `class`",
     "p99 < 1,000 ms",
     Alarm(
         Statistic.P99,
@@ -284,6 +284,23 @@ QUEUE_WAIT = Metric(
         silence="no message was accepted",
         datapoints=5,
     ),
+    labels=("class",),
+)
+TENANT_SERVICE = Metric(
+    "tenant.service",
+    _C,
+    "weighted tokens",
+    "what ended answers were charged: a token of the input counts 1, one of the output 2. By the "
+    "`tenant`, of the first 200",
+    labels=("tenant",),
+    on_page_only=True,
+)
+ANSWERS_HELD = Metric(
+    "queue.held",
+    _C,
+    "answers",
+    "batch answers that gave their place to an interactive one, and go on later",
+    on_page_only=True,
 )
 QUEUE_DEPTH = Metric(
     "queue.depth", _G, "messages", "accepted messages whose generation has not begun"

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from stream_core.policy.channel import NAME_PATTERN
 from stream_core.protocol.errors import NotFound
+from stream_core.tenants.tenant import ServiceClass
 
 _INT64 = 2**63
 # It goes on as one header of a request, and many servers take 8 KiB of headers.
@@ -76,6 +77,8 @@ class MessageTerms(BaseModel):
         model: the public name of the model. Empty for the agent's own, or the only one.
         traceparent: its sender's trace, `known_traceparent`.
         key: the id of the tenant's key with which it came. Empty: none.
+        service_class: how urgent it is, where it is less so than its tenant's answers are.
+        slo_ttft_ms: within how many milliseconds its first token is wanted.
     """
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -87,6 +90,8 @@ class MessageTerms(BaseModel):
     model: str = ""
     traceparent: str = ""
     key: str = ""
+    service_class: ServiceClass | None = None
+    slo_ttft_ms: TimeoutMs | None = None
 
     def to_text(self) -> str:
         """The terms as the store keeps them. Empty where all are the default."""

@@ -208,6 +208,19 @@ class Limits(BaseModel):
         "the message waits in the queue; while one address has more than half of them, there is an "
         "eighth more for others",
     )
+    least_class_share_percent: float = _limit(
+        5,
+        0.1,
+        30,
+        "a service class that waits behind a higher one has so many of the turns all the same",
+    )
+    prefills_per_tenant: int | None = _limit(
+        None,
+        1,
+        1_000_000,
+        "answers of one tenant that have begun and have no token yet: other tenants of its service "
+        "class that wait come first (default: half of generations_per_node)",
+    )
     worker_buffer_tokens: int = _limit(
         256,
         1,
@@ -384,6 +397,11 @@ class Limits(BaseModel):
         if self.frames_per_second is not None:
             return self.frames_per_second
         return max(_FRAMES_PER_SECOND, _FRAMES_PER_MESSAGE * self.messages_per_second)
+
+    @property
+    def most_prefills_per_tenant(self) -> int:
+        """How many answers of a tenant may have no token yet, while others wait."""
+        return self.prefills_per_tenant or max(1, self.generations_per_node // 2)
 
     @property
     def messages_per_node(self) -> int:

@@ -37,6 +37,11 @@ class ServiceClass(StrEnum):
     STANDARD = "standard"
     BATCH = "batch"
 
+    def or_lower(self, asked: ServiceClass | None) -> ServiceClass:
+        """The class that a message asks for, where it is lower than this one."""
+        classes = list(ServiceClass)
+        return max(self, asked or self, key=classes.index)
+
 
 class QuotaLimits(BaseModel):
     """The bounds of a tenant, a key or a user. None: no bound.

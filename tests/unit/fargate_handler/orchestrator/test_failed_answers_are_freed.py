@@ -13,11 +13,11 @@ from collections.abc import Iterator
 import pytest
 
 from fargate_handler.background import Background
-from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.openai import OpenAIModel
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
+from stream_core.fairness.fair_queue import Line
 from stream_core.log.conversation import Turn
 from stream_core.policy.channel import CHAT
 from stream_core.policy.circuit_breaker import CircuitBreaker

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fargate_handler.background import Background
-from fargate_handler.orchestrator.fair_queue import Line
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
+from stream_core.fairness.fair_queue import Line
 from stream_core.log.conversation import Turn
 from stream_core.log.entries import Content, Kind, LogEntry, Part, Restart
 from stream_core.log.response_log import ResponseState

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.orchestrator.fair_queue import FairQueue, Line, QueueFull
+from stream_core.fairness.fair_queue import FairQueue, Line, QueueFull
+from stream_core.fairness.token_counters import TokenCounters
+from stream_core.tenants.tenant import ServiceClass
 
 
 def drained(queue: FairQueue[str]) -> list[str]:
@@ -180,3 +182,120 @@ def test_every_item_leaves_once_whether_it_is_taken_or_removed(
         taken.append(item)
     assert (left, len(queue)) == (len(taken), 0)
     assert sorted(taken + gone) == list(range(len(lines)))
+
+
+# -- who was given least ---------------------------------------------------------------------------
+
+
+def test_the_tenant_that_was_given_least_for_its_weight_is_next() -> None:
+    counters = TokenCounters({"heavy": 4.0, "light": 1.0, "other": 1.0}.__getitem__)
+    queue: FairQueue[str] = FairQueue(100, counters)
+    for tenant in ("light", "heavy", "other"):
+        queue.put(Line(tenant), tenant)
+    counters.charge("light", 10)
+    counters.charge("heavy", 20)
+    counters.charge("other", 11)
+    assert drained(queue) == ["heavy", "light", "other"]
+
+
+def test_what_other_tasks_gave_a_tenant_counts() -> None:
+    counters = TokenCounters()
+    queue: FairQueue[str] = FairQueue(100, counters)
+    for tenant in ("a", "b"):
+        queue.put(Line(tenant), tenant)
+    counters.charge_elsewhere("a", 5)
+    assert drained(queue) == ["b", "a"]
+    assert counters.served == {}
+
+
+def test_who_comes_while_others_are_answered_without_waiting_has_nothing_saved_up() -> None:
+    counters = TokenCounters()
+    queue: FairQueue[str] = FairQueue(100, counters)
+    queue.pass_by(Line("busy"))
+    counters.charge("busy", 1_000)
+    for number in range(2):
+        queue.put(Line("late"), f"late {number}")
+        queue.put(Line("busy"), f"busy {number}")
+    counters.charge("late", 1)
+    assert drained(queue)[0] == "busy 0"
+
+
+def test_tenants_that_come_after_others_have_a_turn_where_no_other_waits() -> None:
+    queue: FairQueue[str] = FairQueue(100)
+    for tenant in ("a", "b"):
+        queue.put(Line(tenant), f"{tenant}0")
+        queue.put(Line(tenant), f"{tenant}1")
+    assert [queue.take(after_others={"a"}) for _ in range(4)] == ["b0", "b1", "a0", "a1"]
+
+
+def test_what_is_remembered_of_tenants_is_bounded() -> None:
+    counters = TokenCounters()
+    queue: FairQueue[str] = FairQueue(100, counters)
+    for number in range(30_000):
+        queue.pass_by(Line(f"t{number}"))
+        counters.charge(f"t{number}", 1)
+    assert len(counters.served) <= 10_001
+
+
+# -- classes and times -----------------------------------------------------------------------------
+
+
+def test_a_higher_class_comes_first_and_a_lower_one_still_has_one_turn_in_twenty() -> None:
+    queue: FairQueue[str] = FairQueue(100)
+    for number in range(2):
+        queue.put(Line("t", service_class=ServiceClass.BATCH), f"batch {number}")
+    for _ in range(50):
+        queue.put(Line("u", service_class=ServiceClass.INTERACTIVE), "interactive")
+    out = drained(queue)
+    assert (out.index("batch 0"), out.index("batch 1")) == (20, 40)
+
+
+def test_a_class_that_does_not_wait_gathers_no_turns() -> None:
+    queue: FairQueue[str] = FairQueue(100)
+    for _ in range(60):
+        queue.put(Line("u", service_class=ServiceClass.INTERACTIVE), "interactive")
+    for _ in range(40):
+        queue.take()
+    queue.put(Line("t", service_class=ServiceClass.BATCH), "batch")
+    assert drained(queue).index("batch") == 20
+
+
+def test_of_an_address_what_is_wanted_first_comes_first_and_all_else_still_comes() -> None:
+    queue: FairQueue[str] = FairQueue(100)
+    queue.put(Line("t", "a", "s0"), "whenever")
+    for number, wanted_by in enumerate([3.0, 1.0, 2.0, 1.0]):
+        queue.put(Line("t", "a", f"s{number}"), f"{wanted_by} {number}", wanted_by)
+    assert drained(queue) == ["1.0 1", "1.0 3", "2.0 2", "3.0 0", "whenever"]
+    queue.put(Line("t", "a", "s0"), "whenever")
+    for number in range(50):
+        queue.put(Line("t", "a", "s"), f"{number}", float(number))
+    assert drained(queue).index("whenever") == 20
+
+
+def test_an_address_takes_no_turns_of_others_by_naming_times() -> None:
+    queue: FairQueue[str] = FairQueue(100)
+    for number in range(5):
+        queue.put(Line("t", "hasty", f"s{number}"), "hasty", 0.0)
+        queue.put(Line("t", "calm", f"s{number}"), "calm")
+    assert drained(queue) == ["hasty", "calm"] * 5
+
+
+def test_what_is_wanted_by_a_time_can_be_removed() -> None:
+    queue: FairQueue[str] = FairQueue(100)
+    queue.put(Line("t", "a", "s"), "x", 1.0)
+    queue.put(Line("t", "a", "s"), "y", 2.0)
+    queue.remove(Line("t", "a", "s"), "x")
+    queue.remove(Line("t", "a", "s"), "x")
+    assert (drained(queue), len(queue)) == (["y"], 0)
+
+
+def test_of_who_has_the_most_the_least_urgent_one_makes_room() -> None:
+    queue: FairQueue[str] = FairQueue(100)
+    queue.put(Line("t", "loud", "s", ServiceClass.BATCH), "batch")
+    for number in range(3):
+        queue.put(Line("t", "loud", "s"), f"standard {number}")
+    assert queue.displaced_by(Line("t", "quiet", "s")) == "batch"
+    queue.remove(Line("t", "loud", "s", ServiceClass.BATCH), "batch")
+    assert queue.displaced_by(Line("t", "quiet", "s")) == "standard 2"
+    queue.put(Line("t", "loud", "s"), "urgent", 1.0)
+    assert queue.displaced_by(Line("t", "quiet", "s")) == "standard 2"

@@ -1,0 +1,1 @@
+"""Whose turn it is: by tokens that were given, service classes, addresses and deadlines."""

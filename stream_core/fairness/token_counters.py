@@ -1,0 +1,97 @@
+"""Virtual token counters: what each tenant was given, so that who has least is next.
+
+The method is that of "Fairness in Serving Large Language Models" (arXiv 2401.00588).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+_INPUT_COST, _OUTPUT_COST = 1.0, 2.0
+_CHARACTERS_PER_TOKEN = 4
+# More tenants than this are known only while they wait.
+_MOST_KNOWN = 10_000
+
+
+def estimated_tokens(texts: Iterable[str]) -> int:
+    """About how many tokens a model's input has, before its server has counted them."""
+    return max(1, sum(map(len, texts)) // _CHARACTERS_PER_TOKEN)
+
+
+class AnswerMeter:
+    """What one answer was charged, so that only what has come since is charged next time.
+
+    Args:
+        input_tokens: as they are estimated.
+    """
+
+    __slots__ = ("_input", "charged")
+
+    def __init__(self, input_tokens: int) -> None:
+        self._input = input_tokens
+        self.charged = 0.0
+        """The service that was charged so far."""
+
+    def grown(self, output_tokens: int, input_tokens: int | None = None) -> float:
+        """The service since the last call. Below zero where the estimate was too high.
+
+        Args:
+            output_tokens: all that were generated so far.
+            input_tokens: as the model's server has counted them. None: it has not.
+        """
+        whole = _INPUT_COST * (self._input if input_tokens is None else input_tokens)
+        whole += _OUTPUT_COST * output_tokens
+        grown, self.charged = whole - self.charged, whole
+        return grown
+
+
+class TokenCounters:
+    """What tenants were given, divided by their weights.
+
+    A **service** is weighted tokens: one of the input counts 1, one of the output 2.
+
+    Args:
+        weight_of: a tenant's weight. By default all have the same.
+    """
+
+    def __init__(self, weight_of: Callable[[str], float] = lambda _tenant: 1.0) -> None:
+        self._weight_of = weight_of
+        self._counters: dict[str, float] = {}
+        self._last: str | None = None
+        self.served: dict[str, float] = {}
+        """The service of each tenant here, without weights."""
+
+    def of(self, tenant: str) -> float:
+        """A tenant's counter."""
+        return self._counters.get(tenant, 0.0)
+
+    def charge(self, tenant: str, service: float) -> None:
+        """Count what a tenant was given here."""
+        self.served[tenant] = self.served.get(tenant, 0.0) + service
+        self.charge_elsewhere(tenant, service)
+
+    def charge_elsewhere(self, tenant: str, service: float) -> None:
+        """Count what other tasks have given a tenant."""
+        self._counters[tenant] = self.of(tenant) + service / self._weight_of(tenant)
+
+    def comes(self, tenant: str, waiting: Collection[str]) -> None:
+        """A tenant of whom nothing waited has something to do: its idleness saved nothing up.
+
+        Its counter is lifted to the smallest of those that wait. Where nobody waits, to that of
+        the tenant that had the last turn.
+
+        Args:
+            waiting: the other tenants that wait.
+        """
+        least = min(map(self.of, waiting)) if waiting else self.of(self._last or tenant)
+        self._counters[tenant] = max(self.of(tenant), least)
+        if len(self._counters) > _MOST_KNOWN:
+            self._forget_all_but({*waiting, tenant})
+
+    def takes_turn(self, tenant: str) -> None:
+        """A tenant has had a turn."""
+        self._last = tenant
+
+    def _forget_all_but(self, tenants: Collection[str]) -> None:
+        self._counters = {name: self._counters[name] for name in tenants if name in self._counters}
+        self.served = {name: self.served[name] for name in tenants if name in self.served}
