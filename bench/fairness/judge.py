@@ -1,5 +1,6 @@
 """How fair a stretch of time was, from when each tenant was given how much. Pure arithmetic."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -69,14 +70,16 @@ def service_gap(one: Service, other: Service, begin: float, end: float) -> float
     """The most by which one was given more than the other, in any stretch between two moments in
     which both waited for more.
     """
-    changes = [
-        (at, sign * amount)
-        for service, sign in ((one, 1.0), (other, -1.0))
-        for at, amount in zip(service.times, service.amounts, strict=True)
-        if begin <= at < end
-    ]
-    ahead = np.cumsum([0.0, *(change for _, change in sorted(changes))])
-    return float(ahead.max() - ahead.min())
+    ahead, most, least = 0.0, 0.0, 0.0
+    changes = Counter[float]()
+    for service, sign in ((one, 1.0), (other, -1.0)):
+        for at, amount in zip(service.times, service.amounts, strict=True):
+            if begin <= at < end:
+                changes[at] += sign * amount
+    for _, change in sorted(changes.items()):
+        ahead += change
+        most, least = max(most, ahead), min(least, ahead)
+    return most - least
 
 
 def largest_gap(services: Sequence[Service], begin: float, end: float) -> float:

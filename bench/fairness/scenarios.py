@@ -22,7 +22,7 @@ SHORT_ANSWER = 100  # longer ones of the trace are cut
 LONG_ANSWER = 400
 WEIGHTED_ANSWER = 120
 # A token of a prompt, and of an answer, as Evenflow counts a tenant's service.
-INPUT, OUTPUT = 1.0, 1.0
+INPUT, OUTPUT = 1.0, 2.0
 
 
 @dataclass(frozen=True)
