@@ -23,6 +23,7 @@ from fargate_handler.gateway.http_answers import (
 )
 from fargate_handler.gateway.other_connections import tell_others
 from fargate_handler.gateway.request_body import read_body
+from fargate_handler.gateway.requests.submission import first_token_ms
 from fargate_handler.gateway.resumption import Progress, reading
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.log.response_log import ResumePoint
@@ -55,6 +56,7 @@ class MessageEndpoint:
             message,
             context.sender(claims.channel, address_of(request, context)),
             known_traceparent(request.headers.get(TRACEPARENT)),
+            first_token_ms(request),
         )
         stream = await asyncio.shield(context.background.run(self._submit(event)))
         accepted = MessageAccepted(

@@ -30,7 +30,7 @@ class ServiceCharges:
         self._most_prefills = context.limits.most_prefills_per_tenant
         self._monotonic = context.monotonic
         self._charged_at = context.monotonic()
-        self._service = context.metrics.labelled(catalogue.TENANT_SERVICE)
+        self._service = context.metrics.labelled(catalogue.SERVICE_CHARGED)
 
     def others_than(self, tenant: str) -> bool:
         """Whether answers of another tenant run."""

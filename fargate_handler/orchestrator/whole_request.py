@@ -49,21 +49,24 @@ class IngestEvent:
         message: ChatMessage,
         sender: tuple[str, str] | None = None,
         traceparent: str = "",
+        slo_ttft_ms: int | None = None,
     ) -> Self:
         """A message of a session's client, over any transport.
 
         Args:
             traceparent: the trace of the call that brought it, where the message says none.
+            slo_ttft_ms: what that call says, where the message says nothing.
         """
+        terms = message.payload.terms(claims.user, claims.key)
+        if terms.slo_ttft_ms is None and slo_ttft_ms is not None:
+            terms = terms.model_copy(update={"slo_ttft_ms": slo_ttft_ms})
         return cls(
             claims.channel,
             message.message_id,
             message.previous_message_id,
             message.payload.text,
             replaces=message.replaces,
-            terms=message.payload.terms(claims.user, claims.key).within(
-                message.traceparent or traceparent
-            ),
+            terms=terms.within(message.traceparent or traceparent),
             sender=sender,
         )
 

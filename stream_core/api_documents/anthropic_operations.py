@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
 from stream_core.api_documents.refusal_codes import ANY, BODY, COMPLETING, KEY
-from stream_core.api_documents.shared_parameters import IDEMPOTENCY_KEY, KEYS
+from stream_core.api_documents.shared_parameters import FIRST_TOKEN, IDEMPOTENCY_KEY, KEYS
 from stream_core.protocol import routes
 from stream_core.protocol.anthropic_bodies import (
     AnswerMessage,
@@ -59,6 +59,7 @@ ANTHROPIC_OPERATION = Operation(
             "The most milliseconds that the whole answer may take.",
             {"type": "integer", "minimum": 1},
         ),
+        FIRST_TOKEN,
     ),
     body=MessagesRequest,
     security=KEYS,

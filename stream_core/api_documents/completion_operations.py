@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
 from stream_core.api_documents.refusal_codes import ANY, BODY, COMPLETING, KEY
-from stream_core.api_documents.shared_parameters import IDEMPOTENCY_KEY, KEYS, TIMEOUT
+from stream_core.api_documents.shared_parameters import FIRST_TOKEN, IDEMPOTENCY_KEY, KEYS, TIMEOUT
 from stream_core.protocol import routes
 from stream_core.protocol.completion_bodies import (
     Completion,
@@ -41,6 +41,7 @@ _COMPLETIONS = Operation(
             {"type": "string", "pattern": f"^$|{CHUNK_ID_PATTERN}"},
         ),
         TIMEOUT,
+        FIRST_TOKEN,
     ),
     body=CompletionRequest,
     security=KEYS,

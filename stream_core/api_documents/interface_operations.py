@@ -13,7 +13,12 @@ from stream_core.api_documents.refusal_codes import (
     RESPONSE,
     STOPPING,
 )
-from stream_core.api_documents.shared_parameters import IDEMPOTENCY_KEY, KEYS, LAST_CHUNK_ID
+from stream_core.api_documents.shared_parameters import (
+    FIRST_TOKEN,
+    IDEMPOTENCY_KEY,
+    KEYS,
+    LAST_CHUNK_ID,
+)
 from stream_core.protocol import routes
 from stream_core.protocol.agui_bodies import RunEvent, RunName, RunRequest
 from stream_core.protocol.ui_chat_bodies import ChatRequest, Stopped, StopRequest, UIChunk
@@ -34,7 +39,7 @@ _CHAT = Operation(
     "Answer a conversation of AI SDK's `useChat`, as its UI message stream.",
     answers=(_CHUNKS,),
     refusals=refusals(ANY, BODY, KEY, COMPLETING, {404: ("agent_not_found",)}),
-    parameters=(IDEMPOTENCY_KEY,),
+    parameters=(IDEMPOTENCY_KEY, FIRST_TOKEN),
     body=ChatRequest,
     security=KEYS,
 )
@@ -78,7 +83,7 @@ _RUN = Operation(
         ),
     ),
     refusals=refusals(ANY, BODY, KEY, COMPLETING, {404: ("agent_not_found",)}),
-    parameters=(LAST_CHUNK_ID,),
+    parameters=(LAST_CHUNK_ID, FIRST_TOKEN),
     body=RunRequest,
     security=KEYS,
 )

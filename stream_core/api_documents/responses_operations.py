@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from stream_core.api_documents.operation import Answer, Codes, Operation, Parameter, refusals
 from stream_core.api_documents.refusal_codes import ANY, BODY, COMPLETING, HANDSHAKE, KEY
-from stream_core.api_documents.shared_parameters import IDEMPOTENCY_KEY, KEYS, TIMEOUT
+from stream_core.api_documents.shared_parameters import FIRST_TOKEN, IDEMPOTENCY_KEY, KEYS, TIMEOUT
 from stream_core.protocol import routes
 from stream_core.protocol.response_bodies import (
     DeletedResponse,
@@ -65,7 +65,7 @@ _CALLS = (
         "Make a response. docs/protocol.md lists what is done with each parameter.",
         answers=(_RESPONSE,),
         refusals=refusals(ANY, BODY, KEY, COMPLETING, _EARLIER),
-        parameters=(IDEMPOTENCY_KEY, _LAST, TIMEOUT),
+        parameters=(IDEMPOTENCY_KEY, _LAST, TIMEOUT, FIRST_TOKEN),
         body=ResponseRequest,
     ),
     Operation(

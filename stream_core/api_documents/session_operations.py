@@ -12,7 +12,7 @@ from stream_core.api_documents.refusal_codes import (
     RESPONSE,
     TOKEN,
 )
-from stream_core.api_documents.shared_parameters import RESPONSE_ID
+from stream_core.api_documents.shared_parameters import FIRST_TOKEN, RESPONSE_ID
 from stream_core.protocol import routes
 from stream_core.protocol.http_bodies import (
     ConversationPage,
@@ -112,6 +112,7 @@ _MESSAGE = Operation(
     answers=(Answer(202, "The message is on record.", MessageAccepted, headers=("Set-Cookie",)),),
     refusals=refusals(ANY, BODY, TOKEN, ACCEPTING, {404: ("agent_not_found",)}),
     body=PostedMessage,
+    parameters=(FIRST_TOKEN,),
 )
 _POLL = Operation(
     routes.POLL,

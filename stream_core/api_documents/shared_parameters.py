@@ -24,6 +24,13 @@ TIMEOUT = Parameter(
     "The most milliseconds that the whole answer may take. `timeout_ms` in the body overrides it.",
     {"type": "integer", "minimum": 1},
 )
+FIRST_TOKEN = Parameter(
+    "x-slo-ttft-ms",
+    "header",
+    "Within how many milliseconds the first token is wanted. Of what waits of one address, the "
+    "request wanted first comes first.",
+    {"type": "integer", "minimum": 1},
+)
 LAST_CHUNK_ID = Parameter(
     "Last-Event-ID",
     "header",

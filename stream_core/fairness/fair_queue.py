@@ -98,7 +98,7 @@ class FairQueue(Generic[T]):
         self._size += 1
         self._waiting[line.tenant] += 1
         tenants = self._classes[line.service_class].tenants
-        addresses = tenants.setdefault(line.tenant, OrderedDict())
+        addresses: OrderedDict[str, _Address[T]] = tenants.setdefault(line.tenant, OrderedDict())
         if line.address not in addresses:
             addresses[line.address] = _Address(self._share)
         arrival = None if wanted_by is None else (wanted_by, next(self._arrivals))
@@ -129,8 +129,8 @@ class FairQueue(Generic[T]):
 
     def remove(self, line: Line, item: T) -> None:
         """Remove an item, if it still waits."""
-        addresses = self._classes[line.service_class].tenants.get(line.tenant, {})
-        address = addresses.get(line.address)
+        addresses = self._classes[line.service_class].tenants.get(line.tenant)
+        address = None if addresses is None else addresses.get(line.address)
         if address is not None and address.remove(line.session, item):
             self._left(line.service_class, *line.sender)
 
@@ -198,9 +198,9 @@ class FairQueue(Generic[T]):
     def _newest(self, tenant: str, address: str) -> T | None:
         """The newest item of an address, of its lowest class."""
         for of_class in reversed(self._classes.values()):
-            waiting = of_class.tenants.get(tenant, {}).get(address)
-            if waiting is not None:
-                return waiting.newest
+            addresses = of_class.tenants.get(tenant)
+            if addresses is not None and address in addresses:
+                return addresses[address].newest
         return None
 
 

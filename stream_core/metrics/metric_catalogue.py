@@ -286,8 +286,8 @@ QUEUE_WAIT = Metric(
     ),
     labels=("class",),
 )
-TENANT_SERVICE = Metric(
-    "tenant.service",
+SERVICE_CHARGED = Metric(
+    "queue.service",
     _C,
     "weighted tokens",
     "what ended answers were charged: a token of the input counts 1, one of the output 2. By the "

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, Tag, TypeAdapter, WithJsonSch
 from stream_core.log.entries import MOST_CALLS, MOST_CHOICES
 from stream_core.policy.agents import LONGEST_USER, Metadata
 from stream_core.protocol.text_or_list import LIST, TEXT, TEXT_OR_LIST
+from stream_core.tenants.tenant import ServiceClass
 
 ROLES = {
     "system": "system",
@@ -24,6 +25,9 @@ ROLES = {
 }
 """The role in a message → the role that the model is given."""
 
+SERVICE_TIER = "service_tier"
+_FLEX = "flex"
+
 _INT64 = 2**63
 
 # The model's server judges these values. The bounds are those of the formats that carry them there.
@@ -32,6 +36,11 @@ _Number = Annotated[float, Field(allow_inf_nan=False)]
 _Stop = Annotated[str, Field(min_length=1)]
 _Stops = Annotated[Annotated[_Stop, Tag(TEXT)] | Annotated[list[_Stop], Tag(LIST)], TEXT_OR_LIST]
 _FunctionName = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+def class_of_tier(tier: object) -> ServiceClass | None:
+    """The service class that a request's `service_tier` asks for. None: its tenant's."""
+    return ServiceClass.BATCH if tier == _FLEX else None
 
 
 class _Given(BaseModel):

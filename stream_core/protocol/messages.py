@@ -26,6 +26,7 @@ from stream_core.policy.trace_context import Traceparent
 from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.http_contract import ErrorFields
 from stream_core.protocol.part_objects import PartObject
+from stream_core.tenants.tenant import ServiceClass
 
 LONGEST_IDENTIFIER = 128
 Identifier = Annotated[str, Field(min_length=1, max_length=LONGEST_IDENTIFIER)]
@@ -41,12 +42,18 @@ class FromClient(BaseModel):
 
 
 class MessagePayload(FromClient):
-    """The user's text, and how it is to be answered. The answer takes at most `timeout_ms`."""
+    """The user's text, and how it is to be answered. The answer takes at most `timeout_ms`.
+
+    `slo_ttft_ms`: within how long its first token is wanted. Of what waits of one address, the
+    message wanted first comes first. `service_class`: it may wait longer than its tenant's others.
+    """
 
     text: Annotated[str, Field(min_length=1)]
     params: GivenParams | None = None
     timeout_ms: TimeoutMs | None = None
     metadata: Metadata | None = None
+    slo_ttft_ms: TimeoutMs | None = None
+    service_class: ServiceClass | None = None
 
     def terms(self, user: str, key: str = "") -> MessageTerms:
         """The message's terms. `user` and `key` are the session's."""
@@ -56,6 +63,8 @@ class MessagePayload(FromClient):
             metadata=self.metadata or {},
             user=user,
             key=key,
+            slo_ttft_ms=self.slo_ttft_ms,
+            service_class=self.service_class,
         )
 
 

@@ -50,10 +50,11 @@ def asked_of_agent(
     terms = MessageTerms(
         timeout_ms=None if agent.deadline_seconds is None else int(agent.deadline_seconds * 1000),
         metadata=said.metadata or {},
-        user=sender.user or said.user or "",
+        user=said.user or "",
         model=said.model or agent.model or "",
     )
-    return Asked(WholeRequest((*instructions, *turns), _options(agent, said)), terms)
+    whole = WholeRequest((*instructions, *turns), _options(agent, said))
+    return Asked(whole, sender.named_in(terms))
 
 
 def _options(agent: Agent, said: AnswerParameters) -> ModelOptions:

@@ -14,7 +14,12 @@ from fargate_handler.gateway.requests.json_values import check_json
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import ModelOptions
 from stream_core.policy.agents import MessageTerms
-from stream_core.protocol.completion_bodies import COMPLETION_REQUEST, CompletionRequest
+from stream_core.protocol.completion_bodies import (
+    COMPLETION_REQUEST,
+    SERVICE_TIER,
+    CompletionRequest,
+    class_of_tier,
+)
 from stream_core.protocol.errors import InvalidRequest
 from stream_core.protocol.messages import parse
 
@@ -51,7 +56,10 @@ def read_call(body: bytes | bytearray) -> CompletionCall:
     return CompletionCall(
         model=request.model,
         terms=MessageTerms(
-            model=request.model, user=request.user or "", metadata=request.metadata or {}
+            model=request.model,
+            user=request.user or "",
+            metadata=request.metadata or {},
+            service_class=class_of_tier((request.model_extra or {}).get(SERVICE_TIER)),
         ),
         asked=WholeRequest(turns, _options(request)),
         stream=bool(request.stream),

@@ -35,7 +35,9 @@ from stream_core.protocol.session_init import OPEN_TENANT, bearer
 IDEMPOTENCY_KEY = "Idempotency-Key"
 API_KEY = "x-api-key"
 TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
+TTFT_HEADER = "x-slo-ttft-ms"
 _LONGEST_KEY = 255
+_LONGEST_WAIT_MS = 86_400_000
 
 
 class Sender(NamedTuple):
@@ -44,6 +46,7 @@ class Sender(NamedTuple):
     `known`: whether there was a key or a token. Otherwise all that is known is the address.
     `traceparent`: the trace of its call. Empty: none.
     `key`: the id of the tenant's key. Empty: none.
+    `slo_ttft_ms`: within how many milliseconds the first token is wanted.
     """
 
     tenant: str
@@ -53,12 +56,15 @@ class Sender(NamedTuple):
     known: bool = True
     traceparent: str = ""
     key: str = ""
+    slo_ttft_ms: int | None = None
 
     def named_in(self, terms: MessageTerms) -> MessageTerms:
-        """A request's terms with its user and its key. A session's user comes first: who opened it
+        """A request's terms with what its call says. A session's user comes first: who opened it
         has named it.
         """
-        return terms.model_copy(update={"user": self.user or terms.user, "key": self.key})
+        user = self.user or terms.user
+        said = {"user": user, "key": self.key, "slo_ttft_ms": self.slo_ttft_ms}
+        return terms.model_copy(update=said)
 
 
 def sender_of(request: web.Request, context: GatewayContext) -> Sender:
@@ -66,11 +72,15 @@ def sender_of(request: web.Request, context: GatewayContext) -> Sender:
 
     Raises:
         AuthenticationFailed: as for `sender_with`.
+        InvalidRequest: a header is wrong.
     """
     given = bearer(request.headers.get("Authorization")) or request.headers.get(API_KEY)
     sender = sender_with(given, address_of(request, context), context)
     request[TENANT] = sender.tenant
-    return sender._replace(traceparent=known_traceparent(request.headers.get(TRACEPARENT)))
+    return sender._replace(
+        traceparent=known_traceparent(request.headers.get(TRACEPARENT)),
+        slo_ttft_ms=first_token_ms(request),
+    )
 
 
 def sender_with(given: str | None, address: str, context: GatewayContext) -> Sender:
@@ -203,6 +213,18 @@ def timeout_ms(request: web.Request, given: int | None = None) -> int | None:
     if given is not None or header is None:
         return given
     return whole_number(TIMEOUT_HEADER, header, 0, lowest=1)
+
+
+def first_token_ms(request: web.BaseRequest) -> int | None:
+    """Within how many milliseconds the first token is wanted. None: when it can come.
+
+    Raises:
+        InvalidRequest: the header is no whole number from 1 on.
+    """
+    header = request.headers.get(TTFT_HEADER)
+    if header is None:
+        return None
+    return min(whole_number(TTFT_HEADER, header, 0, lowest=1), _LONGEST_WAIT_MS)
 
 
 def leave_response(context: GatewayContext, stream: ResponseStream) -> None:

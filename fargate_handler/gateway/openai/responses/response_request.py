@@ -13,6 +13,7 @@ from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import ModelOptions
 from stream_core.log.conversation import Turn
 from stream_core.policy.agents import MessageTerms
+from stream_core.protocol.completion_bodies import SERVICE_TIER, class_of_tier
 from stream_core.protocol.messages import parse
 from stream_core.protocol.response_bodies import RESPONSE_REQUEST, ResponseRequest
 
@@ -27,7 +28,7 @@ _IGNORED = frozenset(
         "prompt_cache_options",
         "prompt_cache_retention",
         "safety_identifier",
-        "service_tier",
+        SERVICE_TIER,
         "stream_options",
         "truncation",
     }
@@ -96,7 +97,10 @@ def read_call(body: bytes | bytearray) -> ResponseCall:
         request=request,
         options=_options(request),
         terms=MessageTerms(
-            model=request.model, user=request.user or "", metadata=request.metadata or {}
+            model=request.model,
+            user=request.user or "",
+            metadata=request.metadata or {},
+            service_class=class_of_tier((request.model_extra or {}).get(SERVICE_TIER)),
         ),
         stream=bool(request.stream),
         background=bool(request.background),

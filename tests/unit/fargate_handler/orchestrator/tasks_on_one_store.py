@@ -25,6 +25,7 @@ from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionSto
 from stream_core.ports.response_store import ResponseHead
 from stream_core.ports.session_store import LargeTexts, LedgerEntry
 from stream_core.protocol.errors import EvenflowError, Overloaded
+from stream_core.tenants.registry import Tenants
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.peer_network import PeerNetwork
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
@@ -87,6 +88,7 @@ class Task:
         # What a test has said 0.2 s ago is on record.
         self.limits = limits = limits or Limits(store_interval_ms=150)
         self.address = f"http://{name}:8080"
+        self.tenants = Tenants()
         # On the way to what all share, a network of its own.
         self.responses = ScriptedResponseStore(shared.responses)
         self.sessions = ScriptedSessionStore(shared.sessions)
@@ -97,6 +99,7 @@ class Task:
                 self.metrics,
                 self.clock.monotonic,
                 self.clock.monotonic,
+                tenants=self.tenants,
             ),
             Stores(
                 sessions=self.sessions,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -38,7 +38,7 @@ class Places:
         self.counters = TokenCounters(lambda tenant: weights.get(tenant, 1.0))
         self.queue: FairQueue[Answer] = FairQueue(100_000, self.counters)
         self.running: list[Answer] = []
-        self.service: Counter[str] = Counter()
+        self.service: dict[str, float] = defaultdict(float)
         self.ended: list[Answer] = []
         self._places = places
         self._endless: dict[Line, Iterator[tuple[int, int]]] = {}

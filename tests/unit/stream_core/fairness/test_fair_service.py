@@ -127,7 +127,7 @@ def test_a_lower_class_that_waits_has_its_share_whatever_the_others_ask(
         places.ask_always(Line(service_class, service_class=service_class), [tokens])
     for _ in range(200 * tokens):
         places.step()
-    turns = {name: places.service[name] / places.service.total() for name in ServiceClass}
+    turns = {name: places.service[name] / sum(places.service.values()) for name in ServiceClass}
     assert turns[ServiceClass.STANDARD] >= 0.045
     assert turns[ServiceClass.BATCH] >= 0.045
     assert turns[ServiceClass.INTERACTIVE] >= 0.88

@@ -9,6 +9,7 @@ from fargate_handler.gateway.openai.completion_request import CompletionCall, re
 from fargate_handler.token_sources.port import ModelOptions
 from stream_core.log.conversation import Turn
 from stream_core.protocol.errors import InvalidRequest
+from stream_core.tenants.tenant import ServiceClass
 
 
 def call(**parameters: object) -> CompletionCall:
@@ -222,3 +223,13 @@ def test_a_wrong_stop_is_refused_by_its_place(stop: object, param: str, told: st
         call(stop=stop)
     assert (refused.value.code, refused.value.param) == ("invalid_field", param)
     assert refused.value.message.startswith(f"{param}: {told}")
+
+
+@pytest.mark.parametrize(
+    ("tier", "service_class"),
+    [("flex", ServiceClass.BATCH), ("priority", None), ("default", None), (None, None), (1, None)],
+)
+def test_a_tier_that_can_wait_is_a_lower_class_and_no_tier_is_a_higher_one(
+    tier: object, service_class: ServiceClass | None
+) -> None:
+    assert call(service_tier=tier).terms.service_class is service_class

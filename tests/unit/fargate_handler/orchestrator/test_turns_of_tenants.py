@@ -1,0 +1,250 @@
+"""Whose message is answered next, by what tenants were given and how urgent they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from fargate_handler.orchestrator.whole_request import IngestEvent
+from fargate_handler.token_sources.port import ModelFinish
+from stream_core.log.response_log import ResponseState
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.agents import NO_TERMS, MessageTerms
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.protocol.messages import Usage
+from stream_core.tenants.tenant import ServiceClass, Tenant
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
+from tests.unit.settle import settle
+
+RECORDS = (
+    Tenant(id="urgent", service_class=ServiceClass.INTERACTIVE),
+    Tenant(id="later", service_class=ServiceClass.BATCH),
+    Tenant(id="heavy", weight=3),
+)
+BATCH = MessageTerms(service_class=ServiceClass.BATCH)
+INTERACTIVE = MessageTerms(service_class=ServiceClass.INTERACTIVE)
+
+
+class Node:
+    """A task of so many places, with tenants of different weights and classes."""
+
+    def __init__(self, places: int = 1, **limits: float) -> None:
+        self.task = Task.alone(Limits(generations_per_node=places, **limits))
+        self.task.tenants.replace(RECORDS)
+        self.source = self.task.source
+        self._sent = 0
+
+    async def send(self, tenant: str, terms: MessageTerms = NO_TERMS) -> ResponseStream:
+        """A message of a session of its own."""
+        self._sent += 1
+        channel = Channel(tenant, "demo", f"s{self._sent}")
+        event = IngestEvent(channel, "m", None, f"{tenant} {self._sent}", terms=terms)
+        stream = (await self.task.orchestrator.submit(event)).stream
+        await settle()
+        return stream
+
+    async def end(self, tokens: int = 0, usage: Usage | None = None) -> str:
+        """The call that runs ends after so many tokens. Returns whose it was."""
+        call = self.source.calls[-1]
+        call.push(*["x"] * tokens)
+        call.end.set_result(ModelFinish("stop", usage))
+        await settle()
+        return call.request.turns[-1].text.split()[0]
+
+    @property
+    def held(self) -> int:
+        return self.task.count(catalogue.ANSWERS_HELD)
+
+
+async def test_who_was_given_fewer_tokens_is_next() -> None:
+    node = Node()
+    for tenant in ("long", "long", "long", "short", "short", "short", "short"):
+        await node.send(tenant)
+    order = [await node.end(tokens=40)]
+    for _ in range(6):
+        tenant = node.source.calls[-1].request.turns[-1].text.split()[0]
+        order.append(await node.end(tokens=40 if tenant == "long" else 10))
+    assert order == ["long", "short", "short", "short", "short", "long", "long"]
+
+
+async def test_a_tenant_s_weight_is_its_record_s() -> None:
+    node = Node()
+    for tenant in ("light", "heavy"):
+        for _ in range(8):
+            await node.send(tenant)
+    order = [await node.end(tokens=10) for _ in range(8)]
+    assert (order.count("heavy"), order.count("light")) == (6, 2)
+    await node.task.leave()
+
+
+async def test_the_tokens_of_an_answer_that_runs_count_before_it_ends() -> None:
+    node = Node(places=2)
+    await node.send("long")
+    node.source.calls[-1].push(*["x"] * 100)
+    await node.send("short")
+    for tenant in ("long", "short", "short"):
+        await node.send(tenant)
+    node.task.clock.turn(1.0)
+    assert await node.end(tokens=10) == "short"
+    assert await node.end() == "short", "though the other one's answer has not ended"
+    await node.task.leave()
+
+
+async def test_the_model_s_own_count_replaces_the_estimate() -> None:
+    node = Node()
+    for tenant in ("a", "b", "a", "b", "b"):
+        await node.send(tenant)
+    assert await node.end(usage=Usage(prompt_tokens=1_000, completion_tokens=50)) == "a"
+    order = [await node.end(tokens=10) for _ in range(4)]
+    assert order == ["b", "b", "b", "a"]
+
+
+async def test_urgent_messages_come_first_whatever_their_tenants_were_given() -> None:
+    node = Node()
+    for tenant in ("urgent", "later", "other", "urgent"):
+        await node.send(tenant)
+    order = [await node.end(tokens=100) for _ in range(4)]
+    assert order == ["urgent", "urgent", "other", "later"]
+
+
+async def test_a_message_may_be_less_urgent_than_its_tenant_and_never_more() -> None:
+    node = Node()
+    await node.send("first")
+    await node.send("urgent", BATCH)
+    await node.send("later", INTERACTIVE)
+    await node.send("other")
+    order = [await node.end() for _ in range(4)]
+    assert order == ["first", "other", "urgent", "later"]
+
+
+async def test_of_a_tenant_the_message_wanted_first_comes_first() -> None:
+    node = Node()
+    for wanted_ms in (None, None, 500, 100):
+        await node.send("t", MessageTerms(slo_ttft_ms=wanted_ms))
+    for _ in range(4):
+        await node.end()
+    asked = [call.request.turns[-1].text for call in node.source.calls]
+    assert asked == ["t 1", "t 4", "t 3", "t 2"]
+
+
+async def test_who_has_many_answers_without_a_token_comes_after_others() -> None:
+    node = Node(places=4, prefills_per_tenant=2)
+    for _ in range(6):
+        await node.send("many")
+    node.task.clock.turn(1.0)
+    for call in node.source.calls[2:]:
+        call.push("x")
+    # It was given less, but two of its answers are without a token.
+    for _ in range(2):
+        await node.send("few")
+    node.source.calls[2].push(*["x"] * 3)
+    node.task.clock.turn(1.0)
+    node.source.calls[3].finish()
+    await settle()
+    assert node.source.calls[-1].request.turns[-1].text.startswith("few")
+    await node.task.leave()
+
+
+async def test_the_wait_is_told_by_class() -> None:
+    node = Node()
+    await node.send("urgent")
+    await node.send("later")
+    await node.end(tokens=5)
+    await node.end(tokens=5)
+    waits = node.task.metrics.divided(catalogue.QUEUE_WAIT).by_label
+    assert {name: waits[name].count for name in waits} == {"interactive": 1, "batch": 1}
+    service = node.task.metrics.labelled(catalogue.SERVICE_CHARGED).by_labels
+    assert service == {("urgent",): 12, ("later",): 11}
+
+
+# -- held ------------------------------------------------------------------------------------------
+
+
+async def test_a_batch_answer_gives_its_place_to_an_interactive_one_and_goes_on() -> None:
+    node = Node()
+    batch = await node.send("later")
+    reader = node.task.read(batch)
+    slow = node.source.calls[0]
+    slow.push("one ")
+    urgent = await node.send("urgent")
+    assert (urgent.state, slow.sink.paused, node.held) == (ResponseState.STREAMING, True, 1)
+    assert await node.end() == "urgent"
+    assert not slow.sink.paused
+    slow.push("two")
+    slow.finish()
+    await settle()
+    node.task.clock.turn(0.5)
+    assert (batch.state, batch.log.text) == (ResponseState.COMPLETED, "one two")
+    assert reader.held.text == "one two"
+    node.task.assert_idle()
+
+
+@pytest.mark.parametrize("tenant", ["later", "other"])
+async def test_it_is_held_for_interactive_ones_alone(tenant: str) -> None:
+    node = Node()
+    await node.send("later")
+    waiting = await node.send(tenant)
+    assert (waiting.state, node.held) == (ResponseState.QUEUED, 0)
+    await node.task.leave()
+
+
+async def test_one_that_is_held_is_not_given_up_for_its_wait_and_comes_before_later_ones() -> None:
+    node = Node(queue_deadline_seconds=5, lease_seconds=60)
+    batch = await node.send("later")
+    node.task.read(batch)
+    await node.send("urgent")
+    gives_up = await node.send("later")
+    node.task.clock.turn(10.0)
+    assert (batch.state, gives_up.state) == (ResponseState.STREAMING, ResponseState.ERROR)
+    waiting = await node.send("later")
+    assert await node.end() == "urgent"
+    assert (batch.paused, waiting.state) == (False, ResponseState.QUEUED)
+    await node.task.leave()
+
+
+async def test_one_that_is_held_and_read_by_nobody_goes_on_too() -> None:
+    node = Node()
+    batch = await node.send("later")
+    call = node.source.calls[0]
+    await node.send("urgent")
+    batch.note_stored(0)
+    assert await node.end() == "urgent"
+    assert not call.sink.paused
+    await node.task.leave()
+
+
+async def test_no_more_are_held_than_may_be_parked() -> None:
+    node = Node(places=3, parked_responses=2)
+    batch = [await node.send("later") for _ in range(3)]
+    urgent = [await node.send("urgent") for _ in range(3)]
+    assert [stream.paused for stream in batch] == [False, True, True]
+    assert [stream.state for stream in urgent][2] is ResponseState.QUEUED
+    await node.task.leave()
+
+
+async def test_one_that_has_its_turn_among_urgent_ones_keeps_its_place_for_a_second() -> None:
+    node = Node()
+    batch = await node.send("later")
+    node.task.read(batch)
+    for _ in range(25):
+        await node.send("urgent")
+    while batch.paused:
+        assert await node.end() == "urgent"
+    assert node.held == 1
+    assert node.task.workload.generations.queued
+    node.task.clock.turn(1.1)
+    node.task.workload.sweep(node.task.clock.now)
+    assert (batch.paused, node.held) == (True, 2)
+    await node.task.leave()
+
+
+async def test_one_that_is_held_can_be_cancelled() -> None:
+    node = Node()
+    batch = await node.send("later")
+    await node.send("urgent")
+    await node.task.orchestrator.cancel(batch)
+    await settle()
+    assert batch.state is ResponseState.CANCELLED
+    await node.end()
+    node.task.assert_idle()
