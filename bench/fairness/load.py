@@ -19,6 +19,7 @@ from bench.trace import TRACE, read_trace
 from bench.upstream import sent_tokens
 
 LONGEST_PROMPT = 1_024  # longer ones of the trace are cut
+APART_SECONDS = 0.02
 _OK = b"HTTP/1.1 200"
 _numbers = count(1)
 
@@ -128,12 +129,14 @@ class Load:
     async def keep_waiting(self, orders: Iterator[Order], at_once: int, end: float) -> None:
         """Have so many requests there at once until a moment: each that ends is followed by one."""
 
-        async def one_after_the_other() -> None:
+        async def one_after_the_other(number: int) -> None:
+            # So that of tenants who begin together none has all places.
+            await asyncio.sleep(number * APART_SECONDS)
             while monotonic() < end:
                 asker = await self.ask(next(orders))
                 await asyncio.wait((asker.ended,), timeout=max(0.0, end - monotonic()))
 
-        await asyncio.gather(*(one_after_the_other() for _ in range(at_once)))
+        await asyncio.gather(*(one_after_the_other(number) for number in range(at_once)))
 
     def leave(self) -> list[Answered]:
         """Close all connections. Returns what became of all requests."""
@@ -145,10 +148,11 @@ class Load:
 
 
 def recorded(tenant: str, rate: float, seconds: float) -> list[Order]:
-    """As many requests of the trace as are asked in so many seconds, at their pace: it is quicker
-    or slower than it was, and begins again where it is too short.
+    """So many requests a second, as those of the trace: every n-th where that has more, otherwise
+    all of them, quicker than they were, and again from the first one where it is too short.
     """
     requests = read_trace(TRACE, inf)
+    requests = requests[:: max(1, round(len(requests) / requests[-1][0] / rate))]
     pauses = [later - earlier for (earlier, _, _), (later, _, _) in pairwise(requests)]
     pauses.append(sum(pauses) / len(pauses))
     asked = round(rate * seconds)

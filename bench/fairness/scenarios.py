@@ -13,9 +13,9 @@ from bench.fairness.load import Answered, Load, Order, alike, recorded, recorded
 from bench.fairness.system import Asking, Stretch, System
 from bench.fairness.tenants import EQUAL, GREEDY, LONG, QUIET, WEIGHTS
 
-QUIET_RATE = 2.0  # requests a second
+QUIET_RATE = 1.0  # requests a second
 TIMES = 100  # as many asks the greedy one
-SETTLE_SECONDS = 6.0  # until places are shared out
+SETTLE_SECONDS = 5.0  # until places are shared out
 WAITING = 48  # requests that a tenant with a backlog has there at once
 SHORT_PROMPT = 16
 SHORT_ANSWER = 100  # longer ones of the trace are cut
@@ -30,7 +30,7 @@ class Plan:
     """Seconds of each stretch."""
 
     quiet: float = 25.0
-    waiting: float = 28.0
+    waiting: float = 25.0
 
 
 @dataclass(frozen=True)

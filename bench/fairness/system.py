@@ -17,7 +17,7 @@ from bench.processes import START_SECONDS, Child, Usage, child
 from tests.integration.server_process import free_port
 
 PLACES = 24  # of all tasks; with the eighth that is for others 27, of the engine's 32 sequences
-GRACE_SECONDS = 3.0  # what was asked last may have a first token until then
+GRACE_SECONDS = 2.0  # what was asked last may have a first token until then
 EMPTY_SECONDS = 15.0
 
 
@@ -99,9 +99,13 @@ class System:
 
 
 @asynccontextmanager
-async def system(order: str, tasks: int, places: int = PLACES) -> AsyncIterator[System]:
-    """Start both, with so many tasks of Evenflow behind one port."""
+async def system(order: str, tasks: int, places: int | None = PLACES) -> AsyncIterator[System]:
+    """Start both, with so many tasks of Evenflow behind one port.
+
+    `places` of all tasks together; None: as many as by default.
+    """
     port = free_port()
+    bounds = {} if places is None else {"generations_per_node": places // tasks}
     async with (
         child(["bench.fairness.engine_server", str(port)], ports=(port,), core=None) as model,
         evenflow(
@@ -112,7 +116,7 @@ async def system(order: str, tasks: int, places: int = PLACES) -> AsyncIterator[
             model_url=f"http://127.0.0.1:{port}/v1",
             model_name="demo",
             processes=tasks,
-            generations_per_node=places // tasks,
+            **bounds,
             tenant_keys=orjson.dumps({tenant: key_of(tenant) for tenant in ALL}).decode(),
         ) as server,
     ):
