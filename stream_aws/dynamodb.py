@@ -135,9 +135,23 @@ async def delete_all(
         StoreUnavailable: every attempt failed, or DynamoDB did not take all of them.
         ClientError: the call failed in another way.
     """
-    writes = [{"DeleteRequest": {"Key": key}} for key in keys]
+    await write_all(client, table, [{"DeleteRequest": {"Key": key}} for key in keys], on_retry)
+
+
+async def write_all(
+    client: Client, table: str, writes: Sequence[dict[str, Any]], on_retry: Callable[[], None]
+) -> None:
+    """Put and delete items, some at once, each by itself.
+
+    Args:
+        writes: as BatchWriteItem takes them.
+
+    Raises:
+        StoreUnavailable: every attempt failed, or DynamoDB did not take all of them.
+        ClientError: the call failed in another way.
+    """
     for first in range(0, len(writes), _MOST_WRITES):
-        left = {table: writes[first : first + _MOST_WRITES]}
+        left = {table: [*writes[first : first + _MOST_WRITES]]}
 
         async def write() -> None:
             nonlocal left

@@ -65,13 +65,28 @@ def _is_locked(path: Path) -> bool:
 VERSION = 3
 """The version of the tables. Raise it with every change, and say in `UPGRADES` what changes."""
 
+_TENANT_ACTIVITY = """
+CREATE TABLE tenant_activity (
+    tenant TEXT NOT NULL,
+    task TEXT NOT NULL,
+    service REAL NOT NULL,
+    requests INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    answers INTEGER NOT NULL,
+    connections INTEGER NOT NULL,
+    expires_at REAL NOT NULL,
+    UNIQUE (tenant, task)
+) STRICT;
+"""
+
 UPGRADES = {
     1: (
         "ALTER TABLE responses ADD COLUMN form INTEGER NOT NULL DEFAULT 1",
         "ALTER TABLE sessions ADD COLUMN ended INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE messages ADD COLUMN outcome TEXT NOT NULL DEFAULT ''",
     ),
-    2: (),
+    2: (_TENANT_ACTIVITY,),
 }
 """The statements that bring a file from each version to the next."""
 
@@ -79,7 +94,8 @@ APPLICATION_ID = 0x45766E66
 """The mark of our files, `Evnf`."""
 
 # Responses have numbers, which keep the index of the chunks small. It is written to most.
-TABLES = """
+TABLES = (
+    """
 CREATE TABLE responses (
     number INTEGER PRIMARY KEY,
     response_id TEXT NOT NULL UNIQUE,
@@ -165,8 +181,18 @@ CREATE TABLE dead_letters (
 
 CREATE TABLE signing_key (secret TEXT NOT NULL) STRICT;
 """
+    + _TENANT_ACTIVITY
+)
 
-EXPIRING = ("responses", "leases", "sessions", "messages", "large_texts", "dead_letters")
+EXPIRING = (
+    "responses",
+    "leases",
+    "sessions",
+    "messages",
+    "large_texts",
+    "dead_letters",
+    "tenant_activity",
+)
 """The tables whose rows expire."""
 
 

@@ -15,6 +15,7 @@ from stream_core.ports.session_store import LARGE_TEXT_SECONDS
 from stream_sqlite.file import FileUnusable, ProcessLock, connect, prepare, signing_key
 from stream_sqlite.response_store import SQLiteResponseStore
 from stream_sqlite.session_store import SQLiteSessionStore
+from stream_sqlite.tenant_activity import SQLiteTenantActivity
 from stream_sqlite.transactions import Transactions
 
 # As long as an SQS queue keeps them. They are for people too.
@@ -55,6 +56,7 @@ class SQLiteStores:
         self.sessions = SQLiteSessionStore(self._writes, self._reads, lifetime)
         self.dead_letters = SQLiteDeadLetters(self._writes)
         self.large_texts = SQLiteLargeTexts(self._writes, self._reads, wall_time)
+        self.activity = SQLiteTenantActivity(self._writes, self._reads)
 
     def close(self) -> None:
         """Finish the operations that wait, and close the file."""

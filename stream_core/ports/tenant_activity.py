@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+KEPT_SECONDS = 60.0
+"""How long a row is kept after it was written."""
+
 
 @dataclass(frozen=True, slots=True)
 class Activity:

@@ -89,6 +89,7 @@ def make_file_of_version_1(path: Path) -> None:
     change(path, "ALTER TABLE responses DROP COLUMN form")
     change(path, "ALTER TABLE sessions DROP COLUMN ended")
     change(path, "ALTER TABLE messages DROP COLUMN outcome")
+    change(path, "DROP TABLE tenant_activity")
     change(path, "PRAGMA user_version=1")
 
 
