@@ -15,7 +15,7 @@ from bench.fairness.tenants import EQUAL, GREEDY, LONG, QUIET, WEIGHTS
 
 QUIET_RATE = 1.0  # requests a second
 TIMES = 100  # as many asks the greedy one
-SETTLE_SECONDS = 5.0  # until places are shared out
+SETTLE_SECONDS = 10.0  # until places are shared out, and how long answers are is known
 WAITING = 48  # requests that a tenant with a backlog has there at once
 SHORT_PROMPT = 16
 SHORT_ANSWER = 100  # longer ones of the trace are cut
@@ -30,7 +30,7 @@ class Plan:
     """Seconds of each stretch."""
 
     quiet: float = 25.0
-    waiting: float = 25.0
+    waiting: float = 28.0
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ class Generations:
             QueueFull: there is no place, and no room to wait.
         """
         self._compare_tenants(generation.line.tenant)
-        if self._places.has_room(generation.line.sender):
+        if not self._places.full:
             self._queue.pass_by(generation.line)
             self._start(generation)
         else:
