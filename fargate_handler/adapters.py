@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
+from stream_core.ports.memory_activity import MemoryTenantActivity
 from stream_core.ports.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
 from stream_core.ports.response_store import LIFETIME_SECONDS, ResponseStore
 from stream_core.ports.session_store import LargeTexts, SessionStore
+from stream_core.ports.tenant_activity import TenantActivity
 from stream_sqlite.file import FileUnusable
 from stream_sqlite.stores import SQLiteStores
 
@@ -40,6 +42,7 @@ class Stores:
         outlives_process: whether another process can go on with what this one leaves.
         unreachable, unusable: what to check, in the message of a failed start.
         signing_key: the key of session tokens, if the store keeps one for all who share it.
+        activity: what tasks do for tenants. None: they don't tell each other.
     """
 
     sessions: SessionStore
@@ -51,6 +54,7 @@ class Stores:
     unreachable: str = "the store can't be reached"
     unusable: str = "the store can't be used"
     signing_key: str | None = None
+    activity: TenantActivity | None = None
 
 
 def memory_stores(lifetime: float = LIFETIME_SECONDS) -> Stores:
@@ -67,6 +71,7 @@ def memory_stores(lifetime: float = LIFETIME_SECONDS) -> Stores:
         dead_letters=LoggedDeadLetters(),
         large_texts=texts,
         outlives_process=False,
+        activity=MemoryTenantActivity(),
     )
 
 
@@ -115,4 +120,5 @@ def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
             unreachable=f"EVENFLOW_STORE_PATH={settings.store_path}: the file can't be written",
             unusable=f"EVENFLOW_STORE_PATH={settings.store_path}: the file can't be used",
             signing_key=file.signing_key,
+            activity=file.activity,
         )

@@ -18,6 +18,7 @@ from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_aws.dynamodb import client_config as dynamodb_config
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
+from stream_aws.dynamodb_tenant_activity import DynamoDBTenantActivity
 from stream_aws.ecs_task import CLIENT_CONFIG as ECS_CONFIG
 from stream_aws.ecs_task import EcsTask, TaskProtection
 from stream_aws.key_secret import CLIENT_CONFIG as SECRETS_CONFIG
@@ -137,6 +138,9 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: _Clients
         dead_letters=await _dead_letters(settings, clients),
         large_texts=await _large_texts(settings, clients),
         outlives_process=True,
+        activity=None
+        if settings.tenants_table is None
+        else DynamoDBTenantActivity(client, settings.tenants_table, on_retry),
         unreachable=(
             "EVENFLOW_STORE=dynamodb: the tables can't be reached; check the network and AWS_REGION"
         ),

@@ -9,6 +9,7 @@ from contextlib import suppress
 from fargate_handler.adapters import Stores
 from fargate_handler.event_log import log_event
 from fargate_handler.node_context import NodeContext
+from fargate_handler.orchestrator.activity_exchange import ActivityExchange
 from fargate_handler.orchestrator.dispatcher import Dispatcher, ServedModel
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
 from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
@@ -57,6 +58,8 @@ class Membership:
         self._stores = stores
         self._context = context
         self.workload = Workload(context, store_in_memory=not stores.outlives_process)
+        self.exchange = ActivityExchange(context, stores.activity, name)
+        self.exchange.add(self.workload.generations.charges)
         self.recorder = ResponseRecorder(
             context,
             stores.responses,
@@ -129,6 +132,7 @@ class Membership:
             raise ConfigurationError(f"{self._stores.unusable} ({error})") from error
         self.recorder.start()
         self.succession.start()
+        self.exchange.start()
 
     async def leave(self, flush_until: float) -> None:
         """Hand over what has not ended, and write the rest until `flush_until` (monotonic)."""
@@ -153,6 +157,7 @@ class Membership:
 
     async def aclose(self) -> None:
         """End all work. First what begins more of it."""
+        await self.exchange.aclose()
         await self.followed.aclose()
         await self.succession.aclose()
         await self.workload.generations.aclose()

@@ -238,6 +238,7 @@ class HandlerSettings(Limits, BaseSettings):
         None, description="table of accepted messages (store=dynamodb)"
     )
     responses_table: str | None = Field(None, description="table of responses (store=dynamodb)")
+    tenants_table: str | None = Field(None, description="table of tenants (store=dynamodb)")
     requests_bucket: str | None = Field(
         None,
         min_length=3,

@@ -47,15 +47,16 @@ class Generations:
         self._monotonic = context.monotonic
         self._on_end = on_end
         self._running: dict[str, Generation] = {}
-        self._charges = ServiceCharges(context, self._running)
+        self._waiting: dict[str, Generation] = {}
+        self.charges = ServiceCharges(context, self._running, self._waiting)
+        """What tenants have been given."""
         self._queue: FairQueue[Generation] = FairQueue(
             # Those that go on after a pause were accepted already, and wait beside the others.
             context.limits.queue_depth + context.limits.parked_responses,
-            self._charges.counters,
+            self.charges.counters,
             context.limits.least_class_share_percent / 100,
         )
         self._places: Shares[tuple[str, str]] = Shares(context.limits.generations_per_node)
-        self._waiting: dict[str, Generation] = {}
         self._parked: dict[str, Generation] = {}
         # Those of the running ones whose readers all pause, the longest pause first.
         self._idle: dict[str, Generation] = {}
@@ -141,7 +142,7 @@ class Generations:
             self._leave_place(generation)
         if self._parked.get(stream.response_id) is generation:
             del self._parked[stream.response_id]
-        self._charges.ended(generation)
+        self.charges.ended(generation)
         stream.on_pause = stream.parked_at = None
         self._on_end(generation)
         if stream.state.terminal:
@@ -178,8 +179,8 @@ class Generations:
 
     def _take(self, but: tuple[str, str] | None = None) -> Generation | None:
         if self._queue.tenants > 1:
-            self._charges.bring_up_to_date()
-            return self._queue.take(but, self._charges.prefilling)
+            self.charges.bring_up_to_date()
+            return self._queue.take(but, self.charges.prefilling)
         return self._queue.take(but)
 
     def _take_for_batch(self) -> Generation | None:
@@ -192,8 +193,8 @@ class Generations:
 
     def _compare_tenants(self, tenant: str) -> None:
         """Charge what tenants have been given, where there is more than this one."""
-        if self._queue.tenants > 1 or self._charges.others_than(tenant):
-            self._charges.bring_up_to_date()
+        if self._queue.tenants > 1 or self.charges.others_than(tenant):
+            self.charges.bring_up_to_date()
 
     def fill(self) -> None:
         """Give places to those that wait, also those of generations whose readers all pause."""
@@ -208,7 +209,7 @@ class Generations:
             self._leave_place(closing)  # it was abandoned, and its model isn't closed yet
         self._running[stream.response_id] = generation
         self._places.add(generation.line.sender)
-        self._charges.starts(generation)
+        self.charges.starts(generation)
         if generation.line.service_class is ServiceClass.BATCH:
             self._batch[stream.response_id] = generation
             if self._queue.waits(ServiceClass.INTERACTIVE):
@@ -293,7 +294,7 @@ class Generations:
         del self._running[generation.stream.response_id]
         self._idle.pop(generation.stream.response_id, None)
         self._batch.pop(generation.stream.response_id, None)
-        self._charges.leaves(generation)
+        self.charges.leaves(generation)
         self._places.remove(generation.line.sender)
 
     def _measure(self, stream: ResponseStream) -> None:

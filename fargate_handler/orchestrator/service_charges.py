@@ -1,15 +1,16 @@
-"""Charges tenants for what the answers that run have been given."""
+"""Charges tenants for what their answers are given, here and at other tasks."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.generation import Generation
 from stream_core.fairness.answer_lengths import AnswerLengths
 from stream_core.fairness.token_counters import TokenCounters
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.ports.tenant_activity import Activity
 
 # Not by the token: that would cost as much as its delivery.
 _CHARGED_EACH_SECONDS = 0.2
@@ -19,17 +20,24 @@ class ServiceCharges:
     """Charges answers when they begin and end, and between only where tenants are compared.
 
     While one runs its tenant is charged for an answer as long as its others were, or as long as it
-    already is. In the end it is what was given.
+    already is. In the end it is what was given. That alone is the `service` of `Activity`.
 
     Args:
         running: the generations that have a place, by their responses.
+        waiting: those that have none.
     """
 
-    def __init__(self, context: NodeContext, running: Mapping[str, Generation]) -> None:
-        tenants = context.tenants
+    def __init__(
+        self,
+        context: NodeContext,
+        running: Mapping[str, Generation],
+        waiting: Mapping[str, Generation],
+    ) -> None:
+        self._tenants = tenants = context.tenants
         self.counters = TokenCounters(lambda tenant: tenants.of(tenant).weight)
         self._lengths = AnswerLengths()
         self._running = running
+        self._waiting = waiting
         self._of_tenant: Counter[str] = Counter()
         self._without_token: defaultdict[str, set[Generation]] = defaultdict(set)
         self._most_prefills = context.limits.most_prefills_per_tenant
@@ -52,6 +60,26 @@ class ServiceCharges:
         if len(some) >= self._most_prefills:
             some -= {generation for generation in some if generation.stream.tokens}
         return len(some) >= self._most_prefills
+
+    def compared(self) -> Collection[str]:
+        """Tenants that have something to do, where there are several or anybody waits."""
+        if not self._tenants.several:
+            return ()
+        waiting = {generation.line.tenant for generation in self._waiting.values()}
+        active = {*self._of_tenant, *waiting}
+        if len(active) < 2 and not waiting:
+            return ()
+        self.bring_up_to_date()
+        return active
+
+    def counted(self, tenant: str) -> Mapping[str, float]:
+        """What this task has given a tenant."""
+        return {"service": self.counters.served.get(tenant, 0.0)}
+
+    def learned(self, others: Activity) -> None:
+        """Other tasks have given a tenant something."""
+        if others.service:
+            self.counters.charge_elsewhere(others.tenant, others.service)
 
     def starts(self, generation: Generation) -> None:
         """A generation gets a place."""

@@ -53,6 +53,11 @@ class Tenants:
         """Whether no tenant has a key, so that callers need none."""
         return self._known and not self._by_digest
 
+    @property
+    def several(self) -> bool:
+        """Whether there may be more than one, as far as this process is told."""
+        return not self._known or len(self._records.keys() | self._given.keys()) > 1
+
     def replace(self, records: Iterable[Tenant]) -> None:
         """Replace all records."""
         self._records = {tenant.id: tenant for tenant in records}

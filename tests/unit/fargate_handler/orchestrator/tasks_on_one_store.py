@@ -21,6 +21,7 @@ from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics.metric_catalogue import Metric
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
+from stream_core.ports.memory_activity import MemoryTenantActivity
 from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
 from stream_core.ports.response_store import ResponseHead
 from stream_core.ports.session_store import LargeTexts, LedgerEntry
@@ -54,6 +55,7 @@ class Shared:
         self.peers = PeerNetwork()
         self.letters = ToldLetters()
         self.large_texts: LargeTexts | None = None
+        self.activity = MemoryTenantActivity()
 
     async def ledger(self, channel: Channel = CHANNEL) -> list[LedgerEntry]:
         """A session's messages as any task would read them."""
@@ -108,6 +110,7 @@ class Task:
                 dead_letters=shared.letters,
                 large_texts=shared.large_texts,
                 outlives_process=True,
+                activity=shared.activity,
             ),
             ServedModel(source or self.source, AgentRequests(), fallback_text),
             name=name,

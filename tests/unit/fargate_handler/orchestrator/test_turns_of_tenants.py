@@ -14,7 +14,7 @@ from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
 from stream_core.protocol.messages import Usage
 from stream_core.tenants.tenant import ServiceClass, Tenant
-from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 from tests.unit.settle import settle
 
 RECORDS = (
@@ -29,8 +29,8 @@ INTERACTIVE = MessageTerms(service_class=ServiceClass.INTERACTIVE)
 class Node:
     """A task of so many places, with tenants of different weights and classes."""
 
-    def __init__(self, places: int = 1, **limits: float) -> None:
-        self.task = Task.alone(Limits(generations_per_node=places, **limits))
+    def __init__(self, places: int = 1, task: Task | None = None, **limits: float) -> None:
+        self.task = task or Task.alone(Limits(generations_per_node=places, **limits))
         self.task.tenants.replace(RECORDS)
         self.source = self.task.source
         self._sent = 0
@@ -38,7 +38,7 @@ class Node:
     async def send(self, tenant: str, terms: MessageTerms = NO_TERMS) -> ResponseStream:
         """A message of a session of its own."""
         self._sent += 1
-        channel = Channel(tenant, "demo", f"s{self._sent}")
+        channel = Channel(tenant, "demo", f"{self.task.keeper.owner}.{self._sent}")
         event = IngestEvent(channel, "m", None, f"{tenant} {self._sent}", terms=terms)
         stream = (await self.task.orchestrator.submit(event)).stream
         await settle()
@@ -261,3 +261,49 @@ async def test_a_new_message_takes_no_place_for_others_before_who_was_given_less
     await node.send("new")
     assert node.source.calls[-1].request.turns[-1].text.startswith("new")
     await node.task.leave()
+
+
+# -- several tasks ---------------------------------------------------------------------------------
+
+
+async def several(count: int) -> list[Node]:
+    """Tasks that share their stores, each with one place."""
+    shared, limits = Shared(), Limits(generations_per_node=1, lease_seconds=60)
+    return [Node(task=await Task.join(shared, f"task-{n}", limits)) for n in range(count)]
+
+
+async def pass_seconds(node: Node, seconds: int) -> None:
+    for _ in range(seconds):
+        node.task.clock.turn(1.0)
+        await settle()
+
+
+async def test_within_a_second_or_two_what_other_tasks_gave_a_tenant_counts() -> None:
+    here, there = await several(2)
+    for node in (here, there):
+        await node.send("first")
+        for tenant in ("greedy", "greedy", "modest", "modest"):
+            await node.send(tenant)
+    await pass_seconds(there, 2)
+    await there.end()
+    there.source.calls[-1].push(*["x"] * 500)
+    await pass_seconds(there, 3)
+    order = [await here.end(tokens=10) for _ in range(5)]
+    assert order == ["first", "modest", "modest", "greedy", "greedy"]
+    for node in (here, there):
+        await node.task.leave()
+
+
+async def test_where_nobody_waits_or_one_tenant_is_alone_nothing_is_told() -> None:
+    here, there = await several(2)
+    await here.send("alone")
+    here.source.calls[-1].push(*["x"] * 500)
+    await pass_seconds(here, 3)
+    there.task.tenants.replace(())
+    for tenant in ("a", "b", "a"):
+        await there.send(tenant)
+    await pass_seconds(there, 3)
+    shared = here.task.shared
+    assert not await shared.activity.of(["alone", "a", "b"], shared.clock.now)
+    for node in (here, there):
+        await node.task.leave()

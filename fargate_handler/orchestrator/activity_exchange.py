@@ -1,0 +1,125 @@
+"""Tells other tasks what this one does for each tenant, and learns what they do."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from fargate_handler.background import Background
+from fargate_handler.node_context import NodeContext
+from stream_core.fairness.other_tasks import OtherTasks
+from stream_core.ports.tenant_activity import KEPT_SECONDS, Activity, TenantActivity
+
+_logger = logging.getLogger(__name__)
+
+_EACH_SECONDS = 1.0
+
+
+class CountsActivity(Protocol):
+    """Who counts a part of tenants' activity, and is told what other tasks do."""
+
+    def compared(self) -> Collection[str]:
+        """The tenants of whom it matters now what other tasks do. Without any nothing is written.
+
+        Called once a second.
+        """
+
+    def counted(self, tenant: str) -> Mapping[str, float]:
+        """What this task has done for a tenant since it was started, by the fields of `Activity`.
+
+        Each field is counted by one. Those that nobody counts are 0.
+        """
+
+    def learned(self, others: Activity) -> None:
+        """What other tasks have done for a tenant since the last time. Its `task` is empty.
+
+        `answers` and `connections` are those that they have now. Called once a second for each
+        tenant that anybody compares.
+        """
+
+
+class ActivityExchange:
+    """Once a second, while anybody compares tenants, rows are written and the others' are read.
+
+    Decisions are made with what is known here, so they need no call, and are right within a second.
+
+    Args:
+        store: None: there is nobody to exchange with.
+        task: this one's name.
+    """
+
+    def __init__(self, context: NodeContext, store: TenantActivity | None, task: str) -> None:
+        self._store = store
+        self._task = task
+        self._clock = context.clock
+        self._wall_time = context.wall_time
+        self._others = OtherTasks(task)
+        self._counting: list[CountsActivity] = []
+        self._told: dict[str, tuple[Activity, float]] = {}
+        self._under_way = False
+        self._failing = False
+        self._background = Background()
+
+    def add(self, counting: CountsActivity) -> None:
+        """Let one more count, and be told."""
+        self._counting.append(counting)
+
+    def start(self) -> None:
+        """Begin to exchange."""
+        if self._store is not None:
+            self._clock.put_after(self, _EACH_SECONDS)
+
+    async def aclose(self) -> None:
+        """Stop exchanging."""
+        await self._background.aclose()
+
+    def on_due(self, _slot: int) -> None:
+        """Exchange what has changed."""
+        self._clock.put_after(self, _EACH_SECONDS)
+        if self._store is None or self._under_way:
+            return
+        tenants = {tenant for counting in self._counting for tenant in counting.compared()}
+        if tenants:
+            self._under_way = True
+            self._background.run(self._exchange(self._store, tenants))
+        else:
+            self._others.read((), ())  # what they do meanwhile is compared with nothing
+
+    async def _exchange(self, store: TenantActivity, tenants: Collection[str]) -> None:
+        now = self._wall_time()
+        try:
+            rows = [row for row in map(self._row, tenants) if self._is_news(row, now)]
+            if rows:
+                await store.note(rows, now)
+            told = {tenant: told for tenant, told in self._told.items() if tenant in tenants}
+            self._told = told | {row.tenant: (row, now) for row in rows}
+            found = self._others.read(tenants, await store.of([*tenants], now))
+        except Exception as error:
+            if not self._failing:
+                _logger.warning(
+                    "what other tasks do for tenants is not known (%s): each task is fair by "
+                    "itself until the store answers",
+                    error,
+                )
+            self._failing = True
+            return
+        finally:
+            self._under_way = False
+        self._failing = False
+        for others in found.values():
+            for counting in self._counting:
+                counting.learned(others)
+
+    def _row(self, tenant: str) -> Activity:
+        counts = {}
+        for counting in self._counting:
+            counts |= counting.counted(tenant)
+        return replace(Activity(tenant, self._task), **counts)
+
+    def _is_news(self, row: Activity, now: float) -> bool:
+        """Whether a row has changed, or would expire though there are answers or connections."""
+        told, at = self._told.get(row.tenant, (Activity(row.tenant, self._task), 0.0))
+        refreshed = (row.answers or row.connections) and now - at > KEPT_SECONDS / 2
+        return row != told or bool(refreshed)
