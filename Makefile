@@ -32,7 +32,7 @@ PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers
 LANES := test e2e test-clients test-aws chaos-short attack-short -- types test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-guidellm synth preflight deploy destroy deployer smoke redrive docs proto docs-check lock clean
+.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-fairness bench-guidellm synth preflight deploy destroy deployer smoke redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -112,6 +112,9 @@ bench-guidellm: .venv/.bench .build/guidellm/.installed ## GuideLLM, a load gene
 
 bench: .venv/.bench ## the side-by-side measurements: a table, JSON and a plot in bench/results/
 	$(PY) -m bench
+
+bench-fairness: .venv/.bench ## who is given how much of a busy model, and how soon: Evenflow beside round robin and first come first served, 1 task and 3 (12 minutes)
+	$(PY) -m bench.fairness
 
 bench-peers: .venv/.bench $(PEER_PACKAGES) ## Evenflow beside LiteLLM, Portkey, nginx, nchan, Durable Streams, resumable-stream and socket.io (minutes)
 	$(PY) -m bench.peers

@@ -2,7 +2,7 @@
 are lifted above what the load needs. What is lifted is in the report.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,12 +51,13 @@ async def evenflow(
     core: int | None = SERVER_CORE,
     address: str = "127.0.0.1",
     admission: Mapping[str, int] = ADMISSION,
+    module: Sequence[str] = ("fargate_handler",),
     **settings: object,
 ) -> AsyncIterator[Evenflow]:
     """Run Evenflow until the block ends.
 
     `settings` are its environment variables without the prefix, in lower case. So is `admission`:
-    empty for the default limits.
+    empty for the default limits. `module` starts it, with arguments.
     """
     # A file of its own: what a killed server left would be gone on with.
     with TemporaryDirectory() as folder:
@@ -70,7 +71,7 @@ async def evenflow(
             **settings,
         }
         async with child(
-            ["fargate_handler"],
+            module,
             ports=(port,),
             environment={
                 f"EVENFLOW_{name.upper()}": str(value) for name, value in environment.items()

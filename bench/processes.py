@@ -88,7 +88,7 @@ class Child:
 
     def begin(self) -> None:
         """Count what it has started by now as part of it."""
-        self._family += self._family[0].children(recursive=True)
+        self._family[1:] = self._family[0].children(recursive=True)
 
     async def end(self, by: signal.Signals) -> None:
         """Returns when it has ended; what doesn't within some seconds is killed."""

@@ -85,7 +85,7 @@ class Answerer(asyncio.Protocol):
         head, separator, body = self._received.partition(b"\r\n\r\n")
         if separator and head.startswith(b"GET"):
             self._received = b""
-            self._transport.write(_json_response(vars(self._answers)))
+            self._transport.write(json_response(vars(self._answers)))
             return
         length = CONTENT_LENGTH.search(head)
         if separator and length and len(body) >= int(length[1]):
@@ -107,20 +107,20 @@ class Answerer(asyncio.Protocol):
             if number == tokens:
                 self._answering = False
                 self._answers.running -= 1
-                self._transport.write(_chunk(LAST_EVENTS % (tokens, tokens + 1)) + _chunk(b""))
+                self._transport.write(chunk(LAST_EVENTS % (tokens, tokens + 1)) + chunk(b""))
                 return
             token = b"%06d%09d " % ((first + number) % NUMBER_WRAP, now_us())
-            self._transport.write(_chunk(EVENT % token))
+            self._transport.write(chunk(EVENT % token))
             loop.call_at(begin + (number + 1) * gap_seconds, send, number + 1)
 
         send(0)
 
 
-def _chunk(data: bytes) -> bytes:
+def chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def _json_response(value: object) -> bytes:
+def json_response(value: object) -> bytes:
     body = json.dumps(value).encode()
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
 

@@ -20,6 +20,9 @@ from stream_core.policy.log_rate import EACH
 
 _logger = logging.getLogger("evenflow")
 
+HANDLER = "fargate_handler"
+"""The module that each process runs."""
+
 _Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 WRONG_CONFIGURATION = 2
@@ -281,7 +284,7 @@ async def start_handler(
             }
         )
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "fargate_handler", "--process", told.model_dump_json()),
+            *(sys.executable, "-m", HANDLER, "--process", told.model_dump_json()),
             stdin=asyncio.subprocess.DEVNULL,
             pass_fds=(told.line, *chain(*told.listening)),
             # A terminal would signal all of its processes, and each would take it as a second one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
@@ -113,7 +113,7 @@ class ActivityExchange:
                 counting.learned(others)
 
     def _row(self, tenant: str) -> Activity:
-        counts: dict[str, float] = {}
+        counts: dict[str, Any] = {}
         for counting in self._counting:
             counts |= counting.counted(tenant)
         return replace(Activity(tenant, self._task), **counts)

@@ -127,7 +127,7 @@ class Generations:
             QueueFull: there is no place, and no room to wait.
         """
         self._compare_tenants(generation.line.tenant)
-        if self._places.has_room(generation.line.sender) and self._admits(generation):
+        if not self._places.full and self._admits(generation):
             self._queue.pass_by(generation.line)
             self._start(generation)
         else:
@@ -167,7 +167,7 @@ class Generations:
         if self._parked.get(stream.response_id) is generation:
             del self._parked[stream.response_id]
         self.charges.ended(generation)
-        stream.on_pause = stream.parked_at = None
+        stream.on_pause = stream.on_first_delta = stream.parked_at = None
         self._on_end(generation)
         if stream.state.terminal:
             self._measure(stream)
@@ -202,7 +202,9 @@ class Generations:
         return self._take_for_batch() if self._places.full else self._take()
 
     def _admits(self, generation: Generation) -> bool:
-        return generation.ceiling.has_room(self._monotonic())
+        return generation.ceiling.has_room(self._monotonic()) and self.charges.may_prefill(
+            generation.line.tenant
+        )
 
     def _take(self, but: tuple[str, str] | None = None) -> Generation | None:
         if self._queue.tenants > 1:
@@ -253,6 +255,8 @@ class Generations:
         )
         generation.start(self._background)
         stream.on_pause = partial(self._paused, generation)
+        if self._limits.prefills_per_tenant is not None:
+            stream.on_first_delta = self.fill
 
     def _wait(self, generation: Generation) -> None:
         # Who was held comes before all that its sender has asked since.

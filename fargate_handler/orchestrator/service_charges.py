@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.generation import Generation
+from stream_core.fairness.answer_lengths import AnswerLengths
 from stream_core.fairness.token_counters import TokenCounters
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.ports.tenant_activity import Activity
@@ -18,7 +19,8 @@ _CHARGED_EACH_SECONDS = 0.2
 class ServiceCharges:
     """Charges answers when they begin and end, and between only where tenants are compared.
 
-    It counts the `service` of `Activity`.
+    While one runs its tenant is charged for an answer as long as its others were, or as long as it
+    already is. In the end it is what was given. That alone is the `service` of `Activity`.
 
     Args:
         running: the generations that have a place, by their responses.
@@ -33,11 +35,13 @@ class ServiceCharges:
     ) -> None:
         self._tenants = tenants = context.tenants
         self.counters = TokenCounters(lambda tenant: tenants.of(tenant).weight)
+        self._lengths = AnswerLengths()
         self._running = running
         self._waiting = waiting
         self._of_tenant: Counter[str] = Counter()
-        self._without_token: Counter[str] = Counter()
+        self._without_token: defaultdict[str, set[Generation]] = defaultdict(set)
         self._most_prefills = context.limits.most_prefills_per_tenant
+        self._prefills_bounded = context.limits.prefills_per_tenant is not None
         self._monotonic = context.monotonic
         self._charged_at = context.monotonic()
         self._service = context.metrics.labelled(catalogue.SERVICE_CHARGED)
@@ -49,9 +53,18 @@ class ServiceCharges:
     @property
     def prefilling(self) -> frozenset[str]:
         """Tenants of whose answers as many as allowed have begun and have no token yet."""
-        return frozenset(
-            tenant for tenant, count in self._without_token.items() if count >= self._most_prefills
-        )
+        return frozenset(filter(self._prefills_enough, self._without_token))
+
+    def may_prefill(self, tenant: str) -> bool:
+        """Whether one more answer of the tenant may begin, by a bound that the operator has set."""
+        return not (self._prefills_bounded and self._prefills_enough(tenant))
+
+    def _prefills_enough(self, tenant: str) -> bool:
+        # Looked at only where they may be too many: not with every token.
+        some = self._without_token.get(tenant, set())
+        if len(some) >= self._most_prefills:
+            some -= {generation for generation in some if generation.stream.tokens}
+        return len(some) >= self._most_prefills
 
     def compared(self) -> Collection[str]:
         """Tenants that have something to do, where there are several or anybody waits."""
@@ -77,20 +90,22 @@ class ServiceCharges:
         """A generation gets a place."""
         tenant = generation.line.tenant
         self._of_tenant[tenant] += 1
-        self._without_token[tenant] += not generation.stream.tokens
-        self.charge(generation)
+        if not generation.stream.tokens:
+            self._without_token[tenant].add(generation)
+        self._charge(generation, goes_on=True)
 
     def leaves(self, generation: Generation) -> None:
         """A generation gives its place back."""
         tenant = generation.line.tenant
         self._of_tenant[tenant] -= 1
+        self._without_token[tenant].discard(generation)
         if not self._of_tenant[tenant]:
             del self._of_tenant[tenant]
             del self._without_token[tenant]
-        self.charge(generation)
+        self._charge(generation, goes_on=False)
 
-    def charge(self, generation: Generation) -> None:
-        """Charge what has come since the last time."""
+    def _charge(self, generation: Generation, *, goes_on: bool) -> None:
+        """Charge what has come since the last time, and what will come if it goes on."""
         stream, tenant = generation.stream, generation.line.tenant
         usage = stream.usage
         # A failed attempt's tokens are in no usage.
@@ -100,10 +115,15 @@ class ServiceCharges:
             service = generation.meter.grown(stream.tokens)
         if service:
             self.counters.charge(tenant, service)
+        to_come = self._lengths.expected(tenant) - stream.tokens if goes_on else 0.0
+        if expected := generation.meter.expects(to_come):
+            self.counters.expect(tenant, expected)
 
     def ended(self, generation: Generation) -> None:
         """Charge the rest of an answer that has ended, or goes on elsewhere."""
-        self.charge(generation)
+        self._charge(generation, goes_on=False)
+        if generation.stream.state.terminal:
+            self._lengths.ended(generation.line.tenant, generation.stream.tokens)
         charged = max(0, round(generation.meter.charged))
         self._service.count(generation.line.tenant, times=charged)
 
@@ -113,8 +133,5 @@ class ServiceCharges:
         if now - self._charged_at < _CHARGED_EACH_SECONDS:
             return
         self._charged_at = now
-        self._without_token.clear()
         for generation in self._running.values():
-            self.charge(generation)
-            if not generation.stream.tokens:
-                self._without_token[generation.line.tenant] += 1
+            self._charge(generation, goes_on=True)

@@ -53,7 +53,7 @@ class Presence:
     def __init__(
         self,
         response_id: str,
-        readers: Mapping[Reader, None],
+        readers: Mapping[Reader, float],
         clock: DeliveryClock,
         monotonic: Callable[[], float],
         most_listeners: int,

@@ -123,7 +123,8 @@ class FairQueue(Generic[T]):
         """Remove and return the item whose turn it is. None if none waits.
 
         Args:
-            but: a sender who gets no turn now.
+            but: a sender who gets no turn now. Nor do tenants that were given more than its own,
+                where that waits: they don't get ahead.
             after_others: tenants who get one only where no other of their class waits.
             admits: whether an item may be taken now. Behind one that may not its line waits.
         """
@@ -178,8 +179,10 @@ class FairQueue(Generic[T]):
         admits: Callable[[T], bool],
     ) -> T | None:
         left = list(self._classes[service_class].tenants)
+        counter_of = self._counters.of
+        if but is not None and but[0] in left:
+            left = [name for name in left if counter_of(name) <= counter_of(but[0])]
         while left:
-            counter_of = self._counters.of
             # Of several the one whose last turn was longest ago.
             tenant = (
                 left[0]

@@ -11,6 +11,8 @@ _INPUT_COST, _OUTPUT_COST = 1.0, 2.0
 _CHARACTERS_PER_TOKEN = 4
 # More tenants than this are known only while they wait.
 _MOST_KNOWN = 10_000
+# Sums of fractions that should be 0 may not be.
+_NOTHING = 1e-6
 
 
 def estimated_tokens(texts: Iterable[str]) -> int:
@@ -25,10 +27,11 @@ class AnswerMeter:
         input_tokens: as they are estimated.
     """
 
-    __slots__ = ("_input", "charged")
+    __slots__ = ("_expected", "_input", "charged")
 
     def __init__(self, input_tokens: int) -> None:
         self._input = input_tokens
+        self._expected = 0.0
         self.charged = 0.0
         """The service that was charged so far."""
 
@@ -44,6 +47,16 @@ class AnswerMeter:
         grown, self.charged = whole - self.charged, whole
         return grown
 
+    def expects(self, output_tokens: float) -> float:
+        """By how much more service is still expected than at the last call. It may be less.
+
+        Args:
+            output_tokens: that are still to come.
+        """
+        expected = _OUTPUT_COST * max(0.0, output_tokens)
+        more, self._expected = expected - self._expected, expected
+        return more
+
 
 class TokenCounters:
     """What tenants were given, divided by their weights.
@@ -57,22 +70,33 @@ class TokenCounters:
     def __init__(self, weight_of: Callable[[str], float] = lambda _tenant: 1.0) -> None:
         self._weight_of = weight_of
         self._counters: dict[str, float] = {}
+        self._expected: dict[str, float] = {}
         self._last: str | None = None
         self.served: dict[str, float] = {}
         """The service of each tenant here, without weights."""
 
     def of(self, tenant: str) -> float:
-        """A tenant's counter."""
-        return self._counters.get(tenant, 0.0)
+        """A tenant's counter, with what its running answers are still expected to be given."""
+        return self._given(tenant) + self._expected.get(tenant, 0.0) / self._weight_of(tenant)
 
     def charge(self, tenant: str, service: float) -> None:
         """Count what a tenant was given here."""
         self.served[tenant] = self.served.get(tenant, 0.0) + service
         self.charge_elsewhere(tenant, service)
 
+    def expect(self, tenant: str, service: float) -> None:
+        """Count what a tenant's running answers will be given, before it has come.
+
+        Otherwise one with long answers would be given all places that get free until the first
+        tokens tell. Below zero: so much has come, or won't.
+        """
+        self._expected[tenant] = self._expected.get(tenant, 0.0) + service
+        if abs(self._expected[tenant]) < _NOTHING:
+            del self._expected[tenant]
+
     def charge_elsewhere(self, tenant: str, service: float) -> None:
         """Count what other tasks have given a tenant."""
-        self._counters[tenant] = self.of(tenant) + service / self._weight_of(tenant)
+        self._counters[tenant] = self._given(tenant) + service / self._weight_of(tenant)
 
     def comes(self, tenant: str, waiting: Collection[str]) -> None:
         """A tenant of whom nothing waited has something to do: its idleness saved nothing up.
@@ -83,14 +107,17 @@ class TokenCounters:
         Args:
             waiting: the other tenants that wait.
         """
-        least = min(map(self.of, waiting)) if waiting else self.of(self._last or tenant)
-        self._counters[tenant] = max(self.of(tenant), least)
+        least = min(map(self._given, waiting)) if waiting else self._given(self._last or tenant)
+        self._counters[tenant] = max(self._given(tenant), least)
         if len(self._counters) > _MOST_KNOWN:
             self._forget_all_but({*waiting, tenant})
 
     def takes_turn(self, tenant: str) -> None:
         """A tenant has had a turn."""
         self._last = tenant
+
+    def _given(self, tenant: str) -> float:
+        return self._counters.get(tenant, 0.0)
 
     def _forget_all_but(self, tenants: Collection[str]) -> None:
         self._counters = {name: self._counters[name] for name in tenants if name in self._counters}

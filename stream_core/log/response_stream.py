@@ -98,6 +98,7 @@ class ResponseStream:
         "message_id",
         "observer",
         "on_allowance",
+        "on_first_delta",
         "on_pause",
         "on_unread",
         "on_urgent",
@@ -133,8 +134,7 @@ class ResponseStream:
         kind: MessageKind = CHAT,
     ) -> None:
         self.response_id, self.message_id, self.channel = response_id, message_id, channel
-        self.log = ResponseLog()
-        self.state = ResponseState.QUEUED
+        self.log, self.state = ResponseLog(), ResponseState.QUEUED
         self.epoch = 1
         """The epoch of this task, where it is the response's owner."""
         self.via: Via = "owner"
@@ -168,6 +168,8 @@ class ResponseStream:
         """Called when the last reader leaves."""
         self.on_pause: Callable[[bool], None] | None = None
         """Called with whether all readers pause, where that may have changed."""
+        self.on_first_delta: Callable[[], None] | None = None
+        """Called at the first delta."""
         self.on_urgent: Callable[[], None] | None = None
         """Called when the log should be on record at once: at the first delta, and at the end."""
         # For its line in the log. `gaps` is the time between tokens, where this task gives them.
@@ -181,8 +183,7 @@ class ResponseStream:
         self._encoders: Mapping[Hashable, SharedEncoder[Any]] = _NONE_SHARED
         self._clock, self._monotonic = clock, monotonic
         self._most_bytes = self._full_at = limits.response_bytes
-        self._limits = limits
-        self._longest_batched = _longest_batched(limits)
+        self._limits, self._longest_batched = limits, _longest_batched(limits)
         self._window = slots_of(limits.window_ms(kind))
         # How many tokens it may have; when it asks for more, and when it waits for the reply.
         self._allowed = self._ask_at = self._waits_at = maxsize
@@ -681,10 +682,17 @@ class ResponseStream:
         else:
             for reader in [*readers]:  # one that finds its socket closed leaves
                 reader.deliver(now, jitter)
-        if jitter is None and self.on_urgent is not None:
-            self.on_urgent()
+        if jitter is None:
+            self._begun()
         if self.paused_readers or not readers:
             self.hold_or_release()
+
+    def _begun(self) -> None:
+        """The first delta was delivered."""
+        if self.on_urgent is not None:
+            self.on_urgent()
+        if self.on_first_delta is not None:
+            self.on_first_delta()
 
     def _change_interval(self, interval: int) -> None:
         """Take up another interval, at a slot apart from the streams that do so now."""

@@ -220,8 +220,8 @@ class Limits(BaseModel):
         None,
         1,
         1_000_000,
-        "answers of one tenant that have begun and have no token yet: other tenants of its service "
-        "class that wait come first (default: half of generations_per_node)",
+        "answers of one tenant that have begun and have no token yet: its others wait (default: "
+        "where they are half of generations_per_node other tenants of its class come first)",
     )
     worker_buffer_tokens: int = _limit(
         256,

@@ -250,6 +250,19 @@ async def test_one_that_is_held_can_be_cancelled() -> None:
     node.task.assert_idle()
 
 
+async def test_a_new_message_takes_no_place_for_others_before_who_was_given_less() -> None:
+    node = Node(places=8)
+    for tenant in ("light", *["heavy"] * 8):
+        await node.send(tenant)
+    node.source.calls[0].push(*["x"] * 1_000)
+    node.task.clock.turn(1.0)
+    await node.send("light")
+    assert len(node.source.calls) == 8, "the ninth place is for who was given less than heavy"
+    await node.send("new")
+    assert node.source.calls[-1].request.turns[-1].text.startswith("new")
+    await node.task.leave()
+
+
 # -- several tasks ---------------------------------------------------------------------------------
 
 

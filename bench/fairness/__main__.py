@@ -1,0 +1,108 @@
+"""`python -m bench.fairness`: one task and three, each with Evenflow's own order, plain round robin
+by request, and first come first served. One table, with JSON and a plot in bench/results/.
+
+Exits with 0 when everything was measured and every answer was whole, however fair; with 1 when one
+was not, and with 2 when something could not be measured.
+"""
+
+import argparse
+import gc
+import json
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import uvloop
+
+from bench.fairness.handler import FIRST_COME, OWN, ROUND_ROBIN
+from bench.fairness.report import NAMES, goals, plot, table
+from bench.fairness.scenarios import GREEDIES, Plan, equal, quiet, weighted
+from bench.fairness.system import PLACES, system
+from bench.machine import alone, description, raise_descriptor_limit
+from bench.report import table as table_of_goals
+from fargate_handler.settings import HandlerSettings
+
+RESULTS = Path(__file__).parents[1] / "results"
+TASKS = (1, 3)
+ORDERS = (OWN, ROUND_ROBIN, FIRST_COME)
+
+Found = dict[int, dict[str, dict[str, Any]]]
+Say = Callable[[str], None]
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = _options(arguments)
+    began = monotonic()
+
+    def say(text: str) -> None:
+        print(f"[{monotonic() - began:5.0f} s] {text}", file=sys.stderr, flush=True)
+
+    raise_descriptor_limit()
+    gc.disable()  # its pauses would be measured as the server's
+    machine, found = description(), Found()
+    plan = Plan(quiet=8.0, waiting=17.0) if options.quick else Plan()
+    with alone(say):
+        try:
+            for tasks in options.tasks or TASKS:
+                for order in ORDERS:
+                    uvloop.run(_measure(order, tasks, plan, found, say))
+        except (OSError, RuntimeError) as error:
+            say(f"NOT MEASURED: {error}")
+            return 2
+    text = _write(machine, found)
+    print(f"\n{text}")
+    return 1 if any(_faults(found)) else 0
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.fairness", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="short stretches, which say little")
+    parser.add_argument("--tasks", type=int, action="append", choices=TASKS, help="only so many")
+    return parser.parse_args(arguments)
+
+
+async def _measure(order: str, tasks: int, plan: Plan, found: Found, say: Say) -> None:
+    figures: dict[str, Any] = {}
+    by_order = found.setdefault(tasks, {})
+    async with system(order, tasks) as running:
+        # Alone there is nobody to be in order with, so one order is enough.
+        figures["alone"] = by_order[OWN]["alone"] if by_order else await quiet(running, plan)
+        say(f"{tasks} tasks, {NAMES[order]}, alone: {figures['alone']}")
+        for greedy in GREEDIES:
+            what = f"beside {greedy.name}"
+            figures[what] = await quiet(running, plan, greedy)
+            say(f"{tasks} tasks, {NAMES[order]}, {what}: {figures[what]}")
+        figures["equal"] = await equal(running, plan)
+        say(f"{tasks} tasks, {NAMES[order]}, equal tenants: {figures['equal']}")
+        figures["weighted"] = await weighted(running, plan)
+        say(f"{tasks} tasks, {NAMES[order]}, weights: {figures['weighted']}")
+    by_order[order] = figures
+
+
+def _faults(found: Found) -> list[int]:
+    return [it["faults"] for by in found.values() for some in by.values() for it in some.values()]
+
+
+def _write(machine: str, found: Found) -> str:
+    """The text of the tables, which is written with the JSON and the plot."""
+    RESULTS.mkdir(exist_ok=True)
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    default = HandlerSettings.model_fields["generations_per_node"].default
+    greedy = "\n".join(f"the greedy tenant's {it.name}: {it.what}" for it in GREEDIES)
+    text = (
+        f"{when}\n{machine}\ngenerations_per_node {PLACES} divided among the tasks (default "
+        f"{default:,}), the engine's sequences 32\n{greedy}\n\n{table(found)}\n\n"
+        f"{table_of_goals(goals(found))}\n"
+    )
+    (RESULTS / "fairness.txt").write_text(text)
+    values = {"when": when, "machine": machine, "places": PLACES, "tasks": found}
+    (RESULTS / "fairness.json").write_text(json.dumps(values, indent=2) + "\n")
+    plot(found, RESULTS / "fairness.png")
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,148 @@
+"""The engine behind an OpenAI-compatible API: `python -m bench.fairness.engine_server PORT`.
+
+A question `#engine tokens=200 first=7` is answered with so many tokens. Each is 16 characters, as
+those of `bench.upstream`; the numbers begin at `first`. A prompt has a token for every four
+characters of the messages. `GET /answers` says, by `first`, when each request came, when it was
+taken into the batch, and when its first token was sent, in seconds of `time.monotonic`.
+"""
+
+import asyncio
+import re
+import sys
+from time import monotonic
+from typing import cast
+
+import orjson
+import uvloop
+
+from bench.fairness.engine import CHARACTERS_A_TOKEN, Costs, Engine, Request
+from bench.upstream import CONTENT_LENGTH, EVENT, HEAD, chunk, json_response, now_us
+
+DIRECTIVE = re.compile(r"#engine tokens=(\d+) first=(\d+)")
+LAST_EVENTS = (
+    b'data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":0,"model":"bench",'
+    b'"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+    b'data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":0,"model":"bench",'
+    b'"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}\n\n'
+    b"data: [DONE]\n\n"
+)
+
+
+def question(prompt: int, answer: int, first: int) -> str:
+    """A prompt of so many tokens that asks for an answer of so many."""
+    directive = f" #engine tokens={answer} first={first}"
+    return "x" * max(0, prompt * CHARACTERS_A_TOKEN - len(directive)) + directive
+
+
+class EngineLoop:
+    """Steps of the engine in real time, as long as there is anything to do."""
+
+    def __init__(self) -> None:
+        self._engine = Engine(Costs())
+        self._connections: dict[Request, Connection] = {}
+        self._loop = asyncio.get_running_loop()
+        self._stepping = False
+        self.answers: dict[int, tuple[float, float | None, float]] = {}
+
+    @property
+    def engine(self) -> Engine:
+        return self._engine
+
+    def add(self, request: Request, connection: "Connection") -> None:
+        request.arrived = monotonic()
+        self._connections[request] = connection
+        self._engine.add(request)
+        if not self._stepping:
+            self._stepping = True
+            self._step(self._loop.time())
+
+    def remove(self, request: Request) -> None:
+        if self._connections.pop(request, None) is not None:
+            self._engine.remove(request)
+
+    def _step(self, due: float) -> None:
+        if self._engine.idle:
+            self._stepping = False
+            return
+        step = self._engine.step(monotonic())
+        # By the schedule, so that late timers don't make the engine slower.
+        due = max(due, self._loop.time() - step.seconds) + step.seconds
+        self._loop.call_at(due, self._end_step, step.answered, due)
+
+    def _end_step(self, answered: list[Request], due: float) -> None:
+        for request in answered:
+            if connection := self._connections.get(request):
+                connection.send_token()
+                if request.ended:
+                    del self._connections[request]
+        self._step(due)
+
+
+class Connection(asyncio.Protocol):
+    """One keep-alive connection: reads a request, streams the answer, reads the next."""
+
+    def __init__(self, engine: EngineLoop) -> None:
+        self._engine = engine
+        self._request: Request | None = None
+        self._first = self._sent = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's is one in all but its base class.
+        self._transport = cast("asyncio.Transport", transport)
+        self._received = b""
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        if self._request is not None:
+            self._engine.remove(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        head, separator, body = self._received.partition(b"\r\n\r\n")
+        if separator and head.startswith(b"GET"):
+            self._received = b""
+            self._transport.write(json_response(self._figures()))
+            return
+        length = CONTENT_LENGTH.search(head)
+        if separator and length and len(body) >= int(length[1]):
+            self._received = b""
+            self._begin("".join(it["content"] for it in orjson.loads(body)["messages"]))
+
+    def _begin(self, text: str) -> None:
+        tokens, self._first = map(int, DIRECTIVE.findall(text)[-1])
+        self._sent = 0
+        self._request = Request(-(-len(text) // CHARACTERS_A_TOKEN), tokens)
+        self._transport.write(HEAD)
+        self._engine.add(self._request, self)
+
+    def send_token(self) -> None:
+        request = self._request
+        assert request is not None
+        if not self._sent:
+            self._engine.answers[self._first] = (request.arrived, request.admitted, monotonic())
+        events = chunk(EVENT % (b"%06d%09d " % (self._sent, now_us())))
+        self._sent += 1
+        if self._sent == request.answer:
+            self._request = None
+            counts = request.prompt, request.answer, request.prompt + request.answer
+            events += chunk(LAST_EVENTS % counts) + chunk(b"")
+        self._transport.write(events)
+
+    def _figures(self) -> dict[str, object]:
+        engine = self._engine.engine
+        return {
+            "running": engine.running,
+            "waiting": engine.waiting,
+            "answers": {str(first): times for first, times in self._engine.answers.items()},
+        }
+
+
+async def serve(port: int) -> None:
+    engine = EngineLoop()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Connection(engine), "127.0.0.1", port, backlog=4096
+    )
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    uvloop.run(serve(int(sys.argv[1])))

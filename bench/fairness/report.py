@@ -1,0 +1,150 @@
+"""The table and the plot of the comparison, and what it says of the goals."""
+
+from collections.abc import Iterator, Mapping
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib import pyplot as plt
+
+from bench.fairness.handler import FIRST_COME, OWN, ROUND_ROBIN
+from bench.fairness.scenarios import GREEDIES
+from bench.report import Row, at_least, at_most
+
+mpl.use("Agg")
+
+Figures = Mapping[str, Any]
+NAMES = {OWN: "Evenflow", ROUND_ROBIN: "round robin by request", FIRST_COME: "first come"}
+COLOURS = {OWN: "#2a6f97", ROUND_ROBIN: "#e07a1f", FIRST_COME: "#a9b4c2"}
+COLUMNS = (
+    "tasks", "order", "first token ms p50 / p99, alone", *(f"beside {it.name}" for it in GREEDIES),
+    "Jain, lowest 10 s", "gap, tokens (largest answer)", "weights 1:2:4", "tokens/s",
+)  # fmt: skip
+SLOWER = 1.15  # the quiet tenant's p99 beside the greedy one, of its p99 alone
+FAIR = 0.99
+LARGEST_ANSWERS = 2.0
+OF_THROUGHPUT_PERCENT = 98.0
+
+
+def slower(figures: Figures, greedy: str) -> float:
+    """How many times its own the quiet tenant's p99 is; infinite where it was not answered."""
+    beside = figures[f"beside {greedy}"]["first_token_ms"]["p99"]
+    alone = figures["alone"]["first_token_ms"]["p99"]
+    return float("inf") if beside is None else float(beside / alone)
+
+
+def table(found: Mapping[int, Mapping[str, Figures]]) -> str:
+    """A line for each number of tasks and each order."""
+    rows = [
+        COLUMNS,
+        *(_row(tasks, order, it) for tasks, by in found.items() for order, it in by.items()),
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    lines.insert(1, "  ".join("─" * width for width in widths))
+    return "\n".join(lines)
+
+
+def _row(tasks: int, order: str, figures: Figures) -> tuple[str, ...]:
+    equal, weighted = figures["equal"], figures["weighted"]
+    return (
+        str(tasks),
+        NAMES[order],
+        _first_tokens(figures["alone"]),
+        *(_first_tokens(figures[f"beside {it.name}"]) for it in GREEDIES),
+        f"{equal['jain_lowest']:.3f}",
+        f"{equal['gap']:,} ({equal['largest']:,.0f})",
+        " : ".join(f"{share:.2f}" for share in _shares(weighted)),
+        f"{equal['tokens_per_second']:,.0f}",
+    )
+
+
+def _shares(weighted: Figures) -> list[float]:
+    """What each was given, of what the lightest was given."""
+    given = list(weighted["service_per_second"].values())
+    return [it / given[0] if given[0] else nan for it in given]
+
+
+def _first_tokens(figures: Figures) -> str:
+    times = figures["first_token_ms"]
+    pair = ("none" if times[it] is None else f"{times[it]:,.0f}" for it in ("p50", "p99"))
+    refused = f", {figures['refused']} refused" if figures["refused"] else ""
+    unanswered = figures["asked"] - figures["answered"] - figures["refused"]
+    missing = f", {unanswered} not begun" if unanswered else ""
+    return f"{' / '.join(pair)}{refused}{missing}"
+
+
+def goals(found: Mapping[int, Mapping[str, Figures]]) -> list[Row]:
+    """What Evenflow's own order has to reach."""
+    return [row for tasks, by in found.items() if OWN in by for row in _goals(tasks, by)]
+
+
+def _goals(tasks: int, by: Mapping[str, Figures]) -> Iterator[Row]:
+    own, of = by[OWN], _tasks(tasks)
+    for greedy in GREEDIES:
+        yield at_most(
+            f"{of}: the quiet tenant's first token beside {greedy.name}, p99, of its own alone",
+            100 * slower(own, greedy.name),
+            100 * SLOWER,
+            "%",
+            _where(own[f"beside {greedy.name}"]),
+        )
+    equal, weighted = own["equal"], own["weighted"]
+    yield at_least(f"{of}: Jain's index of equal tenants", equal["jain_lowest"], FAIR, "")
+    yield at_least(f"{of}: of weights 1:2:4", weighted["jain_lowest"], FAIR, "")
+    yield at_most(
+        f"{of}: service gap, largest answers", equal["gap"] / equal["largest"], LARGEST_ANSWERS, ""
+    )
+    if FIRST_COME in by:
+        of_first_come = equal["tokens_per_second"] / by[FIRST_COME]["equal"]["tokens_per_second"]
+        yield at_least(
+            f"{of}: tokens/s, of first come's", 100 * of_first_come, OF_THROUGHPUT_PERCENT, "%"
+        )
+
+
+def _where(beside: Figures) -> str:
+    """Where the slowest tenth of the first tokens waited."""
+    stages = beside["stages_ms"].get("slowest", {})
+    return "slowest tenth, ms: " + ", ".join(
+        f"{name.replace('_', ' ')} {time:.0f}" for name, time in stages.items()
+    )
+
+
+def plot(found: Mapping[int, Mapping[str, Figures]], path: Path) -> None:
+    """The quiet tenant's p99 of each order, and how the equal tenants shared."""
+    figure, (waits, shares) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+    beside = [f"beside {it.name}" for it in GREEDIES]
+    groups = [(tasks, when) for tasks in found for when in ("alone", *beside)]
+    for place, (order, name) in enumerate(NAMES.items()):
+        heights = [_p99(found[tasks].get(order), when) for tasks, when in groups]
+        at = [index + 0.27 * (place - 1) for index in range(len(groups))]
+        waits.bar(at, heights, width=0.27, color=COLOURS[order], label=name)
+        fair = [found[tasks].get(order, {}).get("equal", {}) for tasks in found]
+        shares.bar(
+            [index + 0.25 * (place - 1) for index in range(len(found))],
+            [it.get("jain_lowest", 0.0) for it in fair],
+            width=0.25,
+            color=COLOURS[order],
+        )
+    waits.set_yscale("log")
+    waits.set_ylabel("the quiet tenant's first token, p99, ms\n(no bar: not answered)")
+    waits.set_xticks(range(len(groups)), [f"{_tasks(tasks)},\n{when}" for tasks, when in groups])
+    waits.legend(frameon=False, fontsize=8)
+    shares.set_xticks(range(len(found)), map(_tasks, found))
+    shares.set_ylabel("Jain's index of equal tenants,\nlowest 10 s")
+    shares.set_ylim(0, 1.05)
+    shares.axhline(FAIR, color="#444444", linewidth=0.8, linestyle="--")
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
+
+
+def _p99(figures: Figures | None, when: str) -> float:
+    return nan if figures is None else float(figures[when]["first_token_ms"]["p99"] or nan)
+
+
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count} tasks"

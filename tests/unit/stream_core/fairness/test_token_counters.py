@@ -1,0 +1,51 @@
+"""What is expected of answers that run counts, until it has come."""
+
+from __future__ import annotations
+
+from stream_core.fairness.fair_queue import FairQueue, Line
+from stream_core.fairness.token_counters import AnswerMeter, TokenCounters
+
+
+def test_what_is_expected_is_in_the_counter_until_it_has_come_or_will_not() -> None:
+    counters, meter = TokenCounters(lambda _: 2.0), AnswerMeter(input_tokens=10)
+    counters.charge("a", meter.grown(0))
+    counters.expect("a", meter.expects(100))
+    assert counters.of("a") == (10 + 200) / 2
+    counters.charge("a", meter.grown(30))
+    counters.expect("a", meter.expects(70))
+    assert counters.of("a") == (10 + 200) / 2
+    counters.expect("a", meter.expects(0))
+    assert counters.of("a") == (10 + 60) / 2
+    assert counters.served == {"a": 70}
+
+
+def test_who_comes_is_lifted_to_what_others_were_given_not_to_what_they_expect() -> None:
+    counters = TokenCounters()
+    counters.charge("a", 50)
+    counters.expect("a", 500)
+    counters.comes("b", ["a"])
+    assert counters.of("b") == 50
+
+
+def test_one_with_long_answers_has_no_more_turns_before_their_tokens_come() -> None:
+    counters = TokenCounters()
+    queue: FairQueue[str] = FairQueue(100, counters)
+    for tenant in ("long", "short"):
+        for _ in range(20):
+            queue.put(Line(tenant), tenant)
+    taken = []
+    for _ in range(22):
+        taken.append(tenant := queue.take() or "")
+        counters.expect(tenant, 1_000 if tenant == "long" else 100)
+    assert (taken.count("long"), taken.count("short")) == (2, 20)
+
+
+def test_places_for_others_are_for_those_whose_turn_comes_before_the_greedy_one_s() -> None:
+    counters = TokenCounters(lambda tenant: 4.0 if tenant == "heavy" else 1.0)
+    queue: FairQueue[str] = FairQueue(100, counters)
+    for tenant in ("heavy", "light"):
+        queue.put(Line(tenant), tenant)
+        counters.charge(tenant, 100)
+    assert queue.take(but=("heavy", "")) is None, "it was given more, for its weight"
+    counters.charge("heavy", 400)
+    assert queue.take(but=("heavy", "")) == "light"
