@@ -9,6 +9,7 @@ taken into the batch, and when its first token was sent, in seconds of `time.mon
 import asyncio
 import re
 import sys
+from collections.abc import Sequence
 from time import monotonic
 from typing import cast
 
@@ -69,7 +70,7 @@ class EngineLoop:
         due = max(due, self._loop.time() - step.seconds) + step.seconds
         self._loop.call_at(due, self._end_step, step.answered, due)
 
-    def _end_step(self, answered: list[Request], due: float) -> None:
+    def _end_step(self, answered: Sequence[Request], due: float) -> None:
         for request in answered:
             if connection := self._connections.get(request):
                 connection.send_token()

@@ -3,26 +3,38 @@
 The tenants of the measurement have their records. Several processes are started from here, too.
 """
 
+import asyncio
 import os
 import sys
-from functools import partial
+import time
+from contextlib import closing
+from pathlib import Path
 
 from bench.fairness.orders import FirstComeFirstServed, RoundRobin
 from bench.fairness.tenants import RECORDS
-from fargate_handler import handler, supervisor
+from fargate_handler import supervisor
 from fargate_handler.__main__ import main
 from fargate_handler.orchestrator import generations
+from stream_sqlite.stores import SQLiteStores
 
 OWN, FIRST_COME, ROUND_ROBIN = "own", "first-come", "round-robin"
 ORDERS = {FIRST_COME: FirstComeFirstServed, ROUND_ROBIN: RoundRobin}
 _VARIABLE = "BENCH_ORDER"  # by which the processes that are started from here know it
 
+
+async def _put_records(path: Path) -> None:
+    """Put the tenants' records into the store of the handler that is about to start."""
+    with closing(SQLiteStores(path, time.time)) as stores:
+        for tenant in RECORDS:
+            await stores.tenants.put(tenant, await stores.tenants.revision())
+
+
 if __name__ == "__main__":
     if sys.argv[1] in (OWN, *ORDERS):
         os.environ[_VARIABLE] = sys.argv.pop(1)
+        asyncio.run(_put_records(Path(os.environ["EVENFLOW_STORE_PATH"])))
     order = ORDERS.get(os.environ[_VARIABLE])
     if order is not None:
-        generations.FairQueue = order  # type: ignore[assignment,misc]
-    handler.Tenants = partial(handler.Tenants, records=RECORDS)  # type: ignore[assignment,misc]
+        vars(generations)["FairQueue"] = order
     supervisor.HANDLER = "bench.fairness.handler"
     sys.exit(main())

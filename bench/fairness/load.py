@@ -103,7 +103,8 @@ class Load:
     """Connections to one server."""
 
     def __init__(self, url: str) -> None:
-        self._address = urlsplit(url)
+        address = urlsplit(url)
+        self._host, self._port = address.hostname or "", address.port or 80
         self.askers: list[Asker] = []
 
     async def ask(self, order: Order) -> Asker:
@@ -112,9 +113,9 @@ class Load:
         Raises:
             OSError: there is no connection.
         """
-        loop, address = asyncio.get_running_loop(), self._address
-        _, asker = await loop.create_connection(
-            lambda: Asker(address.netloc, order), address.hostname, address.port
+        host, port = self._host, self._port
+        _, asker = await asyncio.get_running_loop().create_connection(
+            lambda: Asker(f"{host}:{port}", order), host, port
         )
         self.askers.append(asker)
         return asker

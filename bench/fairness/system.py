@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 
 import aiohttp
 import orjson
@@ -78,7 +79,7 @@ class System:
             begin,
             end,
             answers,
-            {int(number): tuple(times) for number, times in found["answers"].items()},
+            {int(number): times for number, times in found["answers"].items()},
             after[0] - before[0],
             after[1] - before[1],
         )
@@ -107,7 +108,7 @@ async def system(order: str, tasks: int, places: int | None = PLACES) -> AsyncIt
     `places` of all tasks together; None: as many as by default.
     """
     port = free_port()
-    bounds = {}
+    bounds: dict[str, Any] = {}
     if places is not None:
         bounds["generations_per_node"] = places // tasks
         if order == OWN:  # the others know no tenants that prefill too much

@@ -427,9 +427,10 @@ UPSTREAM_THROTTLES = Metric(
     "attempts",
     "attempts that the model's server refused because it has too much to do (429, or 503)",
     "0 a minute",
+    # A model that is over its quota is asked seldom: from what it takes to once in eight seconds.
     Alarm(
         Statistic.SUM,
-        20,
+        5,
         " a minute",
         silence="no task is running, or none can publish: ws.active_connections says so",
         urgency=Urgency.PAGE,

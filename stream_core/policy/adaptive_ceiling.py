@@ -78,7 +78,8 @@ class AdaptiveCeiling:
         self._answered, self._throttled_at = 0, now
         if retry_after is None:
             retry_after = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**self._unanswered)
-        self._unanswered = min(self._unanswered + 1, 8)
+        if now >= self._opens_at:  # calls that ran together are refused together
+            self._unanswered = min(self._unanswered + 1, 8)
         self.pause(now, retry_after * _LATE_SHARE)
 
     def pause(self, now: float, seconds: float) -> None:

@@ -11,7 +11,9 @@ from fargate_handler.aws_adapters import open_aws_adapters
 from fargate_handler.memory import resident_bytes
 from fargate_handler.settings import HandlerSettings
 from fargate_handler.token_sources.openai import OpenAIModel
+from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import RateLimited, UpstreamAnswered
 from tests.integration.drilled_node import Node, WholeNode
 from tests.integration.dynamodb_emulator import dynamodb_emulator
 from tests.integration.dynamodb_faults import Fault
@@ -42,6 +44,21 @@ async def service() -> AsyncIterator[Service]:
         yield service
 
 
+class SourceOverQuota:
+    """A model whose server takes no call at all."""
+
+    continues = False
+
+    async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
+        """See `TokenSource.generate`."""
+        raise UpstreamAnswered(
+            "slow down", code="upstream_throttled", status=429, type=RateLimited.type
+        )
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
 async def raised(service: Service, alarms: Alarms) -> set[str]:
     prefix = f"{PREFIX}-"
     return {name.removeprefix(prefix) for name in await service.raised(alarms)}
@@ -67,17 +84,15 @@ async def test_a_model_that_is_down_opens_its_breaker_and_messages_are_refused(
 
 
 async def test_a_model_that_throttles(service: Service, alarms: Alarms) -> None:
-    async with scripted_model() as model:
-        model.will(Reply([b"slow down"], status=429))
-        source = OpenAIModel(model.url, "m", None)
-        node = Node(source, Limits())
-        await node.start()
-        for minute in range(WINDOW_MINUTES):
-            await node.send(11 if minute >= WINDOW_MINUTES - 3 else 0)
-            await node.answered()
-            await service.publish(node.task, minute)
-        await source.close()
-    assert await raised(service, alarms) == {"upstream.throttles", "responses.failure_rate"}
+    node = Node(SourceOverQuota(), Limits())
+    await node.start()
+    for minute in range(WINDOW_MINUTES):
+        for _ in range(2):
+            await node.send(6 if minute >= WINDOW_MINUTES - 3 else 0)
+            await node.clock.pass_time(30.0, step=0.5)
+        await service.publish(node.task, minute)
+    await node.stop()
+    assert await raised(service, alarms) == {"upstream.throttles"}
 
 
 async def test_a_full_node(service: Service, alarms: Alarms) -> None:

@@ -169,7 +169,6 @@ async def test_a_break_in_the_middle_is_restarted(opened: OpenSession, server: L
 @pytest.mark.parametrize(
     ("question", "attempts", "kind", "code"),
     [
-        ("always 429", 2, "rate_limit_error", None),
         ("always 500", 2, "upstream_error", "upstream_failed"),
         ("always 401", 1, "upstream_error", "model_not_set_up"),
         ("always break off", 2, "upstream_error", "upstream_failed"),

@@ -19,7 +19,7 @@ from tests.unit.test_grafana_dashboard import PANELS, named
 _NOT_PROVOKED = {
     metric.prometheus_name + end
     for metric in CATALOGUE
-    for end in ("_total", "_part_total", "_whole_total")
+    for end in ("_total", "_part_total", "_whole_total", "_bucket")
     if metric.name
     in (
         # Their labels come with the first event.
@@ -27,8 +27,12 @@ _NOT_PROVOKED = {
         "drain.answers",
         "drain.connections",
         "http.refused",
+        "filter.held_ms",
+        "filter.matches",
         "log.lines_dropped",
         "messages.refused",
+        "messages.shadow_refusals",
+        "queue.service",
         "upstream.failures",
         # Of the connections at the end of a minute, for which nobody waits here.
         "ws.dead_connections_rate",

@@ -61,6 +61,13 @@ def test_where_the_server_says_nothing_the_pause_doubles_until_an_answer() -> No
     assert ceiling.opens_in(580.0) <= 0.25 * LATEST
 
 
+def test_calls_that_are_refused_together_lengthen_the_pause_once() -> None:
+    ceiling = running(20)
+    for _ in range(20):
+        throttle(ceiling, 0.0, retry_after=None)
+    assert ceiling.opens_in(0.0) <= 0.5 * LATEST
+
+
 def test_at_least_one_call_may_run() -> None:
     ceiling = running(1)
     throttle(ceiling)
