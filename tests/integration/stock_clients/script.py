@@ -117,7 +117,9 @@ _WEATHER = Call("call_abc123", "get_weather", '{"city": "Zürich"}')
 _TIME = Call("call_def456", "get_time", '{"city": "Oslo"}')
 _PERSON = ('{"name": "Ada ', 'Lovelace", ', '"age": 36}')
 _PERSON_BY_TOOL = Call("call_p1", "", "".join(_PERSON))
-_BUSY = Refused(429, "rate_limit_exceeded", "Rate limit reached", "requests", {"Retry-After": "1"})
+# Shorter than a heartbeat: what is asked next waits for it, and is to be refused with a status.
+_SOON = {"Retry-After": "1", "retry-after-ms": "50"}
+_BUSY = Refused(429, "rate_limit_exceeded", "Rate limit reached", "requests", _SOON)
 
 SCRIPT: dict[str, tuple[Answer | Refused, ...]] = {
     "text": (Answer(),),
