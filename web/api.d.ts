@@ -154,7 +154,7 @@ declare interface Client {
  */
 declare type AnswerState = "asking" | "streaming" | "paused" | "completed" | "stopped" | "failed";
 /** Why an answer ended. */
-declare type FinishReason = "stop" | "length" | "content_filter" | "cancelled" | (string & {});
+declare type FinishReason = "stop" | "length" | "budget" | "content_filter" | "cancelled" | (string & {});
 /** Tokens that an answer cost. */
 declare interface Usage {
     readonly prompt_tokens: number;

@@ -95,6 +95,20 @@ async def test_a_model_that_throttles(service: Service, alarms: Alarms) -> None:
     assert await raised(service, alarms) == {"upstream.throttles"}
 
 
+async def test_answers_that_fail(service: Service, alarms: Alarms) -> None:
+    async with scripted_model() as model:
+        model.will(Reply([b"no answer at all"]))
+        source = OpenAIModel(model.url, "m", None)
+        node = Node(source, Limits(breaker_failures=1_000))
+        await node.start()
+        for minute in range(WINDOW_MINUTES):
+            await node.send(11 if minute >= WINDOW_MINUTES - 3 else 0)
+            await node.answered()
+            await service.publish(node.task, minute)
+        await source.close()
+    assert await raised(service, alarms) == {"responses.failure_rate"}
+
+
 async def test_a_full_node(service: Service, alarms: Alarms) -> None:
     node = Node(ControlledSource(), Limits(generations_per_node=1, queue_depth=0))
     await node.start()

@@ -28,7 +28,7 @@ _DRILLS: dict[str, Callable[..., object]] = {
     "model.first_token_ms": drills.test_messages_that_wait_and_answers_that_begin_late,
     "queue.depth": drills.test_a_queue_that_is_nearly_full,
     "queue.wait_ms": drills.test_messages_that_wait_and_answers_that_begin_late,
-    "responses.failure_rate": drills.test_a_model_that_throttles,
+    "responses.failure_rate": drills.test_answers_that_fail,
     "rollback-answers": promises.test_answers_that_fail,
     "rollback-evenness": promises.test_deltas_that_come_unevenly,
     "store.retries": drills.test_a_store_that_throttles,
