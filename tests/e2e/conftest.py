@@ -79,6 +79,7 @@ def window(
         "--headless=new",
         "--remote-debugging-port=0",
         f"--user-data-dir={profile}",
+        "about:blank",  # the browser's own first page may keep Playwright waiting
     ]
     process = subprocess.Popen(
         [chromium, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
