@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     raise_descriptor_limit()
     gc.disable()  # its pauses would be measured as the server's
     machine, found = description(), Found()
-    plan = Plan(quiet=8.0, waiting=17.0) if options.quick else Plan()
+    plan = Plan(quiet=8.0, waiting=22.0) if options.quick else Plan()
     with alone(say):
         try:
             for tasks in options.tasks or TASKS:

@@ -120,9 +120,11 @@ def test_paths_of_clients_go_to_the_handlers_and_nothing_else_is_answered(
         "/chat/message/*/cancel",
         "/chat/message/*/entries/*/*-*",
         "/chat/message/*/events",
+        "/chat/message/*/presence",
         "/realtime",
         "/session/*",
         "/streams/*",
+        "/usage",
         "/v1/*",
         "/ws",
     ]

@@ -21,6 +21,7 @@ _WITHOUT_RESOURCE = {
     "cloudfront:GetInvalidation": "CDK's page copier; it stands in CDK's own construct",
 }
 _TABLE_ACTIONS = {
+    "dynamodb:BatchGetItem",
     "dynamodb:BatchWriteItem",
     "dynamodb:DeleteItem",
     "dynamodb:GetItem",
@@ -136,7 +137,11 @@ def test_the_handler_may_do_this(synthesis: Synthesis) -> None:
     assert "Ledger" not in actions["dynamodb:DeleteItem"]
     for action in ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem"):
         assert "Sessions" not in actions[action]
-        assert "Tenants" not in actions[action]
+    # Reservations of tenants are read together, and deleted when they are settled.
+    assert "Tenants" in actions["dynamodb:DeleteItem"]
+    assert "Tenants" not in actions["dynamodb:BatchWriteItem"]
+    for table in ("Sessions", "Ledger", "Responses"):
+        assert table not in actions["dynamodb:BatchGetItem"]
     for table in ("Responses", "Ledger"):
         assert table in actions["dynamodb:BatchWriteItem"]
 
