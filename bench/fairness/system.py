@@ -11,7 +11,6 @@ import aiohttp
 import orjson
 
 from bench.evenflow import ACTIVE_CONNECTIONS, Evenflow, evenflow
-from bench.fairness.handler import OWN
 from bench.fairness.load import Answered, Load
 from bench.fairness.tenants import ALL, key_of
 from bench.metrics_page import scrape
@@ -19,7 +18,6 @@ from bench.processes import START_SECONDS, Child, Usage, child
 from tests.integration.server_process import free_port
 
 PLACES = 24  # of all tasks; with the eighth that is for others 27, of the engine's 32 sequences
-PREFILLS = 2  # of a tenant, of all tasks; but one at each at least
 GRACE_SECONDS = 2.0  # what was asked last may have a first token until then
 EMPTY_SECONDS = 15.0
 
@@ -111,8 +109,6 @@ async def system(order: str, tasks: int, places: int | None = PLACES) -> AsyncIt
     bounds: dict[str, Any] = {}
     if places is not None:
         bounds["generations_per_node"] = places // tasks
-        if order == OWN:  # the others know no tenants that prefill too much
-            bounds["prefills_per_tenant"] = max(1, PREFILLS // tasks)
     async with (
         child(["bench.fairness.engine_server", str(port)], ports=(port,), core=None) as model,
         evenflow(
