@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from fargate_handler.node_context import NodeContext
@@ -26,6 +27,7 @@ from fargate_handler.orchestrator.whole_request import (
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.token_sources.port import TokenSource
 from stream_core.fairness.fair_queue import Line
+from stream_core.fairness.prefills import Prefills
 from stream_core.fairness.token_counters import estimated_tokens
 from stream_core.log.conversation import Turn
 from stream_core.log.response_stream import ResponseStream
@@ -95,6 +97,8 @@ class Dispatcher:
         self._breakers = CircuitBreakers(limits.breaker_failures, limits.breaker_open_seconds)
         context.metrics.gauge(catalogue.BREAKERS_OPEN, lambda: self._breakers.not_closed)
         self._ceilings = AdaptiveCeilings()
+        delay = limits.prefill_delay_ms / 1000
+        self._prefills = defaultdict[str, Prefills](lambda: Prefills(delay))
         context.metrics.gauge(catalogue.MODEL_CEILING, lambda: self._ceilings.lowest)
         # A series that is there from the start: Prometheus computes rates from the second value on.
         for metric in (catalogue.FIRST_TOKEN, catalogue.TOKEN_GAP):
@@ -199,6 +203,7 @@ class Dispatcher:
             source=self._source,
             breaker=self._breakers.of(asked.model),
             ceiling=self._ceilings.of(asked.model),
+            prefills=self._prefills[asked.model],
             clock=self._clock,
             limits=limits,
             grace_seconds=grace_seconds,

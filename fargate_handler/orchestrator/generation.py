@@ -23,6 +23,7 @@ from fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
 from stream_core.delivery.delivery_clock import DeliveryClock
 from stream_core.fairness.fair_queue import Line
+from stream_core.fairness.prefills import Prefills
 from stream_core.fairness.token_counters import AnswerMeter
 from stream_core.log.entries import NotAPart
 from stream_core.log.response_stream import ResponseFull, ResponseStream
@@ -67,6 +68,7 @@ class Generation:
         asked: the request to the model.
         breaker: of the upstream that the model is.
         ceiling: how many calls that takes at once.
+        prefills: the answers of that model that have no token yet.
         grace_seconds: without a reader for so long, the response is cancelled.
         fallback_text: the answer if all attempts failed and nothing was delivered. Empty: the
             error.
@@ -89,6 +91,7 @@ class Generation:
         source: TokenSource,
         breaker: CircuitBreaker,
         ceiling: AdaptiveCeiling,
+        prefills: Prefills,
         clock: DeliveryClock,
         limits: Limits,
         grace_seconds: float,
@@ -114,6 +117,7 @@ class Generation:
         self.waits_since: float | None = stream.created_at
         """Since when it waits for a place, in seconds. None: it has one, or needs none."""
         self.ceiling = ceiling
+        self.prefills = prefills
         self._asked = asked
         self._source = source
         self._breaker = breaker

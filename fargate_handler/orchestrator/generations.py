@@ -127,7 +127,9 @@ class Generations:
             QueueFull: there is no place, and no room to wait.
         """
         self._compare_tenants(generation.line.tenant)
-        if not self._places.full and self._admits(generation):
+        self.charges.asks(generation.line.tenant)
+        nobody_waits = not len(self._queue)
+        if nobody_waits and not self._places.full and self._admits()(generation):
             self._queue.pass_by(generation.line)
             self._start(generation)
         else:
@@ -201,16 +203,19 @@ class Generations:
             return self._take(greedy) or self._take_for_batch()
         return self._take_for_batch() if self._places.full else self._take()
 
-    def _admits(self, generation: Generation) -> bool:
-        return generation.ceiling.has_room(self._monotonic()) and self.charges.may_prefill(
-            generation.line.tenant
+    def _admits(self) -> Callable[[Generation], bool]:
+        """Whether a generation may begin now, as long as nothing else does."""
+        now, charges, waiting = self._monotonic(), self.charges, self._queue.tenants
+        least_served = charges.least_served(waiting)
+        return lambda generation: (
+            generation.ceiling.has_room(now)
+            and charges.may_prefill(generation, waiting, least_served)
         )
 
     def _take(self, but: tuple[str, str] | None = None) -> Generation | None:
-        if self._queue.tenants > 1:
+        if len(self._queue.tenants) > 1:
             self.charges.bring_up_to_date()
-            return self._queue.take(but, self.charges.prefilling, self._admits)
-        return self._queue.take(but, admits=self._admits)
+        return self._queue.take(but, self._admits())
 
     def _take_for_batch(self) -> Generation | None:
         """Take the next one, if answers can be held that are less urgent than one that waits."""
@@ -222,7 +227,7 @@ class Generations:
 
     def _compare_tenants(self, tenant: str) -> None:
         """Charge what tenants have been given, where there is more than this one."""
-        if self._queue.tenants > 1 or self.charges.others_than(tenant):
+        if len(self._queue.tenants) > 1 or self.charges.others_than(tenant):
             self.charges.bring_up_to_date()
 
     def fill(self) -> None:
@@ -242,6 +247,7 @@ class Generations:
         self._starts.note(self._monotonic())
         stream.place = None
         self.charges.starts(generation)
+        stream.on_first_delta = partial(self._first_token, generation)
         if generation.line.service_class is ServiceClass.BATCH:
             self._batch[stream.response_id] = generation
             if self._queue.waits(ServiceClass.INTERACTIVE):
@@ -255,8 +261,11 @@ class Generations:
         )
         generation.start(self._background)
         stream.on_pause = partial(self._paused, generation)
-        if self._limits.prefills_per_tenant is not None:
-            stream.on_first_delta = self.fill
+
+    def _first_token(self, generation: Generation) -> None:
+        self.charges.first_token(generation)
+        if len(self._queue):
+            self.fill()
 
     def _wait(self, generation: Generation) -> None:
         # Who was held comes before all that its sender has asked since.

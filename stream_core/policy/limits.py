@@ -221,7 +221,15 @@ class Limits(BaseModel):
         1,
         1_000_000,
         "answers of one tenant that have begun and have no token yet: its others wait (default: "
-        "where they are half of generations_per_node other tenants of its class come first)",
+        "only prefill_delay_ms bounds them)",
+    )
+    prefill_delay_ms: float = _limit(
+        20,
+        1,
+        60_000,
+        "while another tenant has asked within a minute and may ask again, no more prompts are "
+        "given to a model at once than delay that one's first token by so much, or one prompt; "
+        "learned from first tokens, so where prompts don't wait for each other it bounds nothing",
     )
     worker_buffer_tokens: int = _limit(
         256,
@@ -409,11 +417,6 @@ class Limits(BaseModel):
         if self.frames_per_second is not None:
             return self.frames_per_second
         return max(_FRAMES_PER_SECOND, _FRAMES_PER_MESSAGE * self.messages_per_second)
-
-    @property
-    def most_prefills_per_tenant(self) -> int:
-        """How many answers of a tenant may have no token yet, while others wait."""
-        return self.prefills_per_tenant or max(1, self.generations_per_node // 2)
 
     @property
     def messages_per_node(self) -> int:

@@ -18,6 +18,7 @@ from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.openai import OpenAIModel
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
 from stream_core.fairness.fair_queue import Line
+from stream_core.fairness.prefills import Prefills
 from stream_core.log.conversation import Turn
 from stream_core.policy.adaptive_ceiling import AdaptiveCeiling
 from stream_core.policy.channel import CHAT
@@ -79,6 +80,7 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
         source=source,
         breaker=CircuitBreaker(10, 10.0),
         ceiling=AdaptiveCeiling(),
+        prefills=Prefills(delay=0.02),
         clock=clock.delivery,
         limits=Limits(),
         grace_seconds=30.0,

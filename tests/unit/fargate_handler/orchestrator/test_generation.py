@@ -14,6 +14,7 @@ from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
 from stream_core.fairness.fair_queue import Line
+from stream_core.fairness.prefills import Prefills
 from stream_core.log.conversation import Turn
 from stream_core.log.entries import Content, Kind, LogEntry, Part, Restart
 from stream_core.log.response_log import ResponseState
@@ -86,6 +87,7 @@ class Bench:
             source=self.source,
             breaker=CircuitBreaker(10, 10.0),
             ceiling=AdaptiveCeiling(),
+            prefills=Prefills(delay=0.02),
             clock=self.clock.delivery,
             limits=self.limits,
             grace_seconds=self.grace_seconds,
