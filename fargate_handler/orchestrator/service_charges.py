@@ -79,7 +79,10 @@ class ServiceCharges:
         if not prefills.full or not self._recent.others_may_come(tenant, waiting, now):
             return True
         least, room = least_served or ("", 0.0)
-        return tenant == least and generation.meter.whole(self._lengths.expected(tenant)) <= room
+        if tenant == least and generation.meter.whole(self._lengths.expected(tenant)) <= room:
+            return True
+        prefills.keeps_waiting()
+        return False
 
     def compared(self) -> Collection[str]:
         """Tenants that have something to do, where there are several or anybody waits."""

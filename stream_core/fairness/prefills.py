@@ -10,8 +10,8 @@ _FORGOTTEN_SHARE = 0.02
 _FEWEST_FIRST_TOKENS = 8
 # Below this t-value, squared, a slope may be chance.
 _CERTAIN = 6.0
-_FIRST_WINDOW, _WIDEST_WINDOW = 4_096.0, 1e9
-# With each first token that shows no delay.
+_FIRST_WINDOW, _WIDEST_WINDOW = 1_024.0, 1e9
+# With each first token that shows no delay, while the window bounds something.
 _GROWTH = 1.1
 _NO_NOISE = 1e-12
 
@@ -23,22 +23,27 @@ class PrefillWindow:
     for them. A service of many machines computes them side by side. Which it is shows in the times
     of first tokens: whether they come later where more was ahead. The slope of that regression is
     the delay of each token ahead, and the window is `delay` divided by it. Where no slope is
-    certain the window grows, until it bounds nothing.
+    certain the window grows as long as it keeps prompts waiting.
 
     Args:
         delay: in seconds.
     """
 
-    __slots__ = ("_ahead", "_delay", "_products", "_seconds", "_squares", "_variation", "_weight",
-                 "tokens")  # fmt: skip
+    __slots__ = ("_ahead", "_bounds", "_delay", "_products", "_seconds", "_squares", "_variation",
+                 "_weight", "tokens")  # fmt: skip
 
     def __init__(self, delay: float) -> None:
         self._delay = delay
+        self._bounds = False
         self.tokens = _FIRST_WINDOW
         """The window."""
         # Weighted means, and sums of the squares and products of the differences from them.
         self._weight = self._ahead = self._seconds = 0.0
         self._squares = self._products = self._variation = 0.0
+
+    def keeps_waiting(self) -> None:
+        """Note that a prompt waits for room in the window."""
+        self._bounds = True
 
     def first_token(self, ahead: float, seconds: float) -> None:
         """Learn from a first token.
@@ -56,10 +61,11 @@ class PrefillWindow:
         self._products = self._products * kept + more * (seconds - self._seconds)
         self._variation = self._variation * kept + longer * (seconds - self._seconds)
         slope = self._slope()
-        if slope is None:
-            self.tokens = min(_WIDEST_WINDOW, self.tokens * _GROWTH)
-        else:
+        if slope is not None:
             self.tokens = self._delay / slope
+        elif self._bounds:
+            self.tokens = min(_WIDEST_WINDOW, self.tokens * _GROWTH)
+        self._bounds = False
 
     def _slope(self) -> float | None:
         """Seconds of delay for each token ahead. None: it isn't certain that there is any."""
@@ -94,6 +100,10 @@ class Prefills:
     def full(self) -> bool:
         """Whether one more prompt would have a newcomer wait for too long."""
         return self._tokens >= self._window.tokens
+
+    def keeps_waiting(self) -> None:
+        """Note that a prompt waits until these have their tokens."""
+        self._window.keeps_waiting()
 
     def of(self, tenant: str) -> int:
         """How many answers of a tenant have no token yet."""

@@ -51,6 +51,7 @@ class Engine:
         # A tenant that comes is not bound by the window: one more at times.
         while not given or (len(given) < 50 and not self.prefills.full):
             given.append(self._begin())
+        self.prefills.keeps_waiting()
         if self._random.random() < 0.3:
             given.append(self._begin())
         return given
@@ -100,10 +101,19 @@ def test_and_one_that_has_moved_to_fewer() -> None:
     assert engine.one_after_the_other(200) <= 2 * max(PROMPTS)
 
 
+def test_nothing_is_learned_of_what_nobody_waits_for() -> None:
+    prefills = Prefills(DELAY)
+    for number in range(200):
+        prefills.begin(str(number), "alone", 500, now=number)
+        prefills.first_token(str(number), now=number + 0.05)
+    prefills.begin("long", "busy", 2_000, now=200.0)
+    assert prefills.full
+
+
 def test_what_has_no_token_is_counted_by_tenant_until_it_has_one_or_ends() -> None:
     prefills = Prefills(DELAY)
     for name, tenant in (("1", "a"), ("2", "a"), ("3", "b")):
-        prefills.begin(name, tenant, 2_000, now=0.0)
+        prefills.begin(name, tenant, 600, now=0.0)
     assert (prefills.of("a"), prefills.of("b"), prefills.full) == (2, 1, True)
     prefills.first_token("1", now=1.0)
     prefills.end("3")
