@@ -78,6 +78,7 @@ class ResponseStream:
         "_pace",
         "_scheduled",
         "_stored_bytes",
+        "_tenant_interval",
         "_waits_at",
         "_window",
         "acknowledged",
@@ -139,7 +140,7 @@ class ResponseStream:
         """The epoch of this task, where it is the response's owner."""
         self.via: Via = "owner"
         """Where the entries come from: this task, another one, or the store."""
-        self.readers = Audience(clock, monotonic)
+        self.readers, self._monotonic = Audience(clock, monotonic), monotonic
         self.paused_readers = 0
         """How many readers pause. Readers change it themselves, and call `hold_or_release`."""
         self.paused = False
@@ -181,7 +182,7 @@ class ResponseStream:
         # What waits for the end of its interval: text, or parts of one place.
         self._batcher, self._held = Batcher(limits.batch_tokens), _NO_PARTS
         self._encoders: Mapping[Hashable, SharedEncoder[Any]] = _NONE_SHARED
-        self._clock, self._monotonic = clock, monotonic
+        self._clock, self._tenant_interval = clock, clock.intervals.of(channel.tenant)
         self._most_bytes = self._full_at = limits.response_bytes
         self._limits, self._longest_batched = limits, _longest_batched(limits)
         self._window = slots_of(limits.window_ms(kind))
@@ -655,7 +656,7 @@ class ResponseStream:
         if text:
             self.log.append(text)
         now = self._monotonic()
-        interval, readers = clock.interval_slots, self.readers
+        interval, readers = self._tenant_interval.slots, self.readers
         crowded = len(readers) > AT_ONCE
         window = clock.usual_slots if crowded else self._window
         if interval < window:  # noqa: PLR1730 - a call costs more
@@ -705,8 +706,8 @@ class ResponseStream:
     def _call_readers(self, now: float) -> None:
         """Give all readers what has no due time."""
         if len(self.readers) > AT_ONCE:
-            clock = self._clock
-            self.readers.call_many(max(clock.interval_slots, clock.usual_slots), None)
+            slots = max(self._tenant_interval.slots, self._clock.usual_slots)
+            self.readers.call_many(slots, None)
             return
         for reader in [*self.readers]:
             reader.deliver(now, None)

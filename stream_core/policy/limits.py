@@ -85,8 +85,8 @@ class Limits(BaseModel):
         200,
         10,
         5_000,
-        "the longest interval to which the delivery clock stretches every stream when the work of "
-        "a shorter one does not fit into it",
+        "the longest interval to which the delivery clock stretches streams when the work of a "
+        "shorter one does not fit into it, those of tenants over their share first",
     )
     batch_tokens: int = _limit(10, 1, 1_000, "the delta is cut")
     write_buffer_bytes: int = _limit(65_536, 4_096, 16_777_216, "the cursor waits and deltas join")
