@@ -14,7 +14,7 @@ from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.queue_place import QueuePlace, StartRate
-from stream_core.policy.shares import Shares
+from stream_core.policy.shares import QUARTER, Shares
 from stream_core.protocol.errors import EvenflowError, Overloaded, is_refusal
 from stream_core.tenants.tenant import ServiceClass
 
@@ -59,7 +59,9 @@ class Generations:
             self.charges.counters,
             context.limits.least_class_share_percent / 100,
         )
-        self._places: Shares[tuple[str, str]] = Shares(context.limits.generations_per_node)
+        self._places: Shares[tuple[str, str]] = Shares(
+            context.limits.generations_per_node, QUARTER
+        )
         self._parked: dict[str, Generation] = {}
         # Those of the running ones whose readers all pause, the longest pause first.
         self._idle: dict[str, Generation] = {}

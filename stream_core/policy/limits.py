@@ -207,8 +207,8 @@ class Limits(BaseModel):
         1_000,
         1,
         1_000_000,
-        "the message waits in the queue; while one address has more than half of them, there is an "
-        "eighth more for others",
+        "the message waits in the queue; while one address has more than half of them, there is a "
+        "quarter more for others",
     )
     least_class_share_percent: float = _limit(
         5,
