@@ -342,7 +342,7 @@ async def test_while_one_has_most_places_others_have_a_quarter_more_of_them() ->
     await settle()
     node.source.calls[8].finish()
     await settle()
-    assert second.state is ResponseState.STREAMING
+    assert quiet[2].state is ResponseState.STREAMING
     assert loud[8].state is ResponseState.QUEUED, "it came before, and has no place"
     await node.leave()
 
