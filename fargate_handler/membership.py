@@ -138,7 +138,9 @@ class Membership:
             ),
         )
         self.tenant_records = (
-            None if stores.tenants is None else TenantRecords(stores.tenants, context.tenants)
+            None
+            if stores.tenants is None
+            else TenantRecords(stores.tenants, context.tenants, model.prices, model.served)
         )
         context.metrics.gauge(catalogue.STORE_BACKLOG, lambda: self.recorder.backlog_bytes)
 

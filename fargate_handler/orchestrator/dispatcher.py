@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fargate_handler.node_context import NodeContext
@@ -51,7 +52,8 @@ class ServedModel:
         requests: what agents add to messages.
         fallback_text: the answer if the model can't give one. Empty: an error instead.
         name: its name at its server, where a message names no other.
-        prices: what it costs.
+        prices: what it costs, and others that it serves.
+        served: the models' names at their server by public name.
         longest: the longest answer, in its tokens. None: the server's own limit.
     """
 
@@ -61,6 +63,7 @@ class ServedModel:
     name: str = ""
     prices: ModelPrices = field(default_factory=ModelPrices)
     longest: int | None = None
+    served: Mapping[str, str] = field(default_factory=dict)
 
 
 class Dispatcher:

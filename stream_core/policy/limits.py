@@ -357,7 +357,10 @@ class Limits(BaseModel):
         "tenant's budgets, and so many again whenever it has nearly used them, while there are any",
     )
     usage_ttl_seconds: float = _limit(
-        7_776_000, 86_400, 315_360_000, "usage records and their totals are forgotten"
+        7_776_000,
+        172_800,  # a day's file is made of all of its records, after its end
+        315_360_000,
+        "usage records and their totals are forgotten",
     )
     lease_seconds: float = _limit(
         3, 2, 600, "another task may take over what a silent one was answering"
