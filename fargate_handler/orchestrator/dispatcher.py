@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -19,6 +18,7 @@ from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.succession import Inheritance
 from fargate_handler.orchestrator.tenant_usage import TenantUsage
+from fargate_handler.orchestrator.upstream import Upstreams
 from fargate_handler.orchestrator.whole_request import (
     IngestEvent,
     WholeRequest,
@@ -28,15 +28,12 @@ from fargate_handler.orchestrator.whole_request import (
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.token_sources.port import TokenSource
 from stream_core.fairness.fair_queue import Line
-from stream_core.fairness.prefills import Prefills
 from stream_core.fairness.token_counters import estimated_tokens
 from stream_core.log.conversation import Turn
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.adaptive_ceiling import AdaptiveCeilings
 from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import CHAT, Channel, MessageKind
-from stream_core.policy.circuit_breaker import CircuitBreakers
 from stream_core.policy.limits import Limits
 from stream_core.policy.model_prices import ModelPrices
 from stream_core.policy.trace_context import trace_id_in
@@ -96,13 +93,9 @@ class Dispatcher:
         self._retries = context.metrics.counter(catalogue.GENERATION_RETRIES)
         self._failures = context.metrics.labelled(catalogue.UPSTREAM_FAILURES)
         self._throttles = context.metrics.counter(catalogue.UPSTREAM_THROTTLES)
-        limits = context.limits
-        self._breakers = CircuitBreakers(limits.breaker_failures, limits.breaker_open_seconds)
-        context.metrics.gauge(catalogue.BREAKERS_OPEN, lambda: self._breakers.not_closed)
-        self._ceilings = AdaptiveCeilings()
-        delay = limits.prefill_delay_ms / 1000
-        self._prefills = defaultdict[str, Prefills](lambda: Prefills(delay))
-        context.metrics.gauge(catalogue.MODEL_CEILING, lambda: self._ceilings.lowest)
+        self._upstreams = Upstreams(model.source, context.limits)
+        context.metrics.gauge(catalogue.BREAKERS_OPEN, lambda: self._upstreams.breakers_open)
+        context.metrics.gauge(catalogue.MODEL_CEILING, lambda: self._upstreams.lowest_ceiling)
         # A series that is there from the start: Prometheus computes rates from the second value on.
         for metric in (catalogue.FIRST_TOKEN, catalogue.TOKEN_GAP):
             context.metrics.divided(metric).of(model.name)
@@ -116,7 +109,7 @@ class Dispatcher:
             RateLimited: that server takes no calls for longer than a message may wait.
         """
         model, now = self._requests.model(channel, terms, kind), self._monotonic()
-        closed_for = self._ceilings.of(model).opens_in(now)
+        closed_for = self._upstreams.of(model).ceiling.opens_in(now)
         if closed_for > self._limits.queue_deadline_seconds:
             raise RateLimited(
                 "the model's server takes no calls for now; the message was not accepted, send it "
@@ -124,7 +117,7 @@ class Dispatcher:
                 code="upstream_throttled",
                 retry_after_ms=math.ceil(closed_for * 1000),
             )
-        seconds = self._breakers.of(model).refuses_for(now)
+        seconds = self._upstreams.of(model).breaker.refuses_for(now)
         if seconds > 0 and not self._fallback_of(kind):
             raise upstream_unavailable(seconds, "the message was not accepted, send it again then")
 
@@ -203,10 +196,7 @@ class Dispatcher:
             wanted_by=None if wanted_ms is None else stream.created_at + wanted_ms / 1000,
             input_tokens=estimated_tokens(turn.text for turn in asked.turns),
             asked=asked,
-            source=self._source,
-            breaker=self._breakers.of(asked.model),
-            ceiling=self._ceilings.of(asked.model),
-            prefills=self._prefills[asked.model],
+            upstream=self._upstreams.of(asked.model),
             clock=self._clock,
             limits=limits,
             grace_seconds=grace_seconds,

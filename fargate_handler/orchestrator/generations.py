@@ -59,9 +59,7 @@ class Generations:
             self.charges.counters,
             context.limits.least_class_share_percent / 100,
         )
-        self._places: Shares[tuple[str, str]] = Shares(
-            context.limits.generations_per_node, QUARTER
-        )
+        self._places: Shares[tuple[str, str]] = Shares(context.limits.generations_per_node, QUARTER)
         self._parked: dict[str, Generation] = {}
         # Those of the running ones whose readers all pause, the longest pause first.
         self._idle: dict[str, Generation] = {}
@@ -157,7 +155,7 @@ class Generations:
     def tell_places(self, now: float) -> None:
         """Tell those that wait their places in the queue, and how long it takes."""
         for position, generation in enumerate(self._queue.in_order(), 1):
-            closed_for = generation.ceiling.opens_in(now)
+            closed_for = generation.upstream.ceiling.opens_in(now)
             expected = self._starts.expected_seconds(position, now, at_least=closed_for)
             generation.stream.tell_place(QueuePlace(position, expected))
 
@@ -210,7 +208,7 @@ class Generations:
         now, charges, waiting = self._monotonic(), self.charges, self._queue.tenants
         least_served = charges.least_served(waiting)
         return lambda generation: (
-            generation.ceiling.has_room(now)
+            generation.upstream.ceiling.has_room(now)
             and charges.may_prefill(generation, waiting, least_served)
         )
 
@@ -245,7 +243,7 @@ class Generations:
             self._leave_place(closing)  # it was abandoned, and its model isn't closed yet
         self._running[stream.response_id] = generation
         self._places.add(generation.line.sender)
-        generation.ceiling.begin()
+        generation.upstream.ceiling.begin()
         self._starts.note(self._monotonic())
         stream.place = None
         self.charges.starts(generation)
@@ -280,7 +278,7 @@ class Generations:
     def _look_when_open(self, generation: Generation) -> None:
         """Look again when the model takes calls, if it doesn't now. One look is enough for all."""
         now = self._monotonic()
-        opens_at = now + generation.ceiling.opens_in(now)
+        opens_at = now + generation.upstream.ceiling.opens_in(now)
         if opens_at > now and not now < self._looks_at <= opens_at:
             self._looks_at = opens_at
             self._clock.put_after(self, opens_at - now)
@@ -349,7 +347,7 @@ class Generations:
         self._batch.pop(generation.stream.response_id, None)
         self.charges.leaves(generation)
         self._places.remove(generation.line.sender)
-        generation.ceiling.end()
+        generation.upstream.ceiling.end()
 
     def _measure(self, stream: ResponseStream) -> None:
         metrics, figures = self._metrics, stream.figures

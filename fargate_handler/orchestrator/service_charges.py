@@ -72,7 +72,7 @@ class ServiceCharges:
         Args:
             waiting: tenants of whom messages wait.
         """
-        tenant, prefills = generation.line.tenant, generation.prefills
+        tenant, prefills = generation.line.tenant, generation.upstream.prefills
         if self._most_prefills is not None and prefills.of(tenant) >= self._most_prefills:
             return False
         now = self._monotonic()
@@ -109,7 +109,7 @@ class ServiceCharges:
         tenant = generation.line.tenant
         self._of_tenant[tenant] += 1
         if not generation.stream.tokens:
-            generation.prefills.begin(
+            generation.upstream.prefills.begin(
                 generation.stream.response_id,
                 tenant,
                 generation.meter.input_tokens,
@@ -119,13 +119,13 @@ class ServiceCharges:
 
     def first_token(self, generation: Generation) -> None:
         """The first token of an answer came."""
-        generation.prefills.first_token(generation.stream.response_id, self._monotonic())
+        generation.upstream.prefills.first_token(generation.stream.response_id, self._monotonic())
 
     def leaves(self, generation: Generation) -> None:
         """A generation gives its place back."""
         tenant = generation.line.tenant
         self._of_tenant[tenant] -= 1
-        generation.prefills.end(generation.stream.response_id)
+        generation.upstream.prefills.end(generation.stream.response_id)
         if not self._of_tenant[tenant]:
             del self._of_tenant[tenant]
         self._charge(generation, goes_on=False)

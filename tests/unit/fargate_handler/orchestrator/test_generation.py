@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fargate_handler.background import Background
 from fargate_handler.filters.content_filters import ContentFilters
 from fargate_handler.orchestrator.generation import Generation
+from fargate_handler.orchestrator.upstream import Upstream
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
 from stream_core.fairness.fair_queue import Line
@@ -84,10 +85,9 @@ class Bench:
             kind=self.kind,
             line=Line("public"),
             asked=WholeRequest(TURNS),
-            source=self.source,
-            breaker=CircuitBreaker(10, 10.0),
-            ceiling=AdaptiveCeiling(),
-            prefills=Prefills(delay=0.02),
+            upstream=Upstream(
+                self.source, CircuitBreaker(10, 10.0), AdaptiveCeiling(), Prefills(delay=0.02)
+            ),
             clock=self.clock.delivery,
             limits=self.limits,
             grace_seconds=self.grace_seconds,
