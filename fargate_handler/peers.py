@@ -15,7 +15,7 @@ from fargate_handler.token_sources.stream_decoders import SseDecoder
 from stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.session_token import SessionTokens, for_peers
-from stream_core.protocol.messages import ResponseCompleted, ResponseFailed
+from stream_core.protocol.messages import ResponseCompleted, ResponseFailed, ResponseQueued
 from stream_core.protocol.routes import METRICS
 
 _EVENT: TypeAdapter[PeerEvent] = TypeAdapter(PeerEvent)
@@ -73,12 +73,15 @@ class Peers:
             there = int(answer.headers[NEXT_INDEX_HEADER])
             decoder = SseDecoder()
             waiting: list[PeerEvent] = []
+            told = after
             if there == after + 1:
                 yield []
             async for data in answer.content.iter_any():
-                waiting += [_EVENT.validate_json(event) for event in decoder.feed(data)]
+                for each in decoder.feed(data):
+                    waiting.append(_EVENT.validate_json(each))
+                    told = _told_by(waiting[-1], told)
                 # What was there at the beginning is one list.
-                if waiting and _last_index(waiting[-1]) + 1 >= there:
+                if waiting and told + 1 >= there:
                     yield waiting
                     waiting = []
         raise PeerUnreachable("the owner ended the stream before the response")
@@ -133,7 +136,10 @@ class Peers:
         return {"Authorization": f"Bearer {token}"}
 
 
-def _last_index(event: PeerEvent) -> int:
+def _told_by(event: PeerEvent, before: int) -> int:
+    """The index up to which the owner has told all, with this event: until then up to `before`."""
+    if isinstance(event, ResponseQueued):
+        return before
     if isinstance(event, ResponseCompleted | ResponseFailed):
         return event.last_index
     return event.index

@@ -137,6 +137,8 @@ class EventStream:
         self._answer.headers[VIA_HEADER] = reader.stream.via
         await self._socket.send_head(self._encoder.opening + first)
         reader.unblock()
+        if reader.stream.place is not None:
+            reader.queued(reader.stream.place)
 
     async def _tell(self, error: EvenflowError) -> None:
         """Tell the client why its stream ends, if it still takes that."""

@@ -240,7 +240,7 @@ class Generations:
         self._places.add(generation.line.sender)
         generation.ceiling.begin()
         self._starts.note(self._monotonic())
-        stream.place = None
+        stream.leave_queue()
         self.charges.starts(generation)
         if generation.line.service_class is ServiceClass.BATCH:
             self._batch[stream.response_id] = generation

@@ -13,10 +13,18 @@ from stream_core.protocol.messages import (
     ResponseDelta,
     ResponseFailed,
     ResponsePart,
+    ResponseQueued,
     ResponseRestarted,
 )
 
-PeerEvent = ResponseDelta | ResponsePart | ResponseRestarted | ResponseCompleted | ResponseFailed
+PeerEvent = (
+    ResponseDelta
+    | ResponsePart
+    | ResponseRestarted
+    | ResponseCompleted
+    | ResponseFailed
+    | ResponseQueued
+)
 
 
 class PeerUnreachable(Exception):
@@ -43,7 +51,9 @@ class PeerLog(Protocol):
     def events(self, response: PeerResponse, after: int) -> AsyncGenerator[list[PeerEvent], None]:
         """The entries after index `after` as they come, until the response's end.
 
-        The first list has the entries that existed at the time of the call. It may be empty.
+        The first list has the entries that existed at the time of the call. It may be empty. While
+        the response waits for its model, its place comes too: 0 once it waits no more. An older
+        owner doesn't say it.
 
         Raises:
             PeerUnreachable: the task does not answer, or no longer.

@@ -21,7 +21,7 @@ from stream_core.log.response_log import (
 )
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
-from stream_core.policy.queue_place import QueuePlace
+from stream_core.policy.queue_place import BEGUN, QueuePlace
 from stream_core.ports.answer_observer import AnswerObserver
 from stream_core.protocol.dialect import Encoder, SharedEncoder
 from stream_core.protocol.errors import RateLimited
@@ -482,11 +482,22 @@ class ResponseStream:
         self.hold_or_release()
 
     def tell_place(self, place: QueuePlace) -> None:
-        """Tell all readers where it waits for the model."""
-        if place != self.place:
-            self.place = place
-            for reader in [*self.readers]:
+        """Tell all readers where it waits for the model, if that has changed.
+
+        Other tasks are told in any case: they take an owner that says nothing for lost.
+        """
+        changed, self.place = place != self.place, place
+        for reader in [*self.readers]:
+            if changed or reader.user is None:
                 reader.queued(place)
+
+    def leave_queue(self) -> None:
+        """It waits for the model no more. Clients hear that from its text."""
+        if self.place is not None:
+            self.place = None
+            for reader in [*self.readers]:
+                if reader.user is None:
+                    reader.queued(BEGUN)
 
     # -- what follows another copy -----------------------------------------------------------------
 
@@ -500,6 +511,7 @@ class ResponseStream:
             return
         if self.state is ResponseState.QUEUED:
             self.start()
+        self.place = None
         self.log.extend(entries)
         now = self._monotonic()
         if self.first_delta_at is None:
@@ -714,6 +726,7 @@ class ResponseStream:
     def _end(self) -> None:
         before = self.log.next_index
         self._cut()
+        self.place = None
         self.log.close(self.state)
         now = self._monotonic()
         if self.first_delta_at is None:

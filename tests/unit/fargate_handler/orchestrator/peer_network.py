@@ -7,18 +7,39 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator
 
-from fargate_handler.gateway.resumption import WakingReader, reading
+from fargate_handler.gateway.resumption import WakingReader
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from stream_core.log.entries import Part, Restart
 from stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
 from stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
 from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.ending_frames import restart_frame, terminal_frame
+from stream_core.policy.queue_place import QueuePlace
+from stream_core.protocol.ending_frames import queued_frame, restart_frame, terminal_frame
 from stream_core.protocol.errors import EvenflowError
 from stream_core.protocol.messages import ResponseDelta, ResponsePart
 from stream_core.protocol.part_objects import part_object
 
 _SILENCE_SECONDS = 2.5
+
+
+class _CopyingReader(WakingReader):
+    """Is woken by the place in the queue, too."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, stream: ResponseStream) -> None:
+        super().__init__(stream, "http")
+        self.place = stream.place
+
+    def queued(self, place: QueuePlace) -> None:
+        """See `Reader.queued`."""
+        self.place = place
+        self._news.set()
+
+    def told_place(self) -> list[PeerEvent]:
+        """The place, if it was not taken yet."""
+        place, self.place = self.place, None
+        return [] if place is None else [queued_frame(self.stream, place)]
 
 
 class PeerNetwork:
@@ -29,7 +50,7 @@ class PeerNetwork:
         """How often each address was asked for events."""
         self._orchestrators: dict[str, Orchestrator] = {}
         self._unreachable: set[str] = set()
-        self._open: dict[WakingReader, str] = {}
+        self._open: dict[_CopyingReader, str] = {}
 
     def add(self, address: str, orchestrator: Orchestrator) -> None:
         """There is one more task."""
@@ -64,19 +85,21 @@ class PeerNetwork:
         if point.restarted is not None:
             waiting.append(restart_frame(stream, point.restarted, EVERYTHING))
         cursor = Cursor(stream.log, point.next_index, most=0)
-        with reading(stream, "http") as reader:
-            self._open[reader] = response.address
-            try:
-                while response.address not in self._unreachable:
-                    waiting += _taken(stream, cursor)
-                    yield waiting
-                    if cursor.at_end or reader.left_behind:
-                        break
-                    if not await reader.wait(_SILENCE_SECONDS):
-                        raise PeerUnreachable("the owner says nothing")
-                    waiting = []
-            finally:
-                del self._open[reader]
+        reader = _CopyingReader(stream)
+        reader.attach()
+        self._open[reader] = response.address
+        try:
+            while response.address not in self._unreachable:
+                waiting += _taken(stream, cursor) + reader.told_place()
+                yield waiting
+                if cursor.at_end or reader.left_behind:
+                    break
+                if not await reader.wait(_SILENCE_SECONDS):
+                    raise PeerUnreachable("the owner says nothing")
+                waiting = []
+        finally:
+            del self._open[reader]
+            reader.detach()
         raise PeerUnreachable("the owner ended the stream before the response")
 
     async def cancel(self, response: PeerResponse) -> ResponseState:

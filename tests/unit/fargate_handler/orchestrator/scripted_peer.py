@@ -13,6 +13,7 @@ from stream_core.protocol.messages import (
     ResponseDelta,
     ResponseFailed,
     ResponsePart,
+    ResponseQueued,
     ResponseRestarted,
 )
 from stream_core.protocol.part_objects import part_object
@@ -73,6 +74,10 @@ def event(index: int, part: Part) -> ResponsePart:
     return ResponsePart(
         type="chat.response.event", **_OF_RESPONSE, index=index, **part_object(part)
     )
+
+
+def queued(position: int) -> ResponseQueued:
+    return ResponseQueued(type="chat.response.queued", **_OF_RESPONSE, position=position)
 
 
 def restarted(
