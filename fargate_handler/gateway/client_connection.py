@@ -255,9 +255,9 @@ class ClientConnection:
         self.context.registry.remove(self)
         self._counted.close()
         self.readers.leave_all()
-        for stream in self.context.orchestrator.responses.of(self.channel):
-            if stream.readers.presence is not None:
-                stream.readers.presence.leave(self)
+        orchestrator = self.context.orchestrator
+        for stream in orchestrator.responses.of(self.channel):
+            orchestrator.presence.leave(stream, self)
 
     def _close_record(self, event: SessionEvent) -> CloseRecord:
         channel = self.channel

@@ -75,6 +75,8 @@ class Following:
         """Set once the copy has what there was when it began."""
         self.reads_store = False
         """Whether it reads the store again and again."""
+        self.owner_at: str | None = None
+        """Where the owner was followed last."""
         self._head = head
         self._store = others.responses
         self._keeper = others.keeper
@@ -153,8 +155,13 @@ class Following:
         """Copy what the owner says. Returns whether it is gone, most likely."""
         log = self.stream.log
         there = PeerResponse(
-            address, self._channel, self.stream.response_id, log.epoch_at(log.next_index)
+            address,
+            self._channel,
+            self.stream.response_id,
+            log.epoch_at(log.next_index),
+            self._keeper.address,
         )
+        self.owner_at = address
         self.stream.place = None  # the owner tells it, if it waits
         try:
             async with aclosing(self._peers.events(there, log.next_index - 1)) as stream:

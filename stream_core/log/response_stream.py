@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from sys import maxsize
 from typing import Any, Literal, cast
 
 from stream_core.delivery.audience import AT_ONCE, Audience
 from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock, slots_of
 from stream_core.delivery.paced_cursor import Batcher, Reader
-from stream_core.delivery.presence import Listener, Presence
+from stream_core.delivery.presence import Listener, Presence, present_readers
 from stream_core.log.entries import JOINING, LogEntry, Part, Restart, same_place, size_of
 from stream_core.log.folded_entries import FoldedEntries
 from stream_core.log.response_log import (
@@ -603,15 +604,13 @@ class ResponseStream:
                     self.on_unread()
 
     def listen(self, listener: Listener) -> None:
-        """Tell a listener who reads, now and on each change.
-
-        Raises:
-            RateLimited: as many listen as may.
-        """
+        """Tell a listener who reads this copy, now and on each change."""
         if self.readers.presence is None:
-            most = self._limits.presence_listeners_per_response
             self.readers.presence = Presence(
-                self.response_id, self.readers, self._clock, self._monotonic, most
+                self.response_id,
+                partial(present_readers, self.readers),
+                self._clock,
+                self._monotonic,
             )
         self.readers.presence.listen(listener)
 

@@ -9,6 +9,7 @@ from stream_core.log.entries import Part
 from stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
 from stream_core.log.response_log import ResponseState
 from stream_core.protocol.messages import (
+    PresenceNotice,
     ResponseCompleted,
     ResponseDelta,
     ResponseFailed,
@@ -57,6 +58,13 @@ class ScriptedPeer:
                 yield said
         finally:
             self.open -= 1
+
+    async def presence(
+        self, response: PeerResponse, *, of_all: bool
+    ) -> AsyncGenerator[PresenceNotice, None]:
+        """See the port."""
+        raise PeerUnreachable("it doesn't tell that")
+        yield  # what makes it a generator
 
     async def cancel(self, response: PeerResponse) -> ResponseState:
         """See the port."""
