@@ -55,7 +55,8 @@ class Account:
 
     def is_busy(self, now: float) -> bool:
         """Whether it has anything now, or has used anything in the last minute, at any task."""
-        return self.in_use or now - self._used_at < _MINUTE
+        has_elsewhere = self.other_answers or self.other_connections
+        return self.in_use or bool(has_elsewhere) or now - self._used_at < _MINUTE
 
     def waits(self, limits: QuotaLimits, amount: Amount, now: float) -> Iterator[tuple[str, float]]:
         """Each bound that has no room for `amount`, and the seconds until it has."""

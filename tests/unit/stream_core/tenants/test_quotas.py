@@ -290,6 +290,17 @@ def test_who_has_used_nothing_for_a_minute_is_busy_no_more() -> None:
     assert accounts.busy(1_110.0) == []
 
 
+def test_what_others_have_now_is_asked_for_until_they_have_nothing() -> None:
+    accounts = quotas(QuotaLimits(answers_at_once=2, connections=2))
+    accounts.learned(Activity("acme", "", answers=2), 0.0)
+    assert accounts.busy(1_000.0) == ["acme"]
+    accounts.learned(Activity("acme", "", connections=1), 1_000.0)
+    assert accounts.busy(2_000.0) == ["acme"]
+    accounts.learned(Activity("acme", ""), 2_000.0)
+    assert accounts.busy(2_001.0) == []
+    accounts.charge(ACME, ASKED, 2_001.0)
+
+
 def test_other_tasks_say_nothing_about_who_has_no_bounds() -> None:
     accounts = quotas()
     accounts.learned(Activity("other", "", requests=10**9, answers=10**9), 0.0)
