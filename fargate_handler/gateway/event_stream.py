@@ -79,7 +79,7 @@ class EventStream:
         quotas, counted = self._context.quotas, NOT_COUNTED
         if self._payer is not None:
             quotas.check_connection(self._payer)
-            counted = quotas.connect(self._payer)
+            counted = quotas.connect(self._payer, self._context.monotonic())
         self._context.measures.event_streams += 1
         try:
             try:
