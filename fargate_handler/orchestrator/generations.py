@@ -245,7 +245,7 @@ class Generations:
         self._places.add(generation.line.sender)
         generation.upstream.ceiling.begin()
         self._starts.note(self._monotonic())
-        stream.place = None
+        stream.leave_queue()
         self.charges.starts(generation)
         stream.on_first_delta = partial(self._first_token, generation)
         if generation.line.service_class is ServiceClass.BATCH:

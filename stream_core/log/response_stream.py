@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from sys import maxsize
 from typing import Any, Literal, cast
 
 from stream_core.delivery.audience import AT_ONCE, Audience
 from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock, slots_of
 from stream_core.delivery.paced_cursor import Batcher, Reader
-from stream_core.delivery.presence import Listener, Presence
+from stream_core.delivery.presence import Listener, Presence, present_readers
 from stream_core.log.entries import JOINING, LogEntry, Part, Restart, same_place, size_of
 from stream_core.log.folded_entries import FoldedEntries
 from stream_core.log.response_log import (
@@ -21,7 +22,7 @@ from stream_core.log.response_log import (
 )
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
-from stream_core.policy.queue_place import QueuePlace
+from stream_core.policy.queue_place import BEGUN, QueuePlace
 from stream_core.ports.answer_observer import AnswerObserver
 from stream_core.protocol.dialect import Encoder, SharedEncoder
 from stream_core.protocol.errors import RateLimited
@@ -483,11 +484,22 @@ class ResponseStream:
         self.hold_or_release()
 
     def tell_place(self, place: QueuePlace) -> None:
-        """Tell all readers where it waits for the model."""
-        if place != self.place:
-            self.place = place
-            for reader in [*self.readers]:
+        """Tell all readers where it waits for the model, if that has changed.
+
+        Other tasks are told in any case: they take an owner that says nothing for lost.
+        """
+        changed, self.place = place != self.place, place
+        for reader in [*self.readers]:
+            if changed or reader.user is None:
                 reader.queued(place)
+
+    def leave_queue(self) -> None:
+        """It waits for the model no more. Clients hear that from its text."""
+        if self.place is not None:
+            self.place = None
+            for reader in [*self.readers]:
+                if reader.user is None:
+                    reader.queued(BEGUN)
 
     # -- what follows another copy -----------------------------------------------------------------
 
@@ -501,6 +513,7 @@ class ResponseStream:
             return
         if self.state is ResponseState.QUEUED:
             self.start()
+        self.place = None
         self.log.extend(entries)
         now = self._monotonic()
         if self.first_delta_at is None:
@@ -592,15 +605,13 @@ class ResponseStream:
                     self.on_unread()
 
     def listen(self, listener: Listener) -> None:
-        """Tell a listener who reads, now and on each change.
-
-        Raises:
-            RateLimited: as many listen as may.
-        """
+        """Tell a listener who reads this copy, now and on each change."""
         if self.readers.presence is None:
-            most = self._limits.presence_listeners_per_response
             self.readers.presence = Presence(
-                self.response_id, self.readers, self._clock, self._monotonic, most
+                self.response_id,
+                partial(present_readers, self.readers),
+                self._clock,
+                self._monotonic,
             )
         self.readers.presence.listen(listener)
 
@@ -715,6 +726,7 @@ class ResponseStream:
     def _end(self) -> None:
         before = self.log.next_index
         self._cut()
+        self.place = None
         self.log.close(self.state)
         now = self._monotonic()
         if self.first_delta_at is None:
