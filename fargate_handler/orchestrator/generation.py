@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import random
 from collections.abc import Callable
@@ -30,7 +29,6 @@ from stream_core.protocol.errors import (
     is_over_quota,
 )
 
-_logger = logging.getLogger(__name__)
 
 # How often to look for signs of life. Deadlines and the end of the grace have slots of their own.
 _LOOK_SECONDS = 3.0
