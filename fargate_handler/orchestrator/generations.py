@@ -218,12 +218,12 @@ class Generations:
         return self._queue.take(but, self._admits())
 
     def _take_for_batch(self) -> Generation | None:
-        """Take the next one, if answers can be held that are less urgent than one that waits."""
-        while self._places.full:
-            if (held := self._least_urgent()) is None:
-                return None
+        """Take the next one, if an answer can be held that is less urgent than one that waits."""
+        held = self._least_urgent()
+        taken = None if held is None else self._take()
+        if held is not None and taken is not None:
             self._hold(held)
-        return self._take()
+        return taken
 
     def _compare_tenants(self, tenant: str) -> None:
         """Charge what tenants have been given, where there is more than this one."""
