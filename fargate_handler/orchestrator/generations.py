@@ -7,6 +7,7 @@ from functools import partial
 
 from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
+from fargate_handler.orchestrator.admission import Admission
 from fargate_handler.orchestrator.ended_answers import EndedAnswers
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.service_charges import ServiceCharges
@@ -121,7 +122,7 @@ class Generations:
         self._compare_tenants(generation.line.tenant)
         self.charges.asks(generation.line.tenant)
         nobody_waits = not len(self._queue)
-        if nobody_waits and not self._places.full and self._admits()(generation):
+        if nobody_waits and not self._places.full and self._admission()(generation):
             self._queue.pass_by(generation.line)
             self._start(generation)
         else:
@@ -187,7 +188,7 @@ class Generations:
 
     def _next(self) -> Generation | None:
         """Take the next one that waits and has a place."""
-        if not len(self._queue):
+        if not len(self._queue) or self._left_with is not None or self._handed_over:
             return None
         while self._places.full and self._idle:
             self._park(next(iter(self._idle.values())))
@@ -195,19 +196,13 @@ class Generations:
             return self._take(greedy) or self._take_for_batch()
         return self._take_for_batch() if self._places.full else self._take()
 
-    def _admits(self) -> Callable[[Generation], bool]:
-        """Whether a generation may begin now, as long as nothing else does."""
-        now, charges, waiting = self._monotonic(), self.charges, self._queue.tenants
-        least_served = charges.least_served(waiting)
-        return lambda generation: (
-            generation.upstream.ceiling.has_room(now)
-            and charges.may_prefill(generation, waiting, least_served)
-        )
+    def _admission(self) -> Admission:
+        return self.charges.admission(self._queue.tenants)
 
     def _take(self, but: tuple[str, str] | None = None) -> Generation | None:
         if len(self._queue.tenants) > 1:
             self.charges.bring_up_to_date()
-        return self._queue.take(but, self._admits())
+        return self._queue.take(but, self._admission())
 
     def _take_for_batch(self) -> Generation | None:
         """Take the next one, if an answer can be held that is less urgent than one that waits."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 from fargate_handler.node_context import NodeContext
+from fargate_handler.orchestrator.admission import Admission
 from fargate_handler.orchestrator.generation import Generation
 from stream_core.fairness.answer_lengths import AnswerLengths
 from stream_core.fairness.recent_tenants import RecentTenants
@@ -54,37 +55,22 @@ class ServiceCharges:
         """A message of the tenant comes."""
         self._recent.asks(tenant, self._monotonic())
 
-    def least_served(self, waiting: Collection[str]) -> tuple[str, float] | None:
-        """Of those that wait or run who was given least, as `TokenCounters.least_served` tells."""
-        return self.counters.least_served({*waiting, *self._of_tenant})
-
-    def may_prefill(
-        self,
-        generation: Generation,
-        waiting: Collection[str],
-        least_served: tuple[str, float] | None,
-    ) -> bool:
-        """Whether its model may be given the prompt now.
-
-        Not while others are in prefill that would have a newcomer wait for long. Its own, where it
-        stays the tenant that was given least.
+    def admission(self, waiting: Collection[str]) -> Admission:
+        """Who may begin now.
 
         Args:
             waiting: tenants of whom messages wait.
         """
-        tenant, prefills = generation.line.tenant, generation.upstream.prefills
-        if generation.stream.tokens:
-            return True  # it goes on
-        if self._most_prefills is not None and prefills.of(tenant) >= self._most_prefills:
-            return False
         now = self._monotonic()
-        if not prefills.full or not self._recent.others_may_come(tenant, waiting, now):
-            return True
-        least, room = least_served or ("", 0.0)
-        if tenant == least and generation.meter.whole(self._lengths.expected(tenant)) <= room:
-            return True
-        prefills.keeps_waiting()
-        return False
+        return Admission(
+            now,
+            self._most_prefills,
+            lambda: self._recent.that_may_come(waiting, now),
+            lambda: self.counters.least_served({*waiting, *self._of_tenant}),
+            lambda generation: generation.meter.whole(
+                self._lengths.expected(generation.line.tenant)
+            ),
+        )
 
     def compared(self) -> Collection[str]:
         """Tenants that have something to do, where there are several or anybody waits."""

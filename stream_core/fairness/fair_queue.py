@@ -6,6 +6,7 @@ from bisect import insort
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import count
+from math import inf
 from typing import Generic, NamedTuple, TypeVar
 
 from stream_core.fairness.level_turns import LevelTurns
@@ -174,14 +175,9 @@ class FairQueue(Generic[T]):
         but: tuple[str, str] | None,
         admits: Callable[[T], bool],
     ) -> T | None:
-        left = list(self._classes[service_class].tenants)
-        counter_of = self._counters.of
-        if but is not None and but[0] in left:
-            left = [name for name in left if counter_of(name) <= counter_of(but[0])]
-        while left:
-            # Of several the one whose last turn was longest ago.
-            tenant = left[0] if len(left) == 1 else min(left, key=counter_of)
-            for address, of_address in self._classes[service_class].tenants[tenant].items():
+        tenants = self._classes[service_class].tenants
+        for tenant in self._by_counter(tenants, None if but is None else but[0]):
+            for address, of_address in tenants[tenant].items():
                 if (tenant, address) == but:
                     continue
                 if (taken := of_address.take(admits)) is not None:
@@ -189,8 +185,25 @@ class FairQueue(Generic[T]):
                     self._left(service_class, tenant, address)
                     self._counters.takes_turn(tenant)
                     return taken
-            left.remove(tenant)
         return None
+
+    def _by_counter(self, tenants: Collection[str], last: str | None) -> Iterator[str]:
+        """Tenants, who was given least first. Of several whose last turn was longest ago.
+
+        Args:
+            last: who was given more than this one is left out, if this one is there.
+        """
+        counter_of = self._counters.of
+        if not tenants:
+            return
+        # The first one is mostly enough.
+        yield (first := min(tenants, key=counter_of) if len(tenants) > 1 else next(iter(tenants)))
+        most = counter_of(last) if last is not None and last in tenants else inf
+        for tenant in sorted(tenants, key=counter_of):
+            if counter_of(tenant) > most:
+                return
+            if tenant != first:
+                yield tenant
 
     def _left(self, service_class: ServiceClass, tenant: str, address: str) -> None:
         """Note that an item has left its line."""
@@ -279,7 +292,7 @@ class _Address(Generic[T]):
             insort(self._urgent, (arrival, item), key=lambda entry: entry[0])
 
     def take(self, admits: Callable[[T], bool]) -> T | None:
-        """Remove and return the item whose turn it is. None if none of the first ones may."""
+        """Remove and return the item whose turn it is. None if none may."""
         waiting = (bool(self._urgent), bool(self._sessions))
         for level in self._turns.order(waiting):
             taken = self._take_urgent(admits) if level == 0 else self._take_next(admits)
@@ -290,7 +303,11 @@ class _Address(Generic[T]):
         return None
 
     def _take_urgent(self, admits: Callable[[T], bool]) -> T | None:
-        return self._urgent.pop(0)[1] if admits(self._urgent[0][1]) else None
+        for place, (_, item) in enumerate(self._urgent):
+            if admits(item):
+                del self._urgent[place]
+                return item
+        return None
 
     def _take_next(self, admits: Callable[[T], bool]) -> T | None:
         for session, line in self._sessions.items():

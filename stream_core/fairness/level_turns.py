@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 # A sum of shares that should be 1 may be a little less.
 _A_TURN = 1 - 1e-9
+_MOST_DUE = 2.0
 
 
 class LevelTurns:
@@ -27,10 +28,10 @@ class LevelTurns:
 
     def order(self, waiting: Sequence[bool]) -> list[int]:
         """The levels that wait. Whose turn it is comes first."""
-        return sorted(
-            (level for level, waits in enumerate(waiting) if waits),
-            key=lambda level: (self._due[level] < _A_TURN, level),
-        )
+        levels = [level for level, waits in enumerate(waiting) if waits]
+        if len(levels) > 1:
+            levels.sort(key=lambda level: (self._due[level] < _A_TURN, level))
+        return levels
 
     def took(self, taken: int, waiting: Sequence[bool]) -> None:
         """Note a turn.
@@ -44,6 +45,7 @@ class LevelTurns:
             if not waits or level == first:
                 self._due[level] = 0.0
                 continue
-            self._due[level] += self._share
+            # One that may not begin now, whoever's turn it is, saves up one turn more.
+            self._due[level] = min(self._due[level] + self._share, _MOST_DUE)
             if level == taken:
                 self._due[level] = max(0.0, self._due[level] - 1)

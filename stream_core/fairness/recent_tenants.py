@@ -20,11 +20,12 @@ class RecentTenants:
         while now - self._asked_at[oldest := next(iter(self._asked_at))] > _RECENT_SECONDS:
             del self._asked_at[oldest]
 
-    def others_may_come(self, tenant: str, waiting: Container[str], now: float) -> bool:
-        """Whether another tenant has asked, and waits for nothing now."""
-        for other, asked_at in reversed(self._asked_at.items()):
-            if now - asked_at > _RECENT_SECONDS:
-                return False
-            if other != tenant and other not in waiting:
-                return True
-        return False
+    def that_may_come(self, waiting: Container[str], now: float) -> list[str]:
+        """Tenants that have asked and wait for nothing now. No more than the last two."""
+        found: list[str] = []
+        for tenant, asked_at in reversed(self._asked_at.items()):
+            if now - asked_at > _RECENT_SECONDS or len(found) == 2:
+                break
+            if tenant not in waiting:
+                found.append(tenant)
+        return found

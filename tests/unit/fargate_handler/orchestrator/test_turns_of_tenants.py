@@ -359,6 +359,19 @@ async def test_a_new_message_takes_no_place_for_others_before_who_was_given_less
     await node.task.leave()
 
 
+async def test_while_all_are_left_to_other_tasks_none_of_those_that_wait_begins() -> None:
+    node = Node(places=8)
+    await node.send("quiet")
+    await node.end(tokens=5)
+    begun = await node.send("greedy", tokens=LONG_PROMPT)
+    waiting = [await node.send("greedy", tokens=LONG_PROMPT) for _ in range(3)]
+    generations = node.task.workload.generations
+    next(iter(generations)).upstream.prefills.end(begun.response_id)
+    generations.hand_over_all()
+    assert [stream.state for stream in waiting] == [ResponseState.QUEUED] * 3
+    await node.task.leave()
+
+
 # -- several tasks ---------------------------------------------------------------------------------
 
 

@@ -291,3 +291,40 @@ def test_of_who_has_the_most_the_least_urgent_one_makes_room() -> None:
     assert queue.displaced_by(Line("t", "quiet", "s")) == "standard 2"
     queue.put(Line("t", "loud", "s"), "urgent", 1.0)
     assert queue.displaced_by(Line("t", "quiet", "s")) == "standard 2"
+
+
+def test_a_class_that_may_not_begin_for_long_does_not_come_before_all_others_afterwards() -> None:
+    queue: FairQueue[str] = FairQueue(1_000)
+    for _ in range(20):
+        queue.put(Line("t", service_class=ServiceClass.BATCH), "batch")
+    for _ in range(600):
+        queue.put(Line("u", service_class=ServiceClass.INTERACTIVE), "interactive")
+    for _ in range(400):
+        queue.take(admits=lambda item: item != "batch")
+    out = drained(queue)[:100]
+    assert out.count("batch") <= 2 + 0.05 * len(out)
+
+
+def test_what_is_wanted_first_and_may_not_begin_keeps_nothing_else_waiting() -> None:
+    queue: FairQueue[str] = FairQueue(100)
+    for session, wanted_by in (("closed", 1.0), ("open", 2.0)):
+        queue.put(Line("t", "a", session), session, wanted_by)
+    assert queue.take(admits=lambda item: item != "closed") == "open"
+    assert queue.take(admits=lambda item: item != "closed") is None
+    assert drained(queue) == ["closed"]
+
+
+def test_where_nobody_may_begin_each_tenant_is_looked_at_a_few_times() -> None:
+    looks = 0
+
+    def weight_of(_tenant: str) -> float:
+        nonlocal looks
+        looks += 1
+        return 1.0
+
+    queue: FairQueue[str] = FairQueue(10_000, TokenCounters(weight_of))
+    for number in range(1_000):
+        queue.put(Line(f"t{number}"), "x")
+    looks = 0
+    assert queue.take(admits=lambda _: False) is None
+    assert looks <= 4 * 1_000

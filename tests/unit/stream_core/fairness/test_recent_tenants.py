@@ -5,15 +5,21 @@ from __future__ import annotations
 from stream_core.fairness.recent_tenants import RecentTenants
 
 
-def test_another_tenant_may_come_that_asked_within_a_minute_and_waits_for_nothing() -> None:
+def test_those_may_come_that_asked_within_a_minute_and_wait_for_nothing() -> None:
     recent = RecentTenants()
     recent.asks("quiet", now=0.0)
     recent.asks("busy", now=1.0)
-    assert recent.others_may_come("busy", waiting={"busy"}, now=50.0)
-    assert not recent.others_may_come("busy", waiting={"busy", "quiet"}, now=50.0)
-    assert not recent.others_may_come("busy", waiting={"busy"}, now=60.1)
-    recent.asks("busy", now=70.0)
-    assert not recent.others_may_come("busy", waiting=set(), now=70.0), "it is not another one"
+    assert recent.that_may_come(waiting={"busy"}, now=50.0) == ["quiet"]
+    assert recent.that_may_come(waiting={"busy", "quiet"}, now=50.0) == []
+    assert recent.that_may_come(waiting={"busy"}, now=60.1) == []
+    assert recent.that_may_come(waiting=(), now=60.1) == ["busy"]
+
+
+def test_two_of_them_are_enough_so_that_one_is_another_one() -> None:
+    recent = RecentTenants()
+    for tenant in "abcd":
+        recent.asks(tenant, now=0.0)
+    assert recent.that_may_come(waiting={"c"}, now=1.0) == ["d", "b"]
 
 
 def test_who_asks_again_is_recent_again() -> None:
@@ -21,4 +27,4 @@ def test_who_asks_again_is_recent_again() -> None:
     for now in range(0, 200, 50):
         recent.asks("quiet", now)
         recent.asks("busy", now + 1)
-    assert recent.others_may_come("busy", waiting=(), now=200)
+    assert recent.that_may_come(waiting={"busy"}, now=200) == ["quiet"]

@@ -1,0 +1,80 @@
+"""Who of those that wait may begin now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+
+from fargate_handler.orchestrator.generation import Generation
+from fargate_handler.orchestrator.upstream import Upstream
+from stream_core.fairness.prefills import Prefills
+
+_CLOSED, _OPEN = -1.0, inf
+
+
+class Admission:
+    """Whether a generation may begin, as long as nothing else does.
+
+    Its model has to take calls. It isn't given a prompt while others are in prefill that would have
+    a newcomer wait for long: that is bound to those whose tenant stays the one that was given
+    least. What holds for all messages of a tenant to a model is found out once, since thousands may
+    wait, and what is compared with others only where a window is full.
+
+    Args:
+        now: in seconds.
+        most_prefills: how many answers of a tenant may have no token yet. None: any number.
+        may_come: finds tenants that may ask and wait for nothing, two at least if there are.
+        least_served: finds who was given least, as `TokenCounters.least_served` tells.
+        service_of: the service that a generation is expected to be given.
+    """
+
+    def __init__(
+        self,
+        now: float,
+        most_prefills: int | None,
+        may_come: Callable[[], Sequence[str]],
+        least_served: Callable[[], tuple[str, float] | None],
+        service_of: Callable[[Generation], float],
+    ) -> None:
+        self._now = now
+        self._most_prefills = most_prefills
+        self._find_may_come = may_come
+        self._find_least_served = least_served
+        self._service_of = service_of
+        self._may_come: Sequence[str] | None = None
+        self._least: tuple[str, float] | None = None
+        self._rooms: dict[tuple[str, Prefills], float] = {}
+
+    def __call__(self, generation: Generation) -> bool:
+        """Whether it may begin."""
+        tenant, upstream = generation.line.tenant, generation.upstream
+        if generation.stream.tokens:  # it goes on
+            return upstream.ceiling.has_room(self._now)
+        room = self._rooms.get((tenant, upstream.prefills))
+        if room is None:
+            room = self._rooms[tenant, upstream.prefills] = self._room(tenant, upstream)
+        if room <= 0 or room == _OPEN:
+            return room > 0
+        if self._service_of(generation) <= room:
+            return True
+        upstream.prefills.keeps_waiting()
+        return False
+
+    def _room(self, tenant: str, upstream: Upstream) -> float:
+        """The most service of an answer of this tenant that may begin."""
+        prefills = upstream.prefills
+        if not upstream.ceiling.has_room(self._now):
+            return _CLOSED
+        if self._most_prefills is not None and prefills.of(tenant) >= self._most_prefills:
+            return _CLOSED
+        if not prefills.full:
+            return _OPEN
+        if self._may_come is None:
+            self._may_come = self._find_may_come()
+            self._least = self._find_least_served() if self._may_come else None
+        if all(other == tenant for other in self._may_come):
+            return _OPEN
+        if self._least is not None and self._least[0] == tenant and self._least[1] > 0:
+            return self._least[1]
+        prefills.keeps_waiting()
+        return _CLOSED

@@ -1,0 +1,73 @@
+"""What is the same for many that wait is found out once, and only where it matters."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from fargate_handler.orchestrator.admission import Admission
+from stream_core.fairness.prefills import Prefills
+from stream_core.policy.adaptive_ceiling import AdaptiveCeiling
+
+FULL = 5_000  # more than the first window
+
+
+class Waiting:
+    """Messages to one model, and what is asked to find out whether they may begin."""
+
+    def __init__(self, ahead: int, may_come: list[str], least: tuple[str, float]) -> None:
+        self.ceiling = AdaptiveCeiling()
+        self.prefills = Prefills(delay=0.02)
+        self.prefills.begin("running", "busy", ahead, now=0.0)
+        self.asked: list[str] = []
+        self.admits = Admission(
+            1.0,
+            None,
+            lambda: self._told("may come", may_come),
+            lambda: self._told("least", least),
+            lambda generation: generation.meter.input_tokens,
+        )
+
+    def message(self, tenant: str, service: int = 10, tokens: int = 0) -> Any:
+        return SimpleNamespace(
+            line=SimpleNamespace(tenant=tenant),
+            upstream=SimpleNamespace(ceiling=self.ceiling, prefills=self.prefills),
+            stream=SimpleNamespace(tokens=tokens),
+            meter=SimpleNamespace(input_tokens=service),
+        )
+
+    def _told(self, what: str, answer: Any) -> Any:
+        self.asked.append(what)
+        return answer
+
+
+def test_where_the_window_has_room_nobody_is_compared() -> None:
+    waiting = Waiting(ahead=10, may_come=["quiet"], least=("quiet", 5.0))
+    assert waiting.admits(waiting.message("busy"))
+    assert waiting.asked == []
+
+
+def test_behind_a_full_window_tenants_are_compared_once_for_all_that_wait() -> None:
+    waiting = Waiting(FULL, may_come=["quiet"], least=("few", 50.0))
+    messages = [waiting.message(f"t{number % 5}") for number in range(1_000)]
+    assert not any(map(waiting.admits, messages))
+    assert waiting.asked == ["may come", "least"]
+
+
+def test_who_was_given_least_may_begin_what_leaves_it_so() -> None:
+    waiting = Waiting(FULL, may_come=["quiet"], least=("few", 50.0))
+    sizes = [(size, waiting.admits(waiting.message("few", size))) for size in (40, 51, 50)]
+    assert sizes == [(40, True), (51, False), (50, True)]
+
+
+def test_where_only_the_tenant_itself_may_come_it_waits_for_nobody() -> None:
+    waiting = Waiting(FULL, may_come=["busy"], least=("few", 50.0))
+    assert waiting.admits(waiting.message("busy"))
+
+
+def test_an_answer_that_goes_on_waits_for_its_model_alone() -> None:
+    waiting = Waiting(FULL, may_come=["quiet"], least=("few", 50.0))
+    assert waiting.admits(waiting.message("busy", tokens=1))
+    waiting.ceiling.pause(now=1.0, seconds=5.0)
+    assert not waiting.admits(waiting.message("busy", tokens=1))
+    assert not waiting.admits(waiting.message("few"))
