@@ -101,7 +101,7 @@ soak: .venv/.dev web/dist/index.html .build/engines/.installed ## what takes lon
 	$(PY) -m tests.fuzz --seconds 600
 	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) --hypothesis-profile=long -m hypothesis tests/unit tests/integration/stores
 
-mutations: .venv/.dev web/dist/index.html ## make 44 faults, one after the other: the tests must find each (FAULTS=)
+mutations: .venv/.dev web/dist/index.html ## make known faults, one after the other: the tests must find each (FAULTS=)
 	$(PY) -m tests.mutations $(FAULTS)
 
 picture: .venv/.dev web/dist/index.html ## films the page for the README: a network that is cut, a node that is killed (needs Chromium)

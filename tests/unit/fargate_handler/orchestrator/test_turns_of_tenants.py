@@ -95,12 +95,12 @@ async def test_a_tenant_s_weight_is_its_record_s() -> None:
 async def test_the_tokens_of_an_answer_that_runs_count_before_it_ends() -> None:
     node = Node(places=2)
     await node.send("long")
-    node.source.calls[-1].push(*["x"] * 100)
+    node.source.calls[-1].push(*["x"] * 1_000)  # more than is expected of an answer
     await node.send("short")
     for tenant in ("long", "short", "short"):
         await node.send(tenant)
     node.task.clock.turn(1.0)
-    assert await node.end(tokens=10) == "short"
+    assert await node.end(tokens=400) == "short"
     assert await node.end() == "short", "though the other one's answer has not ended"
     await node.task.leave()
 
@@ -370,6 +370,20 @@ async def test_while_all_are_left_to_other_tasks_none_of_those_that_wait_begins(
     generations.hand_over_all()
     assert [stream.state for stream in waiting] == [ResponseState.QUEUED] * 3
     await node.task.leave()
+
+
+async def test_what_is_expected_of_an_answer_counts_while_it_has_a_place() -> None:
+    node = Node()
+    batch = await node.send("later")
+    node.task.read(batch)
+    counters = node.task.workload.generations.charges.counters
+    assert counters.of("later") > counters.served["later"]
+    await node.send("urgent")
+    assert (batch.paused, counters.of("later")) == (True, counters.served["later"])
+    await node.end()
+    assert counters.of("later") > counters.served["later"]
+    await node.task.leave()
+    assert {name: counters.of(name) for name in counters.served} == counters.served
 
 
 # -- several tasks ---------------------------------------------------------------------------------
