@@ -56,7 +56,6 @@ class Shares(Generic[Name]):
         """Take one."""
         self._count += 1
         self._of[name] += 1
-        # Nobody gets more than half without coming past here.
         if self._largest is None or self._of[name] > self._of[self._largest]:
             self._largest = name
 
@@ -64,5 +63,9 @@ class Shares(Generic[Name]):
         """Give one back."""
         self._count -= 1
         self._of[name] -= 1
+        # With those for others two may have more than half.
+        half = self._most / 2
+        if name == self._largest and self._of[name] <= half < self._of[name] + 1:
+            self._largest = next((it for it in self._of if self._of[it] > half), name)
         if not self._of[name]:
             del self._of[name]

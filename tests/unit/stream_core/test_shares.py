@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stream_core.policy.shares import Shares
+from stream_core.policy.shares import QUARTER, Shares
 
 
 def filled(most: int, *names: str) -> Shares[str]:
@@ -75,3 +75,24 @@ def test_whoever_has_more_than_half_after_taking_one_is_known(
             shares.remove(name)
             held[name] -= 1
         assert len(shares) == held.total() <= 9
+
+
+STEPS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(-6, 6)), max_size=20)
+
+
+@given(STEPS)
+@example([("a", 5), ("b", 5), ("a", -1)])
+def test_who_has_more_than_half_is_known_whoever_had_it_before(
+    steps: list[tuple[str, int]],
+) -> None:
+    shares: Shares[str] = Shares(8, QUARTER)
+    having = Counter[str]()
+    for name, more in steps:
+        for _ in range(min(more, 10 - len(shares))):
+            shares.add(name)
+            having[name] += 1
+        for _ in range(min(-more, having[name])):
+            shares.remove(name)
+            having[name] -= 1
+        more_than_half = [name for name in having if having[name] > 4]
+        assert (shares.greedy in more_than_half) == bool(more_than_half and len(shares) < 10)
