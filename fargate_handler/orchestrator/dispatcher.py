@@ -8,11 +8,7 @@ from dataclasses import dataclass, field
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.attempt import upstream_unavailable
-from fargate_handler.orchestrator.expected_cost import (
-    ExpectedCost,
-    estimated_input,
-    expected_cost,
-)
+from fargate_handler.orchestrator.expected_cost import ExpectedCost
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.succession import Inheritance
@@ -26,8 +22,7 @@ from fargate_handler.orchestrator.whole_request import (
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.token_sources.port import TokenSource
 from stream_core.fairness.fair_queue import Line
-from stream_core.fairness.token_counters import estimated_tokens
-from stream_core.log.conversation import Turn
+from stream_core.log.conversation import Conversation, Turn
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.adaptive_ceiling import AdaptiveCeilings
@@ -36,9 +31,10 @@ from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.circuit_breaker import CircuitBreakers
 from stream_core.policy.limits import Limits
 from stream_core.policy.model_prices import ModelPrices
+from stream_core.policy.token_estimate import tokens_of_text_turn
 from stream_core.policy.trace_context import trace_id_in
 from stream_core.protocol.errors import EvenflowError, NotFound, RateLimited, is_throttled
-from stream_core.tenants.charges import Payer
+from stream_core.tenants.charges import Asked, Payer
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +117,27 @@ class Dispatcher:
         if seconds > 0 and not self._fallback_of(kind):
             raise upstream_unavailable(seconds, "the message was not accepted, send it again then")
 
-    def expected_cost(self, event: IngestEvent, history_bytes: int) -> ExpectedCost:
-        """What the answer to a message may cost, whose model is told so much beside it.
+    def asked(self, event: IngestEvent, conversation: Conversation) -> Asked:
+        """How much a message asks for, with what its model is told of the conversation.
 
         Raises:
             NotFound: the channel's agent no longer exists.
         """
+        if event.asks is not None:
+            return event.asks
         turns = (Turn("user", event.text),)
-        asked = self._requests.asked(event.channel, turns, event.terms, event.kind)
-        model = asked.model or self._model_name
-        return expected_cost(asked, model, self._longest, history_bytes)
+        asks = self._requests.asked(event.channel, turns, event.terms, event.kind).asks
+        told = conversation.told_before(len(event.text.encode()), event.replaces)
+        return asks._replace(input_tokens=asks.input_tokens + sum(map(tokens_of_text_turn, told)))
+
+    def expected_cost(self, event: IngestEvent, asked: Asked) -> ExpectedCost:
+        """What the answer to a message may cost that asks for so much.
+
+        Raises:
+            NotFound: the channel's agent no longer exists.
+        """
+        model = self._requests.model(event.channel, event.terms, event.kind) or self._model_name
+        return ExpectedCost.of(asked, model, self._longest)
 
     def _fallback_of(self, kind: MessageKind) -> str:
         return self._fallback_text if kind.falls_back else ""
@@ -158,13 +165,15 @@ class Dispatcher:
         terms: MessageTerms,
         *,
         since: float,
-        inherited: bool = False,
+        asks: Asked | None = None,
     ) -> None:
         """Begin to generate the response to the last one of `turns`.
 
         Args:
             since: when the message came, or its take-over began, in seconds.
+            asks: how much it was charged for. None: another task has charged it.
         """
+        inherited = asks is None
         workload, traces = self._workload, self._traces
         grace_seconds = self._limits.grace_seconds
         # An inherited response has the full grace: its readers must find this task first.
@@ -179,6 +188,7 @@ class Dispatcher:
             stream.unread_since = None if is_there else self._monotonic()
         workload.held_requests.begin(stream, kind, turns)
         asked, limits, gone = self._what_is_asked(stream.channel, kind, turns, terms)
+        asks = asked.asks if asks is None else asks
         if traces is not None:
             stream.observer = traces.begin(
                 stream, terms.traceparent, asked.model, since, taken_over=inherited
@@ -188,13 +198,13 @@ class Dispatcher:
         stream.figures.model = asked.model or self._model_name
         tenant, wanted_ms = self._tenants.of(line.tenant), terms.slo_ttft_ms
         if self._tenants.is_known(stream.channel.tenant):
-            self._note_for_usage(stream, asked, terms, inherited=inherited)
+            self._note_for_usage(stream, asks, terms, inherited=inherited)
         generation = Generation(
             stream=stream,
             kind=kind,
             line=line._replace(service_class=tenant.service_class.or_lower(terms.service_class)),
             wanted_by=None if wanted_ms is None else stream.created_at + wanted_ms / 1000,
-            input_tokens=estimated_tokens(turn.text for turn in asked.turns),
+            input_tokens=asks.input_tokens,
             asked=asked,
             source=self._source,
             breaker=self._breakers.of(asked.model),
@@ -217,14 +227,13 @@ class Dispatcher:
             generation.interrupt(gone)
 
     def _note_for_usage(
-        self, stream: ResponseStream, asked: WholeRequest, terms: MessageTerms, *, inherited: bool
+        self, stream: ResponseStream, asks: Asked, terms: MessageTerms, *, inherited: bool
     ) -> None:
         figures = stream.figures
         figures.user, figures.key = terms.user, terms.key
-        figures.input_estimate = estimated_input(asked)
+        figures.input_estimate = asks.input_tokens
         if inherited:
-            expected = expected_cost(asked, figures.model, self._longest)
-            self._usage.go_on(stream, terms, expected)
+            self._usage.go_on(stream, terms, ExpectedCost.of(asks, figures.model, self._longest))
 
     def inherit(self, left: Inheritance) -> bool:
         """Go on with a response that this task has taken over. Returns False if it already did.
@@ -258,7 +267,7 @@ class Dispatcher:
             with workload.beginning(stream, conversation):
                 self._ledger.go_on(stream, left.lease, len(entries), kind)
                 turns = conversation.begin_late(left.message.message_id, left.message.text)
-                self.begin(stream, kind, line, turns, terms, since=left.since, inherited=True)
+                self.begin(stream, kind, line, turns, terms, since=left.since)
         finally:
             if copy is not None:
                 copy.lose()

@@ -113,7 +113,7 @@ class TenantUsage:
 
     @asynccontextmanager
     async def reserved(
-        self, stream: ResponseStream, terms: MessageTerms, expect: Callable[[], ExpectedCost]
+        self, stream: ResponseStream, terms: MessageTerms, expected: ExpectedCost
     ) -> AsyncIterator[None]:
         """Reserve what an answer may cost, while its message is being accepted.
 
@@ -134,7 +134,6 @@ class TenantUsage:
         self._accepting.add(stream.response_id)
         try:
             try:
-                expected = expect()
                 await self._reserve(store, stream, budgets, expected, now, shadow=tenant.shadow)
                 yield
             except BaseException:

@@ -23,7 +23,7 @@ from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.memory_account import MemoryAccount
 from stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
 from stream_core.protocol.http_contract import internal_error
-from stream_core.tenants.charges import Charge
+from stream_core.tenants.charges import Asked, Charge
 
 
 class _InFlight(NamedTuple):
@@ -128,16 +128,13 @@ class Workload:
                 del self._accepting[channel]
 
     @contextmanager
-    def accepting(
-        self, stream: ResponseStream, event: IngestEvent, conversation: Conversation
-    ) -> Iterator[None]:
+    def accepting(self, stream: ResponseStream, event: IngestEvent, asked: Asked) -> Iterator[None]:
         """Charge and count a message that is being accepted. It stays so unless that fails.
 
         Raises:
             RateLimited: its tenant, key or user has used what they may.
         """
-        asked, line = event.asked(conversation.told_bytes), event.line
-        charge = self._quotas.charge(event.payer, asked, self._monotonic())
+        line, charge = event.line, self._quotas.charge(event.payer, asked, self._monotonic())
         if not self.has_room:
             self.generations.make_room_for(line)
         self.begin(stream, event.kind, line, charge)

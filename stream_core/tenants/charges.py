@@ -11,7 +11,6 @@ from stream_core.tenants.accounts import Account
 from stream_core.tenants.rates import NOTHING, Amount
 from stream_core.tenants.tenant import QuotaLimits
 
-_CHARACTERS_PER_TOKEN = 4
 # Of an answer whose length nobody has said, before the first one has ended.
 _FIRST_OUTPUT_TOKENS = 256
 _MEAN_OVER = 8
@@ -37,19 +36,26 @@ class Asked(NamedTuple):
     """How much a message asks for, as far as it says.
 
     Args:
-        characters: of what the model reads.
-        longest: the most tokens that it may answer. None: it doesn't say.
+        input_tokens: that the model reads, estimated (`estimated_tokens`).
+        longest: the most tokens that an answer may have. None: it doesn't say.
+        choices: how many answers it wants.
     """
 
-    characters: int
+    input_tokens: int
     longest: int | None = None
+    choices: int = 1
+
+    def longest_within(self, most: int | None) -> int | None:
+        """The most tokens of all answers, each of at most `most`. None: nothing bounds them."""
+        longest = min((bound for bound in (self.longest, most) if bound is not None), default=None)
+        return None if longest is None else longest * self.choices
 
     def estimate(self, of_tenant: Account) -> Amount:
         """What it will use, as far as can be said before it is answered."""
-        tokens = -(-self.characters // _CHARACTERS_PER_TOKEN)
-        if self.longest is not None:
-            return Amount(1, tokens, self.longest)
-        return Amount(1, tokens, math.ceil(of_tenant.mean_output) or _FIRST_OUTPUT_TOKENS)
+        output = self.longest_within(None)
+        if output is None:
+            output = math.ceil(of_tenant.mean_output) or _FIRST_OUTPUT_TOKENS
+        return Amount(1, self.input_tokens, output)
 
 
 class Counted(NamedTuple):

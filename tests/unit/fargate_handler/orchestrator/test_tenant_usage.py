@@ -9,12 +9,14 @@ import pytest
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.agents import MessageParams, MessageTerms
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
 from stream_core.ports.response_store import StoreUnavailable
 from stream_core.protocol.errors import EvenflowError
 from stream_core.tenants.budget import Ask, Reservation
+from stream_core.tenants.charges import Payer
 from stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 from stream_core.tenants.usage import UsageRecord
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
@@ -87,6 +89,27 @@ async def test_the_most_that_an_answer_may_cost_is_reserved_and_its_end_settles_
     assert (record.user, record.key, record.state, record.epoch) == ("ann", "k1", "completed", 1)
     assert (record.input_tokens, record.output_tokens) == (INPUT, 1)
     assert record.tokens_counted_by == "pieces"
+
+
+async def test_rates_budgets_turns_and_usage_have_one_estimate_of_a_message() -> None:
+    stores = shared()
+    limits = QuotaLimits(tokens_per_day=1_000, input_tokens_per_minute=1_000)
+    stores.tenants.replace([Tenant(id="t", limits=limits)])
+    task = await Task.join(stores, limits=LIMITS)
+    terms = MessageTerms(params=MessageParams(max_tokens=100))
+    for message_id, previous, tokens in (("m1", None, INPUT), ("m2", "m1", 3 * INPUT)):
+        before = task.quotas.states(Payer("t"), task.clock.now)[0].remaining
+        event = IngestEvent(Channel("t", "demo", "s"), message_id, previous, "hi", terms=terms)
+        stream = (await task.orchestrator.submit(event)).stream
+        task.read(stream)
+        await settle()
+        assert await reserved(stores) == {stream.response_id: tokens + 100}
+        assert before - task.quotas.states(Payer("t"), task.clock.now)[0].remaining == tokens
+        await task.answer("ok")
+        await task.clock.pass_time(1.0)
+    assert [record.input_tokens for record in await used(stores)] == [INPUT, 3 * INPUT]
+    # A token of the answers counts twice.
+    assert task.metrics.labelled(catalogue.SERVICE_CHARGED).by_labels == {("t",): 4 * INPUT + 4}
 
 
 async def test_what_does_not_fit_is_refused_until_the_next_period_and_nothing_is_kept() -> None:

@@ -12,7 +12,7 @@ from stream_core.tenants.tenant import NO_LIMITS, ApiKey, QuotaLimits, Tenant
 ACME, OTHER = Payer("acme"), Payer("other")
 ANN = Payer("acme", "k1", "ann")
 # 100 tokens in, and 50 out at most.
-ASKED = Asked(400, 50)
+ASKED = Asked(100, 50)
 
 
 def quotas(
@@ -45,7 +45,7 @@ def test_who_has_no_bounds_is_not_counted() -> None:
     assert left(accounts, ANN) == {}
 
 
-def test_a_message_is_charged_one_request_its_text_and_the_longest_answer_it_allows() -> None:
+def test_a_message_is_charged_one_request_its_input_and_the_longest_answer_it_allows() -> None:
     accounts = quotas(
         QuotaLimits(
             requests_per_minute=10,
@@ -76,7 +76,7 @@ def test_an_answer_of_unknown_length_is_taken_to_be_as_long_as_the_tenants_latel
 
 def test_what_was_reserved_and_not_used_goes_back_at_the_end() -> None:
     accounts = quotas(QuotaLimits(tokens_per_minute=1_000))
-    charge = accounts.charge(ACME, Asked(400, 900), 0.0)
+    charge = accounts.charge(ACME, Asked(100, 900), 0.0)
     assert left(accounts, ACME) == {"tenant.tokens_per_minute": 0}
     charge.settle(30, 0.0, input_tokens=110)
     assert left(accounts, ACME) == {"tenant.tokens_per_minute": 860}
