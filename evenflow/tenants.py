@@ -122,7 +122,7 @@ async def _remove(asked: argparse.Namespace) -> None:
                 await opened.store.delete(asked.tenant, stored.revision)
             except TenantChanged:
                 continue
-            _say(f"tenant {asked.tenant} was removed; {_SEEN}, and its open sessions go on")
+            _say(f"tenant {asked.tenant} was removed; {_SEEN}, and its open sessions only read")
             return
     raise _others_are_quicker()
 

@@ -101,9 +101,11 @@ class Dispatcher:
 
         Raises:
             NotFound: the channel's agent no longer exists.
+            NotPermitted: its tenant has been removed.
             Overloaded: its model's server has failed too often, and there is no fallback answer.
             RateLimited: that server takes no calls for longer than a message may wait.
         """
+        self._tenants.check_there(channel.tenant, terms.key)
         model, now = self._requests.model(channel, terms, kind), self._monotonic()
         closed_for = self._ceilings.of(model).opens_in(now)
         if closed_for > self._limits.queue_deadline_seconds:

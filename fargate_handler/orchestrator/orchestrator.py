@@ -125,6 +125,7 @@ class Orchestrator:
             Overloaded: this node is leaving or its memory is full, or the ledger can't be written.
             Gone: it was answered, too long ago, or the session was ended.
             NotFound: the session's agent no longer exists.
+            NotPermitted: the session's tenant has been removed.
         """
         try:
             with (

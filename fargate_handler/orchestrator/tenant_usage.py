@@ -279,7 +279,8 @@ class TenantUsage:
         Raises:
             StoreUnavailable: the store can't be reached.
         """
-        if self.store is None or not self._tenants.is_known(record.tenant):
+        # A tenant may have been removed since. What came with its key is its usage all the same.
+        if self.store is None or not (record.key or self._tenants.is_known(record.tenant)):
             return
         tenant = self._tenants.of(record.tenant)
         budgets = budgets_of(tenant, record.key, record.user, record.ended_at)

@@ -6,6 +6,7 @@ import hmac
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from stream_core.protocol.errors import NotPermitted
 from stream_core.tenants.tenant import ApiKey, Tenant, digest_of
 
 GIVEN_KEY = "given"
@@ -90,6 +91,22 @@ class Tenants:
     def is_known(self, tenant_id: str) -> bool:
         """Whether it has a record or a key. What others use is nobody's."""
         return tenant_id in self._records or tenant_id in self._given
+
+    def check_there(self, tenant_id: str, key_id: str) -> None:
+        """Check that a tenant has not been removed since its key opened a session.
+
+        Args:
+            key_id: of the key. Empty: there was none.
+
+        Raises:
+            NotPermitted: it has been.
+        """
+        if self._known and key_id and not self.is_known(tenant_id):
+            raise NotPermitted(
+                f"tenant {tenant_id!r} has been removed; nothing was accepted, what was answered "
+                "can still be read",
+                code="tenant_removed",
+            )
 
     def with_key(self, given: str | None, now: float) -> KnownKey | None:
         """Whose key this is. None if there is no such key, or it has expired.

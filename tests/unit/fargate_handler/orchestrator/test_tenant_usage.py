@@ -142,6 +142,20 @@ async def test_a_tenant_without_budgets_has_records_and_nothing_is_reserved() ->
     assert [record.output_tokens for record in await used(stores)] == [1]
 
 
+async def test_a_tenant_that_is_removed_is_asked_nothing_more_and_pays_for_what_runs() -> None:
+    stores = shared(user_limits=QuotaLimits(tokens_per_day=1_000))
+    task = await Task.join(stores, limits=LIMITS)
+    await ask(task, "s1", user="ann", key="k1")
+    stores.tenants.replace([])
+    with pytest.raises(EvenflowError) as refused:
+        await ask(task, "s2", user="ann", key="k1")
+    assert (refused.value.status, refused.value.code) == (403, "tenant_removed")
+    await task.answer("Hello.")
+    await task.clock.pass_time(1.0)
+    assert [record.output_tokens for record in await used(stores)] == [1]
+    assert await reserved(stores) == {}
+
+
 async def test_nothing_is_recorded_of_who_has_neither_a_record_nor_a_key() -> None:
     stores = Shared()
     task = await Task.join(stores, limits=LIMITS)
