@@ -42,7 +42,8 @@ def open_tenants() -> AbstractAsyncContextManager[OpenedTenants]:
     """
     store = os.environ.get("EVENFLOW_STORE", _default("store"))
     if store == "sqlite":
-        return _file(Path(os.environ.get("EVENFLOW_STORE_PATH", _default("store_path"))))
+        path = os.environ.get("EVENFLOW_STORE_PATH", _default("store_path"))
+        return _file(Path(path).absolute())
     if store == "dynamodb":
         return _table(os.environ.get("EVENFLOW_TENANTS_TABLE", ""))
     if store == "memory":

@@ -6,6 +6,7 @@ import argparse
 import math
 import re
 from collections.abc import Callable, Mapping
+from datetime import date
 from typing import Any, TypeVar
 
 from stream_core.policy.allowed_origins import parse_origins
@@ -20,6 +21,7 @@ NONE = "none"
 _LIGHTEST, _HEAVIEST = 0.01, 1_000.0
 _OF_USERS = "user_"
 _LIMITS = tuple(QuotaLimits.model_fields)
+_LONGEST_DAYS = 3_650
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
@@ -96,9 +98,20 @@ def scopes(text: str) -> frozenset[Scope]:
 def duration(text: str) -> float:
     """Seconds: `30s`, `15m`, `24h`, `7d`, or `0`."""
     found = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
-    if found is None and text != "0":
-        raise argparse.ArgumentTypeError(f"{text!r} must be like 30s, 15m, 24h or 7d, or 0")
-    return 0.0 if found is None else float(found[1]) * _SECONDS[found[2]]
+    seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
+    if (found is None and text != "0") or seconds > _LONGEST_DAYS * _SECONDS["d"]:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must be like 30s, 15m, 24h or 7d, or 0, and {_LONGEST_DAYS}d at most"
+        )
+    return seconds
+
+
+def day(text: str) -> str:
+    """A day of UTC."""
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a day such as 2026-11-24") from None
 
 
 def _count(text: str) -> int:
