@@ -198,6 +198,7 @@ class Dispatcher:
         traced = terms.traceparent if stream.observer is None else stream.observer.traceparent
         stream.figures.trace = trace_id_in(traced)
         stream.figures.model = asked.model or self._model_name
+        stream.figures.input_estimate = asks.input_tokens
         tenant, wanted_ms = self._tenants.of(line.tenant), terms.slo_ttft_ms
         if self._tenants.is_known(stream.channel.tenant):
             self._note_for_usage(stream, asks, terms, inherited=inherited)
@@ -233,7 +234,6 @@ class Dispatcher:
     ) -> None:
         figures = stream.figures
         figures.user, figures.key = terms.user, terms.key
-        figures.input_estimate = asks.input_tokens
         if inherited:
             self._usage.go_on(stream, terms, ExpectedCost.of(asks, figures.model, self._longest))
 

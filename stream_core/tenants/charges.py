@@ -84,15 +84,10 @@ class Charge:
         if amount is not None:
             self._add(amount, now)
 
-    def settle(self, output_tokens: int, now: float, input_tokens: int | None = None) -> None:
-        """The answer has ended, and these are its tokens. It is counted no more.
-
-        Args:
-            input_tokens: None where nobody has counted them. Then the estimate stays.
-        """
+    def settle(self, input_tokens: int, output_tokens: int, now: float) -> None:
+        """The answer has ended, and these are its tokens. It is counted no more."""
         if self._amount is not None:
-            read = self._amount.input_tokens if input_tokens is None else input_tokens
-            truth = Amount(self._amount.requests, read, output_tokens)
+            truth = Amount(self._amount.requests, input_tokens, output_tokens)
             self._add(truth.minus(self._amount), now)
             if output_tokens:
                 _remember(self._counted[0].account, output_tokens)

@@ -14,7 +14,12 @@ from stream_core.policy.agents import MessageParams, MessageTerms
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
 from stream_core.ports.response_store import StoreUnavailable
-from stream_core.protocol.errors import EvenflowError
+from stream_core.protocol.errors import (
+    EvenflowError,
+    ModelRefused,
+    UpstreamFailed,
+    UpstreamTimeout,
+)
 from stream_core.tenants.budget import Ask, Reservation
 from stream_core.tenants.charges import Payer
 from stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
@@ -110,6 +115,47 @@ async def test_rates_budgets_turns_and_usage_have_one_estimate_of_a_message() ->
     assert [record.input_tokens for record in await used(stores)] == [INPUT, 3 * INPUT]
     # A token of the answers counts twice.
     assert task.metrics.labelled(catalogue.SERVICE_CHARGED).by_labels == {("t",): 4 * INPUT + 4}
+
+
+@pytest.mark.parametrize(
+    ("failure", "tokens"),
+    [
+        (ModelRefused("no", code="model_refused"), 0),
+        (UpstreamFailed("it broke", code="upstream_failed"), 0),
+        (UpstreamTimeout("too late", code="model_timeout"), INPUT),
+    ],
+)
+async def test_a_model_that_gave_nothing_costs_what_it_was_asked_if_it_was_at_work(
+    failure: EvenflowError, tokens: int
+) -> None:
+    stores = shared()
+    limits = QuotaLimits(tokens_per_day=1_000, tokens_per_minute=1_000)
+    stores.tenants.replace([Tenant(id="t", limits=limits)])
+    task = await Task.join(stores, limits=LIMITS.model_copy(update={"model_retries": 0}))
+    await ask(task, longest=100)
+    task.source.calls[0].fail(failure)
+    await settle()
+    assert task.quotas.states(Payer("t"), task.clock.now)[0].remaining == 1_000 - tokens
+    await task.clock.pass_time(1.0)
+    assert [record.input_tokens for record in await used(stores)] == [tokens]
+    assert await committed(stores) == tokens
+
+
+async def test_an_answer_that_is_cancelled_before_its_model_is_asked_costs_no_tokens() -> None:
+    stores = shared()
+    limits = QuotaLimits(tokens_per_day=1_000, tokens_per_minute=1_000)
+    stores.tenants.replace([Tenant(id="t", limits=limits)])
+    one_place = LIMITS.model_copy(update={"generations_per_node": 1})
+    task = await Task.join(stores, limits=one_place)
+    running = await ask(task, "s1", longest=100)
+    stream = await ask(task, "s2", longest=100)
+    await task.orchestrator.cancel(stream)
+    await settle()
+    before = task.quotas.states(Payer("t"), task.clock.now)[0].remaining
+    assert before == 1_000 - INPUT - 100, "what runs"
+    await task.clock.pass_time(1.0)
+    assert list(await reserved(stores)) == [running.response_id]
+    assert [record.input_tokens for record in await used(stores)] == [0]
 
 
 async def test_what_does_not_fit_is_refused_until_the_next_period_and_nothing_is_kept() -> None:
