@@ -125,12 +125,15 @@ class Dispatcher:
         Raises:
             NotFound: the channel's agent no longer exists.
         """
-        if event.asks is not None:
-            return event.asks
-        turns = (Turn("user", event.text),)
-        asks = self._requests.asked(event.channel, turns, event.terms, event.kind).asks
-        told = conversation.told_before(len(event.text.encode()), event.replaces)
-        return asks._replace(input_tokens=asks.input_tokens + sum(map(tokens_of_text_turn, told)))
+        asked = event.asks
+        if asked is None:
+            turns = (Turn("user", event.text),)
+            asked = self._requests.asked(event.channel, turns, event.terms, event.kind).asks
+            told = conversation.told_before(len(event.text.encode()), event.replaces)
+            tokens = asked.input_tokens + sum(map(tokens_of_text_turn, told))
+            asked = asked._replace(input_tokens=tokens)
+        # Who wants more than the model may answer would take its tenant's whole rate for nothing.
+        return asked if asked.longest is None else asked.bounded(self._longest)
 
     def expected_cost(self, event: IngestEvent, asked: Asked) -> ExpectedCost:
         """What the answer to a message may cost that asks for so much.
@@ -139,7 +142,7 @@ class Dispatcher:
             NotFound: the channel's agent no longer exists.
         """
         model = self._requests.model(event.channel, event.terms, event.kind) or self._model_name
-        return ExpectedCost.of(asked, model, self._longest)
+        return ExpectedCost.of(asked.bounded(self._longest), model)
 
     def _fallback_of(self, kind: MessageKind) -> str:
         return self._fallback_text if kind.falls_back else ""
@@ -235,7 +238,9 @@ class Dispatcher:
         figures = stream.figures
         figures.user, figures.key = terms.user, terms.key
         if inherited:
-            self._usage.go_on(stream, terms, ExpectedCost.of(asks, figures.model, self._longest))
+            self._usage.go_on(
+                stream, terms, ExpectedCost.of(asks.bounded(self._longest), figures.model)
+            )
 
     def inherit(self, left: Inheritance) -> bool:
         """Go on with a response that this task has taken over. Returns False if it already did.

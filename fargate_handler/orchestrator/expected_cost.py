@@ -23,10 +23,6 @@ class ExpectedCost:
     output_tokens: int | None
 
     @classmethod
-    def of(cls, asked: Asked, model: str, longest: int | None) -> Self:
-        """What a request is expected to cost.
-
-        Args:
-            longest: the longest answer of the model, in tokens. None: the server's own limit.
-        """
-        return cls(model, asked.input_tokens, asked.longest_within(longest))
+    def of(cls, asked: Asked, model: str) -> Self:
+        """What a request is expected to cost."""
+        return cls(model, asked.input_tokens, asked.output_tokens)

@@ -45,14 +45,20 @@ class Asked(NamedTuple):
     longest: int | None = None
     choices: int = 1
 
-    def longest_within(self, most: int | None) -> int | None:
-        """The most tokens of all answers, each of at most `most`. None: nothing bounds them."""
-        longest = min((bound for bound in (self.longest, most) if bound is not None), default=None)
-        return None if longest is None else longest * self.choices
+    @property
+    def output_tokens(self) -> int | None:
+        """The most tokens of all answers. None: nothing bounds them."""
+        return None if self.longest is None else self.longest * self.choices
+
+    def bounded(self, most: int | None) -> Asked:
+        """The same with answers of at most `most` tokens. None: no bound."""
+        if most is None or (self.longest is not None and self.longest <= most):
+            return self
+        return self._replace(longest=most)
 
     def estimate(self, of_tenant: Account) -> Amount:
         """What it will use, as far as can be said before it is answered."""
-        output = self.longest_within(None)
+        output = self.output_tokens
         if output is None:
             output = math.ceil(of_tenant.mean_output) or _FIRST_OUTPUT_TOKENS
         return Amount(1, self.input_tokens, output)

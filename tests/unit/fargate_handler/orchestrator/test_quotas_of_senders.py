@@ -182,6 +182,16 @@ async def test_a_request_asks_for_what_it_brings_and_for_all_its_choices() -> No
     await task.leave()
 
 
+async def test_no_more_is_reserved_than_the_model_may_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = await a_task()
+    monkeypatch.setattr(task.orchestrator._dispatcher, "_longest", 200)
+    await send(task)
+    assert left(task) == [9, 10_000 - 100 - 200]
+    await task.leave()
+
+
 @pytest.mark.parametrize("left_in_order", [False, True])
 async def test_whoever_takes_an_answer_over_counts_it_and_charges_nothing(
     left_in_order: bool,
