@@ -155,7 +155,7 @@ def sender_with(
 def _sender_by(claims: SessionClaims, address: str) -> Sender:
     # A ticket opens its response at Evenflow's own paths, and nothing where senders are asked for.
     may = claims.may if claims.only_for is None else frozenset[Right]()
-    channel, user, key = claims.channel, claims.user, claims.key
+    channel, user, key = claims.channel, claims.known_user, claims.key
     return Sender(channel.tenant, address, channel, user, key=key, may=may)
 
 
