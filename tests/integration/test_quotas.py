@@ -126,6 +126,17 @@ async def test_who_reads_by_a_share_is_not_counted_to_the_user_that_it_names(
         assert (await _refused_handshake(ann))["code"] == "user_limit"
 
 
+async def test_a_page_whose_session_names_no_user_can_not_use_up_another_s_bounds(
+    bounded: Bounded, opened: OpenSession, http: aiohttp.ClientSession
+) -> None:
+    server = await bounded(user_limits=QuotaLimits(requests_per_minute=1))
+    nobody, ann = await opened(server), await opened(server, user="ann")
+    asked = {"model": "demo", "messages": [{"role": "user", "content": _QUICK}], "user": "ann"}
+    for _ in range(2):
+        assert (await nobody.call("POST", "/v1/chat/completions", asked)).status == 200
+    assert (await ann.call("POST", "/v1/chat/completions", asked)).status == 200
+
+
 async def test_a_tenant_in_shadow_is_counted_and_not_refused(
     bounded: Bounded, opened: OpenSession
 ) -> None:
