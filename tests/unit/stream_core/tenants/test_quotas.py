@@ -82,6 +82,16 @@ def test_what_was_reserved_and_not_used_goes_back_at_the_end() -> None:
     assert left(accounts, ACME) == {"tenant.tokens_per_minute": 860}
 
 
+def test_who_asks_for_the_longest_answer_of_all_keeps_others_out_for_a_minute_at_most() -> None:
+    accounts = quotas(QuotaLimits(tokens_per_minute=600), user=QuotaLimits(tokens_per_minute=60))
+    greedy = accounts.charge(ANN, Asked(0, 10_000_000), 0.0)
+    assert refused(accounts, ACME, Asked(0, 60)).retry_after_ms == 6_000
+    accounts.charge(ACME, Asked(0, 600), 60.0)
+    greedy.settle(0, 1_200, 60.0)
+    # What was used beyond the reservation is a debt.
+    assert refused(accounts, ACME, Asked(0, 60), 60.0).retry_after_ms == 66_000
+
+
 def test_what_was_used_beyond_the_reservation_is_a_debt_that_delays_the_next() -> None:
     accounts = quotas(QuotaLimits(tokens_per_minute=600))
     accounts.charge(ACME, ASKED, 0.0).settle(100, 1_100, 0.0)
