@@ -50,12 +50,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--shadow", action=argparse.BooleanOptionalAction,
         help="whether bounds are only counted and told", **_ABSENT,
     )  # fmt: skip
-    for prefix, of in (("", "the tenant"), (_OF_USERS, "each of its users")):
-        bounds = parser.add_argument_group(f"bounds of {of}: a number, or {NONE}")
-        for name in _LIMITS:
-            kind = _dollars if name == "dollars_per_month" else _count
-            option = f"--{prefix}{name}".replace("_", "-")
-            bounds.add_argument(option, type=_or_none(kind), metavar="N", **_ABSENT)
+    _add_bounds(parser, "", "the tenant")
+    _add_bounds(parser, _OF_USERS, "each of its users")
+
+
+def add_options_of_key(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a key that has bounds of its own."""
+    add_scopes(parser)
+    _add_bounds(parser, "", "the key")
+
+
+def add_scopes(parser: argparse.ArgumentParser) -> None:
+    """Add the option of a key's scopes."""
+    parser.add_argument(
+        "--scopes", type=scopes, default=EVERY_SCOPE, metavar="A,B",
+        help="what the key may do: sessions, api, read (all)",
+    )  # fmt: skip
+
+
+def _add_bounds(parser: argparse.ArgumentParser, prefix: str, of: str) -> None:
+    bounds = parser.add_argument_group(f"bounds of {of}: a number, or {NONE}")
+    for name in _LIMITS:
+        kind = _dollars if name == "dollars_per_month" else _count
+        option = f"--{prefix}{name}".replace("_", "-")
+        bounds.add_argument(option, type=_or_none(kind), metavar="N", **_ABSENT)
 
 
 _ABSENT: dict[str, Any] = {"default": argparse.SUPPRESS}
@@ -71,6 +89,11 @@ def described(tenant: Tenant, given: Mapping[str, Any]) -> Tenant:
             "user_limits": _limits(tenant.user_limits, given, _OF_USERS),
         }
     )
+
+
+def limits_of_key(given: Mapping[str, Any]) -> QuotaLimits:
+    """The bounds of a key."""
+    return _limits(QuotaLimits(), given, "")
 
 
 def _limits(limits: QuotaLimits, given: Mapping[str, Any], prefix: str) -> QuotaLimits:
