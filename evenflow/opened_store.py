@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evenflow.command_line import CommandFailed
-from fargate_handler.settings import ConfigurationError, HandlerSettings
+from evenflow.server_variables import server_variable
+from fargate_handler.settings import ConfigurationError
 from stream_core.ports.tenant_store import TenantStore
 from stream_core.ports.usage_store import UsageStore
 from stream_sqlite.file import FileUnusable
@@ -40,19 +41,14 @@ def open_tenants() -> AbstractAsyncContextManager[OpenedTenants]:
         ConfigurationError: a variable is missing or wrong.
         CommandFailed: AWS refuses.
     """
-    store = os.environ.get("EVENFLOW_STORE", _default("store"))
+    store = server_variable("store")
     if store == "sqlite":
-        path = os.environ.get("EVENFLOW_STORE_PATH", _default("store_path"))
-        return _file(Path(path).absolute())
+        return _file(Path(server_variable("store_path")).absolute())
     if store == "dynamodb":
         return _table(os.environ.get("EVENFLOW_TENANTS_TABLE", ""))
     if store == "memory":
         raise ConfigurationError(_NO_RECORDS)
     raise ConfigurationError(f"EVENFLOW_STORE={store!r} must be sqlite or dynamodb")
-
-
-def _default(setting: str) -> str:
-    return str(HandlerSettings.model_fields[setting].default)
 
 
 @asynccontextmanager

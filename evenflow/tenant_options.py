@@ -20,6 +20,7 @@ NONE = "none"
 
 _LIGHTEST, _HEAVIEST = 0.01, 1_000.0
 _OF_USERS = "user_"
+_DOLLARS = "dollars_per_month"
 _LIMITS = tuple(QuotaLimits.model_fields)
 _LONGEST_DAYS = 3_650
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -71,7 +72,7 @@ def add_scopes(parser: argparse.ArgumentParser) -> None:
 def _add_bounds(parser: argparse.ArgumentParser, prefix: str, of: str) -> None:
     bounds = parser.add_argument_group(f"bounds of {of}: a number, or {NONE}")
     for name in _LIMITS:
-        kind = _dollars if name == "dollars_per_month" else _count
+        kind = _dollars if name == _DOLLARS else _count
         option = f"--{prefix}{name}".replace("_", "-")
         bounds.add_argument(option, type=_or_none(kind), metavar="N", **_ABSENT)
 
@@ -94,6 +95,14 @@ def described(tenant: Tenant, given: Mapping[str, Any]) -> Tenant:
 def limits_of_key(given: Mapping[str, Any]) -> QuotaLimits:
     """The bounds of a key."""
     return _limits(QuotaLimits(), given, "")
+
+
+def changes_prices(given: Mapping[str, Any]) -> bool:
+    """Whether budgets in dollars, or the models that they are spent on, are among what was given.
+
+    What was there before keeps no other change from being made.
+    """
+    return any(f"{prefix}{_DOLLARS}" in given for prefix in ("", _OF_USERS)) or "models" in given
 
 
 def _limits(limits: QuotaLimits, given: Mapping[str, Any], prefix: str) -> QuotaLimits:

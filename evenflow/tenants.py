@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from evenflow import tenant_options as options
 from evenflow import usage
 from evenflow.command_line import CommandFailed
+from evenflow.model_prices import check_prices
 from evenflow.opened_store import OpenedTenants, open_tenants
 from evenflow.tenant_listing import as_json, as_table, moment
 from stream_core.ports.tenant_store import StoredTenants, TenantChanged
@@ -73,7 +74,9 @@ async def _add(asked: argparse.Namespace) -> None:
                 f"tenant {asked.tenant} exists already, and was not changed: `evenflow tenants "
                 "limit` changes it, and `evenflow tenants rotate` gives it a new key"
             )
-        return options.described(Tenant(id=asked.tenant, keys=(key,)), vars(asked))
+        record = options.described(Tenant(id=asked.tenant, keys=(key,)), vars(asked))
+        check_prices(record)
+        return record
 
     async with open_tenants() as opened:
         await _change(opened, add)
@@ -88,8 +91,12 @@ async def _key(asked: argparse.Namespace) -> None:
 
     def change(stored: StoredTenants) -> Tenant:
         record = _known(stored, asked.tenant)
-        keys = (*record.keys, key) if asked.remove is None else _without(record, asked.remove)
-        return record.model_copy(update={"keys": keys})
+        if asked.remove is not None:
+            return record.model_copy(update={"keys": _without(record, asked.remove)})
+        record = record.model_copy(update={"keys": (*record.keys, key)})
+        if options.changes_prices(vars(asked)):
+            check_prices(record)
+        return record
 
     async with open_tenants() as opened:
         await _change(opened, change)
@@ -138,6 +145,8 @@ async def _limit(asked: argparse.Namespace) -> None:
         changed = options.described(record, vars(asked))
         if changed == record:
             raise CommandFailed(f"tenant {asked.tenant} is as it was: nothing else was given")
+        if options.changes_prices(vars(asked)):
+            check_prices(changed)
         return changed
 
     async with open_tenants() as opened:

@@ -34,6 +34,7 @@ from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.dispatcher import ServedModel
 from fargate_handler.peers import Peers, own_address
 from fargate_handler.processes import Place, Siblings, public_addresses, public_sockets
+from fargate_handler.public_models import names_at_server
 from fargate_handler.scale_in_protection import ScaleInProtection
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from fargate_handler.token_sources.chosen_source import chosen_source
@@ -160,6 +161,7 @@ class Handler:
                 name=settings.own_model_name,
                 prices=settings.prices,
                 longest=settings.model_max_tokens,
+                served=names_at_server(settings.served_models, settings.own_model_name),
             ),
             name=self._node_id,
             address=own_address(settings, adapters.peer_address)

@@ -16,6 +16,7 @@ from fargate_handler.orchestrator.followed_responses import FollowedResponses
 from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
 from fargate_handler.orchestrator.message_ledger import KeptTexts, MessageLedger
 from fargate_handler.orchestrator.orchestrator import Orchestrator
+from fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
 from fargate_handler.orchestrator.quota_activity import QuotaActivity
 from fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from fargate_handler.orchestrator.session_messages import SessionMessages
@@ -121,6 +122,9 @@ class Membership:
             new_stream=dispatcher.new_stream,
             take_over=self.succession.take_over,
         )
+        self.presence = PresenceOverTasks(
+            context, peers, self.workload.responses, self.followed.owner_at
+        )
         self.orchestrator = Orchestrator(
             context,
             workload=self.workload,
@@ -128,6 +132,7 @@ class Membership:
             dispatcher=dispatcher,
             succession=self.succession,
             elsewhere=self.followed,
+            presence=self.presence,
             usage=self.usage,
             messages=SessionMessages(
                 context,
@@ -138,7 +143,9 @@ class Membership:
             ),
         )
         self.tenant_records = (
-            None if stores.tenants is None else TenantRecords(stores.tenants, context.tenants)
+            None
+            if stores.tenants is None
+            else TenantRecords(stores.tenants, context.tenants, model.prices, model.served)
         )
         context.metrics.gauge(catalogue.STORE_BACKLOG, lambda: self.recorder.backlog_bytes)
 
@@ -196,6 +203,7 @@ class Membership:
     async def aclose(self) -> None:
         """End all work. First what begins more of it."""
         await self.exchange.aclose()
+        await self.presence.aclose()
         await self.followed.aclose()
         await self.succession.aclose()
         await self.workload.generations.aclose()

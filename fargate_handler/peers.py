@@ -15,7 +15,12 @@ from fargate_handler.token_sources.stream_decoders import SseDecoder
 from stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.session_token import SessionTokens, for_peers
-from stream_core.protocol.messages import ResponseCompleted, ResponseFailed
+from stream_core.protocol.messages import (
+    PresenceNotice,
+    ResponseCompleted,
+    ResponseFailed,
+    ResponseQueued,
+)
 from stream_core.protocol.routes import METRICS
 
 _EVENT: TypeAdapter[PeerEvent] = TypeAdapter(PeerEvent)
@@ -54,18 +59,9 @@ class Peers:
         self, response: PeerResponse, after: int
     ) -> AsyncGenerator[list[PeerEvent], None]:
         query = {"after": str(after), "epoch": str(response.epoch), "joined": "0"}
-        timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=_CONNECT_SECONDS, sock_read=self._silence
-        )
-        async with (
-            self._reached(),
-            self._http.get(
-                self._url(response, "/events"),
-                params=query,
-                headers=self._headers(response, for_peers(response.response_id)),
-                timeout=timeout,
-            ) as answer,
-        ):
+        if response.reader_at is not None:
+            query["task"] = response.reader_at
+        async with self._reading(response, "/events", query) as answer:
             if answer.status != 200 or answer.headers.get(VIA_HEADER) != "owner":
                 raise PeerUnreachable(
                     f"the owner answered {answer.status}, or is no longer the owner"
@@ -73,15 +69,31 @@ class Peers:
             there = int(answer.headers[NEXT_INDEX_HEADER])
             decoder = SseDecoder()
             waiting: list[PeerEvent] = []
+            told = after
             if there == after + 1:
                 yield []
             async for data in answer.content.iter_any():
-                waiting += [_EVENT.validate_json(event) for event in decoder.feed(data)]
+                for each in decoder.feed(data):
+                    waiting.append(_EVENT.validate_json(each))
+                    told = _told_by(waiting[-1], told)
                 # What was there at the beginning is one list.
-                if waiting and _last_index(waiting[-1]) + 1 >= there:
+                if waiting and told + 1 >= there:
                     yield waiting
                     waiting = []
         raise PeerUnreachable("the owner ended the stream before the response")
+
+    async def presence(
+        self, response: PeerResponse, *, of_all: bool
+    ) -> AsyncGenerator[PresenceNotice, None]:
+        query = {"readers": "all" if of_all else "here"}
+        async with self._reading(response, "/presence", query) as answer:
+            if answer.status != 200:
+                raise PeerUnreachable(f"the task answered {answer.status}")
+            decoder = SseDecoder()
+            async for data in answer.content.iter_any():
+                for each in decoder.feed(data):
+                    yield PresenceNotice.model_validate_json(each)
+        raise PeerUnreachable("the task tells no more who reads the response")
 
     async def cancel(self, response: PeerResponse) -> ResponseState:
         timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS, sock_connect=_CONNECT_SECONDS)
@@ -113,6 +125,22 @@ class Peers:
         await self._http.close()
 
     @asynccontextmanager
+    async def _reading(
+        self, response: PeerResponse, call: str, query: dict[str, str]
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Read a stream that only tasks are given."""
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=_CONNECT_SECONDS, sock_read=self._silence
+        )
+        headers = self._headers(response, for_peers(response.response_id))
+        url = self._url(response, call)
+        async with (
+            self._reached(),
+            self._http.get(url, params=query, headers=headers, timeout=timeout) as answer,
+        ):
+            yield answer
+
+    @asynccontextmanager
     async def _reached(self) -> AsyncIterator[None]:
         try:
             yield
@@ -133,7 +161,10 @@ class Peers:
         return {"Authorization": f"Bearer {token}"}
 
 
-def _last_index(event: PeerEvent) -> int:
+def _told_by(event: PeerEvent, before: int) -> int:
+    """The index up to which the owner has told all, with this event: until then up to `before`."""
+    if isinstance(event, ResponseQueued):
+        return before
     if isinstance(event, ResponseCompleted | ResponseFailed):
         return event.last_index
     return event.index

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 _ACCOUNT = re.compile(r"(?<!\d)\d{12}(?!\d)")
 
@@ -27,6 +28,16 @@ def parse_models(text: str) -> dict[str, str]:
             )
         models[public] = upstream if equals else public
     return models
+
+
+def names_at_server(models: Mapping[str, str], own: str) -> dict[str, str]:
+    """The models' names at their server by public name.
+
+    Args:
+        models: of `parse_models`. Empty: there is only that of the settings.
+        own: the name of the model of the settings.
+    """
+    return {public: upstream or own for public, upstream in models.items()} or {own: own}
 
 
 def own_name(model: str, model_name: str) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
+from stream_core.policy.model_prices import ModelPrices
 from stream_core.ports.tenant_store import TenantStore
+from stream_core.tenants.budget import models_without_price
 from stream_core.tenants.registry import Tenants
 
 _logger = logging.getLogger(__name__)
@@ -15,11 +18,18 @@ class TenantRecords:
 
     Args:
         tenants: those in force.
+        prices: of the models.
+        served: the models' names at their server by public name.
     """
 
-    def __init__(self, store: TenantStore, tenants: Tenants) -> None:
+    def __init__(
+        self, store: TenantStore, tenants: Tenants, prices: ModelPrices, served: Mapping[str, str]
+    ) -> None:
         self._store = store
         self._tenants = tenants
+        self._prices = prices
+        self._served = served
+        self._without_price: frozenset[str] = frozenset()
         self._revision = 0
         self._looks = False
         self._fails = False
@@ -33,6 +43,7 @@ class TenantRecords:
         stored = await self._store.load()
         self._tenants.replace(stored.records)
         self._revision = stored.revision
+        self._tell_missing_prices()
 
     async def look(self) -> None:
         """Read the records if there is another revision. One look at a time.
@@ -53,3 +64,19 @@ class TenantRecords:
             self._fails = True
         finally:
             self._looks = False
+
+    def _tell_missing_prices(self) -> None:
+        """Warn of budgets that can't be counted, of each tenant once until that is mended."""
+        missing = {
+            tenant.id: models
+            for tenant in self._tenants.records
+            if (models := models_without_price(tenant, self._served, self._prices))
+        }
+        for tenant_id in sorted(missing.keys() - self._without_price):
+            _logger.warning(
+                "tenant %s has a budget in dollars, and EVENFLOW_MODEL_PRICES has no price of %s: "
+                "messages that ask for that are refused with model_without_price",
+                tenant_id,
+                ", ".join(missing[tenant_id]),
+            )
+        self._without_price = frozenset(missing)

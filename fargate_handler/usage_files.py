@@ -13,14 +13,13 @@ from fargate_handler.node_context import NodeContext
 from stream_core.ports.response_store import StoreUnavailable
 from stream_core.ports.usage_store import UsageStore
 from stream_core.tenants.budget import day_of
+from stream_core.tenants.usage import LATE_SECONDS
 from stream_core.tenants.usage_report import day_file
 
 _logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 30.0
 _DAY_SECONDS = 86_400.0
-# A task may have been killed at the day's last answers, whose records are replaced then.
-_LATE_SECONDS = 900.0
 
 
 class UsageFiles:
@@ -53,7 +52,7 @@ class UsageFiles:
     def on_due(self, _slot: int) -> None:
         """Write the file of the day before, if it is time."""
         self._clock.put_after(self, _LOOK_SECONDS)
-        day = day_of(self._wall_time() - _LATE_SECONDS - _DAY_SECONDS)
+        day = day_of(self._wall_time() - LATE_SECONDS - _DAY_SECONDS)
         if day != self._written and self._tenants.known_ids:
             self._background.run(self._write(day))
 

@@ -1,4 +1,4 @@
-"""Makes boto3 clients for calls on which a caller waits, when the function is loaded."""
+"""Makes boto3 clients, when the function is loaded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import boto3
 from botocore.config import Config
 
 
-def aws_client(service: str, attempts: int = 2) -> Any:
-    """A client for the environment's region. An attempt takes 3 s at most."""
+def aws_client(service: str, attempts: int = 2, read_seconds: float = 2) -> Any:
+    """A client for the environment's region.
+
+    Without arguments it is for calls on which a caller waits: an attempt takes 3 s at most.
+    """
     retries = {"mode": "standard", "total_max_attempts": attempts}
-    return boto3.client(service, config=Config(connect_timeout=1, read_timeout=2, retries=retries))
+    config = Config(connect_timeout=1, read_timeout=read_seconds, retries=retries)
+    return boto3.client(service, config=config)

@@ -191,3 +191,31 @@ class CanarySettings:
             question=required(environment, "question"),
             metrics_environment=required(environment, "metrics_environment"),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class UsageFileSettings:
+    """The settings of usage_file.
+
+    Its variables are `EVENFLOW_TENANTS_TABLE`, `EVENFLOW_TENANT_KEYS_SECRET` (an ARN),
+    `EVENFLOW_USAGE_BUCKET` and, where they are given, the limits.
+    """
+
+    tenants_table: str
+    tenant_keys_secret: str
+    usage_bucket: str
+    limits: Limits
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
+        """Read the settings.
+
+        Raises:
+            ConfigurationError: a variable is missing or wrong.
+        """
+        return cls(
+            tenants_table=required(environment, "tenants_table"),
+            tenant_keys_secret=required(environment, "tenant_keys_secret"),
+            usage_bucket=required(environment, "usage_bucket"),
+            limits=limits(environment),
+        )

@@ -42,7 +42,7 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
     )
     handlers = service.handlers
     functions = FunctionsStack(
-        app, f"{prefix}-functions", settings=settings, data=data.data, env=env
+        app, f"{prefix}-functions", settings=settings, data=data, env=env
     ).functions
     edge = EdgeStack(
         app,

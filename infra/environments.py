@@ -54,7 +54,7 @@ _DEV = EnvironmentSettings(
         drain_seconds=105,
         connections_per_node=4_000,
         requests_per_node=1_000,
-        responses_held_bytes=96 * MEBIBYTE,
+        responses_held_bytes=80 * MEBIBYTE,
         requests_held_bytes=64 * MEBIBYTE,
     ),
     alarms=AlarmSettings(quiet_frames_per_second=200),

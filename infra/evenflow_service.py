@@ -11,11 +11,12 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_route53 as route53
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.acknowledge import in_findings
 from infra.canary_settings import CanarySettings
-from infra.constructs.data.buckets import RequestsArn
+from infra.constructs.data.buckets import BucketArn
 from infra.constructs.data.data import Data
 from infra.constructs.data.keys import allow_use_of
 from infra.constructs.data.tables import Tables
@@ -175,7 +176,6 @@ class EvenflowService(Construct):
         settings = self._settings
         self.vpc, security_groups = self._make_network(vpc)
         self.data = Data(self, "Data", settings=settings, tables=tables)
-        bucket_arn = self.data.requests.bucket_arn
         self.handlers = Handlers(
             self,
             "Service",
@@ -183,11 +183,17 @@ class EvenflowService(Construct):
             vpc=self.vpc,
             security_groups=security_groups,
             data=self.data,
-            requests_arn=RequestsArn(in_findings(self, bucket_arn), bucket_arn),
+            requests_arn=self._arn_of(self.data.requests),
             model_access=model_access(self, settings, self.vpc),
             cluster=cluster,
         )
-        self.functions = Functions(self, "Functions", settings=settings, data=self.data)
+        self.functions = Functions(
+            self,
+            "Functions",
+            settings=settings,
+            data=self.data,
+            usage_arn=self._arn_of(self.data.usage),
+        )
         self.edge = Edge(
             self,
             "Edge",
@@ -203,6 +209,9 @@ class EvenflowService(Construct):
         self._watch(tables)
         if tables is not None:
             self._allow_keys_of(tables)
+
+    def _arn_of(self, bucket: s3.IBucket) -> BucketArn:
+        return BucketArn(in_findings(self, bucket.bucket_arn), bucket.bucket_arn)
 
     def _watch(self, tables: Tables | None) -> None:
         settings, balancer = self._settings, self.handlers.load_balancer
@@ -254,6 +263,7 @@ class EvenflowService(Construct):
             self.handlers.task.task_role,
             self.functions.session_init.role,
             self.functions.poll_response.role,
+            self.functions.usage_file.role,
         )
         keys = {
             table.encryption_key.node.path: table.encryption_key

@@ -56,6 +56,7 @@ class DataSettings(Settings):
             new table takes 4,000, and more as it is used more. What is above that is paid once.
             `infra.announce` says what the load needs. It can be raised, never lowered.
         signing_key_rotation_days: a key signs for one such period, and verifies for three.
+        usage_file_days: how long the file of a day's usage is kept.
     """
 
     keep: bool
@@ -63,6 +64,7 @@ class DataSettings(Settings):
     recovery_days: int = Field(0, ge=0, le=35)
     warm_writes_per_second: int = Field(NEW_TABLE_WRITES, ge=NEW_TABLE_WRITES, le=40_000)
     signing_key_rotation_days: int = Field(30, ge=1, le=365)
+    usage_file_days: int = Field(400, ge=1, le=36_500)
 
 
 class ServiceSettings(Settings):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from botocore.exceptions import ClientError
 
-from stream_aws.attributes import Item, text
+from stream_aws.attributes import Item
 from stream_aws.dynamodb import Client, condition_failed, query_all, repeated, transact
 from stream_aws.grouped_calls import GroupedCalls
 from stream_aws.usage_items import (
@@ -21,10 +21,13 @@ from stream_aws.usage_items import (
     first_of_totals,
     key_of,
     put_record,
+    record_in,
     reservation_of,
     reserve_actions,
     row_of_counter,
+    rows_beginning,
     rows_of_record,
+    rows_request,
     totals_in,
 )
 from stream_core.ports.response_store import StoreUnavailable
@@ -113,18 +116,15 @@ class DynamoDBUsageStore:
         return {rows[row]: int(item["committed"]["N"]) for row, item in found.items()}
 
     async def totals(self, tenant: str, first_day: str, last_day: str) -> Sequence[DayTotals]:
-        items = await self._query(
-            "#row BETWEEN :first AND :last",
-            tenant,
-            {":first": first_of_totals(first_day), ":last": first_of_totals(last_day) + "\uffff"},
-        )
-        return summed(map(totals_in, items))
+        days = {":first": first_of_totals(first_day), ":last": first_of_totals(last_day) + "\uffff"}
+        request = rows_request(self._table, tenant, "#row BETWEEN :first AND :last", days)
+        return summed(map(totals_in, await self._query(request)))
 
     async def records(
         self, tenant: str, day: str, user: str | None = None
     ) -> Sequence[UsageRecord]:
         items = await self._beginning(tenant, first_of_records(day, user))
-        return [UsageRecord.from_text(item["record"]["S"]) for item in items]
+        return [record_in(item) for item in items]
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ class DynamoDBUsageStore:
             reserved = found.get(RESERVED + record.response_id)
             known = [found[row] for row in rows_of_record(record) if row in found]
             before = known[0] if known else None
-            earlier = None if before is None else UsageRecord.from_text(before["record"]["S"])
+            earlier = None if before is None else record_in(before)
             if earlier is None or earlier.epoch <= record.epoch:
                 settled = settlement(
                     record.cost,
@@ -266,20 +266,11 @@ class DynamoDBUsageStore:
         return found
 
     async def _beginning(self, tenant: str, first: str) -> list[Item]:
-        return await self._query("begins_with(#row, :first)", tenant, {":first": first})
+        return await self._query(rows_beginning(self._table, tenant, first))
 
-    async def _query(self, condition: str, tenant: str, values: Mapping[str, str]) -> list[Item]:
-        request = {
-            "TableName": self._table,
-            "ConsistentRead": True,
-            "KeyConditionExpression": f"tenant = :tenant AND {condition}",
-            "ExpressionAttributeNames": {"#row": "row"},
-            "ExpressionAttributeValues": {
-                ":tenant": text(tenant),
-                **{name: text(value) for name, value in values.items()},
-            },
-        }
-        return await query_all(self._client, request, self._on_retry)
+    async def _query(self, request: Item) -> list[Item]:
+        consistent = {**request, "ConsistentRead": True}
+        return await query_all(self._client, consistent, self._on_retry)
 
 
 def _rows_read(record: UsageRecord) -> list[str]:

@@ -47,6 +47,36 @@ def key_of(tenant: str, row: str) -> Item:
     return {"tenant": text(tenant), "row": text(row)}
 
 
+def rows_request(
+    table: str, tenant: str, condition: str, values: Mapping[str, str]
+) -> dict[str, Any]:
+    """The Query of a tenant's rows.
+
+    Args:
+        condition: of the key `#row`.
+        values: of the names in it.
+    """
+    return {
+        "TableName": table,
+        "KeyConditionExpression": f"tenant = :tenant AND {condition}",
+        "ExpressionAttributeNames": {"#row": "row"},
+        "ExpressionAttributeValues": {
+            ":tenant": text(tenant),
+            **{name: text(value) for name, value in values.items()},
+        },
+    }
+
+
+def rows_beginning(table: str, tenant: str, first: str) -> dict[str, Any]:
+    """The Query of a tenant's rows whose names begin so."""
+    return rows_request(table, tenant, "begins_with(#row, :first)", {":first": first})
+
+
+def record_in(item: Item) -> UsageRecord:
+    """The record in an item."""
+    return UsageRecord.from_text(item["record"]["S"])
+
+
 def amounts_of(item: Item | None, attribute: str) -> dict[str, int] | None:
     """Amounts by counter. None where there is no item."""
     return None if item is None else orjson.loads(item[attribute]["S"])

@@ -31,7 +31,10 @@ declare interface ConnectOptions {
  * none; another one is opened in a moment, or with the next question. `closed`: the client was closed.
  */
 declare type ConnectionState = "connecting" | "open" | "waiting" | "closed";
-/** The server is busy, or a quota is spent: the question is sent again after `retryAfterMs` milliseconds. */
+/**
+ * The server is busy, or a quota is spent: the question is sent again after `retryAfterMs` milliseconds. What takes more
+ * than a minute, and a budget that is used up (`budget_exhausted`), is an error of the answer instead.
+ */
 declare interface Throttle {
     readonly retryAfterMs: number;
     /** The protocol's error code: `rate_limited`, `queue_full`, … */
@@ -337,7 +340,7 @@ declare abstract class ServerError extends ClientError {
 /** The server refused a call or a message. Nothing was generated for it. */
 declare class RefusedError extends ServerError {
     readonly kind = "refused";
-    /** True for a quota or an overload: the same call may succeed later. */
+    /** True for a quota or an overload: the same call may succeed later, where the server says when after `body.retry_after_ms`. */
     get isTemporary(): boolean;
 }
 /** The answer began and then ended with an error. What was delivered before it is still good. */

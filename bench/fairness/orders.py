@@ -1,7 +1,7 @@
 """Orders in which waiting messages get their places, with the interface of Evenflow's own queue."""
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection
 from typing import Generic, TypeVar
 
 from stream_core.fairness.fair_queue import Line, QueueFull
@@ -22,8 +22,8 @@ class RoundRobin(Generic[T]):
         return sum(map(len, self._lines.values()))
 
     @property
-    def tenants(self) -> int:
-        return len(self._lines)
+    def tenants(self) -> Collection[str]:
+        return self._lines.keys()
 
     def waits(self, _service_class: ServiceClass) -> bool:
         """No class comes before another."""
@@ -44,7 +44,6 @@ class RoundRobin(Generic[T]):
     def take(
         self,
         but: tuple[str, str] | None = None,
-        after_others: Container[str] = (),
         admits: Callable[[T], bool] | None = None,
     ) -> T | None:
         for name in self._lines:
@@ -80,7 +79,6 @@ class FirstComeFirstServed(RoundRobin[T]):
     def take(
         self,
         but: tuple[str, str] | None = None,
-        after_others: Container[str] = (),
         admits: Callable[[T], bool] | None = None,
     ) -> T | None:
         # A place that is not for everybody is not for the first in line either.

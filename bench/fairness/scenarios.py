@@ -29,7 +29,7 @@ INPUT, OUTPUT = 1.0, 2.0
 class Plan:
     """Seconds of each stretch."""
 
-    quiet: float = 25.0
+    quiet: float = 60.0
     waiting: float = 28.0
 
 

@@ -17,7 +17,7 @@ from bench.metrics_page import scrape
 from bench.processes import START_SECONDS, Child, Usage, child
 from tests.integration.server_process import free_port
 
-PLACES = 24  # of all tasks; with the eighth that is for others 27, of the engine's 32 sequences
+PLACES = 24  # of all tasks; with the quarter that is for others 30, of the engine's 32 sequences
 GRACE_SECONDS = 2.0  # what was asked last may have a first token until then
 EMPTY_SECONDS = 15.0
 

@@ -242,15 +242,13 @@ def _listen_or_stop(
     if isinstance(message, PresenceSubscribe):
         _in_background(client, _listen(client, message.response_id), message)
         return
-    presence = _stream(client, message.response_id).readers.presence
-    if presence is not None:
-        presence.leave(client)
+    client.context.orchestrator.presence.leave(_stream(client, message.response_id), client)
 
 
 async def _listen(client: CommandingClient, response_id: str) -> None:
     stream = await client.context.orchestrator.find(response_id, client.channel)
     if not client.session.over:
-        stream.listen(client)
+        client.context.orchestrator.presence.listen(stream, client)
 
 
 # -- readers ---------------------------------------------------------------------------------------

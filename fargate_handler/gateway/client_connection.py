@@ -92,12 +92,11 @@ class ClientConnection:
 
     def connected(self, transport: ClientTransport) -> None:
         """The transport is ready: register the connection, greet, and begin the heartbeat."""
-        context = self.context
+        context, now = self.context, self.context.monotonic()
         self.transport = transport
         context.registry.add(self)
-        self._counted = context.quotas.connect(self.payer)
+        self._counted = context.quotas.connect(self.payer, now)
         context.metrics.labelled(catalogue.CONNECTIONS_OPENED).count(self.session.dialect.name)
-        now = context.monotonic()
         self._do(self.session.connected(_ready_frame(context, self.session), random.random(), now))
         setup = now - self._asked_at + context.clock.lateness
         context.metrics.distribution(catalogue.CONNECTION_SETUP).record(setup * 1000)
@@ -255,9 +254,9 @@ class ClientConnection:
         self.context.registry.remove(self)
         self._counted.close()
         self.readers.leave_all()
-        for stream in self.context.orchestrator.responses.of(self.channel):
-            if stream.readers.presence is not None:
-                stream.readers.presence.leave(self)
+        orchestrator = self.context.orchestrator
+        for stream in orchestrator.responses.of(self.channel):
+            orchestrator.presence.leave(stream, self)
 
     def _close_record(self, event: SessionEvent) -> CloseRecord:
         channel = self.channel

@@ -79,7 +79,7 @@ class EventStream:
         quotas, counted = self._context.quotas, NOT_COUNTED
         if self._payer is not None:
             quotas.check_connection(self._payer)
-            counted = quotas.connect(self._payer)
+            counted = quotas.connect(self._payer, self._context.monotonic())
         self._context.measures.event_streams += 1
         try:
             try:
@@ -137,6 +137,8 @@ class EventStream:
         self._answer.headers[VIA_HEADER] = reader.stream.via
         await self._socket.send_head(self._encoder.opening + first)
         reader.unblock()
+        if reader.stream.place is not None:
+            reader.queued(reader.stream.place)
 
     async def _tell(self, error: EvenflowError) -> None:
         """Tell the client why its stream ends, if it still takes that."""

@@ -12,6 +12,7 @@ from fargate_handler.gateway.http_answers import (
     note_tenant,
     number_of_query,
     payer_of,
+    peer_channel,
     reading_channel,
     requested_resumption,
 )
@@ -19,8 +20,6 @@ from fargate_handler.gateway.resumption import Progress
 from stream_core.encoders.frames import EventEncoder
 from stream_core.encoders.port import LAST_EVENT_ID, EventId
 from stream_core.policy.channel import Channel
-from stream_core.policy.session_token import for_peers
-from stream_core.protocol.session_init import bearer
 
 NEXT_INDEX_HEADER = "Evenflow-Next-Index"
 """The header with the number of entries when the stream began."""
@@ -37,7 +36,7 @@ class EventsEndpoint:
         context, last = self._context, _last_event(request)
         joined = number_of_query(request, "joined", 1) > 0
         progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
-        channel = _reader(request, context) if joined else _peer(request, context)
+        channel = _reader(request, context) if joined else peer_channel(request, context)
         stream, point = await requested_resumption(request, context, progress, channel=channel)
         if stream.log.closed and last.end and point.next_index == stream.log.next_index:
             # It has everything. A 204 tells an EventSource not to come again.
@@ -53,7 +52,9 @@ class EventsEndpoint:
             for_task=not joined,
             payer=payer_of(request, context) if joined else None,
         )
-        return await answer.write(stream)
+        copied_at = None if joined else request.query.get("task")
+        with context.orchestrator.presence.copied(stream.response_id, copied_at):
+            return await answer.write(stream)
 
 
 def _reader(request: web.Request, context: GatewayContext) -> Channel:
@@ -63,16 +64,6 @@ def _reader(request: web.Request, context: GatewayContext) -> Channel:
         return reading_channel(request, context)
     response_id = request.match_info["response_id"]
     claims = context.tokens.verify(ticket, context.wall_time(), only_for=response_id)
-    return note_tenant(request, claims, context).channel
-
-
-def _peer(request: web.Request, context: GatewayContext) -> Channel:
-    """The channel of another task's token: it copies the log, entry by entry."""
-    claims = context.tokens.verify(
-        bearer(request.headers.get("Authorization")),
-        context.wall_time(),
-        only_for=for_peers(request.match_info["response_id"]),
-    )
     return note_tenant(request, claims, context).channel
 
 

@@ -15,7 +15,7 @@ from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
 from stream_core.policy.client_address import FORWARDED_FOR
 from stream_core.policy.rights import Right
-from stream_core.policy.session_token import SessionClaims
+from stream_core.policy.session_token import SessionClaims, for_peers
 from stream_core.protocol.errors import EvenflowError, RequestTimeout, is_worth_repeating
 from stream_core.protocol.http_contract import (
     NEVER_CACHED,
@@ -182,6 +182,20 @@ def note_tenant(
     request[READER] = claims.user
     context.check_origin(tenant, request.headers.get("Origin"), request.host)
     return claims
+
+
+def peer_channel(request: web.Request, context: GatewayContext) -> Channel:
+    """The channel of another task's token: it copies the response in the path.
+
+    Raises:
+        AuthenticationFailed: there is no such token, or it is not valid.
+    """
+    claims = context.tokens.verify(
+        bearer(request.headers.get("Authorization")),
+        context.wall_time(),
+        only_for=for_peers(request.match_info["response_id"]),
+    )
+    return note_tenant(request, claims, context).channel
 
 
 def payer_of(request: web.Request, context: GatewayContext) -> Payer | None:

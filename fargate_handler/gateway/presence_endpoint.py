@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
 from fargate_handler.gateway.event_reader import STILL_HERE
 from fargate_handler.gateway.event_stream import EVENT_STREAM_HEADERS
-from fargate_handler.gateway.http_answers import reading_channel
+from fargate_handler.gateway.http_answers import peer_channel, reading_channel
 from fargate_handler.gateway.presence_notice import presence_notice
 from stream_core.delivery.presence import Present
 from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.errors import Overloaded
+
+# A task that says nothing for 2.5 s is taken for lost.
+_TASK_HEARTBEAT_SECONDS = 1.0
+_OF_QUERY = "readers"
+"""Whose readers another task asks for: `all` of its owner, those `here` of one that copies it."""
 
 
 class PresenceEndpoint:
@@ -24,39 +32,80 @@ class PresenceEndpoint:
     async def get(self, request: web.Request) -> web.StreamResponse:
         """The readers now, and on each change."""
         context = self._context
-        channel = reading_channel(request, context)
-        stream = await context.orchestrator.find(request.match_info["response_id"], channel)
+        asked_by_task = _OF_QUERY in request.query
+        stream = (
+            self._for_task(request)
+            if asked_by_task
+            else await context.orchestrator.find(
+                request.match_info["response_id"], reading_channel(request, context)
+            )
+        )
         if stream.log.closed:
             return web.Response(status=204)  # an EventSource doesn't come again
-        listener = _Listener()
-        stream.listen(listener)
-        context.measures.event_streams += 1
+        beat = _TASK_HEARTBEAT_SECONDS if asked_by_task else context.limits.sse_heartbeat_seconds
         answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS)
-        try:
-            await answer.prepare(request)
-            await self._tell(stream, listener, answer)
-        except ConnectionError:
-            pass  # the client has left
-        finally:
-            context.measures.event_streams -= 1
-            if stream.readers.presence is not None:
-                stream.readers.presence.leave(listener)
+        with self._listening(stream, request.query.get(_OF_QUERY)) as listener:
+            context.measures.event_streams += 1
+            try:
+                await answer.prepare(request)
+                await self._tell(stream, listener, answer, beat)
+            except ConnectionError:
+                pass  # the client has left
+            finally:
+                context.measures.event_streams -= 1
         return answer
 
+    def _for_task(self, request: web.Request) -> ResponseStream:
+        """The response that another task asks for.
+
+        Raises:
+            AuthenticationFailed: it is no task.
+            NotFound, Gone: it is not here.
+            Overloaded: this task is not its owner, and knows of no other's readers.
+        """
+        channel = peer_channel(request, self._context)
+        stream = self._context.orchestrator.responses.get(
+            request.match_info["response_id"], channel
+        )
+        if request.query[_OF_QUERY] != "here" and stream.via != "owner":
+            raise Overloaded(
+                "this task is not the response's owner; ask that one",
+                code="response_elsewhere",
+                retry_after_ms=1000,
+            )
+        return stream
+
+    @contextmanager
+    def _listening(self, stream: ResponseStream, of: str | None) -> Iterator[_Listener]:
+        listener, presence = _Listener(), self._context.orchestrator.presence
+        if of == "here":
+            stream.listen(listener)
+        else:
+            presence.listen(stream, listener, for_task=of is not None)
+        try:
+            yield listener
+        finally:
+            presence.leave(stream, listener)
+            if stream.readers.presence is not None:
+                stream.readers.presence.leave(listener)
+
     async def _tell(
-        self, stream: ResponseStream, listener: _Listener, answer: web.StreamResponse
+        self, stream: ResponseStream, listener: _Listener, answer: web.StreamResponse, beat: float
     ) -> None:
         """Write each change, as fast as the client takes it; what it was too slow for is left out.
 
         Ends with the response, or with this copy of it: the client comes again.
         """
+        responses = self._context.orchestrator.responses
         while not (stream.log.closed or listener.lost):
-            present = await listener.news(self._context.limits.sse_heartbeat_seconds)
-            if present is None:
+            present = await listener.news(beat)
+            if present is not None:
+                notice = presence_notice(self._context, stream.channel, stream.response_id, present)
+                await answer.write(b"event: presence\ndata: %b\n\n" % notice.to_json())
+            elif responses.held(stream.response_id) is stream:
                 await answer.write(STILL_HERE)
-                continue
-            notice = presence_notice(self._context, stream.channel, stream.response_id, present)
-            await answer.write(b"event: presence\ndata: %b\n\n" % notice.to_json())
+            else:
+                return  # nobody reads it here any more, so it is no longer copied
 
 
 class _Listener:

@@ -19,7 +19,7 @@ def presence_notice(
         session_id=channel.session,
         response_id=response_id,
         readers=[
-            PresentClient(user=user, transport=transport, since=iso_time(began + since))
+            PresentClient(user=user, transport=transport, since=iso_time(round(began + since)))
             for user, transport, since in present.readers
         ],
         count=present.count,

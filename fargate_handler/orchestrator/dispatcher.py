@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fargate_handler.node_context import NodeContext
@@ -13,6 +14,7 @@ from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.succession import Inheritance
 from fargate_handler.orchestrator.tenant_usage import TenantUsage
+from fargate_handler.orchestrator.upstream import Upstreams
 from fargate_handler.orchestrator.whole_request import (
     IngestEvent,
     WholeRequest,
@@ -25,10 +27,8 @@ from stream_core.fairness.fair_queue import Line
 from stream_core.log.conversation import Conversation, Turn
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.adaptive_ceiling import AdaptiveCeilings
 from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import CHAT, Channel, MessageKind
-from stream_core.policy.circuit_breaker import CircuitBreakers
 from stream_core.policy.limits import Limits
 from stream_core.policy.model_prices import ModelPrices
 from stream_core.policy.token_estimate import tokens_of_text_turn
@@ -45,7 +45,8 @@ class ServedModel:
         requests: what agents add to messages.
         fallback_text: the answer if the model can't give one. Empty: an error instead.
         name: its name at its server, where a message names no other.
-        prices: what it costs.
+        prices: what it costs, and others that it serves.
+        served: the models' names at their server by public name.
         longest: the longest answer, in its tokens. None: the server's own limit.
     """
 
@@ -55,6 +56,7 @@ class ServedModel:
     name: str = ""
     prices: ModelPrices = field(default_factory=ModelPrices)
     longest: int | None = None
+    served: Mapping[str, str] = field(default_factory=dict)
 
 
 class Dispatcher:
@@ -87,11 +89,9 @@ class Dispatcher:
         self._retries = context.metrics.counter(catalogue.GENERATION_RETRIES)
         self._failures = context.metrics.labelled(catalogue.UPSTREAM_FAILURES)
         self._throttles = context.metrics.counter(catalogue.UPSTREAM_THROTTLES)
-        limits = context.limits
-        self._breakers = CircuitBreakers(limits.breaker_failures, limits.breaker_open_seconds)
-        context.metrics.gauge(catalogue.BREAKERS_OPEN, lambda: self._breakers.not_closed)
-        self._ceilings = AdaptiveCeilings()
-        context.metrics.gauge(catalogue.MODEL_CEILING, lambda: self._ceilings.lowest)
+        self._upstreams = Upstreams(model.source, context.limits)
+        context.metrics.gauge(catalogue.BREAKERS_OPEN, lambda: self._upstreams.breakers_open)
+        context.metrics.gauge(catalogue.MODEL_CEILING, lambda: self._upstreams.lowest_ceiling)
         # A series that is there from the start: Prometheus computes rates from the second value on.
         for metric in (catalogue.FIRST_TOKEN, catalogue.TOKEN_GAP):
             context.metrics.divided(metric).of(model.name)
@@ -107,7 +107,7 @@ class Dispatcher:
         """
         self._tenants.check_there(channel.tenant, terms.key)
         model, now = self._requests.model(channel, terms, kind), self._monotonic()
-        closed_for = self._ceilings.of(model).opens_in(now)
+        closed_for = self._upstreams.of(model).ceiling.opens_in(now)
         if closed_for > self._limits.queue_deadline_seconds:
             raise RateLimited(
                 "the model's server takes no calls for now; the message was not accepted, send it "
@@ -115,7 +115,7 @@ class Dispatcher:
                 code="upstream_throttled",
                 retry_after_ms=math.ceil(closed_for * 1000),
             )
-        seconds = self._breakers.of(model).refuses_for(now)
+        seconds = self._upstreams.of(model).breaker.refuses_for(now)
         if seconds > 0 and not self._fallback_of(kind):
             raise upstream_unavailable(seconds, "the message was not accepted, send it again then")
 
@@ -212,9 +212,7 @@ class Dispatcher:
             wanted_by=None if wanted_ms is None else stream.created_at + wanted_ms / 1000,
             input_tokens=asks.input_tokens,
             asked=asked,
-            source=self._source,
-            breaker=self._breakers.of(asked.model),
-            ceiling=self._ceilings.of(asked.model),
+            upstream=self._upstreams.of(asked.model),
             clock=self._clock,
             limits=limits,
             grace_seconds=grace_seconds,

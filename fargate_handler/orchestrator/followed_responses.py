@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Container, Iterator
 from contextlib import contextmanager
 
 from fargate_handler.background import Background
@@ -59,7 +59,8 @@ class FollowedResponses:
         self._new_stream = new_stream
         self._wall_time = context.wall_time
         self._take_over = take_over
-        self._followings: dict[Following, asyncio.Task[None]] = {}
+        self._followings: dict[ResponseStream, Following] = {}
+        self._runs: dict[ResponseStream, asyncio.Task[None]] = {}
         self._looking: dict[str, asyncio.Task[Channel | None]] = {}
         self._background = Background()
         context.metrics.gauge(catalogue.RESPONSES_FOLLOWED, lambda: len(self._followings))
@@ -116,12 +117,17 @@ class FollowedResponses:
                 retry_after_ms=_RETRY_AFTER_MS,
             ) from error
 
-    def sweep(self, now: float) -> None:
-        """Stop following what nobody reads."""
-        for following, run in tuple(self._followings.items()):
-            stream = following.stream
+    def owner_at(self, stream: ResponseStream) -> str | None:
+        """Where the owner of a copied response was followed last. None if it wasn't."""
+        following = self._followings.get(stream)
+        return None if following is None else following.owner_at
+
+    def sweep(self, now: float, wanted: Container[ResponseStream] = ()) -> None:
+        """Stop following what nobody reads, unless it is wanted otherwise."""
+        for stream, run in tuple(self._runs.items()):
             unread = stream.unread_since is not None and now - stream.unread_since > _UNREAD_SECONDS
-            if unread or self._responses.held(stream.response_id) is not stream:
+            unwanted = unread and stream not in wanted
+            if unwanted or self._responses.held(stream.response_id) is not stream:
                 self._responses.drop(stream)
                 run.cancel()
 
@@ -142,7 +148,7 @@ class FollowedResponses:
         following = self._begin(head)
         self._responses.add(following.stream)
         run = self._background.run(self._run(following))
-        self._followings[following] = run
+        self._followings[following.stream], self._runs[following.stream] = following, run
         filled = self._background.run(following.filled.wait())
         await asyncio.wait(
             (run, filled), timeout=_FILL_SECONDS, return_when=asyncio.FIRST_COMPLETED
@@ -152,7 +158,7 @@ class FollowedResponses:
 
     def _pause(self) -> float:
         """Seconds between reads: as between writes without a reader, or more if there are many."""
-        reading = sum(following.reads_store for following in self._followings)
+        reading = sum(following.reads_store for following in self._followings.values())
         return max(
             self._context.limits.polled_store_interval_ms / 1000, reading / _READS_PER_SECOND
         )
@@ -173,7 +179,7 @@ class FollowedResponses:
         except (Diverged, NewerForm) as error:
             _logger.debug("response %s: this copy is dropped (%s)", stream.response_id, error)
         finally:
-            del self._followings[following]
+            del self._followings[stream], self._runs[stream]
             self._settle(stream)
 
     def _settle(self, stream: ResponseStream) -> None:

@@ -14,6 +14,7 @@ from stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnre
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel
+from stream_core.policy.queue_place import QueuePlace
 from stream_core.ports.response_store import (
     Ending,
     NewerForm,
@@ -27,6 +28,7 @@ from stream_core.protocol.messages import (
     ResponseDelta,
     ResponseFailed,
     ResponsePart,
+    ResponseQueued,
     Usage,
 )
 
@@ -73,6 +75,8 @@ class Following:
         """Set once the copy has what there was when it began."""
         self.reads_store = False
         """Whether it reads the store again and again."""
+        self.owner_at: str | None = None
+        """Where the owner was followed last."""
         self._head = head
         self._store = others.responses
         self._keeper = others.keeper
@@ -151,8 +155,14 @@ class Following:
         """Copy what the owner says. Returns whether it is gone, most likely."""
         log = self.stream.log
         there = PeerResponse(
-            address, self._channel, self.stream.response_id, log.epoch_at(log.next_index)
+            address,
+            self._channel,
+            self.stream.response_id,
+            log.epoch_at(log.next_index),
+            self._keeper.address,
         )
+        self.owner_at = address
+        self.stream.place = None  # the owner tells it, if it waits
         try:
             async with aclosing(self._peers.events(there, log.next_index - 1)) as stream:
                 async for events in stream:
@@ -172,7 +182,12 @@ class Following:
     def _add(self, events: list[PeerEvent]) -> None:
         log, entries = self.stream.log, list[LogEntry]()
         epoch = log.epoch_at(log.next_index)
+        place: QueuePlace | None = None
         for event in events:
+            if isinstance(event, ResponseQueued):
+                place = QueuePlace(event.position, event.expected_seconds)
+                continue
+            place = None  # it has begun since
             if isinstance(event, ResponseCompleted | ResponseFailed):
                 self.stream.follow(entries)
                 self._end_like(event)
@@ -191,6 +206,10 @@ class Following:
                 )
                 epoch = event.epoch
         self.stream.follow(entries)
+        if place is not None and place.position:
+            self.stream.tell_place(place)
+        elif place is not None:
+            self.stream.leave_queue()
 
     def _end_like(self, event: ResponseCompleted | ResponseFailed) -> None:
         if isinstance(event, ResponseFailed):

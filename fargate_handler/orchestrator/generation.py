@@ -3,47 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import random
 from collections.abc import Callable
 
 from fargate_handler.background import Background
 from fargate_handler.filters.content_filters import ContentFilters
-from fargate_handler.filters.filtering_sink import ContentFiltered, FilterFailed
-from fargate_handler.orchestrator.attempt import (
-    FirstTokenSink,
-    ModelWatch,
-    ReplacingSink,
-    SpokenRefusals,
-    tell,
-    upstream_unavailable,
-)
-from fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
+from fargate_handler.filters.filtering_sink import FilterFailed
+from fargate_handler.orchestrator.model_calls import ModelCalls
+from fargate_handler.orchestrator.upstream import Upstream
+from fargate_handler.orchestrator.whole_request import WholeRequest
+from fargate_handler.token_sources.port import ModelFinish
 from stream_core.delivery.delivery_clock import DeliveryClock
 from stream_core.fairness.fair_queue import Line
 from stream_core.fairness.token_counters import AnswerMeter
-from stream_core.log.entries import NotAPart
-from stream_core.log.response_stream import ResponseFull, ResponseStream
-from stream_core.policy.adaptive_ceiling import AdaptiveCeiling
+from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import MessageKind
-from stream_core.policy.circuit_breaker import Call, CircuitBreaker, CircuitOpen
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import (
     EvenflowError,
-    InternalError,
     ModelRefused,
     Overloaded,
     UpstreamAnswered,
-    UpstreamFailed,
     UpstreamRejected,
-    UpstreamTimeout,
-    UpstreamUnreadable,
     is_over_quota,
 )
 
-_logger = logging.getLogger(__name__)
 
 # How often to look for signs of life. Deadlines and the end of the grace have slots of their own.
 _LOOK_SECONDS = 3.0
@@ -65,8 +50,7 @@ class Generation:
         wanted_by: when its first token is wanted, in seconds. None: when it can.
         input_tokens: how many the request has, as they are estimated.
         asked: the request to the model.
-        breaker: of the upstream that the model is.
-        ceiling: how many calls that takes at once.
+        upstream: the model.
         grace_seconds: without a reader for so long, the response is cancelled.
         fallback_text: the answer if all attempts failed and nothing was delivered. Empty: the
             error.
@@ -86,9 +70,7 @@ class Generation:
         kind: MessageKind,
         line: Line,
         asked: WholeRequest,
-        source: TokenSource,
-        breaker: CircuitBreaker,
-        ceiling: AdaptiveCeiling,
+        upstream: Upstream,
         clock: DeliveryClock,
         limits: Limits,
         grace_seconds: float,
@@ -113,39 +95,37 @@ class Generation:
         """Until when its place isn't taken for more urgent ones, in seconds."""
         self.waits_since: float | None = stream.created_at
         """Since when it waits for a place, in seconds. None: it has one, or needs none."""
-        self.ceiling = ceiling
-        self._asked = asked
-        self._source = source
-        self._breaker = breaker
+        self.upstream = upstream
         self._clock = clock
         self._limits = limits
         self._grace = grace_seconds
         self._fallback_text = fallback_text
-        self._continues = continues
         self._monotonic = monotonic
         self._in_force = in_force
         self._wait_again = wait_again
         self._on_attempt = on_attempt
-        self._on_failure = on_failure
         self._on_end = on_end
-        self._filters = filters
         self._task: asyncio.Task[None] | None = None
         self._begun = False
         self._abandoned = False
-        self._attempt: asyncio.Task[ModelFinish] | None = None
-        self._call: Call | None = None
-        self._overdue: UpstreamTimeout | None = None
-        self._watch = ModelWatch(stream, limits, monotonic())
-        # A response that was taken over has a beginning.
-        self._prefix = stream.log.text if continues(asked) else ""
-        self._tokens_before = 0
+        self._calls = ModelCalls(
+            stream=stream,
+            kind=kind,
+            asked=asked,
+            upstream=upstream,
+            limits=limits,
+            continues=continues,
+            monotonic=monotonic,
+            filters=filters,
+            on_failure=on_failure,
+        )
         self._last_attempt = stream.attempt + limits.model_retries
         # The refusal for want of quota that it waits after, and since when there are refusals.
         self._throttled: EvenflowError | None = None
         self._throttled_since: float | None = None
         self._turn: asyncio.Future[None] | None = None
         stream.on_unread = self._look_again
-        self._look_slot = clock.put_after(self, self._next_look(monotonic()))
+        self._look_later()
 
     @property
     def begun(self) -> bool:
@@ -160,7 +140,7 @@ class Generation:
     def start(self, background: Background) -> None:
         """Begin: there is a place. `background` owns the task."""
         self.waits_since = None
-        self._watch = ModelWatch(self.stream, self._limits, self._monotonic())
+        self._calls.start()
         self.stream.start()
         if self.stream.observer is not None:
             self.stream.observer.started()
@@ -205,7 +185,7 @@ class Generation:
     def _end(self) -> None:
         # The clock has this object until its next look, seconds later: not with a request of
         # megabytes.
-        self._asked = WholeRequest(())
+        self._calls.forget()
         self.stream.on_unread = None
         self._on_end(self)
         if self.stream.observer is not None:
@@ -229,7 +209,7 @@ class Generation:
     async def _attempts(self) -> None:
         """Try until an attempt completes the stream, or none is left."""
         while True:
-            outcome = await self._call_upstream()
+            outcome = await self._calls.call(lambda: self._over, self._look_later)
             if self._over:
                 return  # it was cancelled meanwhile, and this is the source's answer to that
             if self._waits_for_quota(outcome):
@@ -239,7 +219,7 @@ class Generation:
                 await asyncio.sleep(_LEASE_LOOK_SECONDS)
             if not isinstance(outcome, ModelFinish):
                 self.stream.settle()
-                if self._is_late and self._delivered:
+                if self._calls.is_late and self._calls.delivered:
                     outcome = ModelFinish("length", None)
             if isinstance(outcome, ModelFinish):
                 self.stream.complete(outcome.finish_reason, outcome.usage)
@@ -248,9 +228,7 @@ class Generation:
                 self._give_up(outcome)
                 return
             await asyncio.sleep(_pause_before_retry(outcome))
-            # If a continued attempt gave nothing, another one would hardly get further.
-            went_on = self.stream.tokens > self._tokens_before
-            self._prefix = self.stream.log.text if went_on and self._continues(self._asked) else ""
+            self._calls.goes_on()
             self._on_attempt()
             self.stream.next_attempt()
 
@@ -258,21 +236,21 @@ class Generation:
         if (
             isinstance(error, ModelRefused | UpstreamRejected | FilterFailed)
             or self.stream.attempt >= self._last_attempt
-            or self._breaker.refuses_for(self._monotonic()) > 0
+            or self.upstream.breaker.refuses_for(self._monotonic()) > 0
         ):
             return False
         sender_repeats = not self.kind.repeatable  # with a key, repeating gives the same error
-        if isinstance(error, UpstreamAnswered) and sender_repeats and not self._delivered:
+        if isinstance(error, UpstreamAnswered) and sender_repeats and not self._calls.delivered:
             return False
         pause = (error.retry_after_ms or 0) / 1000
         # An attempt after the deadline would only cost money.
-        return pause <= _LONGEST_RETRY_PAUSE_SECONDS and not self._watch.is_over(
+        return pause <= _LONGEST_RETRY_PAUSE_SECONDS and not self._calls.is_late_at(
             self._monotonic() + pause
         )
 
     def _waits_for_quota(self, outcome: ModelFinish | EvenflowError) -> bool:
         """Whether to wait in the queue until the model's server takes calls again."""
-        now, gave_tokens = self._monotonic(), self.stream.tokens > self._tokens_before
+        now, gave_tokens = self._monotonic(), self._calls.gave_tokens
         sender_repeats = not self.kind.repeatable
         if (
             isinstance(outcome, ModelFinish)
@@ -290,7 +268,7 @@ class Generation:
         return (
             pause <= _LONGEST_RETRY_PAUSE_SECONDS
             and begins_at < self._throttled_since + self._limits.queue_deadline_seconds
-            and not self._watch.is_over(begins_at)
+            and not self._calls.is_late_at(begins_at)
         )
 
     async def _next_turn(self) -> None:
@@ -298,7 +276,7 @@ class Generation:
         self.waits_since = self._throttled_since
         self._turn = asyncio.get_running_loop().create_future()
         self._wait_again(self)
-        self._look_slot = self._clock.put_after(self, self._next_look(self._monotonic()))
+        self._look_later()
         await self._turn
         self._turn = None
         # The server has given nothing: that costs none of the attempts.
@@ -306,126 +284,11 @@ class Generation:
         self.stream.next_attempt()
 
     @property
-    def _is_late(self) -> bool:
-        return self._watch.is_over(self._monotonic())
-
-    @property
-    def _delivered(self) -> bool:
-        """Whether anything stands of what the model gave: text, or reasoning alone."""
-        return bool(self.stream.log.read(0).contents)
-
-    @property
     def _over(self) -> bool:
         return self._abandoned or self.stream.state.terminal
 
-    async def _call_upstream(self) -> ModelFinish | EvenflowError:
-        """Make one attempt, unless the upstream has failed too often. Returns how it ended."""
-        try:
-            call = self._call = self._breaker.call(self._monotonic())
-        except CircuitOpen as refused:
-            return upstream_unavailable(
-                refused.seconds, "what was delivered was kept, ask again then"
-            )
-        try:
-            outcome = await self._outcome()
-            # After a cancel it is the source's answer to that. A deadline is the request's.
-            if not self._over and (isinstance(outcome, ModelFinish) or not self._is_late):
-                gave_tokens = self.stream.tokens > self._tokens_before
-                tell(call, outcome, self._monotonic(), gave_tokens=gave_tokens)
-            if isinstance(outcome, ModelFinish):
-                self.ceiling.answered()
-            elif not self._over:
-                self._on_failure(outcome)
-                if is_over_quota(outcome):
-                    after = outcome.retry_after_ms
-                    self.ceiling.throttled(
-                        self._monotonic(), None if after is None else after / 1000
-                    )
-            return outcome
-        finally:
-            self._call = None
-            call.withdrawn(self._monotonic())
-
-    async def _outcome(self) -> ModelFinish | EvenflowError:
-        """Make one attempt. Returns how it ended."""
-        try:
-            return await self._try()
-        except ResponseFull:
-            return ModelFinish(self.stream.cut_by, None)
-        except ContentFiltered:
-            return ModelFinish("content_filter", None)
-        except EvenflowError as error:
-            # The error's frames refer to this response, and it refers to them: that would leave a
-            # cycle.
-            _drop_frames(error)
-            return error
-        except NotAPart as wrong:
-            _logger.error("the token source gave what is no part of an answer: %s", wrong)
-            return UpstreamUnreadable(
-                f"the model's answer can't be read ({wrong}); what came before was kept",
-                code="upstream_failed",
-            )
-        except Exception as error:
-            _logger.exception("the token source failed with an unknown error")
-            _drop_frames(error)
-            return InternalError(
-                "the model's connector failed; what was delivered was kept", code="internal_error"
-            )
-
-    async def _try(self) -> ModelFinish:
-        now, stream = self._monotonic(), self.stream
-        self._watch.begin(now)
-        self._tokens_before = stream.tokens
-        self._overdue = None
-        replaces = not self._prefix and self._delivered
-        sink: TokenSink = ReplacingSink(stream) if replaces else stream
-        if stream.observer is not None and stream.epoch > 1:
-            # Its first delta came at another task, so the response doesn't tell.
-            sink = FirstTokenSink(sink, stream.observer.first_token)
-        filtered = None
-        if self._filters is not None:
-            standing = () if replaces else stream.log.read(0).standing
-            filtered = self._filters.of(stream, self.kind, sink, standing)
-            sink = sink if filtered is None else filtered.sink
-        spoken = None if self.kind.brings_conversation else SpokenRefusals(sink)
-        generating = self._source.generate(self._request(), spoken or sink)
-        if filtered is not None:
-            generating = filtered.finish_of(generating)
-        self._attempt = asyncio.get_running_loop().create_task(generating)
-        self._look_slot = self._clock.put_after(self, self._next_look(now))
-        try:
-            finish = await self._attempt
-        except asyncio.CancelledError:
-            if self._overdue is not None and not self._over:
-                raise self._overdue from None
-            raise
-        finally:
-            self._attempt.cancel()
-            self._attempt = None
-        if replaces and stream.tokens == self._tokens_before:
-            raise UpstreamFailed(
-                "the model began again and said nothing; what was delivered before was kept",
-                code="upstream_failed",
-            )
-        return finish if spoken is None else spoken.finish(finish)
-
-    def _request(self) -> ModelRequest:
-        stream, asked, observer = self.stream, self._asked, self.stream.observer
-        return ModelRequest(
-            stream.channel.agent,
-            asked.turns,
-            stream.attempt,
-            self._prefix,
-            f"{stream.response_id}:{stream.epoch}:{stream.attempt}",
-            asked.options,
-            model=asked.model,
-            caller=caller_of(self.kind, stream.channel, stream.message_id, asked),
-            traceparent=asked.traceparent if observer is None else observer.traceparent,
-            on_quota_used=lambda seconds: self.ceiling.pause(self._monotonic(), seconds),
-        )
-
     def _give_up(self, error: EvenflowError) -> None:
-        if isinstance(error, ModelRefused) or not self._fallback_text or self._delivered:
+        if isinstance(error, ModelRefused) or not self._fallback_text or self._calls.delivered:
             self.stream.fail(error.to_object())
             return
         self.stream.error = error.to_object()
@@ -440,19 +303,17 @@ class Generation:
         if slot != self._look_slot or self._over:
             return
         now = self._monotonic()
-        if self._call is not None and stream.tokens > self._tokens_before:
-            self._call.answers()
         if stream.unread_since is not None and now - stream.unread_since >= self._grace:
             self.cancel()
             return
         if now >= self._place_by and self._in_force():
             self.interrupt(self._waited_too_long())
             return
-        if self._attempt is not None and self._overdue is None:
-            self._overdue = self._watch.look(now)
-            if self._overdue is not None:
-                self._attempt.cancel()
-        self._look_slot = self._clock.put_after(self, self._next_look(now))
+        self._calls.look(now)
+        self._look_later()
+
+    def _look_later(self) -> None:
+        self._look_slot = self._clock.put_after(self, self._next_look(self._monotonic()))
 
     def _look_again(self) -> None:
         """Nobody reads any more: look when the grace period ends."""
@@ -482,7 +343,7 @@ class Generation:
     def _next_look(self, now: float) -> float:
         times = [
             now + _LOOK_SECONDS,
-            self._watch.due if self.waits_since is None else self._place_by,
+            self._calls.due if self.waits_since is None else self._place_by,
         ]
         if self.stream.unread_since is not None:
             times.append(self.stream.unread_since + self._grace)
@@ -494,13 +355,3 @@ def _pause_before_retry(error: EvenflowError) -> float:
         return random.uniform(*_RETRY_PAUSE_SECONDS)
     # A server that throttles says when to try again: not before, and not all at once.
     return error.retry_after_ms / 1000 * random.uniform(1.0, _LATE_AT_MOST)
-
-
-def _drop_frames(error: BaseException) -> None:
-    """Drop the frames of an error and of its causes."""
-    chain: list[BaseException | None] = [error]
-    while chain:
-        failed = chain.pop()
-        if failed is not None and failed.__traceback__ is not None:
-            failed.__traceback__ = None
-            chain += [failed.__cause__, failed.__context__]

@@ -14,7 +14,7 @@ from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.queue_place import QueuePlace, StartRate
-from stream_core.policy.shares import Shares
+from stream_core.policy.shares import QUARTER, Shares
 from stream_core.protocol.errors import EvenflowError, Overloaded, is_refusal
 from stream_core.tenants.tenant import ServiceClass
 
@@ -59,7 +59,7 @@ class Generations:
             self.charges.counters,
             context.limits.least_class_share_percent / 100,
         )
-        self._places: Shares[tuple[str, str]] = Shares(context.limits.generations_per_node)
+        self._places: Shares[tuple[str, str]] = Shares(context.limits.generations_per_node, QUARTER)
         self._parked: dict[str, Generation] = {}
         # Those of the running ones whose readers all pause, the longest pause first.
         self._idle: dict[str, Generation] = {}
@@ -127,7 +127,9 @@ class Generations:
             QueueFull: there is no place, and no room to wait.
         """
         self._compare_tenants(generation.line.tenant)
-        if not self._places.full and self._admits(generation):
+        self.charges.asks(generation.line.tenant)
+        nobody_waits = not len(self._queue)
+        if nobody_waits and not self._places.full and self._admits()(generation):
             self._queue.pass_by(generation.line)
             self._start(generation)
         else:
@@ -153,7 +155,7 @@ class Generations:
     def tell_places(self, now: float) -> None:
         """Tell those that wait their places in the queue, and how long it takes."""
         for position, generation in enumerate(self._queue.in_order(), 1):
-            closed_for = generation.ceiling.opens_in(now)
+            closed_for = generation.upstream.ceiling.opens_in(now)
             expected = self._starts.expected_seconds(position, now, at_least=closed_for)
             generation.stream.tell_place(QueuePlace(position, expected))
 
@@ -201,16 +203,19 @@ class Generations:
             return self._take(greedy) or self._take_for_batch()
         return self._take_for_batch() if self._places.full else self._take()
 
-    def _admits(self, generation: Generation) -> bool:
-        return generation.ceiling.has_room(self._monotonic()) and self.charges.may_prefill(
-            generation.line.tenant
+    def _admits(self) -> Callable[[Generation], bool]:
+        """Whether a generation may begin now, as long as nothing else does."""
+        now, charges, waiting = self._monotonic(), self.charges, self._queue.tenants
+        least_served = charges.least_served(waiting)
+        return lambda generation: (
+            generation.upstream.ceiling.has_room(now)
+            and charges.may_prefill(generation, waiting, least_served)
         )
 
     def _take(self, but: tuple[str, str] | None = None) -> Generation | None:
-        if self._queue.tenants > 1:
+        if len(self._queue.tenants) > 1:
             self.charges.bring_up_to_date()
-            return self._queue.take(but, self.charges.prefilling, self._admits)
-        return self._queue.take(but, admits=self._admits)
+        return self._queue.take(but, self._admits())
 
     def _take_for_batch(self) -> Generation | None:
         """Take the next one, if answers can be held that are less urgent than one that waits."""
@@ -222,7 +227,7 @@ class Generations:
 
     def _compare_tenants(self, tenant: str) -> None:
         """Charge what tenants have been given, where there is more than this one."""
-        if self._queue.tenants > 1 or self.charges.others_than(tenant):
+        if len(self._queue.tenants) > 1 or self.charges.others_than(tenant):
             self.charges.bring_up_to_date()
 
     def fill(self) -> None:
@@ -238,10 +243,11 @@ class Generations:
             self._leave_place(closing)  # it was abandoned, and its model isn't closed yet
         self._running[stream.response_id] = generation
         self._places.add(generation.line.sender)
-        generation.ceiling.begin()
+        generation.upstream.ceiling.begin()
         self._starts.note(self._monotonic())
-        stream.place = None
+        stream.leave_queue()
         self.charges.starts(generation)
+        stream.on_first_delta = partial(self._first_token, generation)
         if generation.line.service_class is ServiceClass.BATCH:
             self._batch[stream.response_id] = generation
             if self._queue.waits(ServiceClass.INTERACTIVE):
@@ -255,8 +261,11 @@ class Generations:
         )
         generation.start(self._background)
         stream.on_pause = partial(self._paused, generation)
-        if self._limits.prefills_per_tenant is not None:
-            stream.on_first_delta = self.fill
+
+    def _first_token(self, generation: Generation) -> None:
+        self.charges.first_token(generation)
+        if len(self._queue):
+            self.fill()
 
     def _wait(self, generation: Generation) -> None:
         # Who was held comes before all that its sender has asked since.
@@ -269,7 +278,7 @@ class Generations:
     def _look_when_open(self, generation: Generation) -> None:
         """Look again when the model takes calls, if it doesn't now. One look is enough for all."""
         now = self._monotonic()
-        opens_at = now + generation.ceiling.opens_in(now)
+        opens_at = now + generation.upstream.ceiling.opens_in(now)
         if opens_at > now and not now < self._looks_at <= opens_at:
             self._looks_at = opens_at
             self._clock.put_after(self, opens_at - now)
@@ -338,7 +347,7 @@ class Generations:
         self._batch.pop(generation.stream.response_id, None)
         self.charges.leaves(generation)
         self._places.remove(generation.line.sender)
-        generation.ceiling.end()
+        generation.upstream.ceiling.end()
 
     def _measure(self, stream: ResponseStream) -> None:
         metrics, figures = self._metrics, stream.figures

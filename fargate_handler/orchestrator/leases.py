@@ -51,7 +51,8 @@ class LeaseKeeper:
         self._store = store
         self._name = name
         self._names = 1
-        self._address = address
+        self.address = address
+        """Where other tasks reach this one. None if they can't."""
         self._clock = context.clock
         self._seconds = context.limits.lease_seconds
         self._monotonic = context.monotonic
@@ -148,7 +149,7 @@ class LeaseKeeper:
         # From before the call, which may take long.
         begun = self._monotonic()
         self._until = max(self._wall_time() + self._seconds, self._until + _STEP_SECONDS)
-        await self._store.renew(owner, self._until, self._address)
+        await self._store.renew(owner, self._until, self.address)
         if owner != self.owner:
             return
         self._in_force_until = max(self._in_force_until, begun + self._seconds)

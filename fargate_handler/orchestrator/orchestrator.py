@@ -12,6 +12,7 @@ from fargate_handler.orchestrator.dispatcher import Dispatcher
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
 from fargate_handler.orchestrator.held_requests import memory_of_text
 from fargate_handler.orchestrator.message_ledger import MessageLedger
+from fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
 from fargate_handler.orchestrator.session_messages import SessionMessages, session_ended
 from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Succession
 from fargate_handler.orchestrator.tenant_usage import TenantUsage
@@ -53,6 +54,7 @@ class Orchestrator:
         workload: what this task answers.
         ledger: where all tasks put accepted messages on record.
         elsewhere: the responses of other tasks.
+        presence: tells who reads responses.
         messages: reads the messages of sessions, and ends sessions.
         usage: reserves what answers may cost.
     """
@@ -66,10 +68,12 @@ class Orchestrator:
         dispatcher: Dispatcher,
         succession: Succession,
         elsewhere: FollowedResponses,
+        presence: PresenceOverTasks,
         messages: SessionMessages,
         usage: TenantUsage,
     ) -> None:
         self.messages = messages
+        self.presence = presence
         self.responses = workload.responses
         self.held_requests = workload.held_requests
         self.memory = workload.memory
@@ -342,4 +346,5 @@ class Orchestrator:
     def sweep(self, now: float) -> None:
         """Forget what is old. Called about once a second."""
         self._workload.sweep(now)
-        self._elsewhere.sweep(now)
+        self.presence.sweep()
+        self._elsewhere.sweep(now, self.presence)

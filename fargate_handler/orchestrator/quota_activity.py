@@ -9,9 +9,8 @@ from stream_core.ports.tenant_activity import Activity
 
 
 class QuotaActivity:
-    """Counts all of `Activity` but the service, of tenants and keys that have bounds.
-
-    Users are counted by each task alone: there are thousands, and a client stays with its task.
+    """Counts all of `Activity` but the service, of tenants and keys that have bounds, and of the
+    users who have used most of theirs. There may be thousands, and a browser stays with its task.
     """
 
     def __init__(self, context: NodeContext) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 from stream_core.log.folded_entries import FoldedEntries
 from stream_core.log.response_stream import ResponseStream
@@ -125,6 +125,17 @@ class Responses:
             excess -= _running_bytes(stream)
             shortened += stream.shorten()
         return shortened
+
+    def readers(self) -> Counter[str]:
+        """To how many readers of each tenant there is to deliver.
+
+        An answer that nobody reads counts as one: it takes its slots on the clock, too.
+        """
+        readers: Counter[str] = Counter()
+        for stream in self._running.values():
+            if stream.first_delta_at is not None and not stream.paused:
+                readers[stream.channel.tenant] += max(1, len(stream.readers))
+        return readers
 
     def sweep(self, now: float) -> None:
         """Forget what ended longer than the TTL ago, unless somebody reads it."""

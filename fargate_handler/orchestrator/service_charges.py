@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping
 
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.generation import Generation
 from stream_core.fairness.answer_lengths import AnswerLengths
+from stream_core.fairness.recent_tenants import RecentTenants
 from stream_core.fairness.token_counters import TokenCounters
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.ports.tenant_activity import Activity
@@ -39,9 +40,8 @@ class ServiceCharges:
         self._running = running
         self._waiting = waiting
         self._of_tenant: Counter[str] = Counter()
-        self._without_token: defaultdict[str, set[Generation]] = defaultdict(set)
-        self._most_prefills = context.limits.most_prefills_per_tenant
-        self._prefills_bounded = context.limits.prefills_per_tenant is not None
+        self._recent = RecentTenants()
+        self._most_prefills = context.limits.prefills_per_tenant
         self._monotonic = context.monotonic
         self._charged_at = context.monotonic()
         self._service = context.metrics.labelled(catalogue.SERVICE_CHARGED)
@@ -50,21 +50,39 @@ class ServiceCharges:
         """Whether answers of another tenant run."""
         return len(self._of_tenant) > (tenant in self._of_tenant)
 
-    @property
-    def prefilling(self) -> frozenset[str]:
-        """Tenants of whose answers as many as allowed have begun and have no token yet."""
-        return frozenset(filter(self._prefills_enough, self._without_token))
+    def asks(self, tenant: str) -> None:
+        """A message of the tenant comes."""
+        self._recent.asks(tenant, self._monotonic())
 
-    def may_prefill(self, tenant: str) -> bool:
-        """Whether one more answer of the tenant may begin, by a bound that the operator has set."""
-        return not (self._prefills_bounded and self._prefills_enough(tenant))
+    def least_served(self, waiting: Collection[str]) -> tuple[str, float] | None:
+        """Of those that wait or run who was given least, as `TokenCounters.least_served` tells."""
+        return self.counters.least_served({*waiting, *self._of_tenant})
 
-    def _prefills_enough(self, tenant: str) -> bool:
-        # Looked at only where they may be too many: not with every token.
-        some = self._without_token.get(tenant, set())
-        if len(some) >= self._most_prefills:
-            some -= {generation for generation in some if generation.stream.tokens}
-        return len(some) >= self._most_prefills
+    def may_prefill(
+        self,
+        generation: Generation,
+        waiting: Collection[str],
+        least_served: tuple[str, float] | None,
+    ) -> bool:
+        """Whether its model may be given the prompt now.
+
+        Not while others are in prefill that would have a newcomer wait for long. Its own, where it
+        stays the tenant that was given least.
+
+        Args:
+            waiting: tenants of whom messages wait.
+        """
+        tenant, prefills = generation.line.tenant, generation.upstream.prefills
+        if self._most_prefills is not None and prefills.of(tenant) >= self._most_prefills:
+            return False
+        now = self._monotonic()
+        if not prefills.full or not self._recent.others_may_come(tenant, waiting, now):
+            return True
+        least, room = least_served or ("", 0.0)
+        if tenant == least and generation.meter.whole(self._lengths.expected(tenant)) <= room:
+            return True
+        prefills.keeps_waiting()
+        return False
 
     def compared(self) -> Collection[str]:
         """Tenants that have something to do, where there are several or anybody waits."""
@@ -91,17 +109,25 @@ class ServiceCharges:
         tenant = generation.line.tenant
         self._of_tenant[tenant] += 1
         if not generation.stream.tokens:
-            self._without_token[tenant].add(generation)
+            generation.upstream.prefills.begin(
+                generation.stream.response_id,
+                tenant,
+                generation.meter.input_tokens,
+                self._monotonic(),
+            )
         self._charge(generation, goes_on=True)
+
+    def first_token(self, generation: Generation) -> None:
+        """The first token of an answer came."""
+        generation.upstream.prefills.first_token(generation.stream.response_id, self._monotonic())
 
     def leaves(self, generation: Generation) -> None:
         """A generation gives its place back."""
         tenant = generation.line.tenant
         self._of_tenant[tenant] -= 1
-        self._without_token[tenant].discard(generation)
+        generation.upstream.prefills.end(generation.stream.response_id)
         if not self._of_tenant[tenant]:
             del self._of_tenant[tenant]
-            del self._without_token[tenant]
         self._charge(generation, goes_on=False)
 
     def _charge(self, generation: Generation, *, goes_on: bool) -> None:

@@ -14,6 +14,7 @@ from fargate_handler.orchestrator.generations import Generations
 from fargate_handler.orchestrator.held_requests import HeldRequests
 from fargate_handler.orchestrator.responses import Responses
 from fargate_handler.orchestrator.whole_request import IngestEvent
+from stream_core.fairness.delivery_shares import over_their_share
 from stream_core.fairness.fair_queue import Line
 from stream_core.log.conversation import REMEMBERED, Conversation
 from stream_core.log.response_stream import ResponseStream
@@ -56,12 +57,15 @@ class Workload:
         self._refused = metrics.counter(catalogue.QUEUE_REFUSED)
         self._shortened = metrics.counter(catalogue.RESPONSES_SHORTENED)
         self._quotas = context.quotas
+        self._intervals = context.clock.intervals
+        self._tenants = context.tenants
         self._in_flight: dict[ResponseStream, _InFlight] = {}
         self._in_flight_of_tenant: Counter[str] = Counter()
         self._accepting: Counter[Channel] = Counter()
         self._being_accepted = 0
         metrics.gauge(catalogue.RESPONSES_HELD, lambda: len(self.responses))
         metrics.gauge(catalogue.MEMORY_HELD, lambda: self.memory.bytes)
+        metrics.gauge(catalogue.STRETCHED_TENANTS, lambda: self._intervals.stretched)
 
     @property
     def busy(self) -> bool:
@@ -220,6 +224,21 @@ class Workload:
         self._shortened.value += self.responses.shorten_longest()
         self.conversations.sweep(now)
         self.generations.tell_places(now)
+        self._divide_deliveries()
+
+    def _divide_deliveries(self) -> None:
+        """Find out which tenants are over their share of the deliveries."""
+        intervals, tenants = self._intervals, self._tenants
+        if not intervals.several:
+            return
+        readers = self.responses.readers()
+        over = frozenset[str]()
+        # Where nobody needs a key, names of tenants mean nothing.
+        if not tenants.open_to_all:
+            over = over_their_share(
+                readers, lambda tenant: tenants.of(tenant).weight, intervals.over
+            )
+        intervals.divide(readers, over)
 
     def _release(self, generation: Generation) -> None:
         """Take back the counts of a generation that has ended or was abandoned."""

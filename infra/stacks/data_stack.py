@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.constructs.data.buckets import RequestsArn
+from infra.constructs.data.buckets import BucketArn
 from infra.constructs.data.data import Data
 from infra.settings import EnvironmentSettings
 
@@ -29,8 +30,15 @@ class DataStack(cdk.Stack):
             value=self.data.tables.tenants.table_name,
             description="The table of tenants, for `evenflow tenants` (EVENFLOW_TENANTS_TABLE)",
         )
-        # Under a name of our own, since the findings about it are acknowledged by name.
-        name = f"{settings.prefix}-requests-arn"
-        self.requests_arn = RequestsArn(
-            name, self.export_value(self.data.requests.bucket_arn, name=name)
+        cdk.CfnOutput(
+            self,
+            "UsageBucket",
+            value=self.data.usage.bucket_name,
+            description="The bucket with a file of each day's usage, below usage/",
         )
+        self.requests_arn = self._exported(f"{settings.prefix}-requests-arn", self.data.requests)
+        self.usage_arn = self._exported(f"{settings.prefix}-usage-arn", self.data.usage)
+
+    def _exported(self, name: str, bucket: s3.IBucket) -> BucketArn:
+        """Under a name of our own, since the findings about it are acknowledged by name."""
+        return BucketArn(name, self.export_value(bucket.bucket_arn, name=name))

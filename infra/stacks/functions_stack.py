@@ -5,13 +5,15 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.data.data import Data
 from infra.constructs.functions.functions import Functions
 from infra.settings import EnvironmentSettings
+from infra.stacks.data_stack import DataStack
 
 
 class FunctionsStack(cdk.Stack):
-    """The functions that open sessions, answer long polls and rotate the signing keys."""
+    """The functions that open sessions, answer long polls, rotate the signing keys and write the
+    files of usage.
+    """
 
     def __init__(
         self,
@@ -19,8 +21,10 @@ class FunctionsStack(cdk.Stack):
         construct_id: str,
         *,
         settings: EnvironmentSettings,
-        data: Data,
+        data: DataStack,
         env: cdk.Environment,
     ) -> None:
         super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
-        self.functions = Functions(self, "Functions", settings=settings, data=data)
+        self.functions = Functions(
+            self, "Functions", settings=settings, data=data.data, usage_arn=data.usage_arn
+        )

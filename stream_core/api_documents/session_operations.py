@@ -235,7 +235,7 @@ _PRESENCE = Operation(
     answers=(
         Answer(
             200,
-            "Who reads it at this task.",
+            "Who reads it, at any task.",
             content_type="text/event-stream",
             events=(PresenceNotice,),
             resumable=False,

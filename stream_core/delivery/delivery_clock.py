@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import ceil
 from typing import Protocol
 
-from stream_core.delivery.interval_control import IntervalControl, LoopLoad
+from stream_core.delivery.interval_control import LoopLoad
+from stream_core.delivery.tenant_intervals import TenantIntervals
 from stream_core.policy.limits import Limits
 
 
@@ -87,7 +88,7 @@ def slots_of(milliseconds: int) -> int:
 
 
 class DeliveryClock(TimerWheel):
-    """A wheel whose slots have a time, and the interval of all streams' deliveries.
+    """A wheel whose slots have a time, and the intervals of all streams' deliveries.
 
     Args:
         now: seconds on any monotonic clock.
@@ -95,15 +96,13 @@ class DeliveryClock(TimerWheel):
     """
 
     __slots__ = (
-        "_control",
         "_epoch",
         "_load",
         "_read_position",
         "_spread",
         "_target",
         "_window",
-        "interval",
-        "interval_slots",
+        "intervals",
         "lateness",
         "load",
         "usual_slots",
@@ -114,7 +113,7 @@ class DeliveryClock(TimerWheel):
         self._epoch = now
         self.usual_slots = slots_of(limits.batch_window_ms)
         """Slots between two deliveries of a chat's answer while the work fits."""
-        self._control = IntervalControl(
+        self.intervals = TenantIntervals(
             slots_of(limits.request_window_ms),
             self.usual_slots,
             slots_of(limits.batch_window_max_ms),
@@ -128,10 +127,11 @@ class DeliveryClock(TimerWheel):
         """By how many seconds slots are reached late, smoothed."""
         self.load = 0.0
         """The share of the last interval in which the event loop could not wait."""
-        self.interval_slots = self._control.slots
-        """Slots between two deliveries of a stream, unless its window is longer."""
-        self.interval = self.usual_slots * SLOT_SECONDS
-        """Seconds between two deliveries of a chat's answer."""
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two deliveries of a chat's answer, of a tenant within its share."""
+        return max(self.intervals.slots, self.usual_slots) * SLOT_SECONDS
 
     def put_after(self, entry: Due, seconds: float) -> int:
         """Call `entry.on_due` after at least `seconds`. Returns the slot."""
@@ -165,18 +165,18 @@ class DeliveryClock(TimerWheel):
         return self._target
 
     def end_turn(self, now: float, busy: float = 0.0) -> None:
-        """End a turn, which may not have reached its slot. Adapts the interval to the load."""
+        """End a turn, which may not have reached its slot. Adapts the intervals to the load."""
         self._load.turn_ends(now, busy)
         elapsed = self._load.elapsed(now)
         if elapsed < self._window:
             return
         speed = (self.position - self._read_position) * SLOT_SECONDS / elapsed
         self.load, self._read_position = self._load.read(now), self.position
-        earlier, slots = self.interval_slots, self._control.measured(self.load, speed)
+        earlier = self.intervals.longest
+        self.intervals.measured(self.load, speed)
         # Within a window every stream takes up the new interval, also one that has just moved.
-        self._window = max(_SHORTEST_WINDOW_SECONDS, max(earlier, slots) * SLOT_SECONDS)
-        self.interval_slots = slots
-        self.interval = max(slots, self.usual_slots) * SLOT_SECONDS
+        longest = max(earlier, self.intervals.longest)
+        self._window = max(_SHORTEST_WINDOW_SECONDS, longest * SLOT_SECONDS)
 
     def next_turn_at(self) -> float:
         """When the next slot begins, in seconds on the clock of `now`."""

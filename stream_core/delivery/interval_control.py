@@ -59,12 +59,13 @@ class LoopLoad:
         return min(load, 1.0)
 
 
-# Above this load the work of an interval does not fit into it.
-_FULL = 0.97
-# Up to this load there is room for shorter intervals, if their load would not be above `_ALMOST`
-# even if all of it grew. That is below `_FULL`, so the interval doesn't swing.
+FULL = 0.97
+"""Above this load the work of an interval does not fit into it."""
+ALMOST = 0.96
+"""Up to this load it fits. That is below `FULL`, so the interval doesn't swing."""
+# Up to this load there is room for shorter intervals, if their load would not be above `ALMOST`
+# even if all of it grew.
 _ROOMY = 0.80
-_ALMOST = 0.96
 # Up to this load the node is calm.
 _CALM = 0.50
 _LONGEST_STEP = 1.25
@@ -102,7 +103,7 @@ class IntervalControl:
             speed: how fast the wheel turned, 1 being in time.
         """
         self._calm_windows = self._calm_windows + 1 if load <= _CALM else 0
-        if load > _FULL:
+        if load > FULL:
             if speed < _CATCHING_UP:
                 self.slots = self._lengthened(speed)
         elif self.slots <= self._usual:
@@ -118,7 +119,7 @@ class IntervalControl:
 
     def _shortened(self, load: float) -> int:
         """The fewest slots that fit, if all of the load grows as the interval shortens."""
-        fewest = ceil(self.slots * load / _ALMOST)
+        fewest = ceil(self.slots * load / ALMOST)
         # More than half of the slots, so that no stream has twice another's interval.
         return min(self.slots, max(fewest, self._usual, self.slots // 2 + 1))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from sys import maxsize
 from typing import NamedTuple, Protocol
 
 from stream_core.delivery.delivery_clock import DeliveryClock
@@ -31,6 +32,26 @@ class Present:
     count: int
 
 
+def present_readers(readers: Mapping[Reader, float]) -> Present:
+    """The clients among the readers of one copy, which have come at these times."""
+    clients = [(each, since) for each, since in readers.items() if each.user is not None]
+    named = tuple(
+        PresentReader(each.user or "", each.transport, since)
+        for each, since in clients[:MOST_NAMED]
+    )
+    return Present(named, len(clients))
+
+
+def together(parts: Iterable[Present]) -> Present:
+    """The readers of several copies."""
+    readers, count = list[PresentReader](), 0
+    for part in parts:
+        readers += part.readers
+        count += part.count
+    readers.sort(key=lambda reader: reader.since)
+    return Present(tuple(readers[:MOST_NAMED]), count)
+
+
 class Listener(Protocol):
     """Who is told of presence. Its methods must not wait or raise."""
 
@@ -42,10 +63,10 @@ class Listener(Protocol):
 
 
 class Presence:
-    """Tells listeners who reads one copy of a response: at once, and then at most once a second.
+    """Tells listeners who reads a response: at once, and then at most once a second.
 
     Args:
-        readers: the copy's.
+        now: who reads it now.
         monotonic: seconds.
         most_listeners: how many may listen.
     """
@@ -53,13 +74,13 @@ class Presence:
     def __init__(
         self,
         response_id: str,
-        readers: Mapping[Reader, float],
+        now: Callable[[], Present],
         clock: DeliveryClock,
         monotonic: Callable[[], float],
-        most_listeners: int,
+        most_listeners: int = maxsize,
     ) -> None:
         self._response_id = response_id
-        self._readers = readers
+        self._now = now
         self._clock = clock
         self._monotonic = monotonic
         self._most = most_listeners
@@ -68,20 +89,32 @@ class Presence:
         self._told_at = 0.0
         self._waiting = False
 
-    def listen(self, listener: Listener) -> None:
+    @property
+    def listened(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._listeners)
+
+    def listen(self, listener: Listener, *, bounded: bool = True) -> None:
         """Tell this listener who reads, now and on each change. A second call tells it again.
+
+        Args:
+            bounded: whether it is refused where as many listen as may.
 
         Raises:
             RateLimited: as many listen as may.
         """
-        if listener not in self._listeners and len(self._listeners) >= self._most:
+        full = len(self._listeners) >= self._most
+        if bounded and full and listener not in self._listeners:
             raise RateLimited(
                 "as many clients as may are told who reads this response; ask again later",
                 code="presence_listeners",
                 retry_after_ms=1000,
             )
+        now = self._now()
+        if not self._listeners:
+            self._told = now
         self._listeners[listener] = None
-        listener.present(self._response_id, self._now())
+        listener.present(self._response_id, now)
 
     def leave(self, listener: Listener) -> None:
         """Tell this listener nothing more. A second call changes nothing."""
@@ -110,11 +143,3 @@ class Presence:
         self._told, self._told_at = now, self._monotonic()
         for listener in tuple(self._listeners):
             listener.present(self._response_id, now)
-
-    def _now(self) -> Present:
-        clients = [(each, since) for each, since in self._readers.items() if each.user is not None]
-        named = tuple(
-            PresentReader(each.user or "", each.transport, since)
-            for each, since in clients[:MOST_NAMED]
-        )
-        return Present(named, len(clients))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Generic, NamedTuple, TypeVar
 
@@ -17,7 +17,6 @@ T = TypeVar("T")
 LEAST_SHARE = 0.05
 """Of the turns, for whoever comes behind others and waits."""
 _CLASSES = tuple(ServiceClass)
-_NOBODY: frozenset[str] = frozenset()
 
 
 def _anything(_item: object) -> bool:
@@ -78,9 +77,9 @@ class FairQueue(Generic[T]):
         return self._size
 
     @property
-    def tenants(self) -> int:
-        """Of how many tenants something waits."""
-        return len(self._waiting)
+    def tenants(self) -> Collection[str]:
+        """The tenants of whom something waits."""
+        return self._waiting.keys()
 
     def waits(self, service_class: ServiceClass) -> bool:
         """Whether anything of this class waits."""
@@ -117,7 +116,6 @@ class FairQueue(Generic[T]):
     def take(
         self,
         but: tuple[str, str] | None = None,
-        after_others: Container[str] = _NOBODY,
         admits: Callable[[T], bool] = _anything,
     ) -> T | None:
         """Remove and return the item whose turn it is. None if none waits.
@@ -125,12 +123,11 @@ class FairQueue(Generic[T]):
         Args:
             but: a sender who gets no turn now. Nor do tenants that were given more than its own,
                 where that waits: they don't get ahead.
-            after_others: tenants who get one only where no other of their class waits.
             admits: whether an item may be taken now. Behind one that may not its line waits.
         """
         waiting = [bool(self._classes[name].tenants) for name in _CLASSES]
         for level in self._turns.order(waiting):
-            taken = self._take_of(_CLASSES[level], but, after_others, admits)
+            taken = self._take_of(_CLASSES[level], but, admits)
             if taken is not None:
                 self._turns.took(level, waiting)
                 return taken
@@ -175,7 +172,6 @@ class FairQueue(Generic[T]):
         self,
         service_class: ServiceClass,
         but: tuple[str, str] | None,
-        after_others: Container[str],
         admits: Callable[[T], bool],
     ) -> T | None:
         left = list(self._classes[service_class].tenants)
@@ -184,11 +180,7 @@ class FairQueue(Generic[T]):
             left = [name for name in left if counter_of(name) <= counter_of(but[0])]
         while left:
             # Of several the one whose last turn was longest ago.
-            tenant = (
-                left[0]
-                if len(left) == 1
-                else min(left, key=lambda name: (name in after_others, counter_of(name)))
-            )
+            tenant = left[0] if len(left) == 1 else min(left, key=counter_of)
             for address, of_address in self._classes[service_class].tenants[tenant].items():
                 if (tenant, address) == but:
                     continue

@@ -5,11 +5,17 @@ The method is that of "Fairness in Serving Large Language Models" (arXiv 2401.00
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from heapq import nsmallest
 
 _INPUT_COST, _OUTPUT_COST = 1.0, 2.0
 # More tenants than this are known only while they wait.
 _MOST_KNOWN = 10_000
+SAVED_UP = 8_192.0
+"""The most service by which who was idle is behind those that wait, for its weight.
+
+Some questions in a row needn't wait then, however busy the others are.
+"""
 # Sums of fractions that should be 0 may not be.
 _NOTHING = 1e-6
 
@@ -21,10 +27,10 @@ class AnswerMeter:
         input_tokens: as they are estimated.
     """
 
-    __slots__ = ("_expected", "_input", "charged")
+    __slots__ = ("_expected", "charged", "input_tokens")
 
     def __init__(self, input_tokens: int) -> None:
-        self._input = input_tokens
+        self.input_tokens = input_tokens
         self._expected = 0.0
         self.charged = 0.0
         """The service that was charged so far."""
@@ -36,10 +42,14 @@ class AnswerMeter:
             output_tokens: all that were generated so far.
             input_tokens: as the model's server has counted them. None: it has not.
         """
-        whole = _INPUT_COST * (self._input if input_tokens is None else input_tokens)
+        whole = _INPUT_COST * (self.input_tokens if input_tokens is None else input_tokens)
         whole += _OUTPUT_COST * output_tokens
         grown, self.charged = whole - self.charged, whole
         return grown
+
+    def whole(self, output_tokens: float) -> float:
+        """The service of the whole answer, if it has so many tokens."""
+        return _INPUT_COST * self.input_tokens + _OUTPUT_COST * output_tokens
 
     def expects(self, output_tokens: float) -> float:
         """By how much more service is still expected than at the last call. It may be less.
@@ -73,6 +83,16 @@ class TokenCounters:
         """A tenant's counter, with what its running answers are still expected to be given."""
         return self._given(tenant) + self._expected.get(tenant, 0.0) / self._weight_of(tenant)
 
+    def least_served(self, tenants: Iterable[str]) -> tuple[str, float] | None:
+        """Of several tenants the one that was given least, for its weight, and how much service
+        it may be given until it was given as much as the next one. None: there are not several.
+        """
+        first_two = nsmallest(2, tenants, key=self.of)
+        if len(first_two) < 2:
+            return None
+        least, second = first_two
+        return least, (self.of(second) - self.of(least)) * self._weight_of(least)
+
     def charge(self, tenant: str, service: float) -> None:
         """Count what a tenant was given here."""
         self.served[tenant] = self.served.get(tenant, 0.0) + service
@@ -93,16 +113,16 @@ class TokenCounters:
         self._counters[tenant] = self._given(tenant) + service / self._weight_of(tenant)
 
     def comes(self, tenant: str, waiting: Collection[str]) -> None:
-        """A tenant of whom nothing waited has something to do: its idleness saved nothing up.
+        """A tenant of whom nothing waited has something to do. Its idleness saved little up.
 
-        Its counter is lifted to the smallest of those that wait. Where nobody waits, to that of
-        the tenant that had the last turn.
+        Its counter is lifted to `SAVED_UP` below the smallest of those that wait. Where nobody
+        waits, below that of the tenant that had the last turn.
 
         Args:
             waiting: the other tenants that wait.
         """
         least = min(map(self._given, waiting)) if waiting else self._given(self._last or tenant)
-        self._counters[tenant] = max(self._given(tenant), least)
+        self._counters[tenant] = max(self._given(tenant), least - SAVED_UP)
         if len(self._counters) > _MOST_KNOWN:
             self._forget_all_but({*waiting, tenant})
 

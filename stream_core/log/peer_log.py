@@ -9,14 +9,23 @@ from typing import Protocol
 from stream_core.log.response_log import ResponseState
 from stream_core.policy.channel import Channel
 from stream_core.protocol.messages import (
+    PresenceNotice,
     ResponseCompleted,
     ResponseDelta,
     ResponseFailed,
     ResponsePart,
+    ResponseQueued,
     ResponseRestarted,
 )
 
-PeerEvent = ResponseDelta | ResponsePart | ResponseRestarted | ResponseCompleted | ResponseFailed
+PeerEvent = (
+    ResponseDelta
+    | ResponsePart
+    | ResponseRestarted
+    | ResponseCompleted
+    | ResponseFailed
+    | ResponseQueued
+)
 
 
 class PeerUnreachable(Exception):
@@ -29,12 +38,16 @@ class PeerGone(PeerUnreachable):
 
 @dataclass(frozen=True, slots=True)
 class PeerResponse:
-    """A response that another task owns. `epoch` is the newest one that the reader was told of."""
+    """A response at another task. `epoch` is the newest one that the reader was told of.
+
+    `reader_at` is the address of the task that copies it. None if others can't reach that one.
+    """
 
     address: str
     channel: Channel
     response_id: str
     epoch: int = 1
+    reader_at: str | None = None
 
 
 class PeerLog(Protocol):
@@ -43,11 +56,25 @@ class PeerLog(Protocol):
     def events(self, response: PeerResponse, after: int) -> AsyncGenerator[list[PeerEvent], None]:
         """The entries after index `after` as they come, until the response's end.
 
-        The first list has the entries that existed at the time of the call. It may be empty.
+        The first list has the entries that existed at the time of the call. It may be empty. While
+        the response waits for its model, its place comes too: 0 once it waits no more. An older
+        owner doesn't say it.
 
         Raises:
             PeerUnreachable: the task does not answer, or no longer.
             PeerGone: it can't be connected to, or the connection broke.
+        """
+
+    def presence(
+        self, response: PeerResponse, *, of_all: bool
+    ) -> AsyncGenerator[PresenceNotice, None]:
+        """Who reads the response there, now and on each change, until the response's end.
+
+        Args:
+            of_all: the readers at all tasks, as its owner knows them. Otherwise of that one.
+
+        Raises:
+            PeerUnreachable: the task does not answer, or no longer, or has no such response.
         """
 
     async def cancel(self, response: PeerResponse) -> ResponseState:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from sys import maxsize
 from typing import Any, Literal, cast
 
 from stream_core.delivery.audience import AT_ONCE, Audience
 from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock, slots_of
 from stream_core.delivery.paced_cursor import Batcher, Reader
-from stream_core.delivery.presence import Listener, Presence
+from stream_core.delivery.presence import Listener, Presence, present_readers
 from stream_core.log.entries import JOINING, LogEntry, Part, Restart, same_place, size_of
 from stream_core.log.folded_entries import FoldedEntries
 from stream_core.log.response_log import (
@@ -21,7 +22,7 @@ from stream_core.log.response_log import (
 )
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
-from stream_core.policy.queue_place import QueuePlace
+from stream_core.policy.queue_place import BEGUN, QueuePlace
 from stream_core.ports.answer_observer import AnswerObserver
 from stream_core.protocol.dialect import Encoder, SharedEncoder
 from stream_core.protocol.errors import RateLimited
@@ -78,6 +79,7 @@ class ResponseStream:
         "_pace",
         "_scheduled",
         "_stored_bytes",
+        "_tenant_interval",
         "_waits_at",
         "_window",
         "acknowledged",
@@ -139,7 +141,7 @@ class ResponseStream:
         """The epoch of this task, where it is the response's owner."""
         self.via: Via = "owner"
         """Where the entries come from: this task, another one, or the store."""
-        self.readers = Audience(clock, monotonic)
+        self.readers, self._monotonic = Audience(clock, monotonic), monotonic
         self.paused_readers = 0
         """How many readers pause. Readers change it themselves, and call `hold_or_release`."""
         self.paused = False
@@ -181,7 +183,7 @@ class ResponseStream:
         # What waits for the end of its interval: text, or parts of one place.
         self._batcher, self._held = Batcher(limits.batch_tokens), _NO_PARTS
         self._encoders: Mapping[Hashable, SharedEncoder[Any]] = _NONE_SHARED
-        self._clock, self._monotonic = clock, monotonic
+        self._clock, self._tenant_interval = clock, clock.intervals.of(channel.tenant)
         self._most_bytes = self._full_at = limits.response_bytes
         self._limits, self._longest_batched = limits, _longest_batched(limits)
         self._window = slots_of(limits.window_ms(kind))
@@ -482,11 +484,22 @@ class ResponseStream:
         self.hold_or_release()
 
     def tell_place(self, place: QueuePlace) -> None:
-        """Tell all readers where it waits for the model."""
-        if place != self.place:
-            self.place = place
-            for reader in [*self.readers]:
+        """Tell all readers where it waits for the model, if that has changed.
+
+        Other tasks are told in any case: they take an owner that says nothing for lost.
+        """
+        changed, self.place = place != self.place, place
+        for reader in [*self.readers]:
+            if changed or reader.user is None:
                 reader.queued(place)
+
+    def leave_queue(self) -> None:
+        """It waits for the model no more. Clients hear that from its text."""
+        if self.place is not None:
+            self.place = None
+            for reader in [*self.readers]:
+                if reader.user is None:
+                    reader.queued(BEGUN)
 
     # -- what follows another copy -----------------------------------------------------------------
 
@@ -500,6 +513,7 @@ class ResponseStream:
             return
         if self.state is ResponseState.QUEUED:
             self.start()
+        self.place = None
         self.log.extend(entries)
         now = self._monotonic()
         if self.first_delta_at is None:
@@ -591,15 +605,13 @@ class ResponseStream:
                     self.on_unread()
 
     def listen(self, listener: Listener) -> None:
-        """Tell a listener who reads, now and on each change.
-
-        Raises:
-            RateLimited: as many listen as may.
-        """
+        """Tell a listener who reads this copy, now and on each change."""
         if self.readers.presence is None:
-            most = self._limits.presence_listeners_per_response
             self.readers.presence = Presence(
-                self.response_id, self.readers, self._clock, self._monotonic, most
+                self.response_id,
+                partial(present_readers, self.readers),
+                self._clock,
+                self._monotonic,
             )
         self.readers.presence.listen(listener)
 
@@ -655,7 +667,7 @@ class ResponseStream:
         if text:
             self.log.append(text)
         now = self._monotonic()
-        interval, readers = clock.interval_slots, self.readers
+        interval, readers = self._tenant_interval.slots, self.readers
         crowded = len(readers) > AT_ONCE
         window = clock.usual_slots if crowded else self._window
         if interval < window:  # noqa: PLR1730 - a call costs more
@@ -705,8 +717,8 @@ class ResponseStream:
     def _call_readers(self, now: float) -> None:
         """Give all readers what has no due time."""
         if len(self.readers) > AT_ONCE:
-            clock = self._clock
-            self.readers.call_many(max(clock.interval_slots, clock.usual_slots), None)
+            slots = max(self._tenant_interval.slots, self._clock.usual_slots)
+            self.readers.call_many(slots, None)
             return
         for reader in [*self.readers]:
             reader.deliver(now, None)
@@ -714,6 +726,7 @@ class ResponseStream:
     def _end(self) -> None:
         before = self.log.next_index
         self._cut()
+        self.place = None
         self.log.close(self.state)
         now = self._monotonic()
         if self.first_delta_at is None:

@@ -569,7 +569,16 @@ CLOCK_INTERVAL = Metric(
     "clock.interval_ms",
     _G,
     "ms",
-    "the current delivery interval of chats; longer than batch_window_ms: the core is full",
+    "the current delivery interval of chats, of tenants within their share of the deliveries; "
+    "longer than batch_window_ms: the core is full",
+)
+STRETCHED_TENANTS = Metric(
+    "clock.stretched_tenants",
+    _G,
+    "tenants",
+    "tenants over their share of the deliveries that are delivered to less often, since the core "
+    "is full; all others are only while clock.interval_ms is longer, too",
+    on_page_only=True,
 )
 CLOCK_LOAD = Metric(
     "clock.load_percent",

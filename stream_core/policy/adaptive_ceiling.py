@@ -89,20 +89,3 @@ class AdaptiveCeiling:
     def _forget(self, now: float) -> None:
         if self._limit is not None and now - self._throttled_at >= _FORGOTTEN_SECONDS:
             self._limit = None
-
-
-class AdaptiveCeilings:
-    """One ceiling for each model, by its name at its server."""
-
-    def __init__(self) -> None:
-        self._by_name: dict[str, AdaptiveCeiling] = {}
-
-    @property
-    def lowest(self) -> int:
-        """The lowest ceiling. 0 where there is none."""
-        limits = [it.limit for it in self._by_name.values() if it.limit is not None]
-        return min(limits, default=0)
-
-    def of(self, name: str) -> AdaptiveCeiling:
-        """The ceiling of a model."""
-        return self._by_name.setdefault(name, AdaptiveCeiling())

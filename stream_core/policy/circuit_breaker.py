@@ -125,23 +125,3 @@ class Call:
     def withdrawn(self, now: float) -> None:
         """The call was given up, or failed by nobody's fault but ours or the client's."""
         self._breaker.withdrawn(self._state, now)
-
-
-class CircuitBreakers:
-    """One breaker for each upstream, by its name."""
-
-    def __init__(self, failures: int, open_seconds: float) -> None:
-        self._failures = failures
-        self._open_seconds = open_seconds
-        self._breakers: dict[str, CircuitBreaker] = {}
-
-    def of(self, upstream: str) -> CircuitBreaker:
-        """The breaker of this upstream."""
-        if upstream not in self._breakers:
-            self._breakers[upstream] = CircuitBreaker(self._failures, self._open_seconds)
-        return self._breakers[upstream]
-
-    @property
-    def not_closed(self) -> int:
-        """How many upstreams are not called, or only probed."""
-        return sum(not breaker.closed for breaker in self._breakers.values())

@@ -85,8 +85,8 @@ class Limits(BaseModel):
         200,
         10,
         5_000,
-        "the longest interval to which the delivery clock stretches every stream when the work of "
-        "a shorter one does not fit into it",
+        "the longest interval to which the delivery clock stretches streams when the work of a "
+        "shorter one does not fit into it, those of tenants over their share first",
     )
     batch_tokens: int = _limit(10, 1, 1_000, "the delta is cut")
     write_buffer_bytes: int = _limit(65_536, 4_096, 16_777_216, "the cursor waits and deltas join")
@@ -207,8 +207,8 @@ class Limits(BaseModel):
         1_000,
         1,
         1_000_000,
-        "the message waits in the queue; while one address has more than half of them, there is an "
-        "eighth more for others",
+        "the message waits in the queue; while one address has more than half of them, there is a "
+        "quarter more for others",
     )
     least_class_share_percent: float = _limit(
         5,
@@ -221,7 +221,15 @@ class Limits(BaseModel):
         1,
         1_000_000,
         "answers of one tenant that have begun and have no token yet: its others wait (default: "
-        "where they are half of generations_per_node other tenants of its class come first)",
+        "only prefill_delay_ms bounds them)",
+    )
+    prefill_delay_ms: float = _limit(
+        20,
+        1,
+        60_000,
+        "while another tenant has asked within a minute and may ask again, no more prompts are "
+        "given to a model at once than delay that one's first token by so much, or one prompt; "
+        "learned from first tokens, so where prompts don't wait for each other it bounds nothing",
     )
     worker_buffer_tokens: int = _limit(
         256,
@@ -349,7 +357,10 @@ class Limits(BaseModel):
         "tenant's budgets, and so many again whenever it has nearly used them, while there are any",
     )
     usage_ttl_seconds: float = _limit(
-        7_776_000, 86_400, 315_360_000, "usage records and their totals are forgotten"
+        7_776_000,
+        172_800,  # a day's file is made of all of its records, after its end
+        315_360_000,
+        "usage records and their totals are forgotten",
     )
     lease_seconds: float = _limit(
         3, 2, 600, "another task may take over what a silent one was answering"
@@ -409,11 +420,6 @@ class Limits(BaseModel):
         if self.frames_per_second is not None:
             return self.frames_per_second
         return max(_FRAMES_PER_SECOND, _FRAMES_PER_MESSAGE * self.messages_per_second)
-
-    @property
-    def most_prefills_per_tenant(self) -> int:
-        """How many answers of a tenant may have no token yet, while others wait."""
-        return self.prefills_per_tenant or max(1, self.generations_per_node // 2)
 
     @property
     def messages_per_node(self) -> int:

@@ -7,7 +7,7 @@ them.
 from __future__ import annotations
 
 from stream_core.policy.limits import Limits
-from stream_core.policy.shares import with_those_for_others
+from stream_core.policy.shares import QUARTER, with_those_for_others
 
 KIBIBYTE = 1_024
 MEBIBYTE = 1_048_576
@@ -84,7 +84,8 @@ def bounds(limits: Limits) -> dict[str, int]:
         * WEBSOCKET_BYTES,
         "requests_per_node": with_those_for_others(limits.requests_per_node) * EVENT_STREAM_BYTES,
         "bodies_per_node": limits.bodies_per_node * (READ_AHEAD_BYTES + limits.read_buffer_bytes),
-        "generations_per_node": limits.generations_per_node * (READ_AHEAD_BYTES + MODEL_READ_BYTES),
+        "generations_per_node": with_those_for_others(limits.generations_per_node, QUARTER)
+        * (READ_AHEAD_BYTES + MODEL_READ_BYTES),
         "requests_held_bytes": limits.requests_held_bytes,
         "conversations_held_bytes": limits.conversations_held_bytes,
         "running_held_bytes": limits.running_held_bytes,

@@ -16,6 +16,10 @@ class QueuePlace(NamedTuple):
     expected_seconds: float | None
 
 
+BEGUN = QueuePlace(0, None)
+"""What other tasks are told of a response that waits no more."""
+
+
 class StartRate:
     """How many answers begin in a second."""
 

@@ -8,25 +8,27 @@ from typing import Generic, TypeVar
 
 Name = TypeVar("Name", bound=Hashable)
 
-_FOR_OTHERS = 8
+EIGHTH, QUARTER = 8, 4
 
 
-def with_those_for_others(most: int) -> int:
-    """The most that there can be, with the eighth more that is for others."""
-    return most + most // _FOR_OTHERS
+def with_those_for_others(most: int, part: int = EIGHTH) -> int:
+    """The most that there can be, with the part more that is for others."""
+    return most + most // part
 
 
 class Shares(Generic[Name]):
     """Places by who has them.
 
-    One may have all of them. But while one has more than half, there is an eighth more for others.
+    One may have all of them. But while one has more than half, there are some more for others.
 
     Args:
         most: how many there are.
+        part: which part of them there is more for others.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, part: int = EIGHTH) -> None:
         self._most = most
+        self._with_those_for_others = with_those_for_others(most, part)
         self._count = 0
         self._of: Counter[Name] = Counter()
         self._largest: Name | None = None
@@ -42,7 +44,7 @@ class Shares(Generic[Name]):
     @property
     def greedy(self) -> Name | None:
         """Who has more than half, while there are some for others. Otherwise None."""
-        if self._largest is None or self._count >= with_those_for_others(self._most):
+        if self._largest is None or self._count >= self._with_those_for_others:
             return None
         return self._largest if self._of[self._largest] > self._most / 2 else None
 

@@ -15,7 +15,8 @@ class Activity:
     """What one task has done for one tenant since the task was started, and does now.
 
     Args:
-        tenant: its id, or for what one of its keys has used `id/key`.
+        tenant: its id; `id/key` for what one of its keys has used, `id//digest` for one of its
+            users.
         service: weighted tokens that were charged, in and out. It only grows.
         requests, input_tokens, output_tokens: that were charged to bounds, without what went back.
         answers, connections: how many there are now.

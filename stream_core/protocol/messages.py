@@ -443,7 +443,7 @@ class PresentClient(BaseModel):
 
 
 class PresenceNotice(FromServer):
-    """Who reads the response at this task: `count` clients, of which the first 50 are named."""
+    """Who reads the response: `count` clients, of which the first 50 are named."""
 
     type: Literal["presence"]
     session_id: str

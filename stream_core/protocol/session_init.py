@@ -189,6 +189,15 @@ def iso_time(seconds: float) -> str:
     return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")
 
 
+def seconds_of(iso: str) -> float:
+    """Seconds since the epoch of a time that `iso_time` has written.
+
+    Raises:
+        ValueError: it is no such time.
+    """
+    return datetime.fromisoformat(iso).timestamp()
+
+
 def bearer(authorization: str | None) -> str | None:
     """The token of an `Authorization: Bearer …` header. None for any other value."""
     scheme, _, token = (authorization or "").partition(" ")

@@ -55,7 +55,23 @@ class Account:
 
     def is_busy(self, now: float) -> bool:
         """Whether it has anything now, or has used anything in the last minute, at any task."""
-        return self.in_use or now - self._used_at < _MINUTE
+        has_elsewhere = self.other_answers or self.other_connections
+        return self.in_use or bool(has_elsewhere) or now - self._used_at < _MINUTE
+
+    def share(self, limits: QuotaLimits, now: float) -> float:
+        """The largest share of a bound that is used now, or was within about a minute."""
+        shares = [
+            self.bucket(name, now).lately(most, now) / most for name, most in rates_in(limits)
+        ]
+        if limits.answers_at_once is not None:
+            shares.append((self.answers + self.other_answers) / limits.answers_at_once)
+        if limits.connections is not None:
+            shares.append((self.connections + self.other_connections) / limits.connections)
+        return max(shares, default=0.0)
+
+    def forget_others(self) -> None:
+        """It is no longer known what other tasks have."""
+        self.other_answers = self.other_connections = 0
 
     def waits(self, limits: QuotaLimits, amount: Amount, now: float) -> Iterator[tuple[str, float]]:
         """Each bound that has no room for `amount`, and the seconds until it has."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from stream_core.policy.model_prices import NANODOLLARS
+from stream_core.policy.model_prices import NANODOLLARS, ModelPrices
 from stream_core.tenants.tenant import QuotaLimits, Tenant
 
 _TOKENS = "tokens"
@@ -65,8 +65,27 @@ def budgets_of(tenant: Tenant, key_id: str, user: str, now: float) -> tuple[Budg
 
 def has_budgets(tenant: Tenant) -> bool:
     """Whether anything of the tenant has a budget."""
-    every = (tenant.limits, tenant.user_limits, *(key.limits for key in tenant.keys))
-    return any(limits.tokens_per_day or limits.dollars_per_month for limits in every)
+    return any(
+        limits.tokens_per_day or limits.dollars_per_month for limits in _limits_of_all(tenant)
+    )
+
+
+def models_without_price(
+    tenant: Tenant, served: Mapping[str, str], prices: ModelPrices
+) -> list[str]:
+    """The models that the tenant may ask, and that its budgets in dollars can't be counted for.
+
+    Args:
+        served: their names at their server by public name.
+    """
+    if not any(limits.dollars_per_month for limits in _limits_of_all(tenant)):
+        return []
+    asked = {served.get(public, public) for public in tenant.models or served}
+    return sorted(asked - prices.by_model.keys())
+
+
+def _limits_of_all(tenant: Tenant) -> Iterator[QuotaLimits]:
+    yield from (tenant.limits, tenant.user_limits, *(key.limits for key in tenant.keys))
 
 
 def digest_of_user(user: str) -> str:

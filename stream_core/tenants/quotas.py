@@ -18,6 +18,7 @@ from stream_core.tenants.charges import (
     Level,
     Payer,
 )
+from stream_core.tenants.pressed_users import PressedUsers, name_of_user, tenant_of_user
 from stream_core.tenants.rates import Amount, rates_in
 from stream_core.tenants.refusals import (
     limit_name,
@@ -28,7 +29,7 @@ from stream_core.tenants.refusals import (
 from stream_core.tenants.registry import Tenants
 from stream_core.tenants.tenant import NO_LIMITS, QuotaLimits, Tenant
 
-_MOST_USERS = 16_384  # some 12 MB
+_MOST_USERS = 16_384  # 11 to 17 MB
 # They have records, so there are few. Keys and tenants whose records have gone are forgotten.
 _MOST_TENANTS_AND_KEYS = 16_384
 # Behind a tenant's name, which has no such character.
@@ -88,6 +89,7 @@ class Quotas:
         self._tenants = tenants
         self._on_shadow = on_shadow
         self._users = Accounts(most_users)
+        self._pressed = PressedUsers(self._users, self._limits_of)
         self._accounts = Accounts(_MOST_TENANTS_AND_KEYS)
 
     # -- messages ----------------------------------------------------------------------------------
@@ -106,7 +108,9 @@ class Quotas:
         if refusal is not None:
             self._refuse(payer.tenant, refusal)
             return NO_CHARGE
-        return Charge(counted, amount, now)
+        charge = Charge(counted, amount, now)
+        self._note_user(payer, counted, now)
+        return charge
 
     def take_over(self, payer: Payer) -> Charge:
         """Count an answer that another task began, and charged."""
@@ -129,10 +133,14 @@ class Quotas:
         if refusal is not None:
             self._refuse(payer.tenant, refusal)
 
-    def connect(self, payer: Payer) -> Connected:
+    def connect(self, payer: Payer, now: float) -> Connected:
         """Count a connection, until it is closed."""
         counted = self._counted(payer)
-        return Connected(counted) if counted else NOT_COUNTED
+        if not counted:
+            return NOT_COUNTED
+        connected = Connected(counted)
+        self._note_user(payer, counted, now)
+        return connected
 
     # -- what callers are told ---------------------------------------------------------------------
 
@@ -158,12 +166,15 @@ class Quotas:
     # -- several tasks -----------------------------------------------------------------------------
 
     def busy(self, now: float) -> list[str]:
-        """The tenants and keys that have used of their bounds lately, as `Activity` names them."""
-        return [name for name, account in self._accounts if account.is_busy(now)]
+        """Who has used of their bounds lately, as `Activity` names them: all tenants and keys, and
+        the users who have used most of theirs.
+        """
+        busy = [name for name, account in self._accounts if account.is_busy(now)]
+        return busy + self._pressed.told(now)
 
     def activity(self, name: str) -> Mapping[str, int]:
         """What one of these has been charged here, and has here now: the fields of `Activity`."""
-        account = self._accounts.get(name)
+        account = self._accounts_with(name).get(name)
         if account is None:
             return {}
         here = {"answers": account.answers, "connections": account.connections}
@@ -174,15 +185,27 @@ class Quotas:
 
         A negative amount was given back. Of who has no bounds nothing is counted.
         """
-        limits = self._limits_of(others.tenant)
+        accounts, limits = self._accounts_with(others.tenant), self._limits_of(others.tenant)
         if limits == NO_LIMITS:
+            if (unbound := accounts.get(others.tenant)) is not None:
+                unbound.forget_others()
             return
-        account = self._accounts.of(others.tenant)
+        account = accounts.of(others.tenant)
         account.add(limits, Amount(others.requests, others.input_tokens, others.output_tokens), now)
         account.other_answers, account.other_connections = others.answers, others.connections
 
+    def _accounts_with(self, name: str) -> Accounts:
+        return self._accounts if tenant_of_user(name) is None else self._users
+
+    def _note_user(self, payer: Payer, counted: Sequence[Counted], now: float) -> None:
+        level, account, _ = counted[-1]
+        if level is Level.USER:
+            self._pressed.note(name_of_user(payer.tenant, payer.user), account, now)
+
     def _limits_of(self, name: str) -> QuotaLimits:
-        """The limits of a tenant, or of a key."""
+        """The limits of a tenant, a key or a user."""
+        if (of_user := tenant_of_user(name)) is not None:
+            return self._tenants.of(of_user).user_limits
         tenant_id, _, key_id = name.partition(_KEY)
         tenant = self._tenants.of(tenant_id)
         return _limits_of_key(tenant, key_id) if key_id else tenant.limits
@@ -200,7 +223,7 @@ class Quotas:
             key = self._accounts.of(f"{payer.tenant}{_KEY}{payer.key}")
             counted.append(Counted(Level.KEY, key, of_key))
         if of_user != NO_LIMITS:
-            user = self._users.of(f"{payer.tenant}{_KEY}{payer.user}")
+            user = self._users.of(name_of_user(payer.tenant, payer.user))
             counted.append(Counted(Level.USER, user, of_user))
         return counted
 

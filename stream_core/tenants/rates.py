@@ -65,17 +65,25 @@ class Bucket:
     bound may change between two calls.
     """
 
-    __slots__ = ("_at", "_used")
+    __slots__ = ("_at", "_lately", "_used")
 
     def __init__(self, now: float) -> None:
         self._at = now
-        self._used = 0.0
+        self._used = self._lately = 0.0
 
     def used(self, most: int, now: float) -> float:
         """How much is in it."""
-        self._used = max(0.0, self._used - (now - self._at) * most / _MINUTE)
-        self._at = now
+        elapsed = now - self._at
+        if elapsed:
+            self._used = max(0.0, self._used - elapsed * most / _MINUTE)
+            self._lately *= math.exp(-elapsed / _MINUTE)
+            self._at = now
         return self._used
+
+    def lately(self, most: int, now: float) -> float:
+        """How much was put in within about a minute, whether or not it has drained."""
+        self.used(most, now)
+        return self._lately
 
     def remaining(self, most: int, now: float) -> int:
         """How much more it takes at once, rounded down. 0 where there is a debt."""
@@ -97,3 +105,4 @@ class Bucket:
     def add(self, amount: int, most: int, now: float) -> None:
         """Put `amount` in, whether or not there is room. A negative one is taken out."""
         self._used = max(0.0, self.used(most, now) + amount)
+        self._lately = max(0.0, self._lately + amount)

@@ -9,7 +9,13 @@ from typing import Any, Self
 import orjson
 
 from stream_core.policy.model_prices import NANODOLLARS
-from stream_core.tenants.budget import Cost, day_of
+from stream_core.tenants.budget import Cost, day_of, digest_of_user
+
+LATE_SECONDS = 900.0
+"""How long after a day's end its file is made.
+
+A task may have been killed at the day's last answers, whose records are replaced then.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +84,16 @@ class UsageRecord:
 
 
 def file_of(records: Iterable[UsageRecord]) -> bytes:
-    """A day's file: a line a record. The same records always make the same bytes."""
-    in_order = sorted(records, key=lambda record: (record.ended_at, record.response_id))
-    return b"".join(record.to_line() for record in in_order)
+    """A day's file: a line a record. The same records always make the same bytes.
+
+    The lines are by tenant, then by user. In that order a table gives them page by page, so that
+    nobody needs to hold a whole day.
+    """
+    return b"".join(record.to_line() for record in sorted(records, key=_place))
+
+
+def _place(record: UsageRecord) -> tuple[str, str, str]:
+    return record.tenant, digest_of_user(record.user), record.response_id
 
 
 @dataclass(frozen=True, slots=True)

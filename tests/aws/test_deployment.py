@@ -13,11 +13,14 @@ import pytest
 from botocore.exceptions import ClientError
 
 from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
+from functions.usage_file.daily_files import MOST_DAYS
+from functions.usage_file.usage_bucket import PREFIX as USAGE_PREFIX
 from stream_aws.s3_large_texts import PREFIX
 from tests.aws.emulator_gaps import as_json, find_gaps, reviewed_gaps
 from tests.aws.refused_resources import REFUSED_TYPES
 from tests.aws.running_system import RunningSystem
 from tests.integration.chat_client import demo, open_session
+from tests.integration.lambda_function import LambdaFunction
 from tests.integration.server_process import ROOT
 
 # The first test starts the system, on a machine that others may be using.
@@ -129,6 +132,21 @@ async def test_an_answer_is_in_the_tables_that_were_created(
     assert session.session_id in scanned["EVENFLOW_SESSIONS_TABLE"]
     assert response_id in scanned["EVENFLOW_LEDGER_TABLE"]
     assert response_id in scanned["EVENFLOW_RESPONSES_TABLE"]
+
+
+def test_the_files_of_usage_are_in_the_bucket_that_was_created(system: RunningSystem) -> None:
+    (logical_id,) = (
+        name
+        for template in system.deployment.assembly.templates.values()
+        for name, resource in template["Resources"].items()
+        if resource["Properties"].get("Handler") == "functions.usage_file.handler.handler"
+    )
+    environment = system.deployment.function(logical_id).environment
+    LambdaFunction("usage_file", {**environment, **system.aws.environment}).invoke({})
+    bucket = environment["EVENFLOW_USAGE_BUCKET"]
+    files = system.aws.client("s3").list_objects_v2(Bucket=bucket)["Contents"]
+    assert len(files) == MOST_DAYS
+    assert all(file["Key"].startswith(USAGE_PREFIX) for file in files)
 
 
 async def test_a_large_request_is_in_the_bucket_that_was_created(

@@ -7,7 +7,8 @@ from functools import partial
 
 import pytest
 
-from infra.constructs.data import buckets as request_bucket
+from functions.usage_file import usage_bucket
+from infra.constructs.data import buckets
 from infra.constructs.data import tables as declared
 from infra.quotas import most_writes_per_second
 from infra.traffic import Traffic
@@ -230,16 +231,26 @@ def test_nobody_opens_a_session_in_staging_or_prod_without_the_key_that_was_made
             opened(given)
 
 
-def test_large_requests_are_private_encrypted_and_gone_after_a_day(synthesis: Synthesis) -> None:
+@pytest.mark.parametrize(("called", "kept_days"), [("DataRequests", 1), ("DataUsage", 400)])
+def test_large_requests_and_usage_are_private_encrypted_and_gone_in_time(
+    synthesis: Synthesis, called: str, kept_days: int
+) -> None:
     ((name, bucket),) = (
         (name, bucket)
         for name, bucket in synthesis.of_type("AWS::S3::Bucket", "data").items()
-        if name.startswith("DataRequests")
+        if name.startswith(called)
     )
+    keep = synthesis.settings.data.keep
+    assert bucket["DeletionPolicy"] == ("RetainExceptOnCreate" if keep else "Delete")
     properties = bucket["Properties"]
     assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
     (rule,) = properties["LifecycleConfiguration"]["Rules"]
-    assert (rule["ExpirationInDays"], rule["Status"], "Prefix" in rule) == (1, "Enabled", False)
+    assert (rule["ExpirationInDays"], rule["Status"], "Prefix" in rule) == (
+        kept_days,
+        "Enabled",
+        False,
+    )
+    assert rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 1}
     (encryption,) = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     algorithm = encryption["ServerSideEncryptionByDefault"]["SSEAlgorithm"]
     assert algorithm == ("aws:kms" if synthesis.settings.data.customer_key else "AES256")
@@ -256,7 +267,8 @@ def test_large_requests_are_private_encrypted_and_gone_after_a_day(synthesis: Sy
 
 
 def test_tasks_write_below_the_prefix_that_they_may(synthesis: Synthesis) -> None:
-    assert request_bucket.REQUEST_PREFIX == s3_large_texts.PREFIX
+    assert buckets.REQUEST_PREFIX == s3_large_texts.PREFIX
+    assert buckets.USAGE_PREFIX == usage_bucket.PREFIX
     (task,) = (
         task["Properties"]
         for name, task in synthesis.of_type("AWS::ECS::TaskDefinition", "service").items()

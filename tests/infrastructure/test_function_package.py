@@ -13,7 +13,7 @@ import pytest
 
 from infra.function_package import FunctionPackage, FunctionPackageError, build
 
-_NAMES = ("session_init", "poll_response", "rotate_signing_keys", "canary")
+_NAMES = ("session_init", "poll_response", "rotate_signing_keys", "usage_file", "canary")
 _MEGABYTE = 1_000_000
 _ALLOWED_DIRECTORIES = {"functions", "stream_core", "stream_aws"}
 

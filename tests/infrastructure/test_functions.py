@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from functions.settings import PollResponseSettings, SessionInitSettings
+from functions.settings import PollResponseSettings, SessionInitSettings, UsageFileSettings
+from stream_core.tenants.usage import LATE_SECONDS
 from tests.infrastructure.synthesis import Synthesis
 
-_NAMES = ("session_init", "poll_response", "rotate_signing_keys")
+_RESERVED = ("session_init", "poll_response", "rotate_signing_keys")
+_NAMES = (*_RESERVED, "usage_file")
 
 
 def _functions(synthesis: Synthesis) -> dict[str, dict[str, Any]]:
@@ -31,7 +33,7 @@ def _plain_variables(function: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def test_there_are_three_and_each_handler_exists(dev: Synthesis) -> None:
+def test_there_are_four_and_each_handler_exists(dev: Synthesis) -> None:
     functions = _functions(dev)
     assert set(functions) == set(_NAMES)
     for name, function in functions.items():
@@ -53,11 +55,10 @@ def test_they_run_on_graviton_traced_bounded_and_with_a_log_of_their_own(
             == f"evenflow-{synthesis.settings.name}-{name.replace('_', '-')}"
         )
         assert function["LoggingConfig"]["LogGroup"].keys() == {"Ref"}
-    concurrency = {
-        name: function.get("ReservedConcurrentExecutions") for name, function in functions.items()
-    }
+    concurrency = {name: functions[name].get("ReservedConcurrentExecutions") for name in _RESERVED}
     reserved = settings.reserved_concurrency
-    assert concurrency == (reserved.model_dump() if reserved else dict.fromkeys(_NAMES))
+    assert concurrency == (reserved.model_dump() if reserved else dict.fromkeys(_RESERVED))
+    assert "ReservedConcurrentExecutions" not in functions["usage_file"]
     assert functions["session_init"]["Timeout"] == 10
     assert functions["poll_response"]["Timeout"] == 29
 
@@ -80,7 +81,9 @@ def test_they_understand_what_they_are_told(synthesis: Synthesis) -> None:
     poll_response = PollResponseSettings.from_environment(
         _plain_variables(functions["poll_response"])
     )
-    assert session_init.limits == poll_response.limits == synthesis.settings.limits
+    usage_file = UsageFileSettings.from_environment(_plain_variables(functions["usage_file"]))
+    for told in (session_init, poll_response, usage_file):
+        assert told.limits == synthesis.settings.limits
     assert poll_response.metrics_environment == synthesis.settings.prefix
     assert poll_response.limits.poll_timeout_max_ms / 1000 < functions["poll_response"]["Timeout"]
 
@@ -159,3 +162,15 @@ def test_handlers_and_functions_are_told_the_same_origins_where_there_are_any(
 
     assert told(choosy) == ["https://app.example.com,http://localhost:3000"] * 3
     assert told(synthesis) == [None] * 3
+
+
+def test_usage_is_written_a_quarter_of_an_hour_after_the_end_of_each_day(
+    synthesis: Synthesis,
+) -> None:
+    rule = synthesis.only("AWS::Events::Rule", "functions")
+    assert (rule["ScheduleExpression"], rule["State"]) == ("cron(15 0 * * ? *)", "ENABLED")
+    (target,) = rule["Targets"]
+    assert "UsageFile" in json.dumps(target["Arn"])
+    assert LATE_SECONDS == 15 * 60
+    function = _functions(synthesis)["usage_file"]
+    assert (function["Timeout"], function["MemorySize"]) == (900, 1_769)

@@ -56,6 +56,7 @@ CAN_WAIT = {
     "dead_letters.waiting",
     "session_init.duration_ms",
     "rotate_signing_keys.errors",
+    "usage_file.errors",
 }
 WINDOWS = {
     f"burn.{promise.name}-{minutes}-minutes"

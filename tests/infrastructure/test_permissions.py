@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from functions.usage_file.usage_bucket import PREFIX as USAGE_PREFIX
 from stream_aws.s3_large_texts import PREFIX
 from stream_aws.tables import UNFINISHED_INDEX
 from tests.infrastructure.synthesis import Synthesis
@@ -192,6 +193,13 @@ def test_the_functions_may_do_this(synthesis: Synthesis) -> None:
             "secretsmanager:PutSecretValue",
             "secretsmanager:UpdateSecretVersionStage",
         },
+        "UsageFileRole": {
+            "dynamodb:Query",
+            "s3:AbortMultipartUpload",
+            "s3:ListBucket",
+            "s3:PutObject",
+            "secretsmanager:GetSecretValue",
+        },
     }
     for role, own in expected.items():
         actions = _actions(synthesis, role)
@@ -208,6 +216,23 @@ def test_the_functions_may_do_this(synthesis: Synthesis) -> None:
     )
 
 
+def test_the_file_of_usage_is_written_below_its_prefix(synthesis: Synthesis) -> None:
+    actions = _actions(synthesis, "UsageFileRole")
+    bucket = f'"{synthesis.settings.prefix}-usage-arn"'
+    for action in ("s3:AbortMultipartUpload", "s3:PutObject"):
+        assert bucket in actions[action]
+        assert f'"/{USAGE_PREFIX}*"' in actions[action]
+    assert json.loads(actions["s3:ListBucket"]) == {"Fn::ImportValue": json.loads(bucket)}
+    (listing,) = (
+        statement
+        for _, statement in _statements(synthesis, "UsageFileRole")
+        if statement["Action"] == "s3:ListBucket"
+    )
+    assert listing["Condition"] == {"StringEquals": {"s3:prefix": USAGE_PREFIX}}
+    assert "Tenants" in actions["dynamodb:Query"]
+    assert _secrets_read(synthesis, "UsageFileRole") == [f"{synthesis.settings.prefix}-tenant-keys"]
+
+
 def test_the_key_serves_through_its_services_only(synthesis: Synthesis) -> None:
     services = ["dynamodb.us-east-1.amazonaws.com", "secretsmanager.us-east-1.amazonaws.com"]
     of_handlers = [*services, "sqs.us-east-1.amazonaws.com", "s3.us-east-1.amazonaws.com"]
@@ -219,6 +244,8 @@ def test_the_key_serves_through_its_services_only(synthesis: Synthesis) -> None:
             expected: list[str] | str = of_handlers if "TaskRole" in name else services
             if "Canary" in name:
                 expected = "secretsmanager.us-east-1.amazonaws.com"
+            elif "UsageFile" in name:
+                expected = [*services, "s3.us-east-1.amazonaws.com"]
             assert statement["Condition"] == {"StringEquals": {"kms:ViaService": expected}}, name
 
 

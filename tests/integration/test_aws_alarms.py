@@ -34,6 +34,7 @@ CONDITIONS: dict[str, Callable[[float], list[float]]] = {
     "service.healthy_tasks": lambda tasks: [tasks + 1, tasks],
     "session_init.duration_ms": lambda slowest: [10.0] * 200 + [slowest],
     "session_init.throttles": _each,
+    "usage_file.errors": _each,
     # Each running task says how busy it is.
     "workers.running_tasks": lambda tasks: [0.5] * int(tasks),
 }

@@ -43,8 +43,9 @@ _MOST_ATTEMPTS = 8
 # another Python than Lambda's.
 _IN_LAMBDA = ("boto3", "botocore", "s3transfer", "urllib3", "python-dateutil", "six")
 _SHARED = ("stream_aws", "stream_core")
-# Nobody waits for the canary to begin, and it has a client of WebSockets.
-_FUNCTIONS = sorted({path.parent.name for path in ROOT.glob("functions/*/handler.py")} - {"canary"})
+# Nobody waits for these to begin. They have a client of WebSockets, and one of S3.
+_SCHEDULED = {"canary", "usage_file"}
+_FUNCTIONS = sorted({path.parent.name for path in ROOT.glob("functions/*/handler.py")} - _SCHEDULED)
 _VARIABLES = {
     "AWS_REGION": "us-east-1",
     "AWS_DEFAULT_REGION": "us-east-1",

@@ -9,6 +9,7 @@ import pytest
 from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import ChatSession, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
+from tests.integration.deployment import LocalDeployment
 from tests.integration.local_server import LocalServer
 
 _LONG = demo(tokens=3000, gap_ms=20)
@@ -79,6 +80,28 @@ async def test_a_waiting_message_can_be_cancelled(opened: OpenSession, server: L
         await _cancel(running, first["response_id"])
         assert (await third.poll_whole(accepted.json["response_id"]))[0]["status"] == "completed"
     await server.until_metric("generations_running", 0)
+
+
+async def test_who_reads_at_another_task_hears_the_place_too(
+    opened: OpenSession, deployment: LocalDeployment
+) -> None:
+    owner, other = await deployment.handlers(2, generations_per_node=1)
+    running, waiting = await opened(owner), await opened(owner)
+    first = (await running.post("m1", None, _LONG)).json
+    response_id = (await waiting.post("m1", None, demo(tokens=20, gap_ms=5, seed=61))).json[
+        "response_id"
+    ]
+    there = waiting.at(other)
+    async with there.connect() as connection, there.events(response_id) as events:
+        await connection.resume(response_id, -1)
+        assert (await connection.next_of("chat.response.queued"))["position"] == 1
+        assert events.headers["Evenflow-Via"] == "peer"
+        assert b'"position":1' in await events.content.readuntil(b"\n\n")
+        polled = (await there.poll(response_id, 0, 100)).json
+        assert polled["metadata"]["queued"]["position"] == 1
+        await _cancel(running, first["response_id"])
+        assert (await connection.whole(response_id)).text == "".join(demo_tokens(61, 20))
+        assert "queued" not in (await there.poll(response_id, 0, 100)).json["metadata"]
 
 
 async def test_cancelling_in_the_moment_it_starts(opened: OpenSession, server: LocalServer) -> None:

@@ -173,3 +173,27 @@ async def test_a_bound_holds_over_two_tasks_within_a_second(
     await serve.time_passes(1.1)
     # One came here, and some have drained.
     assert 60 - 31 <= await ask(servers[1]) <= 60 - 31 + 5
+
+
+async def test_a_user_s_bound_holds_over_two_tasks_once_a_quarter_of_it_is_used(
+    deployment: LocalDeployment, http: aiohttp.ClientSession, serve: Serve
+) -> None:
+    servers = await deployment.handlers(2)
+    for server in servers:
+        record = Tenant(id="public", user_limits=QuotaLimits(requests_per_minute=20))
+        server.handler._tenants.replace([record])
+
+    async def ask(server: LocalServer) -> int:
+        said = [{"role": "user", "content": _QUICK}]
+        body = {"model": "demo", "messages": said, "user": "ann"}
+        answer = await call(http, "POST", f"{server.http_url}/v1/chat/completions", body)
+        return answer.status
+
+    for server in servers:
+        assert [await ask(server) for _ in range(6)] == [200] * 6
+    await serve.time_passes(4)
+    assert [await ask(servers[0]) for _ in range(12)] == [200] * 12
+    await serve.time_passes(1.1)
+    # Alone it would have room for all of these.
+    answers = [await ask(servers[1]) for _ in range(8)]
+    assert answers.count(429) >= 3

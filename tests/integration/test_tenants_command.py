@@ -139,12 +139,74 @@ def test_what_cannot_be_done_is_said_in_a_line_and_changes_nothing(tenants: Comm
     assert _records(tenants)[0]["weight"] == 1.0
 
 
-def _in_a_process(arguments: str, path: Path) -> str:
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("option", "variables", "missing"),
+    [
+        ("--dollars-per-month", {}, "demo"),
+        ("--user-dollars-per-month", {"EVENFLOW_MODEL_NAME": "small"}, "small"),
+        ("--dollars-per-month", {"EVENFLOW_MODEL_PRICES": "other=1/2"}, "demo"),
+        (
+            "--dollars-per-month",
+            {"EVENFLOW_MODELS": "fast=org/small,large", "EVENFLOW_MODEL_PRICES": "large=1/2"},
+            "org/small",
+        ),
+    ],
+)
+def test_a_budget_in_dollars_of_a_model_without_a_price_is_refused_and_changes_nothing(
+    tenants: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+    variables: dict[str, str],
+    missing: str,
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    added = tenants("add", "acme", option, "5")
+    assert (added.status, added.out, added.err.count("\n")) == (1, "", 1)
+    assert f"the price of {missing}" in added.err
+    assert "EVENFLOW_MODEL_PRICES" in added.err
+    assert f"{missing}=2.50/10" in added.err
+    assert _records(tenants) == []
+    assert tenants("add", "acme").key
+    assert tenants("limit", "acme", option, "5").status == 1
+    assert "dollars" not in json.dumps(_records(tenants))
+
+    monkeypatch.setenv("EVENFLOW_MODEL_PRICES", f"{missing}=2.50/10,large=1/2")
+    assert tenants("limit", "acme", option, "5").status == 0
+    monkeypatch.delenv("EVENFLOW_MODEL_PRICES")
+    assert tenants("limit", "acme", "--weight", "2").status == 0, "the budget was there before"
+    assert tenants("limit", "acme", "--models", "new").status == 1
+    assert tenants("limit", "acme", option, "none", "--models", "new").status == 0
+
+
+@pytest.mark.usefixtures("store")
+def test_only_the_models_that_a_tenant_may_ask_need_a_price(
+    tenants: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENFLOW_MODELS", "fast=org/small,large")
+    monkeypatch.setenv("EVENFLOW_MODEL_PRICES", "org/small=0/0")
+    assert tenants("add", "acme", "--dollars-per-month", "5", "--models", "fast").key
+    assert tenants("limit", "acme", "--models", "fast,large").status == 1
+
+
+@pytest.mark.usefixtures("store")
+def test_prices_that_cannot_be_read_are_told_with_what_is_accepted(
+    tenants: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENFLOW_MODEL_PRICES", "demo=cheap")
+    said = tenants("add", "acme", "--dollars-per-month", "5")
+    assert (said.status, said.err.count("\n")) == (2, 1)
+    assert "EVENFLOW_MODEL_PRICES has 'demo=cheap'" in said.err
+    assert "name=input/output" in said.err
+
+
+def _in_a_process(arguments: str, path: Path, **variables: str) -> str:
     """Run `evenflow …` beside a server. Returns what it prints."""
     ran = subprocess.run(
         [sys.executable, "-m", "evenflow", *arguments.split()],
         cwd=ROOT,
-        env=clean_environment({"EVENFLOW_STORE_PATH": str(path)}),
+        env=clean_environment({"EVENFLOW_STORE_PATH": str(path), **variables}),
         check=True,
         capture_output=True,
         text=True,
@@ -164,7 +226,7 @@ async def test_every_option_is_in_the_record(path: Path) -> None:
         "--output-tokens-per-minute 4 --answers-at-once 5 --connections 6 --tokens-per-day 7 "
         "--dollars-per-month 8.5 --user-answers-at-once 1"
     )
-    _in_a_process(arguments, path)
+    _in_a_process(arguments, path, EVENFLOW_MODEL_PRICES="a=1/2,b=1/2")
     stores = SQLiteStores(path, time.time)
     (record,) = (await stores.tenants.load()).records
     stores.close()

@@ -5,17 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock
-from stream_core.delivery.interval_control import IntervalControl
+from stream_core.delivery.divided_control import DividedControl
 from stream_core.policy.limits import Limits
 from tests.unit.settle import settle
 
 # So far into a slot, no rounding can place a moment in the slot before.
 _INTO_SLOT = SLOT_SECONDS / 100
-
-
-class _HeldInterval(IntervalControl):
-    def measured(self, load: float, speed: float) -> int:
-        return self.slots
 
 
 class HandTurnedClock:
@@ -28,8 +23,8 @@ class HandTurnedClock:
 
     def hold_interval(self, slots: int) -> None:
         """From now on this is the interval, whatever the load."""
-        self.delivery._control = _HeldInterval(slots, slots, slots)
-        self.delivery.interval_slots, self.delivery.interval = slots, slots * SLOT_SECONDS
+        self.delivery.intervals._control = DividedControl(slots, slots, slots)
+        self.delivery.intervals._tell()
 
     def monotonic(self) -> float:
         """Seconds, as `time.monotonic` would say."""

@@ -98,8 +98,10 @@ class Streams:
         cost: float,
         gap: float = 0.0,
         kind: MessageKind = CHAT,
+        tenant: str = "t",
     ) -> None:
-        self.readers = [_Reader(core, cost, gap, kind) for _ in range(count)]
+        channel = Channel(tenant, "a", "s")
+        self.readers = [_Reader(core, cost, gap, kind, channel) for _ in range(count)]
 
     def end(self) -> None:
         """All of them end now."""
@@ -111,6 +113,15 @@ class Streams:
         """The slots in which each one was delivered."""
         return [reader.slots for reader in self.readers]
 
+    def gaps_since(self, slot: int) -> set[int]:
+        """The slots between two deliveries of one, from a slot of the clock on."""
+        return {
+            after - before
+            for slots in self.deliveries
+            for before, after in itertools.pairwise(slots)
+            if before >= slot
+        }
+
 
 class _Reader:
     """The reader and the model of one stream."""
@@ -119,7 +130,9 @@ class _Reader:
     holds_model = False
     transport: Transport = "http"
 
-    def __init__(self, core: SimulatedCore, cost: float, gap: float, kind: MessageKind) -> None:
+    def __init__(
+        self, core: SimulatedCore, cost: float, gap: float, kind: MessageKind, channel: Channel
+    ) -> None:
         self.slots: list[int] = []
         self.ended = False
         self._core, self._cost, self._gap = core, cost, gap
@@ -127,7 +140,7 @@ class _Reader:
         self._stream = ResponseStream(
             response_id="rsp",
             message_id="m",
-            channel=Channel("t", "a", "s"),
+            channel=channel,
             clock=core.clock,
             limits=_LIMITS,
             monotonic=lambda: core.now,

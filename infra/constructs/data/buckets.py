@@ -1,4 +1,4 @@
-"""The buckets of access logs and of requests that are too large for the ledger."""
+"""The buckets of access logs, of requests that are too large for the ledger, and of usage."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ def access_log_bucket(
 
 
 REQUEST_PREFIX = "requests/"  # stream_aws writes below it
+USAGE_PREFIX = "usage/"  # functions/usage_file writes below it
 # The shortest time that S3 offers. The ledger keeps a message for a day, too.
-_KEPT = Duration.days(1)
+_A_DAY = Duration.days(1)
 
 
 def request_bucket(
@@ -47,6 +48,47 @@ def request_bucket(
     access_logs: s3.IBucket,
 ) -> s3.Bucket:
     """A private bucket that deletes everything after a day."""
+    return _private_bucket(
+        scope,
+        construct_id,
+        settings=settings,
+        key=key,
+        access_logs=access_logs,
+        prefix=REQUEST_PREFIX,
+        kept=_A_DAY,
+    )
+
+
+def usage_bucket(
+    scope: Construct,
+    construct_id: str,
+    *,
+    settings: EnvironmentSettings,
+    key: kms.IKey | None,
+    access_logs: s3.IBucket,
+) -> s3.Bucket:
+    """A private bucket of the files of each day's usage."""
+    return _private_bucket(
+        scope,
+        construct_id,
+        settings=settings,
+        key=key,
+        access_logs=access_logs,
+        prefix=USAGE_PREFIX,
+        kept=Duration.days(settings.data.usage_file_days),
+    )
+
+
+def _private_bucket(
+    scope: Construct,
+    construct_id: str,
+    *,
+    settings: EnvironmentSettings,
+    key: kms.IKey | None,
+    access_logs: s3.IBucket,
+    prefix: str,
+    kept: Duration,
+) -> s3.Bucket:
     return s3.Bucket(
         scope,
         construct_id,
@@ -57,23 +99,23 @@ def request_bucket(
         enforce_ssl=True,
         object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
         lifecycle_rules=[
-            s3.LifecycleRule(expiration=_KEPT, abort_incomplete_multipart_upload_after=_KEPT),
+            s3.LifecycleRule(expiration=kept, abort_incomplete_multipart_upload_after=_A_DAY),
         ],
         server_access_logs_bucket=access_logs,
-        server_access_logs_prefix="requests/",
+        server_access_logs_prefix=prefix,
         removal_policy=removal_policy(settings),
         auto_delete_objects=not settings.data.keep,
     )
 
 
-class RequestsArn(NamedTuple):
-    """The bucket's ARN where it is used, and what findings call it there."""
+class BucketArn(NamedTuple):
+    """A bucket's ARN where it is used, and what findings call it there."""
 
     finding: str
     arn: str
 
 
-def allow_on_requests(role: iam.Role, bucket: RequestsArn) -> None:
+def allow_on_requests(role: iam.Role, bucket: BucketArn) -> None:
     """Allow writing, reading and deleting below the prefix, not listing."""
     below = f"/{REQUEST_PREFIX}*"
     role.add_to_policy(
@@ -86,4 +128,26 @@ def allow_on_requests(role: iam.Role, bucket: RequestsArn) -> None:
         role,
         f"IAM5[Resource::{bucket.finding}{below}]",
         "each request is an object of its own, named after its response; the prefix is the bound",
+    )
+
+
+def allow_on_usage(role: iam.Role, bucket: BucketArn) -> None:
+    """Allow listing and writing below the prefix, not reading and deleting."""
+    below = f"/{USAGE_PREFIX}*"
+    role.add_to_policy(
+        iam.PolicyStatement(
+            actions=["s3:ListBucket"],
+            resources=[bucket.arn],
+            conditions={"StringEquals": {"s3:prefix": USAGE_PREFIX}},
+        )
+    )
+    role.add_to_policy(
+        iam.PolicyStatement(
+            actions=["s3:AbortMultipartUpload", "s3:PutObject"], resources=[bucket.arn + below]
+        )
+    )
+    acknowledge(
+        role,
+        f"IAM5[Resource::{bucket.finding}{below}]",
+        "each day is an object of its own, named after it; the prefix is the bound",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from infra.constructs.data.buckets import access_log_bucket, request_bucket
+from infra.constructs.data.buckets import access_log_bucket, request_bucket, usage_bucket
 from infra.constructs.data.dead_letter_queue import dead_letter_queue
 from infra.constructs.data.keys import KeySecrets, data_key
 from infra.constructs.data.tables import OwnTables, Tables
@@ -34,4 +34,7 @@ class Data(Construct):
         self.access_logs = access_log_bucket(self, "AccessLogs", settings)
         self.requests = request_bucket(
             self, "Requests", settings=settings, key=self.key, access_logs=self.access_logs
+        )
+        self.usage = usage_bucket(
+            self, "Usage", settings=settings, key=self.key, access_logs=self.access_logs
         )

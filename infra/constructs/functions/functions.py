@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from constructs import Construct
 
+from infra.constructs.data.buckets import BucketArn
 from infra.constructs.data.data import Data
 from infra.constructs.functions.key_rotation import KeyRotation
 from infra.constructs.functions.session_api import SessionApi
 from infra.constructs.functions.session_functions import PollResponse, SessionInit
+from infra.constructs.functions.usage_file import UsageFile
 from infra.settings import EnvironmentSettings
 
 
 class Functions(Construct):
-    """The functions that open sessions, answer long polls and rotate the signing keys."""
+    """The functions that open sessions, answer long polls, rotate the signing keys and write the
+    files of usage.
+    """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings, data: Data
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        data: Data,
+        usage_arn: BucketArn,
     ) -> None:
         super().__init__(scope, construct_id)
         tables, secrets, key = data.tables, data.secrets, data.key
@@ -27,6 +37,9 @@ class Functions(Construct):
         )
         KeyRotation(
             self, "KeyRotation", settings=settings, signing_keys=secrets.signing_keys, key=key
+        )
+        self.usage_file = UsageFile(
+            self, "UsageFile", settings=settings, data=data, usage_arn=usage_arn
         )
         self.http_api = SessionApi(
             self,

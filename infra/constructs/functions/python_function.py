@@ -20,6 +20,7 @@ class PythonFunction(Construct):
     Args:
         name: the folder in functions/. Its module `handler` has the function `handler`.
         concurrency: how many may run at once, reserved for it. None: what the account has left.
+        memory_mib: None: as FunctionSettings has it.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class PythonFunction(Construct):
         timeout_seconds: int,
         concurrency: int | None,
         environment: dict[str, str],
+        memory_mib: int | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         public_name = name.replace("_", "-")
@@ -58,7 +60,7 @@ class PythonFunction(Construct):
             logging_format=lambda_.LoggingFormat.JSON,
             # Lambda's own lines of a call that went well are as long as ours, and paid for.
             system_log_level_v2=lambda_.SystemLogLevel.WARN,
-            memory_size=settings.functions.memory_mib,
+            memory_size=memory_mib or settings.functions.memory_mib,
             timeout=Duration.seconds(timeout_seconds),
             reserved_concurrent_executions=concurrency,
             tracing=lambda_.Tracing.ACTIVE,

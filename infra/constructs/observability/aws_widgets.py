@@ -16,7 +16,7 @@ from infra.constructs.service.workers import worker_service_name
 from infra.settings import EnvironmentSettings
 
 _TABLES = ("sessions", "ledger", "responses", "tenants")
-_FUNCTIONS = ("session-init", "poll-response", "rotate-signing-keys")
+_FUNCTIONS = ("session-init", "poll-response", "rotate-signing-keys", "usage-file")
 
 
 def aws_rows(

@@ -243,6 +243,19 @@ class ServiceAlarms(Construct):
                 silence="no rotation is going on",
                 urgency=Urgency.WORKING_HOURS,
             ),
+            self._alarm(
+                "usage_file.errors",
+                metric=self._of_function("usage_file", "Errors"),
+                meaning=(
+                    "Calls of usage_file by which a day's file was not written. The records stay "
+                    "in the table, and the next call tries again. Alarm: any"
+                ),
+                threshold=0,
+                datapoints=1,
+                periods=1,
+                silence="no call: there is one a day",
+                urgency=Urgency.WORKING_HOURS,
+            ),
         ]
 
     def _of_function(

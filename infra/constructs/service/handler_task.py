@@ -11,7 +11,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.acknowledge import acknowledge, in_findings
-from infra.constructs.data.buckets import RequestsArn, allow_on_requests
+from infra.constructs.data.buckets import BucketArn, allow_on_requests
 from infra.constructs.data.keys import KeySecrets, allow_use_of
 from infra.constructs.data.tables import Tables, allow_on_table, allow_query_of_unfinished
 from infra.constructs.inference.model_access import ModelAccess
@@ -40,7 +40,7 @@ def handler_task_role(
     service_name: str,
     tables: Tables,
     dead_letters: sqs.IQueue,
-    requests: RequestsArn,
+    requests: BucketArn,
     secrets: KeySecrets,
     key: kms.IKey | None,
     model_access: ModelAccess,

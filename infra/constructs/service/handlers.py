@@ -6,7 +6,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
-from infra.constructs.data.buckets import RequestsArn
+from infra.constructs.data.buckets import BucketArn
 from infra.constructs.data.data import Data
 from infra.constructs.inference.model_access import ModelAccess
 from infra.constructs.network.security_groups import SecurityGroups
@@ -33,7 +33,7 @@ class Handlers(Construct):
         vpc: ec2.IVpc,
         security_groups: SecurityGroups,
         data: Data,
-        requests_arn: RequestsArn,
+        requests_arn: BucketArn,
         model_access: ModelAccess,
         cluster: ecs.ICluster | None = None,
     ) -> None:
@@ -83,7 +83,7 @@ class Handlers(Construct):
         )
 
     def _task(
-        self, workers: Workers | None, requests_arn: RequestsArn, model_access: ModelAccess
+        self, workers: Workers | None, requests_arn: BucketArn, model_access: ModelAccess
     ) -> ecs.FargateTaskDefinition:
         data = self._data
         role = handler_task_role(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.policy.adaptive_ceiling import AdaptiveCeiling, AdaptiveCeilings
+from stream_core.policy.adaptive_ceiling import AdaptiveCeiling
 
 LATEST = 1.101  # of what the server says
 
@@ -117,18 +117,6 @@ def test_it_finds_what_the_server_takes_and_stays_within_one_of_it(
     assert ceiling.running == 0
     assert refused <= 1
     assert begun >= min(wanted, takes)
-
-
-def test_each_model_has_its_own_and_the_lowest_is_told() -> None:
-    ceilings = AdaptiveCeilings()
-    assert ceilings.lowest == 0
-    for model, count in (("small", 3), ("large", 9)):
-        for _ in range(count):
-            ceilings.of(model).begin()
-        throttle(ceilings.of(model))
-    assert ceilings.lowest == 2
-    assert ceilings.of("small") is ceilings.of("small")
-    assert ceilings.of("other").has_room(0.0)
 
 
 def test_a_pause_never_becomes_shorter() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.policy.circuit_breaker import Call, CircuitBreaker, CircuitBreakers, CircuitOpen
+from stream_core.policy.circuit_breaker import Call, CircuitBreaker, CircuitOpen
 
 FAILURES, OPEN_SECONDS = 3, 10.0
 
@@ -107,15 +107,6 @@ def test_a_failure_of_before_it_closed_again_is_not_counted(breaker: CircuitBrea
     fail(breaker, FAILURES - 1)
     old.failed(OPEN_SECONDS)
     assert breaker.closed
-
-
-def test_each_upstream_has_its_own() -> None:
-    breakers = CircuitBreakers(1, OPEN_SECONDS)
-    assert breakers.not_closed == 0
-    fail(breakers.of("a"), 1)
-    assert breakers.not_closed == 1
-    breakers.of("b").call(0.0).succeeded()
-    assert refused_for(breakers.of("a"), 5.0) == 5.0
 
 
 STEPS = st.lists(

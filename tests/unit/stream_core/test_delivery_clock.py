@@ -136,7 +136,7 @@ def test_the_interval_stays_at_its_shortest_while_the_clock_is_in_time() -> None
     clock = HandTurnedClock()
     for _ in range(50):
         clock.turn(0.1)
-        assert clock.delivery.interval_slots == 0
+        assert clock.delivery.intervals.slots == 0
         assert clock.delivery.interval == pytest.approx(0.05)
     assert clock.delivery.load == pytest.approx(0.0, abs=0.01)
 

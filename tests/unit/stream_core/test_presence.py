@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.delivery.presence import MOST_NAMED, Present
+from stream_core.delivery.presence import (
+    MOST_NAMED,
+    Presence,
+    Present,
+    PresentReader,
+    together,
+)
 from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import RateLimited
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
@@ -71,6 +76,17 @@ def test_changes_are_told_soon_and_those_within_a_second_together() -> None:
     assert listening.counts == [0, 1, 20]
 
 
+def test_what_stays_as_it_was_told_at_first_is_not_told_again() -> None:
+    clock = HandTurnedClock()
+    stream, listening = new_stream(clock), Listening()
+    come(stream, clock, "ann")
+    stream.listen(listening)
+    leaves = come(stream, clock, "bob")
+    stream.detach(leaves)
+    clock.turn(2)
+    assert listening.counts == [1]
+
+
 def test_who_came_and_left_within_a_second_is_not_told() -> None:
     clock = HandTurnedClock()
     stream, listening = new_stream(clock), Listening()
@@ -132,16 +148,26 @@ def test_who_asks_while_a_change_waits_keeps_it_from_nobody() -> None:
     assert (early.counts[-1], late.counts[-1]) == (1, 1)
 
 
-def test_as_many_listen_as_may() -> None:
+def test_as_many_listen_as_may_and_who_is_not_bound_besides() -> None:
     clock = HandTurnedClock()
-    stream = new_stream(clock, limits=Limits(presence_listeners_per_response=1))
+    presence = Presence("rsp_1", lambda: Present((), 0), clock.delivery, clock.monotonic, 1)
     listening = Listening()
-    stream.listen(listening)
-    stream.listen(listening)
+    presence.listen(listening)
+    presence.listen(listening)
     with pytest.raises(RateLimited) as refused:
-        stream.listen(Listening())
+        presence.listen(Listening())
     assert refused.value.code == "presence_listeners"
     assert listening.counts == [0, 0]
+    presence.listen(another := Listening(), bounded=False)
+    assert another.counts == [0]
+
+
+def test_the_readers_of_several_copies_are_told_together_the_first_named() -> None:
+    here = [PresentReader("ann", "sse", 1.0), PresentReader("eve", "poll", 5.0)]
+    there = [PresentReader(f"user {n}", "websocket", 2.0 + n / 100) for n in range(MOST_NAMED)]
+    both = together([Present(tuple(here), 2), Present(tuple(there), 70)])
+    assert both.count == 72
+    assert both.readers == (here[0], *there[: MOST_NAMED - 1])
 
 
 def test_when_the_copy_is_lost_each_is_told_once() -> None:

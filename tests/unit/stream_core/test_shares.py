@@ -46,6 +46,15 @@ def test_what_was_given_back_can_be_taken() -> None:
     assert (len(shares), shares.greedy) == (0, None)
 
 
+def test_it_may_be_another_part() -> None:
+    shares: Shares[str] = Shares(8, part=4)
+    for name in "aaaaaaaab":
+        shares.add(name)
+    assert (shares.has_room("a"), shares.has_room("b")) == (False, True)
+    shares.add("b")
+    assert not shares.has_room("b")
+
+
 def test_few_places_have_no_eighth() -> None:
     assert not filled(7, *"a" * 7).has_room("b")
 

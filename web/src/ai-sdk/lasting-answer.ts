@@ -4,6 +4,8 @@ import { eventsOf } from "./events.ts";
 const MOST_TRIES = 8;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
+/** What the server says comes later than this is not waited for. */
+const SOON_SECONDS = 60;
 
 interface Chunk {
   type: string;
@@ -15,8 +17,9 @@ function lost(): TypeError {
   return new TypeError("network error: the connection was lost, and could not be opened again");
 }
 
-/** Tells whether an answer says that asking again may help. */
-export function mayPass(status: number): boolean {
+/** Tells whether an answer says that asking again may help soon. */
+function maySoonPass({ status, headers }: Response): boolean {
+  if (headers.get("x-should-retry") === "false" || Number(headers.get("retry-after")) > SOON_SECONDS) return false;
   return status === 429 || status === 502 || status === 503 || status === 504;
 }
 
@@ -26,7 +29,7 @@ export async function getThrough(call: () => Promise<Response>, signal: AbortSig
     const response = await call().catch((error: unknown) => {
       if (signal?.aborted || attempt >= MOST_TRIES) throw signal?.aborted ? error : lost();
     });
-    if (response && (!mayPass(response.status) || attempt >= MOST_TRIES)) return response;
+    if (response && (!maySoonPass(response) || attempt >= MOST_TRIES)) return response;
     const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** attempt);
     await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random() / 2)));
     signal?.throwIfAborted();

@@ -37,7 +37,10 @@ export interface ConnectOptions {
  */
 export type ConnectionState = "connecting" | "open" | "waiting" | "closed";
 
-/** The server is busy, or a quota is spent: the question is sent again after `retryAfterMs` milliseconds. */
+/**
+ * The server is busy, or a quota is spent: the question is sent again after `retryAfterMs` milliseconds. What takes more
+ * than a minute, and a budget that is used up (`budget_exhausted`), is an error of the answer instead.
+ */
 export interface Throttle {
   readonly retryAfterMs: number;
   /** The protocol's error code: `rate_limited`, `queue_full`, … */

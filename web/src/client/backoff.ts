@@ -16,6 +16,15 @@ export function backoffMs(failures: number): number {
 
 /** How long to wait after `error`: at least as long as the server has said, and then some, as in {@link backoffMs}. */
 export function retryDelayMs(error: unknown, failures: number): number {
+  return saidMs(error) + backoffMs(failures);
+}
+
+/** Whether `error` is over so soon that it can be waited for in silence. A spent budget is not, however late it is. */
+export function passesSoon(error: unknown): boolean {
+  return saidMs(error) <= LIMITS.longestWaitMs && (error as Waitable).body?.code !== "budget_exhausted";
+}
+
+function saidMs(error: unknown): number {
   const { retryAfterMs, body } = error as Waitable;
-  return (retryAfterMs ?? body?.retry_after_ms ?? 0) + backoffMs(failures);
+  return retryAfterMs ?? body?.retry_after_ms ?? 0;
 }

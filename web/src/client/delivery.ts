@@ -1,5 +1,5 @@
 import type { AnswerEvent } from "./api.ts";
-import { retryDelayMs } from "./backoff.ts";
+import { passesSoon, retryDelayMs } from "./backoff.ts";
 import { delay, unlessAborted } from "./delay.ts";
 import { online } from "./environment.ts";
 import { ConnectionError, RefusedError } from "./errors.ts";
@@ -117,7 +117,7 @@ export class Delivery {
       return;
     }
     this.#refusals += 1;
-    if (!error.isTemporary || this.#refusals > LIMITS.refusals) throw error;
+    if (!error.isTemporary || !passesSoon(error) || this.#refusals > LIMITS.refusals) throw error;
     const delayMs = retryDelayMs(error, this.#refusals);
     yield { type: "waiting", delayMs, code };
     await delay(delayMs, this.#inquiry.stopped);
@@ -131,7 +131,7 @@ export class Delivery {
     const isHeldBack = error instanceof HeldBackError;
     const below = isHeldBack || this.#failures >= most ? this.#choice.fallBack(from, isHeldBack) : undefined;
     if (below) return yield* this.#changeTo(below);
-    if (this.#failures > LIMITS.lastFailures) throw error;
+    if (!passesSoon(error) || this.#failures > LIMITS.lastFailures) throw error;
     const delayMs = retryDelayMs(error, this.#failures);
     yield { type: "reconnecting", delayMs };
     await delay(delayMs, stopped);

@@ -29,7 +29,7 @@ abstract class ServerError extends ClientError {
 export class RefusedError extends ServerError {
   readonly kind = "refused";
 
-  /** True for a quota or an overload: the same call may succeed later. */
+  /** True for a quota or an overload: the same call may succeed later, where the server says when after `body.retry_after_ms`. */
   get isTemporary(): boolean {
     return this.body.type === "rate_limit_error" || this.body.type === "overloaded_error";
   }

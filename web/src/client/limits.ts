@@ -13,6 +13,8 @@ export const sseFailures = 2;
 export const lastFailures = 14;
 /** Refusals in a row (quota, overload) before a question is given up: more than a take-over lasts. */
 export const refusals = 8;
+/** What comes later than this is not waited for: who asks is told at once. */
+export const longestWaitMs = 60_000;
 /** Half of what the first retry is spread over. */
 export const backoffBaseMs = 250;
 export const backoffCapMs = 8_000;

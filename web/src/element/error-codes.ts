@@ -20,6 +20,27 @@ const GONE: Explanation = {
   askAgain: true,
 };
 
+const DAY_MS = 86_400_000;
+
+/**
+ * A budget of a day or a month of UTC is used up. `waitMs`: until it begins anew, where that is told. Within the last day
+ * of a month both begin anew at once.
+ */
+export function budgetUsedUp(waitMs: number | undefined, now: Date): Explanation {
+  const [period, moment] =
+    waitMs === undefined
+      ? ["", "with the next day or month of UTC"]
+      : waitMs <= DAY_MS
+        ? [" for today", "at 00:00 UTC"]
+        : [" for this month", `on ${nextMonth(now)}, 00:00 UTC`];
+  return { what: `Your budget${period} is used up.`, remedy: `It begins anew ${moment}.`, askAgain: true };
+}
+
+function nextMonth(now: Date): string {
+  const first = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1);
+  return new Intl.DateTimeFormat("en", { month: "long", day: "numeric", timeZone: "UTC" }).format(first);
+}
+
 /** Nothing that the page's reader does changes that. */
 export const ORIGIN_NOT_ALLOWED: Explanation = {
   what: "This page may not use this server.",

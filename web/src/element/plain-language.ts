@@ -1,11 +1,16 @@
-import { BY_CODE, type Explanation } from "./error-codes.ts";
+import { BY_CODE, budgetUsedUp, type Explanation } from "./error-codes.ts";
 
 export type { Explanation } from "./error-codes.ts";
 
 /** As much of the client's errors as is looked at: they are told apart by `kind`. */
 interface ClientError {
   readonly kind: string;
-  readonly body?: { readonly code: string; readonly type: string; readonly message: string };
+  readonly body?: {
+    readonly code: string;
+    readonly type: string;
+    readonly message: string;
+    readonly retry_after_ms?: number | undefined;
+  };
 }
 
 const BUSY: Explanation = {
@@ -59,8 +64,11 @@ const GONE = ["response_not_found", "response_expired"];
 /** After this the model remembers nothing of the answer that it could go on from. */
 const FORGOTTEN = "attempts_exhausted";
 
+/** Refusals that pass, but not within this time, are not tried again by the client. */
+const SOON_MS = 60_000;
+
 /** Says in plain language what went wrong, and what to do. `hasText`: some of the answer has arrived. */
-export function explain(error: unknown, hasText = false): Explanation {
+export function explain(error: unknown, hasText = false, now = new Date()): Explanation {
   if (!isClientError(error)) return OUR_OWN_FAULT;
   switch (error.kind) {
     case "connection":
@@ -76,7 +84,7 @@ export function explain(error: unknown, hasText = false): Explanation {
     case "answer":
       return explainFailure(error.body, hasText);
     case "refused":
-      return explainRefusal(error.body, hasText);
+      return explainRefusal(error.body, hasText, now);
     default:
       return OUR_OWN_FAULT;
   }
@@ -95,11 +103,21 @@ function explainFailure(body: ClientError["body"], hasText: boolean): Explanatio
 }
 
 /** The server has refused the question, or the rest of its answer. */
-function explainRefusal(body: ClientError["body"], hasText: boolean): Explanation {
-  const { code = "", type = "", message = "" } = body ?? {};
+function explainRefusal(body: ClientError["body"], hasText: boolean, now: Date): Explanation {
+  const { code = "", type = "", message = "", retry_after_ms: waitMs = 0 } = body ?? {};
   if (hasText && GONE.includes(code)) return REST_IS_LOST;
-  const known = BY_CODE.get(code);
-  if (known !== undefined) return known;
+  if (code === "budget_exhausted") return budgetUsedUp(body?.retry_after_ms, now);
+  const explanation = BY_CODE.get(code) ?? explainType(type, message);
+  if (waitMs <= SOON_MS) return explanation;
+  return { ...explanation, remedy: `Your question was not accepted. Try again in ${spoken(waitMs)}.` };
+}
+
+function spoken(ms: number): string {
+  const minutes = Math.ceil(ms / 60_000);
+  return minutes < 120 ? `${minutes} minutes` : `${Math.ceil(minutes / 60)} hours`;
+}
+
+function explainType(type: string, message: string): Explanation {
   switch (type) {
     case "rate_limit_error":
     case "overloaded_error":

@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { LastingAnswer } from "../../src/ai-sdk/lasting-answer.ts";
+import { getThrough, LastingAnswer } from "../../src/ai-sdk/lasting-answer.ts";
 
 const START = 'data: {"type":"text-start","id":"0"}\n\n';
 const delta = (index: number, text: string) => `id: ${index}\ndata: {"type":"text-delta","delta":"${text}"}\n\n`;
@@ -66,4 +66,25 @@ test("an error of the answer is its end", async () => {
 
 test("connections that bring nothing are opened only so often", async () => {
   await expect(read(answered([], { breaks: true }))).rejects.toThrow(/^network error/);
+});
+
+test.each([{ "retry-after": "61" }, { "retry-after": "5", "x-should-retry": "false" }])(
+  "a refusal that does not pass soon is the answer, at once: %o",
+  async (headers) => {
+    const refused = new Response(null, { status: 429, headers });
+    const call = vi.fn(async () => refused);
+    expect(await getThrough(call, undefined)).toBe(refused);
+    expect(call).toHaveBeenCalledOnce();
+  },
+);
+
+test("a refusal that passes soon is tried again", async () => {
+  vi.useFakeTimers();
+  const answers = [new Response(null, { status: 429, headers: { "retry-after": "60" } }), answered([DONE])];
+  const call = vi.fn(async () => answers.shift() ?? answered([]));
+  const response = getThrough(call, undefined);
+  await vi.runAllTimersAsync();
+  vi.useRealTimers();
+  expect((await response).status).toBe(200);
+  expect(call).toHaveBeenCalledTimes(2);
 });

@@ -266,6 +266,18 @@ describe("trouble while long-polling", () => {
     expect(asked.text).toBe("a");
   });
 
+  it.each([
+    ["our server", () => refusal(429, { type: "rate_limit_error", code: "tenant_limit" }, { "Retry-After": "61" })],
+    ["a gateway", () => new Response("Later", { status: 503, headers: { "Retry-After": "3600" } })],
+  ])("waits for nothing that %s says comes long after", async (_, later) => {
+    network.on(MESSAGE, later);
+    const asked = new Asked(pollingClient());
+    await pass();
+    expect(asked.error).toBeInstanceOf(Error);
+    expect([asked.of("waiting"), asked.of("reconnecting")]).toEqual([[], []]);
+    expect(network.callsTo(MESSAGE)).toHaveLength(1);
+  });
+
   it("prefers the milliseconds of the error to the seconds of the header", async () => {
     const busy = () =>
       refusal(503, { type: "overloaded_error", code: "draining", retry_after_ms: 300 }, { "Retry-After": "1" });

@@ -84,6 +84,45 @@ describe("a refusal over a WebSocket", () => {
     expect([asked.text, asked.error]).toEqual(["a", undefined]);
   });
 
+  it.each([
+    ["budget_exhausted", 5_000],
+    ["budget_exhausted", 12 * 3_600_000],
+    ["upstream_throttled", 60_001],
+  ])("waits for nothing that comes long after: %s in %i ms is told at once", async (code, retry_after_ms) => {
+    const client = newClient();
+    const throttled: unknown[] = [];
+    client.on("throttle", (throttle) => throttled.push(throttle));
+    const asked = new Asked(client);
+    await pass();
+    const error = { type: "rate_limit_error", code, message: "none left" };
+    network.socket.frame({ type: "throttle", retry_after_ms, message_id: "id-1", error });
+    await pass();
+    expect(asked.error).toBeInstanceOf(RefusedError);
+    expect(asked.error).toMatchObject({ isTemporary: true, body: { ...error, retry_after_ms } });
+    expect([asked.of("waiting"), throttled]).toEqual([[], []]);
+    await pass(Math.min(retry_after_ms, 1_800_000) + 10_000); // while the token lasts
+    expect(network.socket.sentOf("chat.message")).toHaveLength(1);
+    // Who has heard of it may ask something else.
+    const next = new Asked(client);
+    await pass();
+    expect(network.socket.sentOf("chat.message")).toHaveLength(2);
+    void next.answer.stop();
+  });
+
+  it("waits for a minute where that is all", async () => {
+    const asked = new Asked(newClient());
+    await pass();
+    network.socket.frame({
+      type: "throttle",
+      retry_after_ms: 60_000,
+      message_id: "id-1",
+      error: { type: "rate_limit_error", code: "tenant_limit", message: "slow" },
+    });
+    await pass();
+    expect([asked.of("waiting").length, asked.error]).toEqual([1, undefined]);
+    void asked.answer.stop();
+  });
+
   it("gives up after a number of refusals", async () => {
     const asked = new Asked(newClient());
     for (let round = 0; round < 9; round += 1) {

@@ -93,6 +93,22 @@ describe("an error behind text", () => {
   });
 });
 
+describe("a budget that is used up", () => {
+  it("is said in plain words, and when it begins anew", async () => {
+    scene.chat.client = client;
+    scene.chat.ask("Well?");
+    const body = { type: "rate_limit_error", code: "budget_exhausted", message: "no room", retry_after_ms: 3_600_000 };
+    client.last.tell(Object.assign(new Error(body.message), { kind: "refused", body }));
+    await settle();
+    expect(scene.lines(scene.find("error", HTMLElement))).toEqual([
+      "Your budget for today is used up.",
+      "It begins anew at 00:00 UTC.",
+      "Try again",
+    ]);
+    expect([scene.isStoppable, scene.chat.isBusy]).toEqual([false, false]);
+  });
+});
+
 describe("the end of an answer", () => {
   it.each([
     ["length", "The answer was cut at its length limit", true],

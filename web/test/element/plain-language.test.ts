@@ -52,6 +52,46 @@ describe("explain", () => {
     expect(explanation.askAgain).toBe(askAgain);
   });
 
+  const NOON = new Date("2026-11-24T12:00:00Z");
+  const LONGEST_MS = 2 ** 31 - 1; // which the server says where it is longer
+
+  it.each([
+    ["budget_exhausted", 12 * 3_600_000, "Your budget for today is used up.", "It begins anew at 00:00 UTC."],
+    [
+      "budget_exhausted",
+      6.5 * 86_400_000,
+      "Your budget for this month is used up.",
+      "It begins anew on December 1, 00:00 UTC.",
+    ],
+    [
+      "budget_exhausted",
+      LONGEST_MS,
+      "Your budget for this month is used up.",
+      "It begins anew on December 1, 00:00 UTC.",
+    ],
+    [
+      "tenant_limit",
+      61_000,
+      "Evenflow is very busy right now.",
+      "Your question was not accepted. Try again in 2 minutes.",
+    ],
+    [
+      "upstream_throttled",
+      3 * 3_600_000,
+      "The model is asked too much right now.",
+      "Your question was not accepted. Try again in 3 hours.",
+    ],
+    ["upstream_throttled", 60_000, "The model is asked too much right now.", "Wait a minute, then try again."],
+  ])("says of %s for %i ms when it is over", (code, retry_after_ms, what, remedy) => {
+    const error = new RefusedError({ type: "rate_limit_error", code, message: "E_INTERNAL 0x7f", retry_after_ms });
+    expect(explain(error, false, NOON)).toEqual({ what, remedy, askAgain: true });
+  });
+
+  it("says of a budget for which no time is told that it is used up", () => {
+    const { what, remedy } = explain(refused("rate_limit_error", "budget_exhausted"));
+    expect([what, remedy]).toEqual(["Your budget is used up.", "It begins anew with the next day or month of UTC."]);
+  });
+
   it("does not promise that a server which is not set up answers in a minute", () => {
     const { remedy } = explain(new AnswerError({ type: "upstream_error", code: "model_not_set_up", message: "x" }));
     expect(remedy).toContain("operator has been told");

@@ -99,7 +99,7 @@ class ResponsesSocket:
         """The handshake is done."""
         self._transport = transport
         self._context.registry.add(self)
-        self._counted = self._context.quotas.connect(self.payer)
+        self._counted = self._context.quotas.connect(self.payer, self._context.monotonic())
         opened = self._context.metrics.labelled(CONNECTIONS_OPENED)
         opened.count(RESPONSES_WEBSOCKET.protocol)
         run = self._context.background.run

@@ -163,3 +163,56 @@ class TestByEvents:
         again = EventStream(here.calls(here.b), path)
         await settle()
         assert [data["count"] for _, _, data in again.events] == [0]
+
+
+@pytest.mark.usefixtures("tasks_end_with_the_test")
+class TestByTasks:
+    """What a task tells others of its readers."""
+
+    async def test_a_copy_tells_its_own_readers_and_the_owner_all(self) -> None:
+        here = await ChangedHands.begin()
+        here.stream.detach(here.reader)
+        path = f"/chat/message/{here.response_id}"
+        EventStream(here.calls(here.a), f"{path}/events")
+        EventStream(here.calls(here.b), f"{path}/events")
+        await settle()
+        heard = {}
+        for task, of in ((here.a, "all"), (here.a, "here"), (here.b, "here")):
+            calls = here.calls(task)
+            headers = calls.as_peer(here.response_id)
+            heard[task.address, of] = EventStream(calls, f"{path}/presence?readers={of}", headers)
+        await here.a.clock.pass_time(2.5)
+        here.a.orchestrator.sweep(here.a.clock.now)
+        counts = {key: [data["count"] for *_, data in each.events] for key, each in heard.items()}
+        assert counts == {
+            (here.a.address, "all"): [1, 2],
+            (here.a.address, "here"): [1],
+            (here.b.address, "here"): [1],
+        }
+        assert all(each._writer.written.count(b": still here") >= 1 for each in heard.values())
+
+    @pytest.mark.parametrize("of", ["all", "here"])
+    async def test_no_client_is_told_it(self, of: str) -> None:
+        here = await ChangedHands.begin()
+        calls, path = here.calls(here.a), f"/chat/message/{here.response_id}/presence"
+        for headers in ({}, calls._bearer(here.response_id)):
+            answer = await calls.call("GET", f"{path}?readers={of}", headers)
+            assert answer.status == 401
+
+    async def test_who_only_copies_it_does_not_know_all(self) -> None:
+        here = await ChangedHands.begin()
+        path = f"/chat/message/{here.response_id}"
+        copying = EventStream(here.calls(here.b), f"{path}/events")
+        await settle()
+        assert copying.heard
+        calls = here.calls(here.b)
+        headers = calls.as_peer(here.response_id)
+        answer = await calls.call("GET", f"{path}/presence?readers=all", headers)
+        assert answer.status == 503
+
+    async def test_what_is_not_here_is_not_looked_for_elsewhere(self) -> None:
+        here = await ChangedHands.begin()
+        calls, path = here.calls(here.b), f"/chat/message/{here.response_id}/presence"
+        answer = await calls.call("GET", f"{path}?readers=here", calls.as_peer(here.response_id))
+        assert answer.status == 404
+        assert len(here.b.followed) == 0

@@ -4,21 +4,94 @@ port has it.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 
-from fargate_handler.gateway.resumption import WakingReader, reading
+from fargate_handler.gateway.resumption import WakingReader
 from fargate_handler.orchestrator.orchestrator import Orchestrator
+from stream_core.delivery.presence import Present
 from stream_core.log.entries import Part, Restart
-from stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
+from stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
 from stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
 from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.ending_frames import restart_frame, terminal_frame
+from stream_core.policy.queue_place import QueuePlace
+from stream_core.protocol.ending_frames import queued_frame, restart_frame, terminal_frame
 from stream_core.protocol.errors import EvenflowError
-from stream_core.protocol.messages import ResponseDelta, ResponsePart
+from stream_core.protocol.messages import (
+    PresenceNotice,
+    PresentClient,
+    ResponseDelta,
+    ResponsePart,
+)
 from stream_core.protocol.part_objects import part_object
+from stream_core.protocol.session_init import iso_time
 
 _SILENCE_SECONDS = 2.5
+_HEARTBEAT_SECONDS = 1.0
+
+
+class _CopyingReader(WakingReader):
+    """Is woken by the place in the queue, too."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, stream: ResponseStream) -> None:
+        super().__init__(stream, "http")
+        self.place = stream.place
+
+    def queued(self, place: QueuePlace) -> None:
+        """See `Reader.queued`."""
+        self.place = place
+        self._news.set()
+
+    def told_place(self) -> list[PeerEvent]:
+        """The place, if it was not taken yet."""
+        place, self.place = self.place, None
+        return [] if place is None else [queued_frame(self.stream, place)]
+
+
+class _Hearing:
+    """A listener at another task."""
+
+    def __init__(self) -> None:
+        self.lost = False
+        self.woken = asyncio.Event()
+        self._newest: Present | None = None
+
+    def present(self, _response_id: str, present: Present) -> None:
+        """See `Listener`."""
+        self._newest = present
+        self.woken.set()
+
+    def presence_lost(self, _response_id: str) -> None:
+        """See `Listener`."""
+        self.lost = True
+        self.woken.set()
+
+    async def news(self) -> Present | None:
+        """The newest, if there is one within a heartbeat."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HEARTBEAT_SECONDS):
+                await self.woken.wait()
+        self.woken.clear()
+        newest, self._newest = self._newest, None
+        return newest
+
+
+def _notice(response: PeerResponse, present: Present) -> PresenceNotice:
+    """As it is told, by tasks whose clocks began with the epoch."""
+    return PresenceNotice(
+        type="presence",
+        session_id=response.channel.session,
+        response_id=response.response_id,
+        readers=[
+            PresentClient(user=user, transport=transport, since=iso_time(since))
+            for user, transport, since in present.readers
+        ],
+        count=present.count,
+    )
 
 
 class PeerNetwork:
@@ -27,9 +100,11 @@ class PeerNetwork:
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
         """How often each address was asked for events."""
+        self.asked_for_presence: Counter[str] = Counter()
         self._orchestrators: dict[str, Orchestrator] = {}
         self._unreachable: set[str] = set()
-        self._open: dict[WakingReader, str] = {}
+        self._open: dict[_CopyingReader, str] = {}
+        self._hearing: dict[_Hearing, str] = {}
 
     def add(self, address: str, orchestrator: Orchestrator) -> None:
         """There is one more task."""
@@ -41,10 +116,18 @@ class PeerNetwork:
         for reader, its_address in self._open.items():
             if its_address == address:
                 reader.deliver(0.0, None)
+        for hearing, its_address in self._hearing.items():
+            if its_address == address:
+                hearing.woken.set()
 
     def mend(self, address: str) -> None:
         """It can be reached again."""
         self._unreachable.discard(address)
+
+    @property
+    def told_of_presence(self) -> int:
+        """How many streams are open between tasks that tell who reads."""
+        return len(self._hearing)
 
     @property
     def followers(self) -> int:
@@ -64,20 +147,56 @@ class PeerNetwork:
         if point.restarted is not None:
             waiting.append(restart_frame(stream, point.restarted, EVERYTHING))
         cursor = Cursor(stream.log, point.next_index, most=0)
-        with reading(stream, "http") as reader:
-            self._open[reader] = response.address
-            try:
+        reader = _CopyingReader(stream)
+        reader.attach()
+        self._open[reader] = response.address
+        presence = self._orchestrators[response.address].presence
+        try:
+            with presence.copied(response.response_id, response.reader_at):
                 while response.address not in self._unreachable:
-                    waiting += _taken(stream, cursor)
+                    waiting += _taken(stream, cursor) + reader.told_place()
                     yield waiting
                     if cursor.at_end or reader.left_behind:
                         break
                     if not await reader.wait(_SILENCE_SECONDS):
                         raise PeerUnreachable("the owner says nothing")
                     waiting = []
-            finally:
-                del self._open[reader]
+        finally:
+            del self._open[reader]
+            reader.detach()
         raise PeerUnreachable("the owner ended the stream before the response")
+
+    async def presence(
+        self, response: PeerResponse, *, of_all: bool
+    ) -> AsyncGenerator[PresenceNotice, None]:
+        """See the port."""
+        if response.address in self._unreachable:
+            raise PeerUnreachable("no connection")
+        orchestrator = self._orchestrators[response.address]
+        stream = orchestrator.responses.here(response.response_id, response.channel)
+        if stream is None or (of_all and stream.via != "owner"):
+            raise PeerUnreachable("the task answered 404 or 503")
+        self.asked_for_presence[response.address] += 1
+        hearing = _Hearing()
+        self._hearing[hearing] = response.address
+        if of_all:
+            orchestrator.presence.listen(stream, hearing, for_task=True)
+        else:
+            stream.listen(hearing)
+        try:
+            while not (hearing.lost or stream.log.closed):
+                if response.address in self._unreachable:
+                    raise PeerGone("it broke")
+                if (present := await hearing.news()) is not None:
+                    yield _notice(response, present)
+                elif orchestrator.responses.held(response.response_id) is not stream:
+                    break
+        finally:
+            del self._hearing[hearing]
+            orchestrator.presence.leave(stream, hearing)
+            if stream.readers.presence is not None:
+                stream.readers.presence.leave(hearing)
+        raise PeerUnreachable("the task tells no more who reads the response")
 
     async def cancel(self, response: PeerResponse) -> ResponseState:
         """See the port."""

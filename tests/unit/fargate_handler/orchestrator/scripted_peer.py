@@ -9,10 +9,12 @@ from stream_core.log.entries import Part
 from stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
 from stream_core.log.response_log import ResponseState
 from stream_core.protocol.messages import (
+    PresenceNotice,
     ResponseCompleted,
     ResponseDelta,
     ResponseFailed,
     ResponsePart,
+    ResponseQueued,
     ResponseRestarted,
 )
 from stream_core.protocol.part_objects import part_object
@@ -57,6 +59,13 @@ class ScriptedPeer:
         finally:
             self.open -= 1
 
+    async def presence(
+        self, response: PeerResponse, *, of_all: bool
+    ) -> AsyncGenerator[PresenceNotice, None]:
+        """See the port."""
+        raise PeerUnreachable("it doesn't tell that")
+        yield  # what makes it a generator
+
     async def cancel(self, response: PeerResponse) -> ResponseState:
         """See the port."""
         self.cancelled.append(response)
@@ -73,6 +82,10 @@ def event(index: int, part: Part) -> ResponsePart:
     return ResponsePart(
         type="chat.response.event", **_OF_RESPONSE, index=index, **part_object(part)
     )
+
+
+def queued(position: int) -> ResponseQueued:
+    return ResponseQueued(type="chat.response.queued", **_OF_RESPONSE, position=position)
 
 
 def restarted(

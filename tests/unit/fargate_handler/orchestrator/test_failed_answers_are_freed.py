@@ -14,10 +14,12 @@ import pytest
 
 from fargate_handler.background import Background
 from fargate_handler.orchestrator.generation import Generation
+from fargate_handler.orchestrator.upstream import Upstream
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.openai import OpenAIModel
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
 from stream_core.fairness.fair_queue import Line
+from stream_core.fairness.prefills import Prefills
 from stream_core.log.conversation import Turn
 from stream_core.policy.adaptive_ceiling import AdaptiveCeiling
 from stream_core.policy.channel import CHAT
@@ -76,9 +78,9 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
         kind=CHAT,
         line=Line("public"),
         asked=WholeRequest((Turn("user", text),)),
-        source=source,
-        breaker=CircuitBreaker(10, 10.0),
-        ceiling=AdaptiveCeiling(),
+        upstream=Upstream(
+            source, CircuitBreaker(10, 10.0), AdaptiveCeiling(), Prefills(delay=0.02)
+        ),
         clock=clock.delivery,
         limits=Limits(),
         grace_seconds=30.0,
@@ -104,7 +106,7 @@ async def test_a_failed_answer_is_freed_without_a_collection(
     error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "fargate_handler.orchestrator.generation._logger.disabled", True
+        "fargate_handler.orchestrator.model_calls._logger.disabled", True
     )  # pytest keeps what is logged
     left = await _fail(FailingSource(error))
     assert [reference() for reference in left] == [None, None, None]

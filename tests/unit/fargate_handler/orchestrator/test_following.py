@@ -32,6 +32,7 @@ from tests.unit.fargate_handler.orchestrator.scripted_peer import (
     delta,
     event,
     failed,
+    queued,
     restarted,
 )
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
@@ -271,6 +272,39 @@ async def test_when_the_owner_breaks_off_the_store_is_read_and_then_the_owner_as
     await settle()
     assert (node.stream.via, node.reader.held.text) == ("peer", "abcd")
     assert node.reader.held.indexes == [0, 1, 2, 3]
+    await stopped(run)
+
+
+async def test_the_place_in_the_queue_is_told_and_is_no_entry() -> None:
+    node = Node()
+    run = await node.follow()
+    node.peer.say(queued(2))
+    await settle()
+    assert (node.entries, node.stream.state) == ([], ResponseState.QUEUED)
+    node.peer.say(queued(1))
+    node.peer.say(queued(0))
+    await settle()
+    assert [place.position for place in node.reader.places if place.position] == [2, 1]
+    assert node.stream.place is None
+    node.peer.say(queued(1), delta(0, "a"))
+    await settle()
+    assert (node.stream.place, node.reader.held.text) == (None, "a")
+    await stopped(run)
+
+
+async def test_where_the_owner_breaks_off_the_place_is_not_known_until_it_says_it_again() -> None:
+    node = Node()
+    run = await node.follow()
+    node.peer.say(queued(1))
+    await settle()
+    assert node.stream.place is not None
+    node.peer.break_off()
+    await node.clock.pass_time(2.3)
+    assert len(node.peer.asked) == 2
+    assert node.stream.place is None
+    node.peer.say(queued(1))
+    await settle()
+    assert [place.position for place in node.reader.places] == [1, 1]
     await stopped(run)
 
 

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from fargate_handler.background import Background
 from fargate_handler.filters.content_filters import ContentFilters
 from fargate_handler.orchestrator.generation import Generation
+from fargate_handler.orchestrator.upstream import Upstream
 from fargate_handler.orchestrator.whole_request import WholeRequest
 from fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
 from stream_core.fairness.fair_queue import Line
+from stream_core.fairness.prefills import Prefills
 from stream_core.log.conversation import Turn
 from stream_core.log.entries import Content, Kind, LogEntry, Part, Restart
 from stream_core.log.response_log import ResponseState
@@ -83,9 +85,9 @@ class Bench:
             kind=self.kind,
             line=Line("public"),
             asked=WholeRequest(TURNS),
-            source=self.source,
-            breaker=CircuitBreaker(10, 10.0),
-            ceiling=AdaptiveCeiling(),
+            upstream=Upstream(
+                self.source, CircuitBreaker(10, 10.0), AdaptiveCeiling(), Prefills(delay=0.02)
+            ),
             clock=self.clock.delivery,
             limits=self.limits,
             grace_seconds=self.grace_seconds,

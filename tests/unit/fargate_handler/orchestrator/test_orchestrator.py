@@ -326,7 +326,7 @@ async def test_who_fills_the_queue_makes_room_for_others_until_they_have_as_much
     await node.leave()
 
 
-async def test_while_one_has_most_places_others_have_an_eighth_more_of_them() -> None:
+async def test_while_one_has_most_places_others_have_a_quarter_more_of_them() -> None:
     node = Node(Limits(generations_per_node=8, queue_depth=10))
     loud = await fill(node, 10)
     assert [stream.state for stream in loud[7:]] == [
@@ -334,14 +334,15 @@ async def test_while_one_has_most_places_others_have_an_eighth_more_of_them() ->
         ResponseState.QUEUED,
         ResponseState.QUEUED,
     ]
-    first, second = [
-        (await node.send("m1", session=f"s{number}", tenant="quiet")).stream for number in range(2)
+    quiet = [
+        (await node.send("m1", session=f"s{number}", tenant="quiet")).stream for number in range(3)
     ]
-    assert (first.state, second.state) == (ResponseState.STREAMING, ResponseState.QUEUED)
+    streaming, queued = ResponseState.STREAMING, ResponseState.QUEUED
+    assert [stream.state for stream in quiet] == [streaming, streaming, queued]
     await settle()
     node.source.calls[8].finish()
     await settle()
-    assert second.state is ResponseState.STREAMING
+    assert quiet[2].state is ResponseState.STREAMING
     assert loud[8].state is ResponseState.QUEUED, "it came before, and has no place"
     await node.leave()
 

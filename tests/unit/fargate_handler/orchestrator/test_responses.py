@@ -150,3 +150,22 @@ def test_an_ended_copy_that_is_dropped_makes_room_and_does_not_expire_later() ->
         responses.get("rsp_0", MINE)
     with pytest.raises(Gone):
         responses.get("rsp_1", MINE)
+
+
+def test_whom_there_is_to_deliver_to_is_counted_by_tenant() -> None:
+    responses, clock = responses_within(Limits()), HandTurnedClock()
+    assert not responses.readers()
+    mine, others, waiting, ended, copy = (
+        held(responses, clock, f"rsp_{number}", Channel(tenant, "demo", str(number)))
+        for number, tenant in enumerate(("mine", "other", "mine", "mine", "other"))
+    )
+    for stream in (mine, others, ended):
+        stream.start()
+        stream.push("x")
+    copy.follow(["y"])
+    for stream in (mine, mine, mine, waiting, ended, copy, copy):
+        stream.attach(RecordingReader(stream, clock, AssembledText()))
+    end(responses, ended)
+    assert responses.readers() == {"mine": 3, "other": 1 + 2}, "one where nobody reads"
+    mine.park()
+    assert responses.readers() == {"other": 3}

@@ -34,6 +34,7 @@ async def ask(node: Node, count: int) -> list[ResponseStream]:
 
 def reader_of(node: Node, stream: ResponseStream) -> RecordingReader:
     reader = RecordingReader(stream, node.clock, AssembledText())
+    reader.user = ""
     stream.attach(reader)
     return reader
 

@@ -22,6 +22,7 @@ RECORDS = (
     Tenant(id="later", service_class=ServiceClass.BATCH),
     Tenant(id="heavy", weight=3),
 )
+LONG_PROMPT = 5_000  # more than the first window
 BATCH = MessageTerms(service_class=ServiceClass.BATCH)
 INTERACTIVE = MessageTerms(service_class=ServiceClass.INTERACTIVE)
 
@@ -35,11 +36,14 @@ class Node:
         self.source = self.task.source
         self._sent = 0
 
-    async def send(self, tenant: str, terms: MessageTerms = NO_TERMS) -> ResponseStream:
-        """A message of a session of its own."""
+    async def send(
+        self, tenant: str, terms: MessageTerms = NO_TERMS, tokens: int = 1
+    ) -> ResponseStream:
+        """A message of a session of its own, of at least so many tokens."""
         self._sent += 1
         channel = Channel(tenant, "demo", f"{self.task.keeper.owner}.{self._sent}")
-        event = IngestEvent(channel, "m", None, f"{tenant} {self._sent}", terms=terms)
+        text = f"{tenant} {self._sent}" + " more" * (tokens - 1)
+        event = IngestEvent(channel, "m", None, text, terms=terms)
         stream = (await self.task.orchestrator.submit(event)).stream
         await settle()
         return stream
@@ -51,6 +55,16 @@ class Node:
         call.end.set_result(ModelFinish("stop", usage))
         await settle()
         return call.request.turns[-1].text.split()[0]
+
+    @property
+    def asked(self) -> list[str]:
+        """Whose calls the model was given."""
+        return [call.request.turns[-1].text.split()[0] for call in self.source.calls]
+
+    async def first_token(self, call: int) -> None:
+        self.source.calls[call].push("x")
+        self.task.clock.turn(0.1)
+        await settle()
 
     @property
     def held(self) -> int:
@@ -143,6 +157,57 @@ async def test_who_has_many_answers_without_a_token_comes_after_others() -> None
     node.source.calls[3].finish()
     await settle()
     assert node.source.calls[-1].request.turns[-1].text.startswith("few")
+    await node.task.leave()
+
+
+async def test_while_another_tenant_may_come_prompts_are_given_one_after_the_other() -> None:
+    node = Node(places=8)
+    await node.send("quiet")
+    await node.end(tokens=5)
+    for _ in range(4):
+        await node.send("greedy", tokens=LONG_PROMPT)
+    assert node.asked == ["quiet", "greedy"], "though there are places"
+    await node.send("quiet", tokens=100)
+    assert node.asked == ["quiet", "greedy", "quiet"], "it was given least, and waits for nobody"
+    await node.first_token(of := 1)
+    assert node.asked[of + 2 :] == ["greedy"], "the next one"
+    await node.task.leave()
+
+
+async def test_a_failed_call_lets_the_next_prompt_begin() -> None:
+    node = Node(places=8)
+    await node.send("quiet")
+    await node.end(tokens=5)
+    for _ in range(2):
+        await node.send("greedy", tokens=LONG_PROMPT)
+    await node.task.orchestrator.cancel(await node.send("greedy", tokens=LONG_PROMPT))
+    await node.end()
+    assert node.asked == ["quiet", "greedy", "greedy"]
+    await node.task.leave()
+
+
+async def test_prompts_are_given_at_once_where_no_other_tenant_may_come() -> None:
+    alone = Node(places=8)
+    for _ in range(4):
+        await alone.send("greedy", tokens=LONG_PROMPT)
+    assert alone.asked == ["greedy"] * 4
+    await alone.task.leave()
+    long_ago = Node(places=8)
+    await long_ago.send("quiet")
+    await long_ago.end(tokens=5)
+    long_ago.task.clock.turn(61.0)
+    for _ in range(4):
+        await long_ago.send("greedy", tokens=LONG_PROMPT)
+    assert long_ago.asked == ["quiet", *["greedy"] * 4]
+    await long_ago.task.leave()
+
+
+async def test_nor_where_all_others_wait_already() -> None:
+    node = Node(places=6)
+    for tenant in "abababab":
+        await node.send(tenant, tokens=LONG_PROMPT)
+    assert sorted(node.asked) == [*"aaabbb"], "by turns, one that waits behind another one"
+    await node.task.leave()
     await node.task.leave()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stream_core.fairness.fair_queue import FairQueue, Line
-from stream_core.fairness.token_counters import AnswerMeter, TokenCounters
+from stream_core.fairness.token_counters import SAVED_UP, AnswerMeter, TokenCounters
 
 
 def test_what_is_expected_is_in_the_counter_until_it_has_come_or_will_not() -> None:
@@ -21,10 +21,28 @@ def test_what_is_expected_is_in_the_counter_until_it_has_come_or_will_not() -> N
 
 def test_who_comes_is_lifted_to_what_others_were_given_not_to_what_they_expect() -> None:
     counters = TokenCounters()
-    counters.charge("a", 50)
+    counters.charge("a", 50 + SAVED_UP)
     counters.expect("a", 500)
     counters.comes("b", ["a"])
     assert counters.of("b") == 50
+
+
+def test_who_was_idle_begins_little_behind_and_no_further_behind_each_time() -> None:
+    counters = TokenCounters()
+    counters.charge("busy", 10 * SAVED_UP)
+    for _ in range(3):
+        counters.comes("late", ["busy"])
+        counters.charge("late", 100)
+    assert counters.of("late") == 9 * SAVED_UP + 300
+
+
+def test_who_was_given_least_may_be_given_what_is_between_it_and_the_next_one() -> None:
+    counters = TokenCounters(lambda tenant: 2.0 if tenant == "heavy" else 1.0)
+    for tenant, service in {"a": 100.0, "b": 60.0, "heavy": 40.0}.items():
+        counters.charge(tenant, service)
+    assert counters.least_served(["a", "b", "heavy"]) == ("heavy", 80)
+    assert counters.least_served(["a", "b"]) == ("b", 40)
+    assert counters.least_served(["a"]) is None
 
 
 def test_one_with_long_answers_has_no_more_turns_before_their_tokens_come() -> None:

@@ -5,6 +5,7 @@ import pytest
 from stream_core.ports.tenant_activity import Activity
 from stream_core.protocol.errors import RateLimited
 from stream_core.tenants.charges import Asked, Connected, Payer
+from stream_core.tenants.pressed_users import MOST_TOLD, name_of_user
 from stream_core.tenants.quotas import Quotas
 from stream_core.tenants.registry import Tenants
 from stream_core.tenants.tenant import NO_LIMITS, ApiKey, QuotaLimits, Tenant
@@ -212,7 +213,7 @@ def test_an_answer_that_another_task_goes_on_with_stays_charged() -> None:
 
 def connected(of: Quotas, payer: Payer) -> Connected:
     of.check_connection(payer)
-    return of.connect(payer)
+    return of.connect(payer, 0.0)
 
 
 def test_connections_are_counted_until_they_close() -> None:
@@ -275,7 +276,7 @@ def test_what_was_charged_here_is_told_without_what_went_back() -> None:
     accounts = quotas(one, one)
     charge = accounts.charge(ANN, ASKED, 0.0)
     accounts.charge(ACME, ASKED, 0.0).cancel(0.0)
-    accounts.connect(ACME)
+    accounts.connect(ACME, 0.0)
     of_key = {"requests": 1, "input_tokens": 100, "output_tokens": 50, "answers": 1}
     assert accounts.activity("acme/k1") == of_key | {"connections": 0}
     assert accounts.activity("acme") == of_key | {"connections": 1}
@@ -300,11 +301,110 @@ def test_who_has_used_nothing_for_a_minute_is_busy_no_more() -> None:
     assert accounts.busy(1_110.0) == []
 
 
+def test_what_others_have_now_is_asked_for_until_they_have_nothing() -> None:
+    accounts = quotas(QuotaLimits(answers_at_once=2, connections=2))
+    accounts.learned(Activity("acme", "", answers=2), 0.0)
+    assert accounts.busy(1_000.0) == ["acme"]
+    accounts.learned(Activity("acme", "", connections=1), 1_000.0)
+    assert accounts.busy(2_000.0) == ["acme"]
+    accounts.learned(Activity("acme", ""), 2_000.0)
+    assert accounts.busy(2_001.0) == []
+    accounts.charge(ACME, ASKED, 2_001.0)
+
+
 def test_other_tasks_say_nothing_about_who_has_no_bounds() -> None:
     accounts = quotas()
     accounts.learned(Activity("other", "", requests=10**9, answers=10**9), 0.0)
     accounts.learned(Activity("acme/k1", "", requests=10**9), 0.0)
     assert len(accounts._accounts) == 0
+
+
+NAME_OF_ANN = name_of_user("acme", "ann")
+
+
+def users_of(accounts: Quotas, now: float) -> list[str]:
+    return [name for name in accounts.busy(now) if name not in ("acme", "acme/k1")]
+
+
+def test_a_user_who_has_used_a_quarter_of_a_bound_is_told_and_nobody_else_is() -> None:
+    accounts = quotas(user=QuotaLimits(requests_per_minute=8, answers_at_once=100))
+    accounts.charge(ANN, ASKED, 0.0).settle(100, 1, 0.0)
+    accounts.charge(ACME, ASKED, 0.0)
+    assert users_of(accounts, 0.0) == []
+    accounts.charge(ANN, ASKED, 0.0).settle(100, 1, 0.0)
+    assert users_of(accounts, 0.0) == [NAME_OF_ANN]
+    assert "ann" not in NAME_OF_ANN.removeprefix("acme//")
+    assert accounts.activity(NAME_OF_ANN)["requests"] == 2
+    assert users_of(accounts, 60.0) == []
+
+
+def test_a_user_is_told_who_asks_all_the_time_though_nothing_is_left_of_it() -> None:
+    """At each of several tasks what it asks for has drained before the next comes."""
+    accounts = quotas(user=QuotaLimits(requests_per_minute=60))
+    for now in range(0, 120, 3):
+        accounts.charge(ANN, ASKED, float(now)).settle(100, 1, float(now))
+    assert left(accounts, ANN, 120.0) == {"user.requests_per_minute": 60}
+    assert users_of(accounts, 120.0) == [NAME_OF_ANN]
+
+
+@pytest.mark.parametrize("bound", ["answers_at_once", "connections"])
+def test_a_user_is_told_of_what_there_is_at_once(bound: str) -> None:
+    accounts = quotas(user=QuotaLimits(**{bound: 4}))
+    has = accounts.charge(ANN, ASKED, 0.0) if bound == "answers_at_once" else None
+    connection = connected(accounts, ANN)
+    assert users_of(accounts, 1_000.0) == [NAME_OF_ANN]
+    accounts.learned(Activity(NAME_OF_ANN, "", answers=3, connections=3), 1_000.0)
+    assert refused_at_once(accounts, bound) == f"user.{bound}"
+    # Once it has nothing itself, it is told as long as others have much.
+    connection.close()
+    if has is not None:
+        has.release()
+    assert users_of(accounts, 2_000.0) == [NAME_OF_ANN]
+    accounts.learned(Activity(NAME_OF_ANN, ""), 2_000.0)
+    assert users_of(accounts, 2_001.0) == []
+
+
+def refused_at_once(accounts: Quotas, bound: str) -> object:
+    if bound == "answers_at_once":
+        return refused(accounts, ANN, now=1_000.0).extra["limit"]
+    with pytest.raises(RateLimited) as refusal:
+        accounts.check_connection(ANN)
+    return refusal.value.extra["limit"]
+
+
+def test_of_a_user_who_is_told_no_more_nothing_is_known_any_more() -> None:
+    accounts = quotas(user=QuotaLimits(answers_at_once=5))
+    charges = [accounts.charge(ANN, ASKED, 0.0) for _ in range(2)]
+    accounts.learned(Activity(NAME_OF_ANN, "", answers=1), 0.0)
+    for charge in charges:
+        charge.release()
+    assert users_of(accounts, 0.0) == []
+    for _ in range(5):
+        accounts.charge(ANN, ASKED, 0.0)
+
+
+def test_so_many_users_are_told_those_who_have_used_most() -> None:
+    accounts = quotas(user=QuotaLimits(requests_per_minute=10), most_users=1_000)
+    for number in range(1_000):
+        accounts.charge(Payer("acme", "", f"user {number}"), ASKED, 0.0)
+    for number in range(100):
+        for _ in range(4 if number % 2 else 2):
+            accounts.charge(Payer("acme", "", f"user {number}"), ASKED, 0.0)
+    told = users_of(accounts, 0.0)
+    assert len(told) == MOST_TOLD
+    odd = {name_of_user("acme", f"user {number}") for number in range(1, 100, 2)}
+    assert set(told) <= odd
+
+
+def test_a_user_who_has_no_bound_any_more_is_not_told() -> None:
+    tenants = Tenants(records=[Tenant(id="acme", user_limits=QuotaLimits(answers_at_once=2))])
+    accounts = Quotas(tenants)
+    accounts.charge(ANN, ASKED, 0.0)
+    assert users_of(accounts, 0.0) == [NAME_OF_ANN]
+    tenants.replace([Tenant(id="acme")])
+    assert users_of(accounts, 0.0) == []
+    accounts.learned(Activity(NAME_OF_ANN, "", answers=2), 0.0)
+    assert accounts._users.of(NAME_OF_ANN).other_answers == 0
 
 
 def test_a_bound_that_is_nearly_used_is_hinted_at_once_a_minute() -> None:

@@ -1,0 +1,13 @@
+"""The servers' variables, of which a command needs some without all the others."""
+
+from __future__ import annotations
+
+import os
+
+from fargate_handler.settings import HandlerSettings
+
+
+def server_variable(setting: str) -> str:
+    """The value of `EVENFLOW_<SETTING>`, or the setting's default."""
+    default = str(HandlerSettings.model_fields[setting].default)
+    return os.environ.get(f"EVENFLOW_{setting.upper()}", default)

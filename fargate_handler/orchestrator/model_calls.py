@@ -1,0 +1,264 @@
+"""Calls the model for one answer: what is asked, where its tokens go, and how a call ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from fargate_handler.filters.content_filters import ContentFilters
+from fargate_handler.filters.filtering_sink import ContentFiltered
+from fargate_handler.orchestrator.attempt import (
+    FirstTokenSink,
+    ModelWatch,
+    ReplacingSink,
+    SpokenRefusals,
+    tell,
+    upstream_unavailable,
+)
+from fargate_handler.orchestrator.upstream import Upstream
+from fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
+from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from stream_core.log.entries import NotAPart
+from stream_core.log.response_stream import ResponseFull, ResponseStream
+from stream_core.policy.channel import MessageKind
+from stream_core.policy.circuit_breaker import Call, CircuitOpen
+from stream_core.policy.limits import Limits
+from stream_core.protocol.errors import (
+    EvenflowError,
+    InternalError,
+    UpstreamFailed,
+    UpstreamTimeout,
+    UpstreamUnreadable,
+    is_over_quota,
+)
+
+_logger = logging.getLogger(__name__)
+
+
+class ModelCalls:
+    """The calls for one response, one after the other.
+
+    Args:
+        stream: takes the tokens.
+        kind: the kind of the message.
+        asked: the request to the model.
+        continues: whether the source can continue what was delivered, when it is asked this.
+        filters: stand before the response's log. None: there are none.
+        on_failure: called with the error of each call that failed.
+    """
+
+    def __init__(
+        self,
+        *,
+        stream: ResponseStream,
+        kind: MessageKind,
+        asked: WholeRequest,
+        upstream: Upstream,
+        limits: Limits,
+        continues: Callable[[WholeRequest], bool],
+        monotonic: Callable[[], float],
+        filters: ContentFilters | None,
+        on_failure: Callable[[EvenflowError], None],
+    ) -> None:
+        self._stream = stream
+        self._kind = kind
+        self._asked = asked
+        self._upstream = upstream
+        self._limits = limits
+        self._continues = continues
+        self._monotonic = monotonic
+        self._filters = filters
+        self._on_failure = on_failure
+        self._running: asyncio.Task[ModelFinish] | None = None
+        self._call: Call | None = None
+        self._overdue: UpstreamTimeout | None = None
+        self._watch = ModelWatch(stream, limits, monotonic())
+        # A response that was taken over has a beginning.
+        self._prefix = stream.log.text if continues(asked) else ""
+        self._tokens_before = 0
+
+    @property
+    def gave_tokens(self) -> bool:
+        """Whether the last call gave any."""
+        return self._stream.tokens > self._tokens_before
+
+    @property
+    def delivered(self) -> bool:
+        """Whether anything stands of what the model gave: text, or reasoning alone."""
+        return bool(self._stream.log.read(0).contents)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the deadline of the whole response has passed."""
+        return self.is_late_at(self._monotonic())
+
+    def is_late_at(self, moment: float) -> bool:
+        """Whether that deadline has passed then."""
+        return self._watch.is_over(moment)
+
+    @property
+    def due(self) -> float:
+        """When to look again at the latest, in seconds."""
+        return self._watch.due
+
+    def start(self) -> None:
+        """The time of the whole response begins."""
+        self._watch = ModelWatch(self._stream, self._limits, self._monotonic())
+
+    def look(self, now: float) -> None:
+        """End the call that runs if it is late, and note if it answers."""
+        if self._call is not None and self.gave_tokens:
+            self._call.answers()
+        if self._running is not None and self._overdue is None:
+            self._overdue = self._watch.look(now)
+            if self._overdue is not None:
+                self._running.cancel()
+
+    def goes_on(self) -> None:
+        """The next call goes on behind what was delivered, where it can, or begins anew."""
+        # If a continued attempt gave nothing, another one would hardly get further.
+        can = self.gave_tokens and self._continues(self._asked)
+        self._prefix = self._stream.log.text if can else ""
+
+    def forget(self) -> None:
+        """Let go of the request, which may have megabytes. No call follows."""
+        self._asked = WholeRequest(())
+
+    async def call(
+        self, is_over: Callable[[], bool], on_begin: Callable[[], None]
+    ) -> ModelFinish | EvenflowError:
+        """Call the model, unless its server has failed too often. Returns how the call ended.
+
+        Args:
+            is_over: whether the response has ended, or another task goes on with it.
+            on_begin: called when the call has begun. From now on it may be late.
+        """
+        upstream = self._upstream
+        try:
+            call = self._call = upstream.breaker.call(self._monotonic())
+        except CircuitOpen as refused:
+            return upstream_unavailable(
+                refused.seconds, "what was delivered was kept, ask again then"
+            )
+        try:
+            outcome = await self._outcome(is_over, on_begin)
+            # After a cancel it is the source's answer to that. A deadline is the request's.
+            if not is_over() and (isinstance(outcome, ModelFinish) or not self.is_late):
+                tell(call, outcome, self._monotonic(), gave_tokens=self.gave_tokens)
+            if isinstance(outcome, ModelFinish):
+                upstream.ceiling.answered()
+            elif not is_over():
+                self._failed(outcome)
+            return outcome
+        finally:
+            self._call = None
+            call.withdrawn(self._monotonic())
+
+    async def _outcome(
+        self, is_over: Callable[[], bool], on_begin: Callable[[], None]
+    ) -> ModelFinish | EvenflowError:
+        """Returns how the call ended."""
+        try:
+            return await self._try(is_over, on_begin)
+        except ResponseFull:
+            return ModelFinish(self._stream.cut_by, None)
+        except ContentFiltered:
+            return ModelFinish("content_filter", None)
+        except EvenflowError as error:
+            # The error's frames refer to this response, and it refers to them: that would leave a
+            # cycle.
+            _drop_frames(error)
+            return error
+        except NotAPart as wrong:
+            _logger.error("the token source gave what is no part of an answer: %s", wrong)
+            return UpstreamUnreadable(
+                f"the model's answer can't be read ({wrong}); what came before was kept",
+                code="upstream_failed",
+            )
+        except Exception as error:
+            _logger.exception("the token source failed with an unknown error")
+            _drop_frames(error)
+            return InternalError(
+                "the model's connector failed; what was delivered was kept", code="internal_error"
+            )
+
+    def _failed(self, error: EvenflowError) -> None:
+        self._on_failure(error)
+        if is_over_quota(error):
+            after = error.retry_after_ms
+            seconds = None if after is None else after / 1000
+            self._upstream.ceiling.throttled(self._monotonic(), seconds)
+
+    async def _try(self, is_over: Callable[[], bool], on_begin: Callable[[], None]) -> ModelFinish:
+        stream = self._stream
+        self._watch.begin(self._monotonic())
+        self._tokens_before = stream.tokens
+        self._overdue = None
+        replaces = not self._prefix and self.delivered
+        self._running = asyncio.get_running_loop().create_task(self._generate(replaces=replaces))
+        on_begin()
+        try:
+            finish = await self._running
+        except asyncio.CancelledError:
+            if self._overdue is not None and not is_over():
+                raise self._overdue from None
+            raise
+        finally:
+            self._running.cancel()
+            self._running = None
+        if replaces and stream.tokens == self._tokens_before:
+            raise UpstreamFailed(
+                "the model began again and said nothing; what was delivered before was kept",
+                code="upstream_failed",
+            )
+        return finish
+
+    async def _generate(self, *, replaces: bool) -> ModelFinish:
+        """Let the source generate, through all that stands before the log.
+
+        Args:
+            replaces: whether its tokens take the place of what was delivered before.
+        """
+        stream = self._stream
+        sink: TokenSink = ReplacingSink(stream) if replaces else stream
+        if stream.observer is not None and stream.epoch > 1:
+            # Its first delta came at another task, so the response doesn't tell.
+            sink = FirstTokenSink(sink, stream.observer.first_token)
+        filtered = None
+        if self._filters is not None:
+            standing = () if replaces else stream.log.read(0).standing
+            filtered = self._filters.of(stream, self._kind, sink, standing)
+            sink = sink if filtered is None else filtered.sink
+        spoken = None if self._kind.brings_conversation else SpokenRefusals(sink)
+        generating = self._upstream.source.generate(self._request(), spoken or sink)
+        if filtered is not None:
+            generating = filtered.finish_of(generating)
+        finish = await generating
+        return finish if spoken is None else spoken.finish(finish)
+
+    def _request(self) -> ModelRequest:
+        stream, asked, observer = self._stream, self._asked, self._stream.observer
+        ceiling = self._upstream.ceiling
+        return ModelRequest(
+            stream.channel.agent,
+            asked.turns,
+            stream.attempt,
+            self._prefix,
+            f"{stream.response_id}:{stream.epoch}:{stream.attempt}",
+            asked.options,
+            model=asked.model,
+            caller=caller_of(self._kind, stream.channel, stream.message_id, asked),
+            traceparent=asked.traceparent if observer is None else observer.traceparent,
+            on_quota_used=lambda seconds: ceiling.pause(self._monotonic(), seconds),
+        )
+
+
+def _drop_frames(error: BaseException) -> None:
+    """Drop the frames of an error and of its causes."""
+    chain: list[BaseException | None] = [error]
+    while chain:
+        failed = chain.pop()
+        if failed is not None and failed.__traceback__ is not None:
+            failed.__traceback__ = None
+            chain += [failed.__cause__, failed.__context__]

@@ -1,0 +1,198 @@
+"""Who reads a response at any task, told to those who ask at this one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import aclosing, contextmanager
+
+from fargate_handler.background import Background
+from fargate_handler.node_context import NodeContext
+from fargate_handler.orchestrator.responses import Responses
+from stream_core.delivery.presence import Listener, Presence, Present, PresentReader, together
+from stream_core.log.peer_log import PeerLog, PeerResponse, PeerUnreachable
+from stream_core.log.response_stream import ResponseStream
+from stream_core.protocol.messages import PresenceNotice
+from stream_core.protocol.session_init import seconds_of
+
+_logger = logging.getLogger(__name__)
+
+
+class _Watched:
+    """A response of which somebody is told here who reads it.
+
+    Attributes:
+        presence: tells the readers at all tasks.
+        elsewhere: what other tasks say, by their addresses: the owner all readers, others theirs.
+        hearing: the streams from other tasks, by their addresses.
+    """
+
+    def __init__(self, context: NodeContext, stream: ResponseStream) -> None:
+        self.stream = stream
+        self.elsewhere: dict[str, Present] = {}
+        self.hearing: dict[str, asyncio.Task[None]] = {}
+        self._here = Present((), 0)
+        self.presence = Presence(
+            stream.response_id,
+            self._now,
+            context.clock,
+            context.monotonic,
+            context.limits.presence_listeners_per_response,
+        )
+
+    def present(self, _response_id: str, present: Present) -> None:
+        """These read this task's copy now."""
+        self._here = present
+        self.presence.changed()
+
+    def presence_lost(self, _response_id: str) -> None:
+        """This task's copy has ended."""
+        self.presence.lost()
+
+    def heard(self, address: str, present: Present | None) -> None:
+        """Another task says who reads. None: it says nothing any more."""
+        if present is not None:
+            self.elsewhere[address] = present
+        else:
+            self.elsewhere.pop(address, None)
+        self.presence.changed()
+
+    def _now(self) -> Present:
+        if self.stream.via != "owner" and self.elsewhere:
+            return together(self.elsewhere.values())  # the owner knows of those here
+        return together([self._here, *self.elsewhere.values()])
+
+
+class PresenceOverTasks:
+    """Tells clients and tasks who reads responses. Where nobody asks, nothing is asked or sent.
+
+    The task that owns a response asks those that copy it, and the others ask the owner.
+
+    Args:
+        responses: this task's.
+        owner_at: where the owner of a copy is. None if that isn't known.
+    """
+
+    def __init__(
+        self,
+        context: NodeContext,
+        peers: PeerLog,
+        responses: Responses,
+        owner_at: Callable[[ResponseStream], str | None],
+    ) -> None:
+        self._context = context
+        self._peers = peers
+        self._responses = responses
+        self._owner_at = owner_at
+        self._watched: dict[ResponseStream, _Watched] = {}
+        # By response: the addresses of the tasks that copy it from this one, with how often.
+        self._copied_at: dict[str, Counter[str]] = {}
+        self._background = Background()
+
+    def __contains__(self, stream: object) -> bool:
+        """Whether anybody is told who reads a copy's response."""
+        return stream in self._watched
+
+    def listen(self, stream: ResponseStream, listener: Listener, *, for_task: bool = False) -> None:
+        """Tell a listener who reads a response, now and on each change.
+
+        Args:
+            for_task: whether it is another task, for which there is always room.
+
+        Raises:
+            RateLimited: as many listen as may.
+        """
+        watched = self._watched.get(stream)
+        if watched is None:
+            watched = self._watched[stream] = _Watched(self._context, stream)
+            stream.listen(watched)
+            self._hear(watched)
+        watched.presence.listen(listener, bounded=not for_task)
+
+    def leave(self, stream: ResponseStream, listener: Listener) -> None:
+        """Tell a listener nothing more. A second call changes nothing."""
+        watched = self._watched.get(stream)
+        if watched is not None:
+            watched.presence.leave(listener)
+            self._forget_unheard(watched)
+
+    @contextmanager
+    def copied(self, response_id: str, address: str | None) -> Iterator[None]:
+        """The task at an address copies a response from this one, for so long."""
+        if address is None:
+            yield
+            return
+        copied_at = self._copied_at.setdefault(response_id, Counter())
+        copied_at[address] += 1
+        try:
+            yield
+        finally:
+            copied_at -= Counter([address])
+            if not copied_at:
+                self._copied_at.pop(response_id, None)
+
+    def sweep(self) -> None:
+        """Ask tasks that have come, and those again that didn't answer. Called once a second."""
+        for watched in tuple(self._watched.values()):
+            if not self._forget_unheard(watched):
+                self._hear(watched)
+
+    async def aclose(self) -> None:
+        """Ask no more."""
+        await self._background.aclose()
+
+    def _forget_unheard(self, watched: _Watched) -> bool:
+        stream = watched.stream
+        unheard = not watched.presence.listened
+        if unheard or self._responses.held(stream.response_id) is not stream:
+            del self._watched[stream]
+            for hearing in watched.hearing.values():
+                hearing.cancel()
+            if stream.readers.presence is not None:
+                stream.readers.presence.leave(watched)
+            return True
+        return False
+
+    def _hear(self, watched: _Watched) -> None:
+        """Listen to those that there are to be heard, and to no others."""
+        hearing, wanted = watched.hearing, self._to_be_heard(watched)
+        for address in hearing.keys() - wanted:
+            hearing.pop(address).cancel()
+        for address in wanted - hearing.keys():
+            hearing[address] = self._background.run(self._hear_task(watched, address))
+
+    def _to_be_heard(self, watched: _Watched) -> set[str]:
+        stream = watched.stream
+        if stream.log.closed:
+            return set()
+        if stream.via == "owner":
+            # One that copies again after a silence has readers all the time.
+            return {*self._copied_at.get(stream.response_id, ()), *watched.hearing}
+        owner_at = self._owner_at(stream)
+        return set() if owner_at is None else {owner_at}
+
+    async def _hear_task(self, watched: _Watched, address: str) -> None:
+        stream = watched.stream
+        there = PeerResponse(address, stream.channel, stream.response_id)
+        try:
+            async with aclosing(
+                self._peers.presence(there, of_all=stream.via != "owner")
+            ) as notices:
+                async for notice in notices:
+                    watched.heard(address, self._present(notice))
+        except PeerUnreachable as error:
+            _logger.debug("who reads %s at %s is not known: %s", stream.response_id, address, error)
+        finally:
+            watched.heard(address, None)
+            if watched.hearing.get(address) is asyncio.current_task():
+                del watched.hearing[address]
+
+    def _present(self, notice: PresenceNotice) -> Present:
+        began = self._context.wall_time() - self._context.monotonic()
+        readers = tuple(
+            PresentReader(each.user, each.transport, seconds_of(each.since) - began)
+            for each in notice.readers
+        )
+        return Present(readers, notice.count)

@@ -1,0 +1,60 @@
+"""A model at its server, as this task knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fargate_handler.token_sources.port import TokenSource
+from stream_core.fairness.prefills import Prefills
+from stream_core.policy.adaptive_ceiling import AdaptiveCeiling
+from stream_core.policy.circuit_breaker import CircuitBreaker
+from stream_core.policy.limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """What all answers of one model have in common.
+
+    Args:
+        breaker: refuses calls while the server fails.
+        ceiling: how many calls it takes at once.
+        prefills: the answers that have no token yet.
+    """
+
+    source: TokenSource
+    breaker: CircuitBreaker
+    ceiling: AdaptiveCeiling
+    prefills: Prefills
+
+
+@dataclass(slots=True)
+class Upstreams:
+    """The models that were asked, by their names at their server."""
+
+    source: TokenSource
+    limits: Limits
+    _by_name: dict[str, Upstream] = field(default_factory=dict)
+
+    @property
+    def breakers_open(self) -> int:
+        """How many are not asked, or only to find out whether they answer again."""
+        return sum(not it.breaker.closed for it in self._by_name.values())
+
+    @property
+    def lowest_ceiling(self) -> int:
+        """The lowest ceiling. 0 where there is none."""
+        limits = [it.ceiling.limit for it in self._by_name.values() if it.ceiling.limit is not None]
+        return min(limits, default=0)
+
+    def of(self, name: str) -> Upstream:
+        """The upstream of a model."""
+        upstream = self._by_name.get(name)
+        if upstream is None:
+            limits = self.limits
+            upstream = self._by_name[name] = Upstream(
+                self.source,
+                CircuitBreaker(limits.breaker_failures, limits.breaker_open_seconds),
+                AdaptiveCeiling(),
+                Prefills(limits.prefill_delay_ms / 1000),
+            )
+        return upstream

@@ -1,0 +1,1 @@
+"""The file of each day's usage records, in a bucket."""

@@ -1,0 +1,57 @@
+"""The tenants, and the usage records of a day, as the table has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from stream_aws.tenant_items import read_records, records_request
+from stream_aws.usage_items import first_of_records, record_in, rows_beginning
+
+# To apply the rest of a transaction takes DynamoDB milliseconds.
+_MOST_LOOKS = 5
+
+
+class TenantsUnreadable(Exception):
+    """The table has shown half of a change of the tenants' records, several times."""
+
+
+class UsageTable:
+    """The table of tenants, read page by page.
+
+    Args:
+        client: a boto3 client of DynamoDB.
+    """
+
+    def __init__(self, client: Any, table: str) -> None:
+        self._query = client.get_paginator("query")
+        self._table = table
+
+    def tenants(self) -> list[str]:
+        """Those that have a record.
+
+        Raises:
+            TenantsUnreadable: others change records all the time.
+        """
+        for _ in range(_MOST_LOOKS):
+            pages = self._query.paginate(**records_request(self._table))
+            stored = read_records(pages.build_full_result()["Items"])
+            if stored is not None:
+                return [record.id for record in stored.records]
+        raise TenantsUnreadable("others change tenants all the time; try again")
+
+    def lines(self, tenants: Iterable[str], day: str) -> Iterator[bytes]:
+        """The lines of a day's file, a page of the table in memory.
+
+        Not read consistently, which is half as much to the tenant's partition: what was written a
+        quarter of an hour ago is everywhere.
+
+        Args:
+            tenants: in their order.
+        """
+        for tenant in tenants:
+            request = rows_beginning(self._table, tenant, first_of_records(day))
+            request["ExpressionAttributeNames"]["#record"] = "record"
+            for page in self._query.paginate(**request, ProjectionExpression="#record"):
+                for item in page["Items"]:
+                    yield record_in(item).to_line()

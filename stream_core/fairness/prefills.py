@@ -1,0 +1,132 @@
+"""Prefill: the time in which a model computes a prompt, and what others wait for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+# So much of what earlier first tokens have taught is forgotten with each new one.
+_FORGOTTEN_SHARE = 0.02
+_FEWEST_FIRST_TOKENS = 8
+# Below this t-value, squared, a slope may be chance.
+_CERTAIN = 6.0
+_FIRST_WINDOW, _WIDEST_WINDOW = 1_024.0, 1e9
+# With each first token that shows no delay, while the window bounds something.
+_GROWTH = 1.1
+_NO_NOISE = 1e-12
+
+
+class PrefillWindow:
+    """How many tokens of prompts may be in prefill so that a newcomer waits for `delay` at most.
+
+    An engine of one's own computes one prompt after the other: who comes behind 8,000 tokens waits
+    for them. A service of many machines computes them side by side. Which it is shows in the times
+    of first tokens: whether they come later where more was ahead. The slope of that regression is
+    the delay of each token ahead, and the window is `delay` divided by it. Where no slope is
+    certain the window grows as long as it keeps prompts waiting.
+
+    Args:
+        delay: in seconds.
+    """
+
+    __slots__ = ("_ahead", "_bounds", "_delay", "_products", "_seconds", "_squares", "_variation",
+                 "_weight", "tokens")  # fmt: skip
+
+    def __init__(self, delay: float) -> None:
+        self._delay = delay
+        self._bounds = False
+        self.tokens = _FIRST_WINDOW
+        """The window."""
+        # Weighted means, and sums of the squares and products of the differences from them.
+        self._weight = self._ahead = self._seconds = 0.0
+        self._squares = self._products = self._variation = 0.0
+
+    def keeps_waiting(self) -> None:
+        """Note that a prompt waits for room in the window."""
+        self._bounds = True
+
+    def first_token(self, ahead: float, seconds: float) -> None:
+        """Learn from a first token.
+
+        Args:
+            ahead: tokens of other prompts that were in prefill when its answer began.
+            seconds: from that moment until the first token came.
+        """
+        kept = 1 - _FORGOTTEN_SHARE
+        self._weight = self._weight * kept + 1
+        more, longer = ahead - self._ahead, seconds - self._seconds
+        self._ahead += more / self._weight
+        self._seconds += longer / self._weight
+        self._squares = self._squares * kept + more * (ahead - self._ahead)
+        self._products = self._products * kept + more * (seconds - self._seconds)
+        self._variation = self._variation * kept + longer * (seconds - self._seconds)
+        slope = self._slope()
+        if slope is not None:
+            self.tokens = self._delay / slope
+        elif self._bounds:
+            self.tokens = min(_WIDEST_WINDOW, self.tokens * _GROWTH)
+        self._bounds = False
+
+    def _slope(self) -> float | None:
+        """Seconds of delay for each token ahead. None: it isn't certain that there is any."""
+        if self._weight < _FEWEST_FIRST_TOKENS or self._products <= 0:
+            return None
+        explained = self._products**2 / self._squares
+        by_chance = max(self._variation - explained, _NO_NOISE) / (self._weight - 2)
+        return self._products / self._squares if explained >= _CERTAIN * by_chance else None
+
+
+class _Prefill(NamedTuple):
+    tenant: str
+    tokens: int
+    ahead: int
+    began_at: float
+
+
+class Prefills:
+    """The answers of one model that have begun and have no token yet.
+
+    Args:
+        delay: how long a newcomer may wait for the prompts of others, in seconds.
+    """
+
+    def __init__(self, delay: float) -> None:
+        self._window = PrefillWindow(delay)
+        self._of: dict[str, _Prefill] = {}
+        self._of_tenant: Counter[str] = Counter()
+        self._tokens = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether one more prompt would have a newcomer wait for too long."""
+        return self._tokens >= self._window.tokens
+
+    def keeps_waiting(self) -> None:
+        """Note that a prompt waits until these have their tokens."""
+        self._window.keeps_waiting()
+
+    def of(self, tenant: str) -> int:
+        """How many answers of a tenant have no token yet."""
+        return self._of_tenant[tenant]
+
+    def begin(self, response_id: str, tenant: str, tokens: int, now: float) -> None:
+        """An answer begins, whose prompt has so many tokens."""
+        self._of[response_id] = _Prefill(tenant, tokens, self._tokens, now)
+        self._of_tenant[tenant] += 1
+        self._tokens += tokens
+
+    def first_token(self, response_id: str, now: float) -> None:
+        """The first token of an answer came."""
+        prefill = self.end(response_id)
+        if prefill is not None:
+            self._window.first_token(prefill.ahead, now - prefill.began_at)
+
+    def end(self, response_id: str) -> _Prefill | None:
+        """An answer has its first token, or will have none. A second call changes nothing."""
+        prefill = self._of.pop(response_id, None)
+        if prefill is not None:
+            self._tokens -= prefill.tokens
+            self._of_tenant[prefill.tenant] -= 1
+            if not self._of_tenant[prefill.tenant]:
+                del self._of_tenant[prefill.tenant]
+        return prefill

@@ -1,0 +1,122 @@
+"""How many prompts a model is given at once, as its first tokens teach."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from stream_core.fairness.prefills import Prefills
+
+DELAY = 0.02
+A_TOKEN = 0.0001  # seconds, of an engine that computes one prompt after the other
+PROMPTS = (200, 1_600, 700, 3_000, 500)
+
+
+class Engine:
+    """Prompts that are given to a model as far as the window allows, and sometimes beyond it."""
+
+    def __init__(self, prefills: Prefills, seed: int = 1) -> None:
+        self.prefills = prefills
+        self._random = random.Random(seed)
+        self._prompts = self._cycle()
+        self.now = 0.0
+
+    def one_after_the_other(self, rounds: int) -> int:
+        """Returns the most tokens that were given at once."""
+        most = 0
+        for _ in range(rounds):
+            given = self._begin_some()
+            most = max(most, sum(tokens for _, tokens in given))
+            for name, tokens in given:
+                self.now += tokens * A_TOKEN * self._random.uniform(0.9, 1.1)
+                self.prefills.first_token(name, self.now)
+        return most
+
+    def side_by_side(self, rounds: int) -> int:
+        """Returns the most prompts that were given at once."""
+        most = 0
+        for _ in range(rounds):
+            given = self._begin_some()
+            most = max(most, len(given))
+            began_at = self.now
+            for name, _ in given:
+                self.now = began_at + self._random.uniform(0.3, 0.9)
+                self.prefills.first_token(name, self.now)
+        return most
+
+    def _begin_some(self) -> list[tuple[str, int]]:
+        given: list[tuple[str, int]] = []
+        # A tenant that comes is not bound by the window: one more at times.
+        while not given or (len(given) < 50 and not self.prefills.full):
+            given.append(self._begin())
+        self.prefills.keeps_waiting()
+        if self._random.random() < 0.3:
+            given.append(self._begin())
+        return given
+
+    def _begin(self) -> tuple[str, int]:
+        name, tokens = next(self._prompts)
+        self.prefills.begin(name, "busy", tokens, self.now)
+        return name, tokens
+
+    def _cycle(self) -> Iterator[tuple[str, int]]:
+        number = 0
+        while True:
+            number += 1
+            yield str(number), self._random.choice(PROMPTS)
+
+
+def test_where_prompts_wait_for_each_other_one_at_a_time_is_given() -> None:
+    engine = Engine(Prefills(DELAY))
+    engine.one_after_the_other(50)
+    assert engine.one_after_the_other(200) <= 2 * max(PROMPTS), "one, and who came besides"
+
+
+def test_a_longer_delay_lets_more_of_them_begin() -> None:
+    engine = Engine(Prefills(delay=1.0))
+    engine.one_after_the_other(50)
+    assert 8_000 <= engine.one_after_the_other(200) <= 1.0 / A_TOKEN + 3 * max(PROMPTS)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_they_are_computed_side_by_side_nothing_is_bounded(seed: int) -> None:
+    engine = Engine(Prefills(DELAY), seed)
+    engine.side_by_side(100)
+    assert engine.side_by_side(50) >= 50
+
+
+def test_a_model_that_has_moved_to_more_machines_is_found_out() -> None:
+    engine = Engine(Prefills(DELAY))
+    engine.one_after_the_other(100)
+    engine.side_by_side(300)
+    assert engine.side_by_side(50) >= 50
+
+
+def test_and_one_that_has_moved_to_fewer() -> None:
+    engine = Engine(Prefills(DELAY))
+    engine.side_by_side(100)
+    engine.one_after_the_other(20)
+    assert engine.one_after_the_other(200) <= 2 * max(PROMPTS)
+
+
+def test_nothing_is_learned_of_what_nobody_waits_for() -> None:
+    prefills = Prefills(DELAY)
+    for number in range(200):
+        prefills.begin(str(number), "alone", 500, now=number)
+        prefills.first_token(str(number), now=number + 0.05)
+    prefills.begin("long", "busy", 2_000, now=200.0)
+    assert prefills.full
+
+
+def test_what_has_no_token_is_counted_by_tenant_until_it_has_one_or_ends() -> None:
+    prefills = Prefills(DELAY)
+    for name, tenant in (("1", "a"), ("2", "a"), ("3", "b")):
+        prefills.begin(name, tenant, 600, now=0.0)
+    assert (prefills.of("a"), prefills.of("b"), prefills.full) == (2, 1, True)
+    prefills.first_token("1", now=1.0)
+    prefills.end("3")
+    for name in ("1", "3", "unknown"):
+        prefills.end(name)
+    assert (prefills.of("a"), prefills.of("b"), prefills.full) == (1, 0, False)
