@@ -123,7 +123,9 @@ class WholeRequest:
         options = self.options
         described = [options.passed[name] for name in _DESCRIBED if name in options.passed]
         tokens = estimated_tokens(self.turns, [*options.tools, *described])
-        return Asked(tokens, options.longest, options.choices)
+        # What is no length is for the model's server to refuse. Counted, it would give tokens back.
+        longest = options.longest if options.longest and options.longest > 0 else None
+        return Asked(tokens, longest, options.choices)
 
     def to_text(self) -> str:
         """The request as a text. The same request always has the same text."""

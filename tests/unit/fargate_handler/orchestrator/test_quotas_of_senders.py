@@ -182,6 +182,12 @@ async def test_a_request_asks_for_what_it_brings_and_for_all_its_choices() -> No
     await task.leave()
 
 
+@pytest.mark.parametrize("longest", [0, -10_000_000])
+async def test_an_answer_of_no_length_at_all_says_nothing_of_its_length(longest: int) -> None:
+    asked = WholeRequest((Turn("user", "abc"),), ModelOptions(max_tokens=longest))
+    assert asked.asks == Asked(9)
+
+
 async def test_no_more_is_reserved_than_the_model_may_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
