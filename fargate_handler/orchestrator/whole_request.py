@@ -14,7 +14,7 @@ from stream_core.fairness.fair_queue import Line
 from stream_core.log.conversation import ToolCall, Turn, text_of_parts
 from stream_core.log.entries import LogEntry
 from stream_core.log.response_log import slice_of
-from stream_core.policy.agents import NO_TERMS, MessageTerms
+from stream_core.policy.agents import LONGEST_ANSWER, NO_TERMS, MessageTerms
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.session_token import SessionClaims
 from stream_core.policy.token_estimate import estimated_tokens
@@ -124,7 +124,9 @@ class WholeRequest:
         described = [options.passed[name] for name in _DESCRIBED if name in options.passed]
         tokens = estimated_tokens(self.turns, [*options.tools, *described])
         # What is no length is for the model's server to refuse. Counted, it would give tokens back.
-        longest = options.longest if options.longest and options.longest > 0 else None
+        longest = options.longest
+        if longest is not None:
+            longest = min(longest, LONGEST_ANSWER) if longest > 0 else None
         return Asked(tokens, longest, options.choices)
 
     def to_text(self) -> str:

@@ -188,6 +188,11 @@ async def test_an_answer_of_no_length_at_all_says_nothing_of_its_length(longest:
     assert asked.asks == Asked(9)
 
 
+async def test_an_answer_longer_than_any_is_counted_as_the_longest_that_there_are() -> None:
+    asked = WholeRequest((Turn("user", "abc"),), ModelOptions(max_tokens=2**63 - 1))
+    assert asked.asks == Asked(9, 10_000_000), "a store's counters end there"
+
+
 async def test_no_more_is_reserved_than_the_model_may_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
