@@ -29,7 +29,6 @@ from stream_core.protocol.errors import (
     is_over_quota,
 )
 
-
 # How often to look for signs of life. Deadlines and the end of the grace have slots of their own.
 _LOOK_SECONDS = 3.0
 _LEASE_LOOK_SECONDS = 0.1

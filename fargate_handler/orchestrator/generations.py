@@ -7,28 +7,19 @@ from functools import partial
 
 from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
+from fargate_handler.orchestrator.ended_answers import EndedAnswers
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.service_charges import ServiceCharges
 from stream_core.fairness.fair_queue import FairQueue, Line
-from stream_core.log.response_log import ResponseState
-from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.queue_place import QueuePlace, StartRate
 from stream_core.policy.shares import QUARTER, Shares
-from stream_core.protocol.errors import EvenflowError, Overloaded, is_refusal
+from stream_core.protocol.errors import EvenflowError, Overloaded
 from stream_core.tenants.tenant import ServiceClass
 
-_OUTCOMES = {
-    ResponseState.COMPLETED: catalogue.RESPONSES_COMPLETED,
-    ResponseState.ERROR: catalogue.RESPONSES_FAILED,
-    ResponseState.CANCELLED: catalogue.RESPONSES_CANCELLED,
-}
 _RETRY_AFTER_MS = 5_000
-_LONG_WAIT_SECONDS = 10.0
 # Who has a turn though more urgent ones wait has its place for so long.
 _KEPT_SECONDS = 1.0
-# Labels: of the model that the source has by itself, and where nobody has read.
-_OWN_MODEL, _NOBODY = "default", "none"
 
 
 class Generations:
@@ -71,6 +62,7 @@ class Generations:
         self._left_with: EvenflowError | None = None
         self._handed_over = False
         self._background = Background()
+        self._ended_answers = EndedAnswers(metrics)
         metrics.gauge(catalogue.QUEUE_DEPTH, lambda: self.queued)
         metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: self.running)
         metrics.gauge(catalogue.GENERATIONS_PARKED, lambda: len(self._parked))
@@ -172,7 +164,7 @@ class Generations:
         stream.on_pause = stream.on_first_delta = stream.parked_at = None
         self._on_end(generation)
         if stream.state.terminal:
-            self._measure(stream)
+            self._ended_answers.count(stream)
         self.fill()
 
     def interrupt_all(self, error: EvenflowError) -> None:
@@ -218,12 +210,12 @@ class Generations:
         return self._queue.take(but, self._admits())
 
     def _take_for_batch(self) -> Generation | None:
-        """Take the next one, if answers can be held that are less urgent than one that waits."""
-        while self._places.full:
-            if (held := self._least_urgent()) is None:
-                return None
+        """Take the next one, if an answer can be held that is less urgent than one that waits."""
+        held = self._least_urgent()
+        taken = None if held is None else self._take()
+        if held is not None and taken is not None:
             self._hold(held)
-        return self._take()
+        return taken
 
     def _compare_tenants(self, tenant: str) -> None:
         """Charge what tenants have been given, where there is more than this one."""
@@ -348,59 +340,6 @@ class Generations:
         self.charges.leaves(generation)
         self._places.remove(generation.line.sender)
         generation.upstream.ceiling.end()
-
-    def _measure(self, stream: ResponseStream) -> None:
-        metrics, figures = self._metrics, stream.figures
-        model = figures.model or _OWN_MODEL
-        protocol, _ = figures.first_reader or (_NOBODY, "")
-        metrics.labelled(catalogue.RESPONSES_ENDED).count(
-            stream.channel.agent,
-            model,
-            protocol,
-            stream.state.value,
-            _reason(stream),
-        )
-        gaps = metrics.divided(catalogue.TOKEN_GAP)
-        for seconds, tokens in stream.take_gaps().counted():
-            gaps.record_of(model, seconds * 1000, tokens)
-        metrics.counter(_OUTCOMES[stream.state]).value += 1
-        metrics.counter(catalogue.GENERATIONS_DEGRADED).value += stream.degraded
-        self._count_failure(stream)
-        metrics.counter(catalogue.TOKENS_GENERATED).value += stream.tokens
-        first_at = _first_token_at(stream)
-        # A response that was taken over began elsewhere.
-        if stream.epoch == 1 and first_at is not None:
-            waited = first_at - stream.created_at
-            metrics.divided(catalogue.FIRST_TOKEN).record_of(model, waited * 1000)
-
-    def _count_failure(self, stream: ResponseStream) -> None:
-        failed = stream.state is ResponseState.ERROR
-        refused = failed and stream.error is not None and is_refusal(stream.error)
-        if stream.state is ResponseState.CANCELLED or refused:
-            return
-        rate = self._metrics.ratio(catalogue.RESPONSE_FAILURE_RATE)
-        rate.whole += 1
-        rate.part += failed or stream.degraded
-
-
-def _first_token_at(stream: ResponseStream) -> float | None:
-    """When the first token came. None if it isn't known.
-
-    Of a response that was given up after a long wait it is the end: it came later, if at all. A
-    model that hangs longer than anybody waits would show nowhere else.
-    """
-    if stream.tokens:
-        return stream.first_delta_at
-    ended_at = stream.ended_at
-    if ended_at is None or stream.state is not ResponseState.CANCELLED:
-        return None
-    return ended_at if ended_at - stream.created_at >= _LONG_WAIT_SECONDS else None
-
-
-def _reason(stream: ResponseStream) -> str:
-    """Why a response has ended: its finish reason, or its error's code."""
-    code = stream.error["code"] if stream.error is not None else None
-    return str(code or stream.finish_reason or stream.state)
 
 
 def _displaced() -> Overloaded:

@@ -73,6 +73,8 @@ class ServiceCharges:
             waiting: tenants of whom messages wait.
         """
         tenant, prefills = generation.line.tenant, generation.upstream.prefills
+        if generation.stream.tokens:
+            return True  # it goes on
         if self._most_prefills is not None and prefills.of(tenant) >= self._most_prefills:
             return False
         now = self._monotonic()

@@ -202,6 +202,37 @@ async def test_prompts_are_given_at_once_where_no_other_tenant_may_come() -> Non
     await long_ago.task.leave()
 
 
+async def test_an_answer_that_was_held_goes_on_whatever_is_in_prefill() -> None:
+    node = Node(places=2)
+    await node.send("quiet")
+    await node.end(tokens=5)
+    held = await node.send("later")
+    node.source.calls[1].push(*["x"] * 9_000)
+    node.task.clock.turn(1.0)
+    await node.send("urgent")
+    await node.first_token(2)
+    await node.send("urgent", tokens=LONG_PROMPT)
+    assert held.paused
+    node.source.calls[2].finish()
+    await settle()
+    assert not held.paused, "its prompt was computed long ago"
+    await node.task.leave()
+
+
+async def test_no_answer_is_held_for_one_that_waits_for_other_prompts() -> None:
+    node = Node(places=2)
+    await node.send("quiet")
+    await node.end(tokens=5)
+    await node.send("later")
+    await node.first_token(1)
+    for _ in range(2):
+        await node.send("urgent", tokens=LONG_PROMPT)
+    assert (node.asked.count("urgent"), node.held) == (1, 0)
+    await node.first_token(2)
+    assert (node.asked.count("urgent"), node.held) == (2, 1)
+    await node.task.leave()
+
+
 async def test_nor_where_all_others_wait_already() -> None:
     node = Node(places=6)
     for tenant in "abababab":

@@ -1,0 +1,79 @@
+"""Counts the answers that were generated here and have ended."""
+
+from __future__ import annotations
+
+from fargate_handler.metrics import Metrics
+from stream_core.log.response_log import ResponseState
+from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.protocol.errors import is_refusal
+
+_OUTCOMES = {
+    ResponseState.COMPLETED: catalogue.RESPONSES_COMPLETED,
+    ResponseState.ERROR: catalogue.RESPONSES_FAILED,
+    ResponseState.CANCELLED: catalogue.RESPONSES_CANCELLED,
+}
+_LONG_WAIT_SECONDS = 10.0
+# Labels: of the model that the source has by itself, and where nobody has read.
+_OWN_MODEL, _NOBODY = "default", "none"
+
+
+class EndedAnswers:
+    """How they ended, and how soon their tokens came, as metrics."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def count(self, stream: ResponseStream) -> None:
+        """Count a response that was generated here and has ended."""
+        metrics, figures = self._metrics, stream.figures
+        model = figures.model or _OWN_MODEL
+        protocol, _ = figures.first_reader or (_NOBODY, "")
+        metrics.labelled(catalogue.RESPONSES_ENDED).count(
+            stream.channel.agent,
+            model,
+            protocol,
+            stream.state.value,
+            _reason(stream),
+        )
+        gaps = metrics.divided(catalogue.TOKEN_GAP)
+        for seconds, tokens in stream.take_gaps().counted():
+            gaps.record_of(model, seconds * 1000, tokens)
+        metrics.counter(_OUTCOMES[stream.state]).value += 1
+        metrics.counter(catalogue.GENERATIONS_DEGRADED).value += stream.degraded
+        self._count_failure(stream)
+        metrics.counter(catalogue.TOKENS_GENERATED).value += stream.tokens
+        first_at = _first_token_at(stream)
+        # A response that was taken over began elsewhere.
+        if stream.epoch == 1 and first_at is not None:
+            waited = first_at - stream.created_at
+            metrics.divided(catalogue.FIRST_TOKEN).record_of(model, waited * 1000)
+
+    def _count_failure(self, stream: ResponseStream) -> None:
+        failed = stream.state is ResponseState.ERROR
+        refused = failed and stream.error is not None and is_refusal(stream.error)
+        if stream.state is ResponseState.CANCELLED or refused:
+            return
+        rate = self._metrics.ratio(catalogue.RESPONSE_FAILURE_RATE)
+        rate.whole += 1
+        rate.part += failed or stream.degraded
+
+
+def _first_token_at(stream: ResponseStream) -> float | None:
+    """When the first token came. None if it isn't known.
+
+    Of a response that was given up after a long wait it is the end: it came later, if at all. A
+    model that hangs longer than anybody waits would show nowhere else.
+    """
+    if stream.tokens:
+        return stream.first_delta_at
+    ended_at = stream.ended_at
+    if ended_at is None or stream.state is not ResponseState.CANCELLED:
+        return None
+    return ended_at if ended_at - stream.created_at >= _LONG_WAIT_SECONDS else None
+
+
+def _reason(stream: ResponseStream) -> str:
+    """Why a response has ended: its finish reason, or its error's code."""
+    code = stream.error["code"] if stream.error is not None else None
+    return str(code or stream.finish_reason or stream.state)
