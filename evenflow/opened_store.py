@@ -43,7 +43,7 @@ def open_tenants() -> AbstractAsyncContextManager[OpenedTenants]:
     """
     store = server_variable("store")
     if store == "sqlite":
-        return _file(Path(server_variable("store_path")))
+        return _file(Path(server_variable("store_path")).absolute())
     if store == "dynamodb":
         return _table(os.environ.get("EVENFLOW_TENANTS_TABLE", ""))
     if store == "memory":

@@ -6,6 +6,7 @@ import argparse
 import math
 import re
 from collections.abc import Callable, Mapping
+from datetime import date
 from typing import Any, TypeVar
 
 from stream_core.policy.allowed_origins import parse_origins
@@ -21,6 +22,7 @@ _LIGHTEST, _HEAVIEST = 0.01, 1_000.0
 _OF_USERS = "user_"
 _DOLLARS = "dollars_per_month"
 _LIMITS = tuple(QuotaLimits.model_fields)
+_LONGEST_DAYS = 3_650
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
@@ -49,12 +51,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--shadow", action=argparse.BooleanOptionalAction,
         help="whether bounds are only counted and told", **_ABSENT,
     )  # fmt: skip
-    for prefix, of in (("", "the tenant"), (_OF_USERS, "each of its users")):
-        bounds = parser.add_argument_group(f"bounds of {of}: a number, or {NONE}")
-        for name in _LIMITS:
-            kind = _dollars if name == _DOLLARS else _count
-            option = f"--{prefix}{name}".replace("_", "-")
-            bounds.add_argument(option, type=_or_none(kind), metavar="N", **_ABSENT)
+    _add_bounds(parser, "", "the tenant")
+    _add_bounds(parser, _OF_USERS, "each of its users")
+
+
+def add_options_of_key(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a key that has bounds of its own."""
+    add_scopes(parser)
+    _add_bounds(parser, "", "the key")
+
+
+def add_scopes(parser: argparse.ArgumentParser) -> None:
+    """Add the option of a key's scopes."""
+    parser.add_argument(
+        "--scopes", type=scopes, default=EVERY_SCOPE, metavar="A,B",
+        help="what the key may do: sessions, api, read (all)",
+    )  # fmt: skip
+
+
+def _add_bounds(parser: argparse.ArgumentParser, prefix: str, of: str) -> None:
+    bounds = parser.add_argument_group(f"bounds of {of}: a number, or {NONE}")
+    for name in _LIMITS:
+        kind = _dollars if name == _DOLLARS else _count
+        option = f"--{prefix}{name}".replace("_", "-")
+        bounds.add_argument(option, type=_or_none(kind), metavar="N", **_ABSENT)
 
 
 _ABSENT: dict[str, Any] = {"default": argparse.SUPPRESS}
@@ -70,6 +90,11 @@ def described(tenant: Tenant, given: Mapping[str, Any]) -> Tenant:
             "user_limits": _limits(tenant.user_limits, given, _OF_USERS),
         }
     )
+
+
+def limits_of_key(given: Mapping[str, Any]) -> QuotaLimits:
+    """The bounds of a key."""
+    return _limits(QuotaLimits(), given, "")
 
 
 def changes_prices(given: Mapping[str, Any]) -> bool:
@@ -105,9 +130,20 @@ def scopes(text: str) -> frozenset[Scope]:
 def duration(text: str) -> float:
     """Seconds: `30s`, `15m`, `24h`, `7d`, or `0`."""
     found = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
-    if found is None and text != "0":
-        raise argparse.ArgumentTypeError(f"{text!r} must be like 30s, 15m, 24h or 7d, or 0")
-    return 0.0 if found is None else float(found[1]) * _SECONDS[found[2]]
+    seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
+    if (found is None and text != "0") or seconds > _LONGEST_DAYS * _SECONDS["d"]:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must be like 30s, 15m, 24h or 7d, or 0, and {_LONGEST_DAYS}d at most"
+        )
+    return seconds
+
+
+def day(text: str) -> str:
+    """A day of UTC."""
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a day such as 2026-11-24") from None
 
 
 def _count(text: str) -> int:

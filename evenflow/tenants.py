@@ -32,11 +32,13 @@ def add_to(commands: Commands) -> None:
 
     add = actions.add_parser("add", help="make a tenant and its first key, which is printed once")
     options.add_options(add)
-    add.add_argument(
-        "--scopes", type=options.scopes, default=options.scopes(options.NONE), metavar="A,B",
-        help="what the key may do: sessions, api, read (all)",
-    )  # fmt: skip
+    options.add_scopes(add)
     add.set_defaults(run=_add)
+
+    key = actions.add_parser("key", help="make another key of a tenant, or remove one")
+    options.add_options_of_key(key)
+    key.add_argument("--remove", metavar="ID", help="the key to remove: none is made")
+    key.set_defaults(run=_key)
 
     rotate = actions.add_parser("rotate", help="make a new key; the old one expires later")
     rotate.add_argument(
@@ -52,7 +54,7 @@ def add_to(commands: Commands) -> None:
 
     remove = actions.add_parser("remove", help="delete a tenant's record, with its keys")
     remove.set_defaults(run=_remove)
-    for action in (add, rotate, limit, remove):
+    for action in (add, key, rotate, limit, remove):
         action.add_argument("tenant", type=options.tenant_name)
 
     usage.add_to(actions)
@@ -80,6 +82,41 @@ async def _add(asked: argparse.Namespace) -> None:
         await _change(opened, add)
         _say(f"tenant {asked.tenant} was added to {opened.place}; {_SEEN}; its key, shown once:")
     print(text)
+
+
+async def _key(asked: argparse.Namespace) -> None:
+    key_id, text = new_key()
+    limits = options.limits_of_key(vars(asked))
+    key = ApiKey(id=key_id, digest=digest_of(text), scopes=asked.scopes, limits=limits)
+
+    def change(stored: StoredTenants) -> Tenant:
+        record = _known(stored, asked.tenant)
+        if asked.remove is not None:
+            return record.model_copy(update={"keys": _without(record, asked.remove)})
+        record = record.model_copy(update={"keys": (*record.keys, key)})
+        if options.changes_prices(vars(asked)):
+            check_prices(record)
+        return record
+
+    async with open_tenants() as opened:
+        await _change(opened, change)
+    if asked.remove is not None:
+        _say(f"key {asked.remove} of tenant {asked.tenant} was removed; {_SEEN}")
+        return
+    _say(f"tenant {asked.tenant} has another key; {_SEEN}; the key, shown once:")
+    print(text)
+
+
+def _without(record: Tenant, key_id: str) -> tuple[ApiKey, ...]:
+    keys = tuple(key for key in record.keys if key.id != key_id)
+    if keys == record.keys:
+        names = ", ".join(key.id for key in record.keys) or "none at all"
+        raise CommandFailed(f"tenant {record.id} has no key {key_id}; it has {names}")
+    if not keys:
+        raise CommandFailed(
+            f"{key_id} is its only key: rotate it with `--overlap 0`, or remove the tenant"
+        )
+    return keys
 
 
 async def _rotate(asked: argparse.Namespace) -> None:
@@ -127,7 +164,7 @@ async def _remove(asked: argparse.Namespace) -> None:
                 await opened.store.delete(asked.tenant, stored.revision)
             except TenantChanged:
                 continue
-            _say(f"tenant {asked.tenant} was removed; {_SEEN}, and its open sessions go on")
+            _say(f"tenant {asked.tenant} was removed; {_SEEN}, and its open sessions only read")
             return
     raise _others_are_quicker()
 

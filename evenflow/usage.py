@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from evenflow import tenant_options as options
 from evenflow.command_line import CommandFailed
 from evenflow.opened_store import open_tenants
 from evenflow.tenant_listing import in_columns
@@ -24,13 +25,18 @@ _HEADING = ("day", "model", "answers", "input", "output", "cached", "reasoning",
 def add_to(actions: Commands) -> None:
     """Add both to the actions of `evenflow tenants`."""
     usage = actions.add_parser("usage", help="what a tenant has used, and what is left")
-    usage.add_argument("tenant", help="its name")
-    usage.add_argument("--from", dest="first", metavar="DAY", help="the first day (of the month)")
-    usage.add_argument("--to", dest="last", metavar="DAY", help="the last day (today)")
+    usage.add_argument("tenant", type=options.tenant_name, help="its name")
+    usage.add_argument(
+        "--from", dest="first", type=options.day, metavar="DAY",
+        help="the first day (of the month)",
+    )  # fmt: skip
+    usage.add_argument(
+        "--to", dest="last", type=options.day, metavar="DAY", help="the last day (today)"
+    )
     usage.set_defaults(run=_usage)
 
     file = actions.add_parser("usage-file", help="print a day's usage records, a JSON line each")
-    file.add_argument("day", help="a day of UTC: 2026-11-24")
+    file.add_argument("day", type=options.day, help="a day of UTC: 2026-11-24")
     file.add_argument("tenants", nargs="*", help="of these; default: of all that have a record")
     file.set_defaults(run=_usage_file)
 
@@ -42,19 +48,17 @@ async def _usage(asked: argparse.Namespace) -> None:
     except InvalidRequest as wrong:
         raise CommandFailed(wrong.message) from None
     async with open_tenants() as opened:
-        record = (await opened.store.load()).find(asked.tenant) or Tenant(id=asked.tenant)
-        report = await usage_report(opened.usage, record, days, now)
+        record = (await opened.store.load()).find(asked.tenant)
+        report = await usage_report(opened.usage, record or Tenant(id=asked.tenant), days, now)
+    if record is None:
+        print(f"{opened.place} has no record of tenant {asked.tenant}", file=sys.stderr)
     print(as_table(report))
 
 
 async def _usage_file(asked: argparse.Namespace) -> None:
-    try:
-        (day, _) = days_asked(asked.day, asked.day, time.time(), 1)
-    except InvalidRequest as wrong:
-        raise CommandFailed(wrong.message) from None
     async with open_tenants() as opened:
         known = [record.id for record in (await opened.store.load()).records]
-        lines = await day_file(opened.usage, asked.tenants or known, day.isoformat())
+        lines = await day_file(opened.usage, asked.tenants or known, asked.day)
     sys.stdout.write(lines.decode())
 
 

@@ -11,6 +11,7 @@ from stream_core.filtering.pattern import REDACTED
 from stream_core.filtering.port import MakeFilter, StopAnswer, TextFilter
 from stream_core.log.entries import (
     JOINING,
+    LOGPROBS,
     Content,
     Kind,
     NotAPart,
@@ -90,6 +91,8 @@ class FilteringSink:
 
     def push_part(self, part: Part) -> None:
         """Take a part. It raises as `push` does, and as the response does."""
+        if spells_text(part):
+            return
         if part.kind in JOINING:
             self._put(part.with_text(""), part.text)
             return
@@ -171,6 +174,11 @@ class FilteringSink:
         except Exception as error:
             _logger.exception("a content filter failed; its answer ends")
             raise filter_failed() from error
+
+
+def spells_text(part: Part) -> bool:
+    """Whether a part tells a text again, in pieces in which no filter would find anything."""
+    return part.kind is Kind.DATA and part.name == LOGPROBS
 
 
 def filter_failed() -> FilterFailed:

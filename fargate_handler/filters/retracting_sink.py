@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fargate_handler.filters.filtering_sink import ContentFiltered
+from fargate_handler.filters.filtering_sink import ContentFiltered, spells_text
 from fargate_handler.token_sources.port import TokenSink
 from stream_core.log.entries import Content, Part, joined, text_of, with_text
 from stream_core.log.response_stream import ResponseStream
@@ -115,7 +115,8 @@ class RetractingSink:
 
     def push_part(self, part: Part) -> None:
         """Take a part. It raises as `FilteringSink.push_part` does."""
-        self._take(part)
+        if not spells_text(part):
+            self._take(part)
 
     def alive(self) -> None:
         """Note a sign of life."""

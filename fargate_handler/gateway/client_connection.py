@@ -147,7 +147,7 @@ class ClientConnection:
     @property
     def payer(self) -> Payer:
         """Whom it and its messages are counted to."""
-        return Payer(self.sender[0], self.session.claims.key, self.session.claims.user)
+        return Payer(self.sender[0], self.session.claims.key, self.session.claims.known_user)
 
     @property
     def watches(self) -> bool:

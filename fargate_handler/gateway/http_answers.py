@@ -40,6 +40,8 @@ TENANT = web.RequestKey("tenant", str)
 """Whose request it is, once its key or its token was verified."""
 PAYER = web.RequestKey("payer", Payer)
 """Whom it is counted to, likewise."""
+READER = web.RequestKey("reader", str)
+"""Who reads, as a session's token or a share says."""
 ERROR_CODE = web.ResponseKey("error_code", str)
 """The code of the error that an answer tells."""
 
@@ -95,9 +97,10 @@ def protocol_of(request: web.Request) -> str:
 
 
 def user_of(request: web.Request) -> str:
-    """The user of a request's token. Empty where there is none."""
+    """Who reads, as the request's token says. Empty where it says nothing."""
     payer: Payer | None = request.get(PAYER)
-    return "" if payer is None else payer.user
+    reader: str = request.get(READER, "")
+    return reader or ("" if payer is None else payer.user)
 
 
 def retry_headers(error: EvenflowError) -> dict[str, str]:
@@ -175,7 +178,8 @@ def note_tenant(
         OriginNotAllowed: the tenant's pages are others than the one that calls.
     """
     tenant = request[TENANT] = claims.channel.tenant
-    request[PAYER] = Payer(tenant, claims.key, claims.user)
+    request[PAYER] = Payer(tenant, claims.key, claims.known_user)
+    request[READER] = claims.user
     context.check_origin(tenant, request.headers.get("Origin"), request.host)
     return claims
 

@@ -96,6 +96,7 @@ class SessionEndpoint:
             user=asked.for_ or "",
             key=claims.key,
             may=TO_READ,
+            shared=True,
         )
         ws_url, http_url = context.public_urls(request.scheme, request.host)
         shared = SessionShared(

@@ -9,11 +9,7 @@ from dataclasses import dataclass, field
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.attempt import upstream_unavailable
-from fargate_handler.orchestrator.expected_cost import (
-    ExpectedCost,
-    estimated_input,
-    expected_cost,
-)
+from fargate_handler.orchestrator.expected_cost import ExpectedCost
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.message_ledger import MessageLedger
 from fargate_handler.orchestrator.succession import Inheritance
@@ -28,17 +24,17 @@ from fargate_handler.orchestrator.whole_request import (
 from fargate_handler.orchestrator.workload import Workload
 from fargate_handler.token_sources.port import TokenSource
 from stream_core.fairness.fair_queue import Line
-from stream_core.fairness.token_counters import estimated_tokens
-from stream_core.log.conversation import Turn
+from stream_core.log.conversation import Conversation, Turn
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
 from stream_core.policy.model_prices import ModelPrices
+from stream_core.policy.token_estimate import tokens_of_text_turn
 from stream_core.policy.trace_context import trace_id_in
 from stream_core.protocol.errors import EvenflowError, NotFound, RateLimited, is_throttled
-from stream_core.tenants.charges import Payer
+from stream_core.tenants.charges import Asked, Payer
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +101,11 @@ class Dispatcher:
 
         Raises:
             NotFound: the channel's agent no longer exists.
+            NotPermitted: its tenant has been removed.
             Overloaded: its model's server has failed too often, and there is no fallback answer.
             RateLimited: that server takes no calls for longer than a message may wait.
         """
+        self._tenants.check_there(channel.tenant, terms.key)
         model, now = self._requests.model(channel, terms, kind), self._monotonic()
         closed_for = self._upstreams.of(model).ceiling.opens_in(now)
         if closed_for > self._limits.queue_deadline_seconds:
@@ -121,16 +119,30 @@ class Dispatcher:
         if seconds > 0 and not self._fallback_of(kind):
             raise upstream_unavailable(seconds, "the message was not accepted, send it again then")
 
-    def expected_cost(self, event: IngestEvent, history_bytes: int) -> ExpectedCost:
-        """What the answer to a message may cost, whose model is told so much beside it.
+    def asked(self, event: IngestEvent, conversation: Conversation) -> Asked:
+        """How much a message asks for, with what its model is told of the conversation.
 
         Raises:
             NotFound: the channel's agent no longer exists.
         """
-        turns = (Turn("user", event.text),)
-        asked = self._requests.asked(event.channel, turns, event.terms, event.kind)
-        model = asked.model or self._model_name
-        return expected_cost(asked, model, self._longest, history_bytes)
+        asked = event.asks
+        if asked is None:
+            turns = (Turn("user", event.text),)
+            asked = self._requests.asked(event.channel, turns, event.terms, event.kind).asks
+            told = conversation.told_before(len(event.text.encode()), event.replaces)
+            tokens = asked.input_tokens + sum(map(tokens_of_text_turn, told))
+            asked = asked._replace(input_tokens=tokens)
+        # Who wants more than the model may answer would take its tenant's whole rate for nothing.
+        return asked if asked.longest is None else asked.bounded(self._longest)
+
+    def expected_cost(self, event: IngestEvent, asked: Asked) -> ExpectedCost:
+        """What the answer to a message may cost that asks for so much.
+
+        Raises:
+            NotFound: the channel's agent no longer exists.
+        """
+        model = self._requests.model(event.channel, event.terms, event.kind) or self._model_name
+        return ExpectedCost.of(asked.bounded(self._longest), model)
 
     def _fallback_of(self, kind: MessageKind) -> str:
         return self._fallback_text if kind.falls_back else ""
@@ -158,13 +170,15 @@ class Dispatcher:
         terms: MessageTerms,
         *,
         since: float,
-        inherited: bool = False,
+        asks: Asked | None = None,
     ) -> None:
         """Begin to generate the response to the last one of `turns`.
 
         Args:
             since: when the message came, or its take-over began, in seconds.
+            asks: how much it was charged for. None: another task has charged it.
         """
+        inherited = asks is None
         workload, traces = self._workload, self._traces
         grace_seconds = self._limits.grace_seconds
         # An inherited response has the full grace: its readers must find this task first.
@@ -179,6 +193,7 @@ class Dispatcher:
             stream.unread_since = None if is_there else self._monotonic()
         workload.held_requests.begin(stream, kind, turns)
         asked, limits, gone = self._what_is_asked(stream.channel, kind, turns, terms)
+        asks = asked.asks if asks is None else asks
         if traces is not None:
             stream.observer = traces.begin(
                 stream, terms.traceparent, asked.model, since, taken_over=inherited
@@ -186,15 +201,16 @@ class Dispatcher:
         traced = terms.traceparent if stream.observer is None else stream.observer.traceparent
         stream.figures.trace = trace_id_in(traced)
         stream.figures.model = asked.model or self._model_name
+        stream.figures.input_estimate = asks.input_tokens
         tenant, wanted_ms = self._tenants.of(line.tenant), terms.slo_ttft_ms
         if self._tenants.is_known(stream.channel.tenant):
-            self._note_for_usage(stream, asked, terms, inherited=inherited)
+            self._note_for_usage(stream, asks, terms, inherited=inherited)
         generation = Generation(
             stream=stream,
             kind=kind,
             line=line._replace(service_class=tenant.service_class.or_lower(terms.service_class)),
             wanted_by=None if wanted_ms is None else stream.created_at + wanted_ms / 1000,
-            input_tokens=estimated_tokens(turn.text for turn in asked.turns),
+            input_tokens=asks.input_tokens,
             asked=asked,
             upstream=self._upstreams.of(asked.model),
             clock=self._clock,
@@ -215,14 +231,14 @@ class Dispatcher:
             generation.interrupt(gone)
 
     def _note_for_usage(
-        self, stream: ResponseStream, asked: WholeRequest, terms: MessageTerms, *, inherited: bool
+        self, stream: ResponseStream, asks: Asked, terms: MessageTerms, *, inherited: bool
     ) -> None:
         figures = stream.figures
         figures.user, figures.key = terms.user, terms.key
-        figures.input_estimate = estimated_input(asked)
         if inherited:
-            expected = expected_cost(asked, figures.model, self._longest)
-            self._usage.go_on(stream, terms, expected)
+            self._usage.go_on(
+                stream, terms, ExpectedCost.of(asks.bounded(self._longest), figures.model)
+            )
 
     def inherit(self, left: Inheritance) -> bool:
         """Go on with a response that this task has taken over. Returns False if it already did.
@@ -256,7 +272,7 @@ class Dispatcher:
             with workload.beginning(stream, conversation):
                 self._ledger.go_on(stream, left.lease, len(entries), kind)
                 turns = conversation.begin_late(left.message.message_id, left.message.text)
-                self.begin(stream, kind, line, turns, terms, since=left.since, inherited=True)
+                self.begin(stream, kind, line, turns, terms, since=left.since)
         finally:
             if copy is not None:
                 copy.lose()

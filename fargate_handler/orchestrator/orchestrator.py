@@ -129,6 +129,7 @@ class Orchestrator:
             Overloaded: this node is leaving or its memory is full, or the ledger can't be written.
             Gone: it was answered, too long ago, or the session was ended.
             NotFound: the session's agent no longer exists.
+            NotPermitted: the session's tenant has been removed.
         """
         try:
             with (
@@ -215,14 +216,15 @@ class Orchestrator:
         )
         if not event.kind.brings_conversation:
             self._conversations.make_room(len(event.text.encode()) + EXCHANGE_BYTES)
-        with self._workload.accepting(stream, event, conversation):
+        asked = self._dispatcher.asked(event, conversation)
+        with self._workload.accepting(stream, event, asked):
             # In a burst those who asked first are answered while the last ones wait.
             async with (
                 self._places,
                 self.usage.reserved(
                     stream,
                     event.terms,
-                    lambda: self._dispatcher.expected_cost(event, conversation.told_bytes),
+                    self._dispatcher.expected_cost(event, asked),
                 ),
             ):
                 await self._ledger.accept(event, stream)
@@ -232,7 +234,9 @@ class Orchestrator:
                 )
                 if not event.kind.brings_conversation:
                     stream.history_dropped = conversation.left_out(turns)
-                self._dispatcher.begin(stream, event.kind, line, turns, event.terms, since=came_at)
+                self._dispatcher.begin(
+                    stream, event.kind, line, turns, event.terms, asks=asked, since=came_at
+                )
         return Submission(stream, duplicate=False)
 
     async def _answer_to(self, response_id: str, event: IngestEvent) -> ResponseStream:

@@ -12,7 +12,6 @@ from math import inf
 from fargate_handler.background import Background
 from fargate_handler.event_log import log_event
 from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.expected_cost import tokens_of
 from fargate_handler.orchestrator.leases import OtherTasks
 from fargate_handler.orchestrator.message_ledger import KeptTexts
 from fargate_handler.orchestrator.workload import Workload
@@ -21,6 +20,7 @@ from stream_core.log.response_log import ResponseState
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.agents import MessageTerms
 from stream_core.policy.channel import Channel
+from stream_core.policy.token_estimate import tokens_of
 from stream_core.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersUnavailable
 from stream_core.ports.outcome import Outcome, contents_of
 from stream_core.ports.response_store import (

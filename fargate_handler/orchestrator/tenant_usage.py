@@ -113,7 +113,7 @@ class TenantUsage:
 
     @asynccontextmanager
     async def reserved(
-        self, stream: ResponseStream, terms: MessageTerms, expect: Callable[[], ExpectedCost]
+        self, stream: ResponseStream, terms: MessageTerms, expected: ExpectedCost
     ) -> AsyncIterator[None]:
         """Reserve what an answer may cost, while its message is being accepted.
 
@@ -134,7 +134,6 @@ class TenantUsage:
         self._accepting.add(stream.response_id)
         try:
             try:
-                expected = expect()
                 await self._reserve(store, stream, budgets, expected, now, shadow=tenant.shadow)
                 yield
             except BaseException:
@@ -280,7 +279,8 @@ class TenantUsage:
         Raises:
             StoreUnavailable: the store can't be reached.
         """
-        if self.store is None or not self._tenants.is_known(record.tenant):
+        # A tenant may have been removed since. What came with its key is its usage all the same.
+        if self.store is None or not (record.key or self._tenants.is_known(record.tenant)):
             return
         tenant = self._tenants.of(record.tenant)
         budgets = budgets_of(tenant, record.key, record.user, record.ended_at)

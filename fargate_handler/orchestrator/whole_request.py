@@ -14,9 +14,10 @@ from stream_core.fairness.fair_queue import Line
 from stream_core.log.conversation import ToolCall, Turn, text_of_parts
 from stream_core.log.entries import LogEntry
 from stream_core.log.response_log import slice_of
-from stream_core.policy.agents import NO_TERMS, MessageTerms
+from stream_core.policy.agents import LONGEST_ANSWER, NO_TERMS, MessageTerms
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.session_token import SessionClaims
+from stream_core.policy.token_estimate import estimated_tokens
 from stream_core.protocol.messages import ChatMessage
 from stream_core.tenants.charges import Asked, Payer
 
@@ -27,7 +28,7 @@ class IngestEvent:
 
     `replaces`: the message before it, if this one is another try at that.
     `sender`: the tenant and the address that it is counted to. None: the channel's tenant.
-    `asks`: how much it asks for. None: its text, and the answer that its terms allow.
+    `asks`: how much it asks for, where it brings its conversation. None: nobody has counted.
     """
 
     channel: Channel
@@ -49,15 +50,6 @@ class IngestEvent:
     def payer(self) -> Payer:
         """Whom it is counted to."""
         return Payer(self.line.tenant, self.terms.key, self.terms.user)
-
-    def asked(self, told_before: int) -> Asked:
-        """How much it asks for.
-
-        Args:
-            told_before: characters of its conversation that the model is told besides.
-        """
-        asks = self.asks or Asked(len(self.text), self.terms.params.max_tokens)
-        return asks._replace(characters=asks.characters + told_before)
 
     @classmethod
     def of_chat(
@@ -101,6 +93,8 @@ def line_of(channel: Channel, kind: MessageKind, sender: tuple[str, str] | None 
 
 AGENT = "openai/chat"
 """The agent in the channels of such requests."""
+# Parameters that a model reads.
+_DESCRIBED = ("functions", "prediction", "response_format")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +120,14 @@ class WholeRequest:
     @property
     def asks(self) -> Asked:
         """How much it asks for."""
-        said = sum(len(turn.text) for turn in self.turns)
-        called = sum(len(call.arguments) for turn in self.turns for call in turn.tool_calls)
-        longest = self.options.longest
-        return Asked(said + called, None if longest is None else longest * self.options.choices)
+        options = self.options
+        described = [options.passed[name] for name in _DESCRIBED if name in options.passed]
+        tokens = estimated_tokens(self.turns, [*options.tools, *described])
+        # What is no length is for the model's server to refuse. Counted, it would give tokens back.
+        longest = options.longest
+        if longest is not None:
+            longest = min(longest, LONGEST_ANSWER) if longest > 0 else None
+        return Asked(tokens, longest, options.choices)
 
     def to_text(self) -> str:
         """The request as a text. The same request always has the same text."""

@@ -17,14 +17,14 @@ from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.fairness.delivery_shares import over_their_share
 from stream_core.fairness.fair_queue import Line
 from stream_core.log.conversation import REMEMBERED, Conversation
-from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.memory_account import MemoryAccount
 from stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
 from stream_core.protocol.http_contract import internal_error
-from stream_core.tenants.charges import Charge
+from stream_core.records.answer_usage import pieces_used
+from stream_core.tenants.charges import Asked, Charge
 
 
 class _InFlight(NamedTuple):
@@ -132,16 +132,13 @@ class Workload:
                 del self._accepting[channel]
 
     @contextmanager
-    def accepting(
-        self, stream: ResponseStream, event: IngestEvent, conversation: Conversation
-    ) -> Iterator[None]:
+    def accepting(self, stream: ResponseStream, event: IngestEvent, asked: Asked) -> Iterator[None]:
         """Charge and count a message that is being accepted. It stays so unless that fails.
 
         Raises:
             RateLimited: its tenant, key or user has used what they may.
         """
-        asked, line = event.asked(conversation.told_bytes), event.line
-        charge = self._quotas.charge(event.payer, asked, self._monotonic())
+        line, charge = event.line, self._quotas.charge(event.payer, asked, self._monotonic())
         if not self.has_room:
             self.generations.make_room_for(line)
         self.begin(stream, event.kind, line, charge)
@@ -268,8 +265,6 @@ def _settle(charge: Charge, stream: ResponseStream, now: float) -> None:
     if not stream.state.terminal:
         charge.release()  # another task goes on with it
     elif usage is not None:
-        charge.settle(usage.completion_tokens, now, usage.prompt_tokens)
-    elif stream.tokens or stream.state is ResponseState.CANCELLED:
-        charge.settle(stream.tokens, now)
+        charge.settle(usage.prompt_tokens, usage.completion_tokens, now)
     else:
-        charge.settle(0, now, input_tokens=0)  # the model has given nothing
+        charge.settle(*pieces_used(stream), now)

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import orjson
 
 from fargate_handler.token_sources.port import ModelEnd, TokenSink
-from stream_core.log.entries import JOINING, Kind, Part
+from stream_core.log.entries import JOINING, LOGPROBS, Kind, Part
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """The names under which servers send reasoning. Some send it under both."""
@@ -146,7 +146,7 @@ class AnswerParts:
         # A part for each token: how the server joins them doesn't show.
         for name, entries in given.items():
             for entry in _list(entries):
-                self.data("logprobs", {name: [entry]}, choice)
+                self.data(LOGPROBS, {name: [entry]}, choice)
 
     def _push(self, part: Part) -> None:
         if part.kind in JOINING and not part.text:

@@ -14,6 +14,8 @@ from stream_core.protocol.errors import UpstreamFailed, UpstreamUnreadable
 from stream_core.protocol.messages import Usage
 
 DONE = b"[DONE]"
+# Tokens. Stores add the counts of a day up in 64 bits.
+_MOST_COUNTED = 10**12
 _REASONS: dict[str, ModelEnd] = {
     "length": "length",
     "tool_calls": "tool_calls",
@@ -139,4 +141,4 @@ def _detail(counted: dict[str, Any], details: str, name: str) -> int | None:
 def _count(counted: dict[str, Any], name: str) -> int | None:
     """A count. None if it is not one: a wrong count must not lose the answer."""
     number = counted.get(name)
-    return number if isinstance(number, int) and number >= 0 else None
+    return number if isinstance(number, int) and 0 <= number <= _MOST_COUNTED else None

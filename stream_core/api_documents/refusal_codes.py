@@ -37,6 +37,7 @@ READING = {400: ("invalid_field",), 429: ("response_readers",)}
 LIVE = {429: BOUNDS}
 ACCEPTING = {
     400: ("model_without_price",),
+    403: ("tenant_removed",),
     409: ("causal_violation",),
     410: ("response_expired", "session_ended"),
     429: (

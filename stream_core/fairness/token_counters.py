@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable
 from heapq import nsmallest
 
 _INPUT_COST, _OUTPUT_COST = 1.0, 2.0
-_CHARACTERS_PER_TOKEN = 4
 # More tenants than this are known only while they wait.
 _MOST_KNOWN = 10_000
 SAVED_UP = 8_192.0
@@ -19,11 +18,6 @@ Some questions in a row needn't wait then, however busy the others are.
 """
 # Sums of fractions that should be 0 may not be.
 _NOTHING = 1e-6
-
-
-def estimated_tokens(texts: Iterable[str]) -> int:
-    """About how many tokens a model's input has, before its server has counted them."""
-    return max(1, sum(map(len, texts)) // _CHARACTERS_PER_TOKEN)
 
 
 class AnswerMeter:

@@ -126,10 +126,26 @@ class Conversation:
         """The id of the response to a message that was accepted before. Otherwise None."""
         return self._responses.get(message_id)
 
-    @property
-    def told_bytes(self) -> int:
-        """Bytes of what the model is told beside the next message."""
-        return self._exchanges_bytes
+    def told_before(self, size: int, replaces: str | None = None) -> list[int]:
+        """Bytes of each turn that the model would be given before the next message.
+
+        Args:
+            size: of that message, in bytes.
+            replaces: the message in whose place it comes.
+        """
+        room, stays = self._history_bytes - size, replaces is None
+        told: list[int] = []
+        for message_id, exchange in reversed(self._exchanges.items()):
+            if not stays:
+                stays = message_id == replaces
+                continue
+            room -= exchange.size
+            if room < 0:
+                break
+            told.append(len(exchange.question))
+            if exchange.answer:
+                told.append(sum(map(len, exchange.answer)))
+        return told
 
     def check_rate(self, now: float) -> None:
         """Check that messages don't come too fast. Every message counts, also a wrong one.

@@ -53,6 +53,8 @@ LONGEST_NAME = 1_024
 """Characters of a part's `id` or `name`."""
 LONGEST_VALUE = 65_536
 """Characters of a part's `text` where it is not a delta: results, and data as JSON."""
+LOGPROBS = "logprobs"
+"""The name of data that are the log probabilities of a token."""
 CUSTOM = "custom"
 """The text of a call of a custom tool, whose arguments are no JSON."""
 PART_BYTES = 16

@@ -18,6 +18,8 @@ _INT64 = 2**63
 # It goes on as one header of a request, and many servers take 8 KiB of headers.
 _MOST_METADATA_BYTES = 6_144
 
+LONGEST_ANSWER = 10_000_000
+"""In tokens. No model gives more."""
 LONGEST_USER = 256
 
 
@@ -50,7 +52,7 @@ class MessageParams(BaseModel):
 
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    max_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=LONGEST_ANSWER)] | None = None
     stop: (
         Annotated[list[Annotated[str, Field(min_length=1, max_length=256)]], Field(max_length=4)]
         | None
@@ -144,7 +146,7 @@ class Agent(BaseModel):
     )
     temperature: float | None = Field(None, ge=0, le=2, description="a number from 0 to 2")
     max_tokens: int | None = Field(
-        None, ge=1, le=10_000_000, description="a whole number from 1 to 10,000,000"
+        None, ge=1, le=LONGEST_ANSWER, description="a whole number from 1 to 10,000,000"
     )
     silence_seconds: float | None = Field(
         None, ge=0.1, le=3_600, description="seconds from 0.1 to 3,600"

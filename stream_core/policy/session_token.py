@@ -28,6 +28,7 @@ class SessionClaims:
     `only_for`: the one response that the token opens, to be read. None: the whole session.
     `key`: the id of the tenant's key with which the session was opened. Empty: none.
     `may`: what the token may do.
+    `shared`: whether it is a share token, whose `user` is who reads, as the sharer says.
     """
 
     channel: Channel
@@ -37,6 +38,12 @@ class SessionClaims:
     only_for: str | None = None
     key: str = ""
     may: frozenset[Right] = ALL_RIGHTS
+    shared: bool = False
+
+    @property
+    def known_user(self) -> str:
+        """The user as the tenant has named them. Empty for a share: its sharer may name anybody."""
+        return "" if self.shared else self.user
 
     @property
     def watches(self) -> bool:
@@ -58,6 +65,7 @@ class _TokenClaims(BaseModel):
     aud: str | None = None
     key: str = ""
     may: list[str] | None = None
+    shared: bool = False
 
     def to_session_claims(self) -> SessionClaims:
         return SessionClaims(
@@ -68,6 +76,7 @@ class _TokenClaims(BaseModel):
             self.aud,
             self.key,
             self._rights,
+            self.shared,
         )
 
     @property
@@ -133,6 +142,7 @@ class SessionTokens:
         user: str = "",
         key: str = "",
         may: frozenset[Right] = ALL_RIGHTS,
+        shared: bool = False,
     ) -> tuple[str, int]:
         """Issue a token.
 
@@ -142,12 +152,13 @@ class SessionTokens:
             user: the user of the session, as the application names them.
             key: the id of the tenant's key that opens it.
             may: what the token may do. One for one thing may only read, in any case.
+            shared: whether the `user` is who reads, as the sharer says.
 
         Returns:
             The token, and when it expires, in seconds since the epoch.
         """
         expires_at = int(now) + ttl_seconds
-        claims: dict[str, str | int | list[str]] = {
+        claims: dict[str, str | int | bool | list[str]] = {
             "iss": ISSUER,
             "sub": channel.session,
             "tenant": channel.tenant,
@@ -159,6 +170,8 @@ class SessionTokens:
             claims["user"] = user
         if key:
             claims["key"] = key
+        if shared:
+            claims["shared"] = True
         if only_for is not None:
             claims["aud"] = only_for
         elif may != ALL_RIGHTS:

@@ -10,6 +10,20 @@ from stream_core.policy.model_prices import ModelPrices
 from stream_core.ports.response_store import ResponseHead
 from stream_core.tenants.usage import UsageRecord
 
+_TIMEOUTS = frozenset({"first_token_timeout", "model_timeout"})
+
+
+def pieces_used(stream: ResponseStream) -> tuple[int, int]:
+    """What an ended answer used whose model has not counted: the estimated input, and its pieces.
+
+    A model that fails or refuses before its first token costs nothing. One that took too long was
+    at work.
+    """
+    asked = stream.figures.began_at is not None
+    if stream.state is ResponseState.ERROR and not stream.tokens:
+        asked = asked and stream.error is not None and stream.error["code"] in _TIMEOUTS
+    return (stream.figures.input_estimate if asked else 0), stream.tokens
+
 
 def usage_record(stream: ResponseStream, ended_at: float, prices: ModelPrices) -> UsageRecord:
     """What an answer used that has ended at this task: its last attempt, as its line in the log.
@@ -19,8 +33,7 @@ def usage_record(stream: ResponseStream, ended_at: float, prices: ModelPrices) -
     """
     figures, usage = stream.figures, stream.usage
     if usage is None:
-        asked = figures.began_at is not None
-        counted = "pieces", (figures.input_estimate if asked else 0), stream.tokens, 0, 0
+        counted = "pieces", *pieces_used(stream), 0, 0
     else:
         cached, reasoning = usage.cached_tokens or 0, usage.reasoning_tokens or 0
         counted = "model", usage.prompt_tokens, usage.completion_tokens, cached, reasoning

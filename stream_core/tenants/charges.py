@@ -11,7 +11,6 @@ from stream_core.tenants.accounts import Account
 from stream_core.tenants.rates import NOTHING, Amount
 from stream_core.tenants.tenant import QuotaLimits
 
-_CHARACTERS_PER_TOKEN = 4
 # Of an answer whose length nobody has said, before the first one has ended.
 _FIRST_OUTPUT_TOKENS = 256
 _MEAN_OVER = 8
@@ -37,19 +36,32 @@ class Asked(NamedTuple):
     """How much a message asks for, as far as it says.
 
     Args:
-        characters: of what the model reads.
-        longest: the most tokens that it may answer. None: it doesn't say.
+        input_tokens: that the model reads, estimated (`estimated_tokens`).
+        longest: the most tokens that an answer may have. None: it doesn't say.
+        choices: how many answers it wants.
     """
 
-    characters: int
+    input_tokens: int
     longest: int | None = None
+    choices: int = 1
+
+    @property
+    def output_tokens(self) -> int | None:
+        """The most tokens of all answers. None: nothing bounds them."""
+        return None if self.longest is None else self.longest * self.choices
+
+    def bounded(self, most: int | None) -> Asked:
+        """The same with answers of at most `most` tokens. None: no bound."""
+        if most is None or (self.longest is not None and self.longest <= most):
+            return self
+        return self._replace(longest=most)
 
     def estimate(self, of_tenant: Account) -> Amount:
         """What it will use, as far as can be said before it is answered."""
-        tokens = -(-self.characters // _CHARACTERS_PER_TOKEN)
-        if self.longest is not None:
-            return Amount(1, tokens, self.longest)
-        return Amount(1, tokens, math.ceil(of_tenant.mean_output) or _FIRST_OUTPUT_TOKENS)
+        output = self.output_tokens
+        if output is None:
+            output = math.ceil(of_tenant.mean_output) or _FIRST_OUTPUT_TOKENS
+        return Amount(1, self.input_tokens, output)
 
 
 class Counted(NamedTuple):
@@ -78,15 +90,10 @@ class Charge:
         if amount is not None:
             self._add(amount, now)
 
-    def settle(self, output_tokens: int, now: float, input_tokens: int | None = None) -> None:
-        """The answer has ended, and these are its tokens. It is counted no more.
-
-        Args:
-            input_tokens: None where nobody has counted them. Then the estimate stays.
-        """
+    def settle(self, input_tokens: int, output_tokens: int, now: float) -> None:
+        """The answer has ended, and these are its tokens. It is counted no more."""
         if self._amount is not None:
-            read = self._amount.input_tokens if input_tokens is None else input_tokens
-            truth = Amount(self._amount.requests, read, output_tokens)
+            truth = Amount(self._amount.requests, input_tokens, output_tokens)
             self._add(truth.minus(self._amount), now)
             if output_tokens:
                 _remember(self._counted[0].account, output_tokens)

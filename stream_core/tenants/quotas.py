@@ -103,7 +103,7 @@ class Quotas:
         counted = self._counted(payer)
         if not counted:
             return NO_CHARGE
-        amount = asked.estimate(counted[0].account)
+        amount = _reserved(counted, asked.estimate(counted[0].account))
         refusal = refused_by_answers(counted) or refused_by_rate(counted, amount, now)
         if refusal is not None:
             self._refuse(payer.tenant, refusal)
@@ -232,6 +232,21 @@ class Quotas:
         if not self._tenants.of(tenant).shadow:
             raise refusal
         self._on_shadow(tenant, refusal)
+
+
+def _reserved(counted: Sequence[Counted], estimate: Amount) -> Amount:
+    """What is reserved: of the answer no more than the widest bound allows in a minute.
+
+    Else who asks for the longest answer of all would keep all others out until it ends.
+    """
+    bounds = [
+        most
+        for _, _, limits in counted
+        for most in (limits.tokens_per_minute, limits.output_tokens_per_minute)
+        if most is not None
+    ]
+    most = max(bounds, default=estimate.output_tokens)
+    return estimate._replace(output_tokens=min(estimate.output_tokens, most))
 
 
 def _limits_of_key(tenant: Tenant, key_id: str) -> QuotaLimits:

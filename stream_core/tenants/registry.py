@@ -6,10 +6,12 @@ import hmac
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from stream_core.tenants.tenant import ApiKey, Tenant, digest_of
+from stream_core.protocol.errors import NotPermitted
+from stream_core.tenants.tenant import NO_LIMITS, ApiKey, Tenant, digest_of
 
 GIVEN_KEY = "given"
 """The id of a key that the operator has set, beside the records."""
+_MOST_PAST_KEYS = 100
 
 
 class KnownKey(NamedTuple):
@@ -70,8 +72,8 @@ class Tenants:
         return not self._known or len(self._records.keys() | self._given.keys()) > 1
 
     def replace(self, records: Iterable[Tenant]) -> None:
-        """Replace all records."""
-        self._records = {tenant.id: tenant for tenant in records}
+        """Replace all records. Keys that are gone from one open nothing more."""
+        self._records = {tenant.id: self._with_past_keys(tenant) for tenant in records}
         self._index()
 
     def replace_given_keys(self, given_keys: Mapping[str, str]) -> None:
@@ -91,6 +93,22 @@ class Tenants:
         """Whether it has a record or a key. What others use is nobody's."""
         return tenant_id in self._records or tenant_id in self._given
 
+    def check_there(self, tenant_id: str, key_id: str) -> None:
+        """Check that a tenant has not been removed since its key opened a session.
+
+        Args:
+            key_id: of the key. Empty: there was none.
+
+        Raises:
+            NotPermitted: it has been.
+        """
+        if self._known and key_id and not self.is_known(tenant_id):
+            raise NotPermitted(
+                f"tenant {tenant_id!r} has been removed; nothing was accepted, what was answered "
+                "can still be read",
+                code="tenant_removed",
+            )
+
     def with_key(self, given: str | None, now: float) -> KnownKey | None:
         """Whose key this is. None if there is no such key, or it has expired.
 
@@ -103,6 +121,17 @@ class Tenants:
         if key is None or not hmac.compare_digest(digest, key.digest) or not key.is_valid(now):
             return None
         return KnownKey(self.of(tenant_id), key)
+
+    def _with_past_keys(self, record: Tenant) -> Tenant:
+        """A record with the bounds of keys that it has lost: sessions that they opened go on."""
+        before = self._records.get(record.id)
+        known = {key.id for key in record.keys}
+        past = [
+            key.model_copy(update={"expires_at": 0.0})
+            for key in (() if before is None else before.keys)
+            if key.id not in known and key.limits != NO_LIMITS
+        ]
+        return record.model_copy(update={"keys": (*record.keys, *past[-_MOST_PAST_KEYS:])})
 
     def _index(self) -> None:
         self._by_digest = {

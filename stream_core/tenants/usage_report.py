@@ -67,7 +67,9 @@ def days_asked(first: str | None, last: str | None, now: float, most: int) -> tu
     """
     today = datetime.fromtimestamp(now, UTC).date()
     until = _day("to", last) or today
-    since = _day("from", first) or max(until.replace(day=1), until - timedelta(days=most - 1))
+    # Without a first day it is that of the month. `most` may be less than a month.
+    earliest = date.fromordinal(max(1, until.toordinal() - most + 1))
+    since = _day("from", first) or max(until.replace(day=1), earliest)
     if not 0 <= (until - since).days < most:
         raise InvalidRequest(
             f"`from` and `to` must be days in their order, {most} of them at most; ask for fewer",

@@ -129,6 +129,11 @@ async def test_a_session_is_told_what_its_user_has_used_and_nothing_of_others(
     assert (await bob.call("GET", "/usage")).json["days"] == []
     refused = await nobody.call("GET", "/usage")
     assert (refused.status, refused.error["code"]) == (404, "usage_not_found")
+    # Whoever shares names the reader, who is not believed to be that user.
+    share = await bob.call("POST", f"/session/{bob.session_id}/share", {"for": "ann"})
+    reader = {"Authorization": f"Bearer {share.json['token']}"}
+    refused = await call(http, "GET", f"{server.http_url}/usage", headers=reader)
+    assert (refused.status, refused.error["code"]) == (404, "usage_not_found")
 
 
 @pytest.mark.parametrize(

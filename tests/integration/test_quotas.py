@@ -115,6 +115,28 @@ async def test_connections_are_bounded_and_one_that_closes_makes_room(
         assert (await _refused_handshake(session))["code"] == "tenant_limit"
 
 
+async def test_who_reads_by_a_share_is_not_counted_to_the_user_that_it_names(
+    bounded: Bounded, opened: OpenSession, http: aiohttp.ClientSession
+) -> None:
+    server = await bounded(user_limits=QuotaLimits(connections=1))
+    ann, bob = await opened(server, user="ann"), await opened(server, user="bob")
+    share = await bob.call("POST", f"/session/{bob.session_id}/share", {"for": "ann"})
+    reader = ChatSession(http, {**share.json, "session_id": bob.session_id}, None)
+    async with reader.connect(), ann.connect():
+        assert (await _refused_handshake(ann))["code"] == "user_limit"
+
+
+async def test_a_page_whose_session_names_no_user_can_not_use_up_another_s_bounds(
+    bounded: Bounded, opened: OpenSession, http: aiohttp.ClientSession
+) -> None:
+    server = await bounded(user_limits=QuotaLimits(requests_per_minute=1))
+    nobody, ann = await opened(server), await opened(server, user="ann")
+    asked = {"model": "demo", "messages": [{"role": "user", "content": _QUICK}], "user": "ann"}
+    for _ in range(2):
+        assert (await nobody.call("POST", "/v1/chat/completions", asked)).status == 200
+    assert (await ann.call("POST", "/v1/chat/completions", asked)).status == 200
+
+
 async def test_a_tenant_in_shadow_is_counted_and_not_refused(
     bounded: Bounded, opened: OpenSession
 ) -> None:

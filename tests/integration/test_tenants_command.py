@@ -108,6 +108,23 @@ def test_a_tenant_from_its_first_key_to_its_end(tenants: Command) -> None:
 
 
 @pytest.mark.usefixtures("store")
+def test_a_tenant_may_have_several_keys_each_with_scopes_and_bounds_of_its_own(
+    tenants: Command,
+) -> None:
+    assert "there is no tenant acme" in tenants("key", "acme").err
+    first = tenants("add", "acme").key.split("_")[1]
+    more = tenants("key", "acme", "--scopes", "read", "--requests-per-minute", "5")
+    second = more.key.split("_")[1]
+    assert f"{second} (read, requests-per-minute=5)" in tenants("list").out
+    assert f"the keys {first}, {second}: say which one" in tenants("rotate", "acme").err
+    assert "has no key x; it has" in tenants("key", "acme", "--remove", "x").err
+    assert tenants("key", "acme", "--remove", first).status == 0
+    assert [key["id"] for key in _records(tenants)[0]["keys"]] == [second]  # type: ignore[attr-defined]
+    last = tenants("key", "acme", "--remove", second)
+    assert (last.status, "its only key" in last.err) == (1, True)
+
+
+@pytest.mark.usefixtures("store")
 def test_what_cannot_be_done_is_said_in_a_line_and_changes_nothing(tenants: Command) -> None:
     for arguments in (("rotate", "acme"), ("limit", "acme", "--weight", "3"), ("remove", "acme")):
         said = tenants(*arguments)
@@ -255,6 +272,12 @@ async def test_every_option_is_in_the_record(path: Path) -> None:
         ("add b --agents ä", "1 to 64 letters"),
         ("add b --origins app.example.com", "https://app.example.com"),
         ("rotate b --overlap 1w", "30s, 15m, 24h or 7d, or 0"),
+        ("rotate b --overlap 999999999d", "3650d at most"),
+        ("key b --connections 0", "a whole number from 1, or none"),
+        ("key b --scopes write", "sessions, api, read"),
+        ("usage b --from 2020-02-30", "a day such as 2026-11-24"),
+        ("usage a/b", "1 to 64 letters"),
+        ("usage-file today", "a day such as 2026-11-24"),
         ("add", "tenant"),
         ("add b --colour red", "--colour red"),
         ("drop b", "remove"),

@@ -61,5 +61,7 @@ def test_a_days_file_has_a_line_for_each_record(
     assert main(["tenants", "usage-file", day]) == 0
     (line,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert (line["response_id"], line["user"], line["cost_usd"]) == ("rsp_1", "ann", 0.005)
-    assert main(["tenants", "usage-file", "2020-02-30"]) == 1
+    with pytest.raises(SystemExit) as ended:
+        main(["tenants", "usage-file", "2020-02-30"])
+    assert ended.value.code == 2
     assert "must be a day such as" in capsys.readouterr().err

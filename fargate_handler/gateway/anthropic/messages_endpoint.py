@@ -86,7 +86,7 @@ class MessagesEndpoint:
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
             call = read_call(await read_request(request, sender, context, reading))
-            note_user(request, call.terms.user)
+            note_user(request, sender, call.terms.user)
             check_model(call.model, context, sender.tenant)
             deadline = Deadline(timeout_ms(request), context.monotonic)
             terms = sender.named_in(call.terms)

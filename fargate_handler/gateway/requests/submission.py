@@ -77,12 +77,15 @@ class Sender(NamedTuple):
         """A digest in an id that the sender was given, told apart likewise."""
         return _digest(self.own(digest)) if self.identified else digest
 
-    def named_in(self, terms: MessageTerms) -> MessageTerms:
-        """A request's terms with what its call says. A session's user comes first: who opened it
-        has named it.
+    def user_or(self, named: str) -> str:
+        """The user, who may be `named` by a backend. A page with a session's token names nobody:
+        it could use up another's bounds.
         """
-        user = self.user or terms.user
-        said = {"user": user, "key": self.key, "slo_ttft_ms": self.slo_ttft_ms}
+        return self.user or ("" if self.session else named)
+
+    def named_in(self, terms: MessageTerms) -> MessageTerms:
+        """A request's terms with what its call says. Who opened a session has named its user."""
+        said = {"user": self.user_or(terms.user), "key": self.key, "slo_ttft_ms": self.slo_ttft_ms}
         return terms.model_copy(update=said)
 
 
@@ -110,10 +113,9 @@ async def sender_of(request: web.Request, context: GatewayContext, right: Right)
     )
 
 
-def note_user(request: web.Request, user: str) -> None:
-    """Note whose user a request names, unless its session has told it."""
-    payer = request[PAYER]
-    request[PAYER] = payer._replace(user=payer.user or user)
+def note_user(request: web.Request, sender: Sender, named: str) -> None:
+    """Note which user a request of this sender names."""
+    request[PAYER] = request[PAYER]._replace(user=sender.user_or(named))
 
 
 def sender_with(
@@ -155,7 +157,7 @@ def sender_with(
 def _sender_by(claims: SessionClaims, address: str) -> Sender:
     # A ticket opens its response at Evenflow's own paths, and nothing where senders are asked for.
     may = claims.may if claims.only_for is None else frozenset[Right]()
-    channel, user, key = claims.channel, claims.user, claims.key
+    channel, user, key = claims.channel, claims.known_user, claims.key
     return Sender(channel.tenant, address, channel, user, key=key, may=may)
 
 

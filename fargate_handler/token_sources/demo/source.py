@@ -112,10 +112,12 @@ class _Playback:
         sink = self._sink
         if self._stopped:
             return
-        if sink.paused:
-            self._at = slot + _HELD_SLOTS
         try:
             while self._at < slot + 1:
+                # Any token may be the one with which it pauses.
+                if sink.paused:
+                    self._at = slot + _HELD_SLOTS
+                    break
                 left = self._left
                 if left:
                     content = next(self._contents)

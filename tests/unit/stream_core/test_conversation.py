@@ -330,6 +330,22 @@ def test_the_history_is_the_newest_turns_that_fit_and_always_ends_with_the_messa
             everything.append(Turn("assistant", answer))
 
 
+@given(TEXTS, st.integers(0, 100), st.none() | st.integers(0, 20))
+def test_before_a_message_is_accepted_it_is_known_how_long_its_history_will_be(
+    texts: list[tuple[str, str]], most: int, replaced: int | None
+) -> None:
+    limits = Limits(history_bytes=most, messages_per_second=1000)
+    conversation = Conversation(limits, 0.0, MemoryPart(2**40))
+    for number, (question, answer) in enumerate(texts[1:]):
+        exchange(conversation, f"m{number}", question, answer)
+    text, replaces = texts[0][0], None if replaced is None else f"m{replaced}"
+    if replaces is not None and conversation.known_response(replaces) is None:
+        replaces = None
+    sizes = conversation.told_before(len(text.encode()), replaces)
+    turns = conversation.accept("next", "rsp_next", text, 0.0, replaces)
+    assert sorted(sizes) == sorted(len(turn.text.encode()) for turn in turns[:-1])
+
+
 @given(TEXTS, st.integers(0, 100))
 def test_a_shortened_history_begins_with_the_user(texts: list[tuple[str, str]], most: int) -> None:
     """Models refuse a conversation that begins with their own answer."""

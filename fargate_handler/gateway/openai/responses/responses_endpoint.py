@@ -66,7 +66,7 @@ class ResponsesEndpoint:
         check_can_resume(request, has_key=key is not None)
         with context.orchestrator.held_requests.reading() as held:
             call = read_call(await read_request(request, sender, context, held))
-            note_user(request, call.terms.user)
+            note_user(request, sender, call.terms.user)
             deadline = Deadline(timeout_ms(request, call.request.timeout_ms), context.monotonic)
             earlier = EarlierResponses(context, sender, held)
             known, stays = await submit(context, sender, call, earlier, key)

@@ -69,6 +69,17 @@ async def test_results_and_data_are_filtered_whole_and_stay_json() -> None:
     ]
 
 
+@pytest.mark.parametrize("mode", [Filtering.HOLD, Filtering.RETRACT])
+async def test_log_probabilities_which_spell_the_text_again_are_left_out(mode: Filtering) -> None:
+    answer = FilteredAnswer(mode)
+    told: list[Content] = []
+    for letter in SECRET:
+        entry = f'{{"content":[{{"token":"{letter}","logprob":-0.1}}]}}'
+        told += [Part(Kind.DATA, entry, name="logprobs"), letter]
+    await answer.all_of(told)
+    assert answer.contents == ["[redacted]"]
+
+
 async def test_only_the_models_own_end_clears_what_is_held() -> None:
     ended, broken = FilteredAnswer(), FilteredAnswer()
     await ended.all_of(["so it is AKIA12"])

@@ -111,7 +111,7 @@ async def test_a_message_that_could_not_be_begun_is_in_flight_nowhere_and_has_an
     one = {"messages_in_flight_per_session": 1, "messages_in_flight_per_tenant": 1}
     task = await Task.join(limits=Limits(**one))
     with monkeypatch.context() as patch:
-        patch.setattr(AgentRequests, "asked", _out_of_memory)
+        patch.setattr(AgentRequests, "limits", _out_of_memory)
         with pytest.raises(MemoryError):
             await task.send("m1")
         with pytest.raises(MemoryError):

@@ -24,6 +24,8 @@ from tests.unit.settle import settle
 
 _MINUTE = QuotaLimits(requests_per_minute=10, tokens_per_minute=10_000)
 _TERMS = MessageTerms(params=MessageParams(max_tokens=500), user="ann", key="k1")
+# Three bytes for each, and eight tokens for the turn.
+_100_TOKENS = "abc" * 92
 _BROKEN = UpstreamFailed("it broke", code="upstream_failed")
 
 pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
@@ -40,8 +42,8 @@ async def joined(shared: Shared, name: str, limits: QuotaLimits = _MINUTE, **nod
 
 
 async def send(task: Task, message_id: str = "m1", previous: str | None = None) -> None:
-    """A message of 400 characters, so 100 tokens, that asks for at most 500."""
-    event = IngestEvent(CHANNEL, message_id, previous, "four" * 100, terms=_TERMS)
+    """A message of 100 tokens that asks for at most 500."""
+    event = IngestEvent(CHANNEL, message_id, previous, _100_TOKENS, terms=_TERMS)
     await task.orchestrator.submit(event)
     await settle()
 
@@ -83,11 +85,10 @@ async def test_a_model_that_failed_costs_a_request_and_no_tokens() -> None:
 async def test_what_the_model_is_told_again_is_part_of_the_estimate() -> None:
     task = await a_task()
     await send(task)
-    await task.answer("four" * 10)
+    await task.answer("abc" * 2)
     before = left(task)[1]
     await send(task, "m2", "m1")
-    # The message before and its answer have 440 characters.
-    assert before - left(task)[1] == 500 + 100 + 110
+    assert before - left(task)[1] == 500 + 100 + (100 + 10)
     await task.leave()
 
 
@@ -170,13 +171,35 @@ async def test_a_tenants_own_bound_is_in_the_place_of_the_nodes() -> None:
 
 async def test_a_request_asks_for_what_it_brings_and_for_all_its_choices() -> None:
     task = await a_task()
-    options = ModelOptions(max_tokens=100, passed={"n": 3})
-    asked = WholeRequest((Turn("system", "four" * 5), Turn("user", "four" * 5)), options)
-    assert asked.asks == Asked(40, 300)
+    tool = {"type": "function", "function": {"name": "abc"}}  # 45 bytes
+    options = ModelOptions(max_tokens=100, tools=(tool,), passed={"n": 3})
+    asked = WholeRequest((Turn("system", "abc" * 5), Turn("user", "abc" * 5)), options)
+    assert asked.asks == Asked(2 * 13 + 15, 100, choices=3)
     channel = single_channel(CHANNEL.tenant, "1")
     event = IngestEvent(channel, "m", None, asked.to_text(), kind=COMPLETION, asks=asked.asks)
     await task.orchestrator.submit(event)
-    assert left(task) == [9, 10_000 - 310]
+    assert left(task) == [9, 10_000 - 41 - 300]
+    await task.leave()
+
+
+@pytest.mark.parametrize("longest", [0, -10_000_000])
+async def test_an_answer_of_no_length_at_all_says_nothing_of_its_length(longest: int) -> None:
+    asked = WholeRequest((Turn("user", "abc"),), ModelOptions(max_tokens=longest))
+    assert asked.asks == Asked(9)
+
+
+async def test_an_answer_longer_than_any_is_counted_as_the_longest_that_there_are() -> None:
+    asked = WholeRequest((Turn("user", "abc"),), ModelOptions(max_tokens=2**63 - 1))
+    assert asked.asks == Asked(9, 10_000_000), "a store's counters end there"
+
+
+async def test_no_more_is_reserved_than_the_model_may_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = await a_task()
+    monkeypatch.setattr(task.orchestrator._dispatcher, "_longest", 200)
+    await send(task)
+    assert left(task) == [9, 10_000 - 100 - 200]
     await task.leave()
 
 

@@ -9,12 +9,19 @@ import pytest
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
+from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.agents import MessageParams, MessageTerms
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
 from stream_core.ports.response_store import StoreUnavailable
-from stream_core.protocol.errors import EvenflowError
+from stream_core.protocol.errors import (
+    EvenflowError,
+    ModelRefused,
+    UpstreamFailed,
+    UpstreamTimeout,
+)
 from stream_core.tenants.budget import Ask, Reservation
+from stream_core.tenants.charges import Payer
 from stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 from stream_core.tenants.usage import UsageRecord
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
@@ -89,6 +96,68 @@ async def test_the_most_that_an_answer_may_cost_is_reserved_and_its_end_settles_
     assert record.tokens_counted_by == "pieces"
 
 
+async def test_rates_budgets_turns_and_usage_have_one_estimate_of_a_message() -> None:
+    stores = shared()
+    limits = QuotaLimits(tokens_per_day=1_000, input_tokens_per_minute=1_000)
+    stores.tenants.replace([Tenant(id="t", limits=limits)])
+    task = await Task.join(stores, limits=LIMITS)
+    terms = MessageTerms(params=MessageParams(max_tokens=100))
+    for message_id, previous, tokens in (("m1", None, INPUT), ("m2", "m1", 3 * INPUT)):
+        before = task.quotas.states(Payer("t"), task.clock.now)[0].remaining
+        event = IngestEvent(Channel("t", "demo", "s"), message_id, previous, "hi", terms=terms)
+        stream = (await task.orchestrator.submit(event)).stream
+        task.read(stream)
+        await settle()
+        assert await reserved(stores) == {stream.response_id: tokens + 100}
+        assert before - task.quotas.states(Payer("t"), task.clock.now)[0].remaining == tokens
+        await task.answer("ok")
+        await task.clock.pass_time(1.0)
+    assert [record.input_tokens for record in await used(stores)] == [INPUT, 3 * INPUT]
+    # A token of the answers counts twice.
+    assert task.metrics.labelled(catalogue.SERVICE_CHARGED).by_labels == {("t",): 4 * INPUT + 4}
+
+
+@pytest.mark.parametrize(
+    ("failure", "tokens"),
+    [
+        (ModelRefused("no", code="model_refused"), 0),
+        (UpstreamFailed("it broke", code="upstream_failed"), 0),
+        (UpstreamTimeout("too late", code="model_timeout"), INPUT),
+    ],
+)
+async def test_a_model_that_gave_nothing_costs_what_it_was_asked_if_it_was_at_work(
+    failure: EvenflowError, tokens: int
+) -> None:
+    stores = shared()
+    limits = QuotaLimits(tokens_per_day=1_000, tokens_per_minute=1_000)
+    stores.tenants.replace([Tenant(id="t", limits=limits)])
+    task = await Task.join(stores, limits=LIMITS.model_copy(update={"model_retries": 0}))
+    await ask(task, longest=100)
+    task.source.calls[0].fail(failure)
+    await settle()
+    assert task.quotas.states(Payer("t"), task.clock.now)[0].remaining == 1_000 - tokens
+    await task.clock.pass_time(1.0)
+    assert [record.input_tokens for record in await used(stores)] == [tokens]
+    assert await committed(stores) == tokens
+
+
+async def test_an_answer_that_is_cancelled_before_its_model_is_asked_costs_no_tokens() -> None:
+    stores = shared()
+    limits = QuotaLimits(tokens_per_day=1_000, tokens_per_minute=1_000)
+    stores.tenants.replace([Tenant(id="t", limits=limits)])
+    one_place = LIMITS.model_copy(update={"generations_per_node": 1})
+    task = await Task.join(stores, limits=one_place)
+    running = await ask(task, "s1", longest=100)
+    stream = await ask(task, "s2", longest=100)
+    await task.orchestrator.cancel(stream)
+    await settle()
+    before = task.quotas.states(Payer("t"), task.clock.now)[0].remaining
+    assert before == 1_000 - INPUT - 100, "what runs"
+    await task.clock.pass_time(1.0)
+    assert list(await reserved(stores)) == [running.response_id]
+    assert [record.input_tokens for record in await used(stores)] == [0]
+
+
 async def test_what_does_not_fit_is_refused_until_the_next_period_and_nothing_is_kept() -> None:
     stores = shared(150)
     task = await Task.join(stores, limits=LIMITS)
@@ -117,6 +186,20 @@ async def test_a_tenant_without_budgets_has_records_and_nothing_is_reserved() ->
     await task.answer("Hello.")
     await task.clock.pass_time(1.0)
     assert [record.output_tokens for record in await used(stores)] == [1]
+
+
+async def test_a_tenant_that_is_removed_is_asked_nothing_more_and_pays_for_what_runs() -> None:
+    stores = shared(user_limits=QuotaLimits(tokens_per_day=1_000))
+    task = await Task.join(stores, limits=LIMITS)
+    await ask(task, "s1", user="ann", key="k1")
+    stores.tenants.replace([])
+    with pytest.raises(EvenflowError) as refused:
+        await ask(task, "s2", user="ann", key="k1")
+    assert (refused.value.status, refused.value.code) == (403, "tenant_removed")
+    await task.answer("Hello.")
+    await task.clock.pass_time(1.0)
+    assert [record.output_tokens for record in await used(stores)] == [1]
+    assert await reserved(stores) == {}
 
 
 async def test_nothing_is_recorded_of_who_has_neither_a_record_nor_a_key() -> None:

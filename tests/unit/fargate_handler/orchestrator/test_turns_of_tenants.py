@@ -75,10 +75,10 @@ async def test_who_was_given_fewer_tokens_is_next() -> None:
     node = Node()
     for tenant in ("long", "long", "long", "short", "short", "short", "short"):
         await node.send(tenant)
-    order = [await node.end(tokens=40)]
+    order = [await node.end(tokens=400)]
     for _ in range(6):
         tenant = node.source.calls[-1].request.turns[-1].text.split()[0]
-        order.append(await node.end(tokens=40 if tenant == "long" else 10))
+        order.append(await node.end(tokens=400 if tenant == "long" else 100))
     assert order == ["long", "short", "short", "short", "short", "long", "long"]
 
 
@@ -87,7 +87,7 @@ async def test_a_tenant_s_weight_is_its_record_s() -> None:
     for tenant in ("light", "heavy"):
         for _ in range(8):
             await node.send(tenant)
-    order = [await node.end(tokens=10) for _ in range(8)]
+    order = [await node.end(tokens=100) for _ in range(8)]
     assert (order.count("heavy"), order.count("light")) == (6, 2)
     await node.task.leave()
 
@@ -251,7 +251,8 @@ async def test_the_wait_is_told_by_class() -> None:
     waits = node.task.metrics.divided(catalogue.QUEUE_WAIT).by_label
     assert {name: waits[name].count for name in waits} == {"interactive": 1, "batch": 1}
     service = node.task.metrics.labelled(catalogue.SERVICE_CHARGED).by_labels
-    assert service == {("urgent",): 12, ("later",): 11}
+    # `urgent 1` and `later 2`: 11 tokens each, and five of the answer twice.
+    assert service == {("urgent",): 21, ("later",): 21}
 
 
 # -- held ------------------------------------------------------------------------------------------

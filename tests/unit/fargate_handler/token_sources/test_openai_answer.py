@@ -433,7 +433,7 @@ def test_details_of_the_usage_are_kept_where_there_are_some() -> None:
         assert answer.finish().usage == usage
 
 
-@pytest.mark.parametrize("count", [None, -1, 2.5, "3"])
+@pytest.mark.parametrize("count", [None, -1, 2.5, "3", 2**63])
 def test_a_usage_that_is_no_count_is_unknown_and_takes_nothing_of_the_answer_with_it(
     count: object,
 ) -> None:

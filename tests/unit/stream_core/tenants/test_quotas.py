@@ -13,7 +13,7 @@ from stream_core.tenants.tenant import NO_LIMITS, ApiKey, QuotaLimits, Tenant
 ACME, OTHER = Payer("acme"), Payer("other")
 ANN = Payer("acme", "k1", "ann")
 # 100 tokens in, and 50 out at most.
-ASKED = Asked(400, 50)
+ASKED = Asked(100, 50)
 
 
 def quotas(
@@ -46,7 +46,7 @@ def test_who_has_no_bounds_is_not_counted() -> None:
     assert left(accounts, ANN) == {}
 
 
-def test_a_message_is_charged_one_request_its_text_and_the_longest_answer_it_allows() -> None:
+def test_a_message_is_charged_one_request_its_input_and_the_longest_answer_it_allows() -> None:
     accounts = quotas(
         QuotaLimits(
             requests_per_minute=10,
@@ -67,9 +67,9 @@ def test_a_message_is_charged_one_request_its_text_and_the_longest_answer_it_all
 def test_an_answer_of_unknown_length_is_taken_to_be_as_long_as_the_tenants_lately() -> None:
     accounts = quotas(QuotaLimits(output_tokens_per_minute=10_000))
     for _ in range(100):
-        accounts.charge(ACME, Asked(0), 0.0).settle(20, 0.0)
+        accounts.charge(ACME, Asked(0), 0.0).settle(0, 20, 0.0)
     # One that failed says nothing of the others' length.
-    accounts.charge(ACME, Asked(0), 0.0).settle(0, 0.0)
+    accounts.charge(ACME, Asked(0), 0.0).settle(0, 0, 0.0)
     before = left(accounts, ACME)["tenant.output_tokens_per_minute"]
     accounts.charge(ACME, Asked(0), 0.0)
     assert before - left(accounts, ACME)["tenant.output_tokens_per_minute"] in (20, 21)
@@ -77,23 +77,33 @@ def test_an_answer_of_unknown_length_is_taken_to_be_as_long_as_the_tenants_latel
 
 def test_what_was_reserved_and_not_used_goes_back_at_the_end() -> None:
     accounts = quotas(QuotaLimits(tokens_per_minute=1_000))
-    charge = accounts.charge(ACME, Asked(400, 900), 0.0)
+    charge = accounts.charge(ACME, Asked(100, 900), 0.0)
     assert left(accounts, ACME) == {"tenant.tokens_per_minute": 0}
-    charge.settle(30, 0.0, input_tokens=110)
+    charge.settle(110, 30, 0.0)
     assert left(accounts, ACME) == {"tenant.tokens_per_minute": 860}
+
+
+def test_who_asks_for_the_longest_answer_of_all_keeps_others_out_for_a_minute_at_most() -> None:
+    accounts = quotas(QuotaLimits(tokens_per_minute=600), user=QuotaLimits(tokens_per_minute=60))
+    greedy = accounts.charge(ANN, Asked(0, 10_000_000), 0.0)
+    assert refused(accounts, ACME, Asked(0, 60)).retry_after_ms == 6_000
+    accounts.charge(ACME, Asked(0, 600), 60.0)
+    greedy.settle(0, 1_200, 60.0)
+    # What was used beyond the reservation is a debt.
+    assert refused(accounts, ACME, Asked(0, 60), 60.0).retry_after_ms == 66_000
 
 
 def test_what_was_used_beyond_the_reservation_is_a_debt_that_delays_the_next() -> None:
     accounts = quotas(QuotaLimits(tokens_per_minute=600))
-    accounts.charge(ACME, ASKED, 0.0).settle(1_100, 0.0)
+    accounts.charge(ACME, ASKED, 0.0).settle(100, 1_100, 0.0)
     # 600 too many, and 150 for the next one: at ten a second.
     assert refused(accounts, ACME).retry_after_ms == 75_000
 
 
-def test_where_nobody_counts_the_input_its_estimate_stays() -> None:
+def test_what_was_read_is_corrected_too() -> None:
     accounts = quotas(QuotaLimits(input_tokens_per_minute=1_000))
-    accounts.charge(ACME, ASKED, 0.0).settle(10, 0.0)
-    assert left(accounts, ACME) == {"tenant.input_tokens_per_minute": 900}
+    accounts.charge(ACME, ASKED, 0.0).settle(80, 10, 0.0)
+    assert left(accounts, ACME) == {"tenant.input_tokens_per_minute": 920}
 
 
 def test_a_message_that_is_not_accepted_after_all_gets_everything_back() -> None:
@@ -105,8 +115,8 @@ def test_a_message_that_is_not_accepted_after_all_gets_everything_back() -> None
 def test_a_charge_is_corrected_once() -> None:
     accounts = quotas(QuotaLimits(tokens_per_minute=1_000))
     charge = accounts.charge(ACME, ASKED, 0.0)
-    charge.settle(50, 0.0)
-    charge.settle(500, 0.0)
+    charge.settle(100, 50, 0.0)
+    charge.settle(100, 500, 0.0)
     charge.cancel(0.0)
     assert left(accounts, ACME) == {"tenant.tokens_per_minute": 850}
 
@@ -163,7 +173,7 @@ def test_keys_and_users_of_a_tenant_are_counted_apart() -> None:
 def test_so_many_users_are_remembered_and_the_one_idle_longest_begins_anew() -> None:
     accounts = quotas(user=QuotaLimits(requests_per_minute=1), most_users=3)
     for user in ("ann", "bob", "cid", "dan"):
-        accounts.charge(Payer("acme", "", user), ASKED, 0.0).settle(1, 0.0)
+        accounts.charge(Payer("acme", "", user), ASKED, 0.0).settle(100, 1, 0.0)
     accounts.charge(Payer("acme", "", "ann"), ASKED, 0.0)
     assert refused(accounts, Payer("acme", "", "dan")).code == "user_limit"
 
@@ -172,7 +182,7 @@ def test_a_user_with_an_answer_is_not_forgotten() -> None:
     accounts = quotas(user=QuotaLimits(answers_at_once=1), most_users=3)
     accounts.charge(Payer("acme", "", "ann"), ASKED, 0.0)
     for each in range(1_000):
-        accounts.charge(Payer("acme", "", f"u{each}"), ASKED, 0.0).settle(1, 0.0)
+        accounts.charge(Payer("acme", "", f"u{each}"), ASKED, 0.0).settle(100, 1, 0.0)
     assert refused(accounts, Payer("acme", "", "ann")).code == "user_limit"
     assert len(accounts._users) <= 4
 
@@ -181,7 +191,7 @@ def test_an_answer_makes_room_for_the_next_when_it_has_ended() -> None:
     accounts = quotas(QuotaLimits(answers_at_once=2))
     first, _ = accounts.charge(ACME, ASKED, 0.0), accounts.charge(ACME, ASKED, 0.0)
     assert refused(accounts, ACME).retry_after_ms == 1_000
-    first.settle(5, 0.0)
+    first.settle(100, 5, 0.0)
     accounts.charge(ACME, ASKED, 0.0)
 
 
@@ -189,7 +199,7 @@ def test_an_answer_that_is_taken_over_is_counted_and_not_charged_again() -> None
     accounts = quotas(QuotaLimits(tokens_per_minute=1_000, answers_at_once=1))
     charge = accounts.take_over(ACME)
     assert refused(accounts, ACME).extra["limit"] == "tenant.answers_at_once"
-    charge.settle(400, 0.0, input_tokens=400)
+    charge.settle(400, 400, 0.0)
     assert left(accounts, ACME) == {"tenant.tokens_per_minute": 1_000}
     accounts.charge(ACME, ASKED, 0.0)
 
@@ -229,7 +239,7 @@ def test_a_tenant_in_shadow_is_told_what_would_be_refused_and_goes_on() -> None:
     tenants = Tenants(records=[Tenant(id="acme", limits=limits, shadow=True)])
     accounts = Quotas(tenants, lambda *shadow: told.append(shadow))
     for _ in range(3):
-        accounts.charge(ACME, ASKED, 0.0).settle(1, 0.0)
+        accounts.charge(ACME, ASKED, 0.0).settle(100, 1, 0.0)
         connected(accounts, ACME)
     assert [(tenant, refusal.extra["limit"]) for tenant, refusal in told] == [
         ("acme", "tenant.requests_per_minute"),
@@ -270,7 +280,7 @@ def test_what_was_charged_here_is_told_without_what_went_back() -> None:
     of_key = {"requests": 1, "input_tokens": 100, "output_tokens": 50, "answers": 1}
     assert accounts.activity("acme/k1") == of_key | {"connections": 0}
     assert accounts.activity("acme") == of_key | {"connections": 1}
-    charge.settle(7, 0.0)
+    charge.settle(100, 7, 0.0)
     assert accounts.activity("acme/k1")["output_tokens"] == 7
     # What others charge is not told again.
     accounts.learned(Activity("acme", "", requests=5), 0.0)
@@ -283,7 +293,7 @@ def test_who_has_used_nothing_for_a_minute_is_busy_no_more() -> None:
     assert accounts.busy(0.0) == []
     charge = accounts.charge(ACME, ASKED, 0.0)
     assert accounts.busy(1_000.0) == ["acme"]
-    charge.settle(1, 1_000.0)
+    charge.settle(100, 1, 1_000.0)
     assert accounts.busy(1_059.0) == ["acme"]
     for now in range(1_050, 1_200):
         accounts.learned(Activity("acme", "", requests=int(now == 1_050)), float(now))
@@ -318,10 +328,10 @@ def users_of(accounts: Quotas, now: float) -> list[str]:
 
 def test_a_user_who_has_used_a_quarter_of_a_bound_is_told_and_nobody_else_is() -> None:
     accounts = quotas(user=QuotaLimits(requests_per_minute=8, answers_at_once=100))
-    accounts.charge(ANN, ASKED, 0.0).settle(1, 0.0)
+    accounts.charge(ANN, ASKED, 0.0).settle(100, 1, 0.0)
     accounts.charge(ACME, ASKED, 0.0)
     assert users_of(accounts, 0.0) == []
-    accounts.charge(ANN, ASKED, 0.0).settle(1, 0.0)
+    accounts.charge(ANN, ASKED, 0.0).settle(100, 1, 0.0)
     assert users_of(accounts, 0.0) == [NAME_OF_ANN]
     assert "ann" not in NAME_OF_ANN.removeprefix("acme//")
     assert accounts.activity(NAME_OF_ANN)["requests"] == 2
@@ -332,7 +342,7 @@ def test_a_user_is_told_who_asks_all_the_time_though_nothing_is_left_of_it() -> 
     """At each of several tasks what it asks for has drained before the next comes."""
     accounts = quotas(user=QuotaLimits(requests_per_minute=60))
     for now in range(0, 120, 3):
-        accounts.charge(ANN, ASKED, float(now)).settle(1, float(now))
+        accounts.charge(ANN, ASKED, float(now)).settle(100, 1, float(now))
     assert left(accounts, ANN, 120.0) == {"user.requests_per_minute": 60}
     assert users_of(accounts, 120.0) == [NAME_OF_ANN]
 

@@ -23,7 +23,9 @@ LIMITS = st.builds(
 PAYERS = st.builds(
     Payer, st.just("acme"), st.sampled_from(["", "k1"]), st.sampled_from(["", "ann", "bob"])
 )
-ASKED = st.builds(Asked, st.integers(0, 4_000), st.none() | st.integers(1, 2_000))
+ASKED = st.builds(
+    Asked, st.integers(0, 4_000), st.none() | st.integers(1, 2_000), st.integers(1, 4)
+)
 STEPS = st.lists(
     st.tuples(PAYERS, ASKED, st.floats(0, 20), st.none() | st.integers(0, 2_000)), max_size=25
 )
@@ -64,7 +66,7 @@ def test_who_comes_again_when_a_refusal_says_is_accepted_if_nobody_else_came(
             assert all_states(quotas, now) == before, "it was charged to somebody"
         now += seconds
         if isinstance(charge, Charge) and answered is not None:
-            charge.settle(answered, now)
+            charge.settle(its.input_tokens, answered, now)
     refusal = charged(quotas, payer, asked, now)
     if isinstance(refusal, Charge) or refusal.extra["limit"].endswith("answers_at_once"):
         return  # nobody knows when an answer ends
@@ -87,7 +89,7 @@ def test_when_all_answers_have_ended_none_is_counted(
         if isinstance(charge, Charge):
             charges.append(charge)
         elif charges and answered is not None:
-            charges.pop().settle(answered, now)
+            charges.pop().settle(asked.input_tokens, answered, now)
     for each in charges:
         each.cancel(now)
     accounts = [*quotas._accounts._all.values(), *quotas._users._all.values()]

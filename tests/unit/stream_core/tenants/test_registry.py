@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_core.tenants.registry import KnownKey, Tenants
-from stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant, new_key
+from stream_core.tenants.tenant import NO_LIMITS, ApiKey, QuotaLimits, Tenant, new_key
 
 ACME, ZETA = "acme-key-0123456789", "zeta-key-0123456789"
 NOW = 1_795_251_600.0
@@ -66,3 +66,18 @@ def test_a_record_goes_through_a_store_and_has_no_secret() -> None:
     assert Tenant.from_text(stored) == tenant
     assert text.rpartition("_")[2] not in stored
     assert text.startswith(f"evf_{key_id}_")
+
+
+def test_a_key_that_is_taken_away_opens_nothing_and_bounds_the_sessions_that_it_opened() -> None:
+    one = QuotaLimits(requests_per_minute=1)
+    kept = ApiKey.of_text("k1", "kept")
+    tenants = Tenants(
+        records=[Tenant(id="a", keys=(kept, ApiKey.of_text("k2", "gone", limits=one)))]
+    )
+    for _ in range(2):
+        tenants.replace([Tenant(id="a", keys=(kept,))])
+    assert tenants.with_key("gone", 0.0) is None
+    assert {key.id: key.limits for key in tenants.of("a").keys} == {"k1": NO_LIMITS, "k2": one}
+    tenants.replace([])
+    tenants.replace([Tenant(id="a", keys=(kept,))])
+    assert len(tenants.of("a").keys) == 1

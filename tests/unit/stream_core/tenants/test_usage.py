@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from datetime import date
 from typing import Any
+
+import pytest
 
 from stream_core.tenants.budget import Cost
 from stream_core.tenants.usage import DayTotals, UsageRecord, file_of, summed, totals_of
+from stream_core.tenants.usage_report import days_asked
 
 NOW = 1_795_478_400.0  # 2026-11-24T00:00:00Z
 
@@ -61,3 +65,18 @@ def test_totals_are_by_day_and_model_and_what_comes_to_nothing_is_left_out() -> 
         DayTotals("2026-11-24", "m", 2, 6, 8, 0, 0, 3_000),
         other,
     ]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "days"),
+    [
+        (None, None, (date(2026, 11, 1), date(2026, 11, 24))),
+        (None, "2026-10-31", (date(2026, 10, 1), date(2026, 10, 31))),
+        (None, "0001-01-20", (date(1, 1, 1), date(1, 1, 20))),
+        ("2025-11-24", None, (date(2025, 11, 24), date(2026, 11, 24))),
+    ],
+)
+def test_the_days_that_are_asked_for(
+    first: str | None, last: str | None, days: tuple[date, date]
+) -> None:
+    assert days_asked(first, last, NOW, 366) == days

@@ -23,6 +23,7 @@ class Sink:
         self.parts: list[Part] = []
         self.at: list[float] = []
         self.paused = False
+        self.pauses_with = -1
         self._clock = clock
         self._most = most
 
@@ -30,6 +31,7 @@ class Sink:
         if len(self.tokens) >= self._most:
             raise EOFError("no more")
         self.tokens.append(token)
+        self.paused = self.paused or len(self.tokens) == self.pauses_with
         self.at.append(self._clock.now)
 
     def push_part(self, part: Part) -> None:
@@ -182,6 +184,16 @@ async def test_while_paused_it_waits_and_then_goes_on_where_it_was() -> None:
     assert given_before < len(played.sink.tokens) <= given_before + 5, (
         "nothing is made up for in a rush"
     )
+    await played.play()
+    assert played.sink.tokens == demo_tokens(1, 50)
+
+
+async def test_a_pause_in_the_middle_of_a_rush_is_kept() -> None:
+    played = Played("#demo tokens=50 gap_ms=0")
+    played.sink.pauses_with = 20
+    await played.play(10.0)
+    assert len(played.sink.tokens) == 20
+    played.sink.paused = False
     await played.play()
     assert played.sink.tokens == demo_tokens(1, 50)
 
