@@ -81,7 +81,8 @@ class TokenCounters:
 
     def of(self, tenant: str) -> float:
         """A tenant's counter, with what its running answers are still expected to be given."""
-        return self._given(tenant) + self._expected.get(tenant, 0.0) / self._weight_of(tenant)
+        given, expected = self._given(tenant), self._expected.get(tenant)
+        return given if expected is None else given + expected / self._weight_of(tenant)
 
     def least_served(self, tenants: Iterable[str]) -> tuple[str, float] | None:
         """Of several tenants the one that was given least, for its weight, and how much service

@@ -322,9 +322,11 @@ def test_where_nobody_may_begin_each_tenant_is_looked_at_a_few_times() -> None:
         looks += 1
         return 1.0
 
-    queue: FairQueue[str] = FairQueue(10_000, TokenCounters(weight_of))
+    counters = TokenCounters(weight_of)
+    queue: FairQueue[str] = FairQueue(10_000, counters)
     for number in range(1_000):
         queue.put(Line(f"t{number}"), "x")
+        counters.expect(f"t{number}", 1.0)
     looks = 0
     assert queue.take(admits=lambda _: False) is None
     assert looks <= 4 * 1_000
