@@ -8,14 +8,16 @@ from collections.abc import Collection, Mapping
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.admission import Admission
 from fargate_handler.orchestrator.generation import Generation
-from stream_core.fairness.answer_lengths import AnswerLengths
 from stream_core.fairness.recent_tenants import RecentTenants
 from stream_core.fairness.token_counters import TokenCounters
+from stream_core.fairness.usual_answers import UsualAnswers
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.ports.tenant_activity import Activity
 
 # Not by the token: that would cost as much as its delivery.
 _CHARGED_EACH_SECONDS = 0.2
+# So many questions of a tenant that was idle needn't wait, however busy others are. As service.
+_SAVED_UP_ANSWERS, _SAVED_UP = 4, 8_192.0
 
 
 class ServiceCharges:
@@ -36,8 +38,11 @@ class ServiceCharges:
         waiting: Mapping[str, Generation],
     ) -> None:
         self._tenants = tenants = context.tenants
-        self.counters = TokenCounters(lambda tenant: tenants.of(tenant).weight)
-        self._lengths = AnswerLengths()
+        self._usual = usual = UsualAnswers()
+        self.counters = TokenCounters(
+            lambda tenant: tenants.of(tenant).weight,
+            lambda tenant: min(_SAVED_UP, _SAVED_UP_ANSWERS * usual.of(tenant).service),
+        )
         self._running = running
         self._waiting = waiting
         self._of_tenant: Counter[str] = Counter()
@@ -68,7 +73,7 @@ class ServiceCharges:
             lambda: self._recent.that_may_come(waiting, now),
             lambda: self.counters.least_served({*waiting, *self._of_tenant}),
             lambda generation: generation.meter.whole(
-                self._lengths.expected(generation.line.tenant)
+                self._usual.of(generation.line.tenant).tokens
             ),
         )
 
@@ -129,17 +134,17 @@ class ServiceCharges:
             service = generation.meter.grown(stream.tokens)
         if service:
             self.counters.charge(tenant, service)
-        to_come = self._lengths.expected(tenant) - stream.tokens if goes_on else 0.0
+        to_come = self._usual.of(tenant).tokens - stream.tokens if goes_on else 0.0
         if expected := generation.meter.expects(to_come):
             self.counters.expect(tenant, expected)
 
     def ended(self, generation: Generation) -> None:
         """Charge the rest of an answer that has ended, or goes on elsewhere."""
+        tenant = generation.line.tenant
         self._charge(generation, goes_on=False)
         if generation.stream.state.terminal:
-            self._lengths.ended(generation.line.tenant, generation.stream.tokens)
-        charged = max(0, round(generation.meter.charged))
-        self._service.count(generation.line.tenant, times=charged)
+            self._usual.ended(tenant, generation.stream.tokens, generation.meter.charged)
+        self._service.count(tenant, times=max(0, round(generation.meter.charged)))
 
     def bring_up_to_date(self) -> None:
         """Charge all that run, unless that was done a moment ago."""

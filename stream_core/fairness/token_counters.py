@@ -11,11 +11,6 @@ from heapq import nsmallest
 _INPUT_COST, _OUTPUT_COST = 1.0, 2.0
 # More tenants than this are known only while they wait.
 _MOST_KNOWN = 10_000
-SAVED_UP = 8_192.0
-"""The most service by which who was idle is behind those that wait, for its weight.
-
-Some questions in a row needn't wait then, however busy the others are.
-"""
 # Sums of fractions that should be 0 may not be.
 _NOTHING = 1e-6
 
@@ -69,10 +64,17 @@ class TokenCounters:
 
     Args:
         weight_of: a tenant's weight. By default all have the same.
+        saved_up: the most service by which a tenant that was idle is behind those that wait. By
+            default none.
     """
 
-    def __init__(self, weight_of: Callable[[str], float] = lambda _tenant: 1.0) -> None:
+    def __init__(
+        self,
+        weight_of: Callable[[str], float] = lambda _tenant: 1.0,
+        saved_up: Callable[[str], float] = lambda _tenant: 0.0,
+    ) -> None:
         self._weight_of = weight_of
+        self._saved_up = saved_up
         self._counters: dict[str, float] = {}
         self._expected: dict[str, float] = {}
         self._last: str | None = None
@@ -116,14 +118,15 @@ class TokenCounters:
     def comes(self, tenant: str, waiting: Collection[str]) -> None:
         """A tenant of whom nothing waited has something to do. Its idleness saved little up.
 
-        Its counter is lifted to `SAVED_UP` below the smallest of those that wait. Where nobody
-        waits, below that of the tenant that had the last turn.
+        Its counter is lifted to the smallest of those that wait, less what it may have saved up.
+        Where nobody waits, to that of the tenant that had the last turn, less the same.
 
         Args:
             waiting: the other tenants that wait.
         """
         least = min(map(self._given, waiting)) if waiting else self._given(self._last or tenant)
-        self._counters[tenant] = max(self._given(tenant), least - SAVED_UP)
+        saved_up = self._saved_up(tenant) / self._weight_of(tenant)
+        self._counters[tenant] = max(self._given(tenant), least - saved_up)
         if len(self._counters) > _MOST_KNOWN:
             self._forget_all_but({*waiting, tenant})
 

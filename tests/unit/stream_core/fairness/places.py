@@ -31,11 +31,16 @@ class Places:
 
     Args:
         weights: of tenants. Others have 1.
+        saved_up: by how much service who was idle is behind others.
     """
 
-    def __init__(self, places: int, weights: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self, places: int, weights: Mapping[str, float] | None = None, saved_up: float = 0.0
+    ) -> None:
         weights = weights or {}
-        self.counters = TokenCounters(lambda tenant: weights.get(tenant, 1.0))
+        self.counters = TokenCounters(
+            lambda tenant: weights.get(tenant, 1.0), lambda _tenant: saved_up
+        )
         self.queue: FairQueue[Answer] = FairQueue(100_000, self.counters)
         self.running: list[Answer] = []
         self.service: dict[str, float] = defaultdict(float)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_core.fairness.fair_queue import FairQueue, Line, QueueFull
-from stream_core.fairness.token_counters import SAVED_UP, TokenCounters
+from stream_core.fairness.token_counters import TokenCounters
 from stream_core.tenants.tenant import ServiceClass
 
 
@@ -209,14 +209,14 @@ def test_what_other_tasks_gave_a_tenant_counts() -> None:
 
 
 def test_who_comes_while_others_are_answered_without_waiting_has_little_saved_up() -> None:
-    counters = TokenCounters()
+    counters = TokenCounters(saved_up=lambda _: 100)
     queue: FairQueue[str] = FairQueue(100, counters)
     queue.pass_by(Line("busy"))
-    counters.charge("busy", 10 * SAVED_UP)
+    counters.charge("busy", 1_000)
     for number in range(2):
         queue.put(Line("late"), f"late {number}")
         queue.put(Line("busy"), f"busy {number}")
-    counters.charge("late", SAVED_UP + 1)
+    counters.charge("late", 101)
     assert drained(queue)[0] == "busy 0"
 
 

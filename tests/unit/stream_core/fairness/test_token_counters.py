@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stream_core.fairness.fair_queue import FairQueue, Line
-from stream_core.fairness.token_counters import SAVED_UP, AnswerMeter, TokenCounters
+from stream_core.fairness.token_counters import AnswerMeter, TokenCounters
 
 
 def test_what_is_expected_is_in_the_counter_until_it_has_come_or_will_not() -> None:
@@ -20,20 +20,20 @@ def test_what_is_expected_is_in_the_counter_until_it_has_come_or_will_not() -> N
 
 
 def test_who_comes_is_lifted_to_what_others_were_given_not_to_what_they_expect() -> None:
-    counters = TokenCounters()
-    counters.charge("a", 50 + SAVED_UP)
+    counters = TokenCounters(saved_up=lambda _: 20)
+    counters.charge("a", 70)
     counters.expect("a", 500)
     counters.comes("b", ["a"])
     assert counters.of("b") == 50
 
 
 def test_who_was_idle_begins_little_behind_and_no_further_behind_each_time() -> None:
-    counters = TokenCounters()
-    counters.charge("busy", 10 * SAVED_UP)
+    counters = TokenCounters(lambda _: 2.0, saved_up=lambda _: 200)
+    counters.charge("busy", 10_000)
     for _ in range(3):
         counters.comes("late", ["busy"])
         counters.charge("late", 100)
-    assert counters.of("late") == 9 * SAVED_UP + 300
+    assert counters.of("late") == (10_000 - 200 + 300) / 2
 
 
 def test_who_was_given_least_may_be_given_what_is_between_it_and_the_next_one() -> None:
