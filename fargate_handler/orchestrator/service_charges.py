@@ -41,7 +41,9 @@ class ServiceCharges:
         self._usual = usual = UsualAnswers()
         self.counters = TokenCounters(
             lambda tenant: tenants.of(tenant).weight,
-            lambda tenant: min(_SAVED_UP, _SAVED_UP_ANSWERS * usual.of(tenant).service),
+            # Who is new has saved up nothing.
+            lambda tenant: usual.knows(tenant)
+            and min(_SAVED_UP, _SAVED_UP_ANSWERS * usual.of(tenant).service),
         )
         self._running = running
         self._waiting = waiting

@@ -20,7 +20,7 @@ class UsualAnswer(NamedTuple):
 
 
 # Where none has ended yet.
-_GUESS = UsualAnswer(256.0, 768.0)
+_GUESS = UsualAnswer(256.0, 512.0)
 
 
 class UsualAnswers:
@@ -29,8 +29,12 @@ class UsualAnswers:
     def __init__(self) -> None:
         self._of: dict[str, UsualAnswer] = {}
 
+    def knows(self, tenant: str) -> bool:
+        """Whether any of its answers has ended."""
+        return tenant in self._of
+
     def of(self, tenant: str) -> UsualAnswer:
-        """What the next answer is expected to be."""
+        """What the next answer is expected to be. A guess where none has ended yet."""
         return self._of.get(tenant, _GUESS)
 
     def ended(self, tenant: str, tokens: float, service: float) -> None:

@@ -14,6 +14,7 @@ def test_what_is_expected_follows_the_answers_that_ended() -> None:
         answers.ended("a", 20, 1_040)
     assert answers.of("a") == pytest.approx((20, 1_040), abs=0.1)
     assert answers.of("b") == guess
+    assert (answers.knows("a"), answers.knows("b")) == (True, False)
     assert guess.tokens > 20
 
 
