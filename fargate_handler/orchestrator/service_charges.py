@@ -38,12 +38,10 @@ class ServiceCharges:
         waiting: Mapping[str, Generation],
     ) -> None:
         self._tenants = tenants = context.tenants
-        self._usual = usual = UsualAnswers()
+        self._usual = UsualAnswers()
         self.counters = TokenCounters(
             lambda tenant: tenants.of(tenant).weight,
-            # Who is new has saved up nothing.
-            lambda tenant: usual.knows(tenant)
-            and min(_SAVED_UP, _SAVED_UP_ANSWERS * usual.of(tenant).service),
+            self._may_have_saved_up,
         )
         self._running = running
         self._waiting = waiting
@@ -53,6 +51,11 @@ class ServiceCharges:
         self._monotonic = context.monotonic
         self._charged_at = context.monotonic()
         self._service = context.metrics.labelled(catalogue.SERVICE_CHARGED)
+
+    def _may_have_saved_up(self, tenant: str) -> float:
+        if not self._usual.knows(tenant):
+            return 0.0
+        return min(_SAVED_UP, _SAVED_UP_ANSWERS * self._usual.of(tenant).service)
 
     def others_than(self, tenant: str) -> bool:
         """Whether answers of another tenant run."""
