@@ -30,6 +30,7 @@ from infra.constructs.network.network import Network
 from infra.constructs.network.security_groups import SecurityGroups
 from infra.constructs.observability.observability import Observability
 from infra.constructs.service.handlers import Handlers
+from infra.constructs.service.outputs import tenants_output
 from infra.environments import environment
 from infra.inference_settings import InferenceSettings
 from infra.pager import check_somebody_is_paged
@@ -176,6 +177,7 @@ class EvenflowService(Construct):
         settings = self._settings
         self.vpc, security_groups = self._make_network(vpc)
         self.data = Data(self, "Data", settings=settings, tables=tables)
+        access = model_access(self, settings, self.vpc)
         self.handlers = Handlers(
             self,
             "Service",
@@ -184,7 +186,7 @@ class EvenflowService(Construct):
             security_groups=security_groups,
             data=self.data,
             requests_arn=self._arn_of(self.data.requests),
-            model_access=model_access(self, settings, self.vpc),
+            model_access=access,
             cluster=cluster,
         )
         self.functions = Functions(
@@ -206,6 +208,7 @@ class EvenflowService(Construct):
         )
         self.url = f"https://{self.edge.address}"
         frontend_outputs(self, settings, self.edge.address)
+        tenants_output(self, settings, self.data.tables.tenants.table_name, access)
         self._watch(tables)
         if tables is not None:
             self._allow_keys_of(tables)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from fargate_handler.public_models import parse_models
 from infra.stack_settings import Settings
+from stream_core.policy.model_prices import ModelPrices
 
 # As handlers take it: an id or an ARN, and a version.
 _GUARDRAIL = (
@@ -143,18 +146,71 @@ class SageMakerSettings(Settings):
         return self
 
 
+class ModelPrice(Settings):
+    """What a model costs, in dollars for a million tokens."""
+
+    input: float = Field(ge=0, lt=1_000_000)
+    output: float = Field(ge=0, lt=1_000_000)
+
+    def entry(self, model: str) -> str:
+        """The model's part of EVENFLOW_MODEL_PRICES."""
+        return f"{model}={self.input:.12g}/{self.output:.12g}"
+
+
 class InferenceSettings(Settings):
     """Where tokens come from.
 
     Args:
         models: EVENFLOW_MODELS, the names by which clients of /v1 ask for models. Empty: the
             foundation model's name, or `default`.
+        price: what the model costs. None: answers have no cost, and tenants no budgets in dollars.
+        prices: what others cost that `models` or agents name, by the name at their server.
     """
 
     kind: Literal["demo", "bedrock", "sagemaker"]
     bedrock: BedrockSettings = BedrockSettings()
     sagemaker: SageMakerSettings = SageMakerSettings()
     models: str = ""
+    price: ModelPrice | None = None
+    prices: dict[str, ModelPrice] = Field(default_factory=dict)
+
+    @field_validator("models")
+    @classmethod
+    def _readable_models(cls, models: str) -> str:
+        parse_models(models)
+        return models
+
+    @field_validator("prices")
+    @classmethod
+    def _handlers_can_read_names(cls, prices: dict[str, ModelPrice]) -> dict[str, ModelPrice]:
+        for name, price in prices.items():
+            if name not in ModelPrices.parse(price.entry(name)).by_model:
+                raise ValueError(f"has {name!r}: a name has no space at its ends")
+        return prices
+
+    def check_prices(self, agents_models: Iterable[str]) -> None:
+        """Check that all models that may be asked have a price, or none.
+
+        Args:
+            agents_models: the models that agents name.
+
+        Raises:
+            ValueError: one has no price, or one that nobody asks has one.
+        """
+        public = parse_models(self.public_models)
+        named = {*public.values(), *(public.get(model, model) for model in agents_models)} - {""}
+        if unknown := sorted(self.prices.keys() - named):
+            raise ValueError(
+                f"inference.prices has {unknown[0]!r}, which neither inference.models nor an agent "
+                "names; what the model itself costs is inference.price"
+            )
+        if self.price is None and self.prices:
+            raise ValueError("inference.price must be set beside prices: what the model costs")
+        if self.price is not None and (missing := sorted(named - self.prices.keys())):
+            raise ValueError(
+                f"inference.prices must have {missing[0]!r}, which inference.models or an agent "
+                "names: without it, tenants with a budget in dollars can't ask it"
+            )
 
     @property
     def public_models(self) -> str:
@@ -163,3 +219,12 @@ class InferenceSettings(Settings):
             return self.models
         own = self.bedrock.foundation_model if self.kind == "bedrock" else "default"
         return f"{own}="
+
+    def model_prices(self, own: str) -> str:
+        """The value of EVENFLOW_MODEL_PRICES. Empty where no model has a price.
+
+        Args:
+            own: the model's name in the log.
+        """
+        named = {own: self.price, **self.prices}
+        return ",".join(price.entry(model) for model, price in named.items() if price is not None)

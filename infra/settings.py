@@ -137,6 +137,11 @@ class EnvironmentSettings(Settings):
         return self
 
     @model_validator(mode="after")
+    def _all_models_have_a_price_or_none(self) -> Self:
+        self.inference.check_prices(agent.model for agent in self.agents.values() if agent.model)
+        return self
+
+    @model_validator(mode="after")
     def _names_fit(self) -> Self:
         if len(self.prefix) > _LONGEST_PREFIX:
             raise ValueError(

@@ -30,6 +30,16 @@ def answer_variables(settings: EnvironmentSettings) -> dict[str, str]:
     return {variable: value for variable, value in given.items() if value}
 
 
+def price_variables(settings: EnvironmentSettings, name_in_log: str) -> dict[str, str]:
+    """`EVENFLOW_MODEL_PRICES`, where prices are set.
+
+    Args:
+        name_in_log: of the environment's model.
+    """
+    prices = settings.inference.model_prices(name_in_log)
+    return {"EVENFLOW_MODEL_PRICES": prices} if prices else {}
+
+
 def session_agent_variables(settings: EnvironmentSettings) -> dict[str, str]:
     """The variables of the function that opens sessions. They have no instructions."""
     model = {"EVENFLOW_MODEL": settings.inference.kind}

@@ -70,14 +70,14 @@ def paging(settings: EnvironmentSettings) -> EnvironmentSettings:
 
 def _choosy() -> EnvironmentSettings:
     """dev with everything that the environments leave out: GPUs, agents, a domain, a web ACL,
-    pages of other origins, an identity provider.
+    pages of other origins, an identity provider, a price.
     """
     data = environment("dev").model_dump()
     data["inference"]["kind"] = "sagemaker"
     data["agents"] = {
         "support": {"instructions": "You answer for Acme.", "suggestions": ["Where is my order?"]}
     }
-    data["inference"]["models"] = "gpt-4o-mini="
+    data["inference"] |= {"models": "gpt-4o-mini=", "price": {"input": 0.5, "output": 2}}
     data["allowed_origins"] = ["https://app.example.com", "http://localhost:3000"]
     data["open_tenant"] = False
     data["oidc"] = {"issuer": "https://login.example.com/", "audience": "a", "tenant_claim": "org"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from aws_cdk import ArnFormat, Stack
+from aws_cdk import ArnFormat, Fn, Stack
 from aws_cdk import aws_bedrock as bedrock
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -49,6 +49,8 @@ class BedrockAccess(Construct):
         self.model_access = ModelAccess(
             kind="bedrock",
             name=profile_arn,
+            # Its id, which is made at the deployment.
+            log_name=Fn.select(1, Fn.split("/", profile_arn)),
             further=model.variables,
             policy_id=f"Model-{model.inference_profile}",
             statements=[

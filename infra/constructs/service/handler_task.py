@@ -23,6 +23,7 @@ from infra.constructs.variables import (
     limit_variables,
     oidc_variables,
     origin_variables,
+    price_variables,
 )
 from infra.settings import EnvironmentSettings
 
@@ -142,6 +143,7 @@ def handler_task(
         **answer_variables(settings),
         **oidc_variables(settings),
         **model_access.variables,
+        **price_variables(settings, model_access.name_in_log),
         "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
         "EVENFLOW_LEDGER_TABLE": tables.ledger.table_name,
         "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,
