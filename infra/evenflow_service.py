@@ -32,6 +32,7 @@ from infra.constructs.observability.observability import Observability
 from infra.constructs.service.handlers import Handlers
 from infra.constructs.service.outputs import tenants_output
 from infra.environments import environment
+from infra.filter_settings import FilterSettings
 from infra.inference_settings import InferenceSettings
 from infra.pager import check_somebody_is_paged
 from infra.regions import GLOBAL_REGION
@@ -130,6 +131,7 @@ class EvenflowService(Construct):
         open_tenant: bool = False,
         inference: InferenceSettings | None = None,
         agents: Mapping[str, Agent] | None = None,
+        filters: FilterSettings | None = None,
         oidc: OidcSettings | None = None,
         allowed_origins: Sequence[str] = (),
         handler: HandlerServiceSettings | None = None,
@@ -151,6 +153,7 @@ class EvenflowService(Construct):
             "image": image,
             "inference": inference,
             "agents": agents,
+            "filters": filters,
             "oidc": oidc,
             "allowed_origins": tuple(allowed_origins),
             "handler": handler,

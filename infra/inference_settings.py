@@ -8,14 +8,9 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from fargate_handler.public_models import parse_models
+from infra.filter_settings import GuardrailName
 from infra.stack_settings import Settings
 from stream_core.policy.model_prices import ModelPrices
-
-# As handlers take it: an id or an ARN, and a version.
-_GUARDRAIL = (
-    r"^([a-z0-9]+|arn:aws(-[^:]+)?:bedrock:[a-z0-9-]{1,20}:[0-9]{12}:guardrail/[a-z0-9]+)"
-    r":([1-9][0-9]{0,7}|DRAFT)$"
-)
 
 
 class BedrockSettings(Settings):
@@ -29,11 +24,9 @@ class BedrockSettings(Settings):
             most, 64,000 for some.
         cache_ttl: EVENFLOW_BEDROCK_CACHE_TTL. None: prompts are not kept.
         service_tier: EVENFLOW_BEDROCK_SERVICE_TIER. None: the account's default.
-        guardrail: EVENFLOW_BEDROCK_GUARDRAIL, `abc123:2` in this account and region, or its ARN
-            and a version.
+        guardrail: EVENFLOW_BEDROCK_GUARDRAIL, which Bedrock applies while its model streams.
         guardrail_mode: EVENFLOW_BEDROCK_GUARDRAIL_MODE. None: `sync`, which holds text back until
             the guardrail has read it.
-        filter_guardrail: EVENFLOW_FILTER_GUARDRAIL, of the content filters.
     """
 
     inference_profile: str = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
@@ -42,9 +35,8 @@ class BedrockSettings(Settings):
     max_tokens: int = Field(4_096, ge=1)
     cache_ttl: Literal["5m", "1h"] | None = None
     service_tier: Literal["default", "priority", "flex", "reserved"] | None = None
-    guardrail: str | None = Field(None, pattern=_GUARDRAIL)
+    guardrail: GuardrailName | None = None
     guardrail_mode: Literal["sync", "async"] | None = None
-    filter_guardrail: str | None = Field(None, pattern=_GUARDRAIL)
 
     @model_validator(mode="after")
     def _profile_is_of_the_model(self) -> Self:
@@ -76,7 +68,6 @@ class BedrockSettings(Settings):
             "EVENFLOW_BEDROCK_SERVICE_TIER": self.service_tier,
             "EVENFLOW_BEDROCK_GUARDRAIL": self.guardrail,
             "EVENFLOW_BEDROCK_GUARDRAIL_MODE": self.guardrail_mode,
-            "EVENFLOW_FILTER_GUARDRAIL": self.filter_guardrail,
         }
         return {variable: value for variable, value in given.items() if value is not None}
 

@@ -21,9 +21,8 @@ def limit_variables(limits: Limits, *always: str) -> dict[str, str]:
 
 def answer_variables(settings: EnvironmentSettings) -> dict[str, str]:
     """A handler's variables of agents, public model names and filters, where they are set."""
-    filtering = settings.filtering
     given = {
-        "EVENFLOW_FILTERING": "" if filtering == "off" else filtering,
+        **settings.filters.variables,
         "EVENFLOW_AGENTS_JSON": agents_as_json(settings.agents) if settings.agents else "",
         "EVENFLOW_MODELS": settings.inference.public_models,
     }

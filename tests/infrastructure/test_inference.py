@@ -127,14 +127,6 @@ class TestBedrock:
         assert guardrail["Action"] == "bedrock:ApplyGuardrail"
         assert json.dumps(guardrail["Resource"]).endswith(':guardrail/abc123"]]}')
 
-    def test_one_for_the_content_filters_beside_it_too(self) -> None:
-        both = BedrockSettings(guardrail="abc123:2", filter_guardrail="def456:1")
-        _, stack = inference_template(with_bedrock_of(both))
-        named = json.dumps(statements(stack)[-1]["Resource"])
-        assert ":guardrail/abc123" in named
-        assert ":guardrail/def456" in named
-        assert both.variables["EVENFLOW_FILTER_GUARDRAIL"] == "def456:1"
-
     def test_a_guardrail_is_also_named_by_its_arn(self) -> None:
         arn = "arn:aws:bedrock:us-east-1:111111111111:guardrail/abc123"
         _, stack = inference_template(with_bedrock_of(BedrockSettings(guardrail=f"{arn}:DRAFT")))
