@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from evenflow.command_line import CommandFailed
 from evenflow.server_variables import server_variable
-from fargate_handler.public_models import names_at_server, own_name, parse_models
 from fargate_handler.settings import ConfigurationError
 from stream_core.policy.model_prices import ModelPrices
+from stream_core.policy.public_models import names_at_server, own_name, parse_models
 from stream_core.tenants.budget import models_without_price
 from stream_core.tenants.tenant import Tenant
 
