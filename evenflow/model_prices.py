@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from evenflow.command_line import CommandFailed
 from evenflow.server_variables import server_variable
-from fargate_handler.public_models import names_at_server, own_name, parse_models
 from fargate_handler.settings import ConfigurationError
 from stream_core.policy.model_prices import ModelPrices
+from stream_core.policy.public_models import names_at_server, own_name, parse_models
 from stream_core.tenants.budget import models_without_price
 from stream_core.tenants.tenant import Tenant
 
@@ -29,10 +29,21 @@ def check_prices(tenant: Tenant) -> None:
     if missing:
         raise CommandFailed(
             f"nothing was changed: a budget in dollars needs the price of {', '.join(missing)}, "
-            "and messages would be refused without it; set EVENFLOW_MODEL_PRICES here and at the "
-            "servers, in dollars for a million tokens of input and output: "
-            + ",".join(f"{model}=2.50/10" for model in missing)
+            f"and messages would be refused without it; {_how_to_set(missing)}"
         )
+
+
+def _how_to_set(missing: Sequence[str]) -> str:
+    set_them = (
+        "set EVENFLOW_MODEL_PRICES here and at the servers, in dollars for a million tokens of "
+        "input and output: " + ",".join(f"{model}=2.50/10" for model in missing)
+    )
+    if server_variable("store") != "dynamodb":
+        return set_them
+    return (
+        f"{set_them}; our stacks take prices from inference.price and inference.prices, and their "
+        "output TenantsVariables has what to set here"
+    )
 
 
 def _parsed(setting: str, parse: Callable[[str], T]) -> T:

@@ -34,7 +34,6 @@ from fargate_handler.orchestrator.agent_requests import AgentRequests
 from fargate_handler.orchestrator.dispatcher import ServedModel
 from fargate_handler.peers import Peers, own_address
 from fargate_handler.processes import Place, Siblings, public_addresses, public_sockets
-from fargate_handler.public_models import names_at_server
 from fargate_handler.scale_in_protection import ScaleInProtection
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from fargate_handler.token_sources.chosen_source import chosen_source
@@ -49,6 +48,7 @@ from stream_core.policy.client_address import TrustedProxies
 from stream_core.policy.connection_places import ConnectionPlaces, most_served
 from stream_core.policy.node_load import LoadFigure, NodeUse
 from stream_core.policy.oidc import IdentityTokens
+from stream_core.policy.public_models import names_at_server
 from stream_core.policy.session_token import SessionTokens
 from stream_core.protocol.ending_frames import CloseCode
 from stream_core.protocol.errors import RateLimited

@@ -28,7 +28,6 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from fargate_handler.inference.worker_pool import split_address
 from fargate_handler.memory import usable_cores
 from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
-from fargate_handler.public_models import own_name, parse_models
 from fargate_handler.token_sources.bedrock_terms import (
     BedrockTerms,
     CacheTtl,
@@ -44,6 +43,7 @@ from stream_core.policy.client_address import LOCAL_PROXIES, TrustedProxies
 from stream_core.policy.limits import Limits
 from stream_core.policy.model_prices import ModelPrices
 from stream_core.policy.oidc_settings import Claim, Issuer, OidcSettings, ProviderUrl
+from stream_core.policy.public_models import own_name, parse_models
 from stream_core.protocol.session_init import OPEN_TENANT
 
 _PREFIX = "EVENFLOW_"

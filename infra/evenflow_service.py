@@ -30,7 +30,9 @@ from infra.constructs.network.network import Network
 from infra.constructs.network.security_groups import SecurityGroups
 from infra.constructs.observability.observability import Observability
 from infra.constructs.service.handlers import Handlers
+from infra.constructs.service.outputs import tenants_output
 from infra.environments import environment
+from infra.filter_settings import FilterSettings
 from infra.inference_settings import InferenceSettings
 from infra.pager import check_somebody_is_paged
 from infra.regions import GLOBAL_REGION
@@ -129,6 +131,7 @@ class EvenflowService(Construct):
         open_tenant: bool = False,
         inference: InferenceSettings | None = None,
         agents: Mapping[str, Agent] | None = None,
+        filters: FilterSettings | None = None,
         oidc: OidcSettings | None = None,
         allowed_origins: Sequence[str] = (),
         handler: HandlerServiceSettings | None = None,
@@ -150,6 +153,7 @@ class EvenflowService(Construct):
             "image": image,
             "inference": inference,
             "agents": agents,
+            "filters": filters,
             "oidc": oidc,
             "allowed_origins": tuple(allowed_origins),
             "handler": handler,
@@ -176,6 +180,7 @@ class EvenflowService(Construct):
         settings = self._settings
         self.vpc, security_groups = self._make_network(vpc)
         self.data = Data(self, "Data", settings=settings, tables=tables)
+        access = model_access(self, settings, self.vpc)
         self.handlers = Handlers(
             self,
             "Service",
@@ -184,7 +189,7 @@ class EvenflowService(Construct):
             security_groups=security_groups,
             data=self.data,
             requests_arn=self._arn_of(self.data.requests),
-            model_access=model_access(self, settings, self.vpc),
+            model_access=access,
             cluster=cluster,
         )
         self.functions = Functions(
@@ -206,6 +211,7 @@ class EvenflowService(Construct):
         )
         self.url = f"https://{self.edge.address}"
         frontend_outputs(self, settings, self.edge.address)
+        tenants_output(self, settings, self.data.tables.tenants.table_name, access)
         self._watch(tables)
         if tables is not None:
             self._allow_keys_of(tables)

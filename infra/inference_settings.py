@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from infra.filter_settings import GuardrailName
 from infra.stack_settings import Settings
-
-# As handlers take it: an id or an ARN, and a version.
-_GUARDRAIL = (
-    r"^([a-z0-9]+|arn:aws(-[^:]+)?:bedrock:[a-z0-9-]{1,20}:[0-9]{12}:guardrail/[a-z0-9]+)"
-    r":([1-9][0-9]{0,7}|DRAFT)$"
-)
+from stream_core.policy.model_prices import ModelPrices
+from stream_core.policy.public_models import parse_models
 
 
 class BedrockSettings(Settings):
@@ -26,11 +24,9 @@ class BedrockSettings(Settings):
             most, 64,000 for some.
         cache_ttl: EVENFLOW_BEDROCK_CACHE_TTL. None: prompts are not kept.
         service_tier: EVENFLOW_BEDROCK_SERVICE_TIER. None: the account's default.
-        guardrail: EVENFLOW_BEDROCK_GUARDRAIL, `abc123:2` in this account and region, or its ARN
-            and a version.
+        guardrail: EVENFLOW_BEDROCK_GUARDRAIL, which Bedrock applies while its model streams.
         guardrail_mode: EVENFLOW_BEDROCK_GUARDRAIL_MODE. None: `sync`, which holds text back until
             the guardrail has read it.
-        filter_guardrail: EVENFLOW_FILTER_GUARDRAIL, of the content filters.
     """
 
     inference_profile: str = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
@@ -39,9 +35,8 @@ class BedrockSettings(Settings):
     max_tokens: int = Field(4_096, ge=1)
     cache_ttl: Literal["5m", "1h"] | None = None
     service_tier: Literal["default", "priority", "flex", "reserved"] | None = None
-    guardrail: str | None = Field(None, pattern=_GUARDRAIL)
+    guardrail: GuardrailName | None = None
     guardrail_mode: Literal["sync", "async"] | None = None
-    filter_guardrail: str | None = Field(None, pattern=_GUARDRAIL)
 
     @model_validator(mode="after")
     def _profile_is_of_the_model(self) -> Self:
@@ -73,7 +68,6 @@ class BedrockSettings(Settings):
             "EVENFLOW_BEDROCK_SERVICE_TIER": self.service_tier,
             "EVENFLOW_BEDROCK_GUARDRAIL": self.guardrail,
             "EVENFLOW_BEDROCK_GUARDRAIL_MODE": self.guardrail_mode,
-            "EVENFLOW_FILTER_GUARDRAIL": self.filter_guardrail,
         }
         return {variable: value for variable, value in given.items() if value is not None}
 
@@ -143,18 +137,71 @@ class SageMakerSettings(Settings):
         return self
 
 
+class ModelPrice(Settings):
+    """What a model costs, in dollars for a million tokens."""
+
+    input: float = Field(ge=0, lt=1_000_000)
+    output: float = Field(ge=0, lt=1_000_000)
+
+    def entry(self, model: str) -> str:
+        """The model's part of EVENFLOW_MODEL_PRICES."""
+        return f"{model}={self.input:.12g}/{self.output:.12g}"
+
+
 class InferenceSettings(Settings):
     """Where tokens come from.
 
     Args:
         models: EVENFLOW_MODELS, the names by which clients of /v1 ask for models. Empty: the
             foundation model's name, or `default`.
+        price: what the model costs. None: answers have no cost, and tenants no budgets in dollars.
+        prices: what others cost that `models` or agents name, by the name at their server.
     """
 
     kind: Literal["demo", "bedrock", "sagemaker"]
     bedrock: BedrockSettings = BedrockSettings()
     sagemaker: SageMakerSettings = SageMakerSettings()
     models: str = ""
+    price: ModelPrice | None = None
+    prices: dict[str, ModelPrice] = Field(default_factory=dict)
+
+    @field_validator("models")
+    @classmethod
+    def _readable_models(cls, models: str) -> str:
+        parse_models(models)
+        return models
+
+    @field_validator("prices")
+    @classmethod
+    def _handlers_can_read_names(cls, prices: dict[str, ModelPrice]) -> dict[str, ModelPrice]:
+        for name, price in prices.items():
+            if name not in ModelPrices.parse(price.entry(name)).by_model:
+                raise ValueError(f"has {name!r}: a name has no space at its ends")
+        return prices
+
+    def check_prices(self, agents_models: Iterable[str]) -> None:
+        """Check that all models that may be asked have a price, or none.
+
+        Args:
+            agents_models: the models that agents name.
+
+        Raises:
+            ValueError: one has no price, or one that nobody asks has one.
+        """
+        public = parse_models(self.public_models)
+        named = {*public.values(), *(public.get(model, model) for model in agents_models)} - {""}
+        if unknown := sorted(self.prices.keys() - named):
+            raise ValueError(
+                f"inference.prices has {unknown[0]!r}, which neither inference.models nor an agent "
+                "names; what the model itself costs is inference.price"
+            )
+        if self.price is None and self.prices:
+            raise ValueError("inference.price must be set beside prices: what the model costs")
+        if self.price is not None and (missing := sorted(named - self.prices.keys())):
+            raise ValueError(
+                f"inference.prices must have {missing[0]!r}, which inference.models or an agent "
+                "names: without it, tenants with a budget in dollars can't ask it"
+            )
 
     @property
     def public_models(self) -> str:
@@ -163,3 +210,12 @@ class InferenceSettings(Settings):
             return self.models
         own = self.bedrock.foundation_model if self.kind == "bedrock" else "default"
         return f"{own}="
+
+    def model_prices(self, own: str) -> str:
+        """The value of EVENFLOW_MODEL_PRICES. Empty where no model has a price.
+
+        Args:
+            own: the model's name in the log.
+        """
+        named = {own: self.price, **self.prices}
+        return ",".join(price.entry(model) for model, price in named.items() if price is not None)

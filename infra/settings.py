@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from infra.canary_settings import CanarySettings
+from infra.filter_settings import FilterSettings
 from infra.inference_settings import InferenceSettings
 from infra.regions import GLOBAL_REGION, US_EAST_1, Region
 from infra.stack_settings import (
@@ -66,8 +67,7 @@ class EnvironmentSettings(Settings):
             model's tokens. None: nobody does, and nothing tells that the address doesn't answer.
         tracing: traces of answers in X-Ray. None: nobody makes any.
         agents: the agents that sessions may choose, by name. Empty: one, the model as it is.
-        filtering: EVENFLOW_FILTERING, what content filters do with answers of tenants whose record
-            says nothing.
+        filters: what content filters do with answers.
         limits: those of the handler and the functions. Only those that differ are passed on.
     """
 
@@ -91,7 +91,7 @@ class EnvironmentSettings(Settings):
     oidc: OidcSettings | None = None
     allowed_origins: tuple[str, ...] = ()
     agents: dict[Annotated[str, Field(pattern=NAME_PATTERN)], Agent] = Field(default_factory=dict)
-    filtering: Literal["off", "hold", "retract"] = "off"
+    filters: FilterSettings = FilterSettings()
     # Polls end before the HTTP API gives up (30 s). A drain and what follows it end before ECS
     # kills the task (120 s). The most memory that these limits need fits into a task of 2 GiB.
     limits: Limits = Limits(
@@ -134,6 +134,11 @@ class EnvironmentSettings(Settings):
                 "open_tenant must be off where oidc is set: then nobody opens sessions without a "
                 "key or a token"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _all_models_have_a_price_or_none(self) -> Self:
+        self.inference.check_prices(agent.model for agent in self.agents.values() if agent.model)
         return self
 
     @model_validator(mode="after")

@@ -21,13 +21,22 @@ def limit_variables(limits: Limits, *always: str) -> dict[str, str]:
 
 def answer_variables(settings: EnvironmentSettings) -> dict[str, str]:
     """A handler's variables of agents, public model names and filters, where they are set."""
-    filtering = settings.filtering
     given = {
-        "EVENFLOW_FILTERING": "" if filtering == "off" else filtering,
+        **settings.filters.variables,
         "EVENFLOW_AGENTS_JSON": agents_as_json(settings.agents) if settings.agents else "",
         "EVENFLOW_MODELS": settings.inference.public_models,
     }
     return {variable: value for variable, value in given.items() if value}
+
+
+def price_variables(settings: EnvironmentSettings, name_in_log: str) -> dict[str, str]:
+    """`EVENFLOW_MODEL_PRICES`, where prices are set.
+
+    Args:
+        name_in_log: of the environment's model.
+    """
+    prices = settings.inference.model_prices(name_in_log)
+    return {"EVENFLOW_MODEL_PRICES": prices} if prices else {}
 
 
 def session_agent_variables(settings: EnvironmentSettings) -> dict[str, str]:

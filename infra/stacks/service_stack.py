@@ -5,9 +5,11 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
+from infra.constructs.data.tables import table_name
 from infra.constructs.inference.model import model_access
 from infra.constructs.inference.model_access import ModelAccess
 from infra.constructs.service.handlers import Handlers
+from infra.constructs.service.outputs import tenants_output
 from infra.settings import EnvironmentSettings
 from infra.stacks.data_stack import DataStack
 from infra.stacks.network_stack import NetworkStack
@@ -33,6 +35,7 @@ class ServiceStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
         vpc = network.network.vpc
+        access = endpoint or model_access(self, settings, vpc)
         self.handlers = Handlers(
             self,
             "Service",
@@ -41,5 +44,7 @@ class ServiceStack(cdk.Stack):
             security_groups=network.network.security_groups,
             data=data.data,
             requests_arn=data.requests_arn,
-            model_access=endpoint or model_access(self, settings, vpc),
+            model_access=access,
         )
+        # An output takes no import of another stack's.
+        tenants_output(self, settings, table_name(settings, "Tenants"), access)

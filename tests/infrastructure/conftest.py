@@ -70,14 +70,17 @@ def paging(settings: EnvironmentSettings) -> EnvironmentSettings:
 
 def _choosy() -> EnvironmentSettings:
     """dev with everything that the environments leave out: GPUs, agents, a domain, a web ACL,
-    pages of other origins, an identity provider.
+    pages of other origins, an identity provider, a price, filters.
     """
     data = environment("dev").model_dump()
     data["inference"]["kind"] = "sagemaker"
     data["agents"] = {
         "support": {"instructions": "You answer for Acme.", "suggestions": ["Where is my order?"]}
     }
-    data["inference"]["models"] = "gpt-4o-mini="
+    data["inference"] |= {"models": "gpt-4o-mini=", "price": {"input": 0.5, "output": 2}}
+    data["filters"] = {
+        "mode": "hold", "patterns": ("secrets", "card"), "action": "stop", "guardrail": "abc123:2",
+    }  # fmt: skip
     data["allowed_origins"] = ["https://app.example.com", "http://localhost:3000"]
     data["open_tenant"] = False
     data["oidc"] = {"issuer": "https://login.example.com/", "audience": "a", "tenant_claim": "org"}

@@ -9,6 +9,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_route53 as route53
 
+from infra.inference_settings import InferenceSettings, ModelPrice
 from infra.stack_settings import EdgeSettings, HostedZone
 from infra.tracing_settings import TracingSettings
 from tests.e2e.readme_snippets import blocks
@@ -27,6 +28,11 @@ def _run(begins: str, names: dict[str, Any]) -> dict[str, Any]:
 def test_an_address_of_ones_own_is_a_setting() -> None:
     made = _run("edge =", {"EdgeSettings": EdgeSettings, "HostedZone": HostedZone})
     assert made["edge"].hosted_zone.name == "example.com"
+
+
+def test_the_models_price_is_a_setting() -> None:
+    names = {"InferenceSettings": InferenceSettings, "ModelPrice": ModelPrice}
+    assert _run("inference =", names)["inference"].price == ModelPrice(input=1, output=5)
 
 
 def test_a_collector_is_named_by_its_digest() -> None:

@@ -112,13 +112,12 @@ def test_the_handler_may_do_this(synthesis: Synthesis) -> None:
         "s3:PutObject",
         "sqs:SendMessage",
     }
-    assert (
-        model
-        == {
-            "demo": set(),
-            "bedrock": {"bedrock:InvokeModelWithResponseStream"},
-            "sagemaker": {"sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"},
-        }[synthesis.settings.inference.kind]
+    assert model == {
+        "demo": set(),
+        "bedrock": {"bedrock:InvokeModelWithResponseStream"},
+        "sagemaker": {"sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"},
+    }[synthesis.settings.inference.kind] | (
+        {"bedrock:ApplyGuardrail"} if synthesis.settings.filters.guardrail else set()
     )
     assert bool(key) is synthesis.settings.data.customer_key
     prefix = synthesis.settings.prefix

@@ -70,7 +70,7 @@ def test_settings_are_frozen(name: str) -> None:
         (
             "handler.memory_mib",
             512,
-            r"the limits need 1013 MiB and a handler has 512: lower connections_per_node",
+            r"the limits need 1008 MiB and a handler has 512: lower connections_per_node",
         ),
         (
             "allowed_origins",

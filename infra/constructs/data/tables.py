@@ -37,6 +37,11 @@ class Tables:
     tenants: dynamodb.ITable
 
 
+def table_name(settings: EnvironmentSettings, name: str) -> str:
+    """The name of a table of our own: `evenflow-dev-tenants`."""
+    return f"{settings.prefix}-{name.lower()}"
+
+
 class OwnTables(Construct):
     """Tables that are paid by use, so a quiet environment costs nothing."""
 
@@ -74,7 +79,7 @@ class OwnTables(Construct):
         table = dynamodb.Table(
             self,
             name,
-            table_name=f"{self._settings.prefix}-{name.lower()}",
+            table_name=table_name(self._settings, name),
             partition_key=_string(partition),
             sort_key=_string(sort) if sort else None,
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 
-from aws_cdk import ArnFormat, Stack
+from aws_cdk import ArnFormat, Fn, Stack
 from aws_cdk import aws_bedrock as bedrock
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.constructs.inference.guardrails import guardrail_statements
 from infra.constructs.inference.model_access import ModelAccess
 from infra.inference_settings import BedrockSettings
 from infra.settings import EnvironmentSettings
@@ -49,6 +50,8 @@ class BedrockAccess(Construct):
         self.model_access = ModelAccess(
             kind="bedrock",
             name=profile_arn,
+            # Its id, which is made at the deployment.
+            log_name=Fn.select(1, Fn.split("/", profile_arn)),
             further=model.variables,
             policy_id=f"Model-{model.inference_profile}",
             statements=[
@@ -56,7 +59,7 @@ class BedrockAccess(Construct):
                     sid="InferenceProfile", actions=[_ACTION], resources=[profile_arn]
                 ),
                 *_model_statements(stack, model, profile_arn),
-                *_guardrail_statements(stack, model),
+                *guardrail_statements(stack, model.guardrail),
             ],
         )
 
@@ -95,24 +98,6 @@ def _allow_model(
         resources=[_model_arn(stack, region, model.foundation_model) for region in regions],
         conditions={"StringEquals": conditions},
     )
-
-
-def _guardrail_statements(stack: Stack, model: BedrockSettings) -> list[iam.PolicyStatement]:
-    named = filter(None, (model.guardrail, model.filter_guardrail))
-    arns = dict.fromkeys(_guardrail_arn(stack, each.rpartition(":")[0]) for each in named)
-    if not arns:
-        return []
-    return [
-        iam.PolicyStatement(
-            sid="Guardrail", actions=["bedrock:ApplyGuardrail"], resources=list(arns)
-        )
-    ]
-
-
-def _guardrail_arn(stack: Stack, guardrail: str) -> str:
-    if guardrail.startswith("arn:"):
-        return guardrail
-    return stack.format_arn(service="bedrock", resource="guardrail", resource_name=guardrail)
 
 
 def _model_arn(stack: Stack, region: str, model: str) -> str:

@@ -12,6 +12,8 @@ class ModelAccess:
     """The variables that name the model and the workers, and the statements for the task's role.
 
     Args:
+        log_name: the model's name in the log, by which its price is looked up: as the handlers'
+            `own_model_name` has it. None: `name`, or `kind`.
         further: variables of who calls the model itself.
         policy_id: the construct of the policy. Another one for each model whose name is made, so
             that tasks of the old one may call theirs until the deployment has replaced them.
@@ -19,6 +21,7 @@ class ModelAccess:
 
     kind: str
     name: str | None = None
+    log_name: str | None = None
     workers: str | None = None
     further: dict[str, str] = field(default_factory=dict)
     statements: list[iam.PolicyStatement] = field(default_factory=list)
@@ -35,6 +38,11 @@ class ModelAccess:
         named = {variable: value for variable, value in given.items() if value is not None}
         return named | self.further
 
+    @property
+    def name_in_log(self) -> str:
+        """The model's name in the log."""
+        return self.log_name or self.name or self.kind
+
     def allow(self, role: iam.Role) -> None:
         """Give a task's role the permissions. What needs the role waits for them, too."""
         if self.statements:
@@ -42,4 +50,5 @@ class ModelAccess:
 
     def behind(self, workers: str) -> ModelAccess:
         """Access for handlers whose workers at this address call the model. Its name stays."""
-        return ModelAccess("grpc", name=self.name or self.kind, workers=workers)
+        name = self.name or self.kind
+        return ModelAccess("grpc", name=name, log_name=self.log_name, workers=workers)

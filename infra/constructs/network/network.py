@@ -76,7 +76,11 @@ def interface_services(
     id.
     """
     traces = {} if settings.tracing is None else {"Traces": _Service.XRAY}
-    return {**_ALWAYS, **_MODELS[settings.inference.kind], **traces}
+    kind = settings.inference.kind
+    # A VPC takes one endpoint of a service, and that of Bedrock's models is the guardrails', too.
+    judges = settings.filters.guardrail is not None and kind != "bedrock"
+    guardrails = {"Guardrail": _Service.BEDROCK_RUNTIME} if judges else {}
+    return {**_ALWAYS, **_MODELS[kind], **guardrails, **traces}
 
 
 class Network(Construct):

@@ -14,6 +14,7 @@ from infra.acknowledge import acknowledge, in_findings
 from infra.constructs.data.buckets import BucketArn, allow_on_requests
 from infra.constructs.data.keys import KeySecrets, allow_use_of
 from infra.constructs.data.tables import Tables, allow_on_table, allow_query_of_unfinished
+from infra.constructs.inference.guardrails import guardrail_statements
 from infra.constructs.inference.model_access import ModelAccess
 from infra.constructs.metrics import METRIC_NAMESPACE
 from infra.constructs.network.security_groups import HANDLER_PORT
@@ -23,7 +24,9 @@ from infra.constructs.variables import (
     limit_variables,
     oidc_variables,
     origin_variables,
+    price_variables,
 )
+from infra.filter_settings import FilterSettings
 from infra.settings import EnvironmentSettings
 
 _TABLE_ACTIONS = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem")
@@ -44,11 +47,12 @@ def handler_task_role(
     secrets: KeySecrets,
     key: kms.IKey | None,
     model_access: ModelAccess,
+    filters: FilterSettings,
 ) -> iam.Role:
     """The handler's role, with permission for nothing but what it needs.
 
-    That is its tables, large requests, dead letters, secrets, metrics, its own task's state, and
-    its model.
+    That is its tables, large requests, dead letters, secrets, metrics, its own task's state,
+    its model, and the content filters' guardrail.
     """
     role = iam.Role(scope, construct_id, assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
     allow_use_of(key, role, "sqs", "s3")
@@ -79,6 +83,7 @@ def handler_task_role(
         # The ECS agent sets a task's protection with the task's role.
         iam.PolicyStatement(actions=list(_OWN_TASK), resources=[tasks]),
         iam.PolicyStatement(actions=["ecs:DescribeServices"], resources=[service]),
+        *guardrail_statements(stack, filters.guardrail),
     ):
         role.add_to_policy(statement)
     model_access.allow(role)
@@ -142,6 +147,7 @@ def handler_task(
         **answer_variables(settings),
         **oidc_variables(settings),
         **model_access.variables,
+        **price_variables(settings, model_access.name_in_log),
         "EVENFLOW_SESSIONS_TABLE": tables.sessions.table_name,
         "EVENFLOW_LEDGER_TABLE": tables.ledger.table_name,
         "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,

@@ -99,6 +99,7 @@ class Handlers(Construct):
             secrets=data.secrets,
             key=data.key,
             model_access=model_access,
+            filters=self._settings.filters,
         )
         return handler_task(
             self,
