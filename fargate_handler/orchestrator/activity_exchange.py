@@ -43,7 +43,8 @@ class CountsActivity(Protocol):
 class ActivityExchange:
     """Once a second, while anybody compares tenants, rows are written and the others' are read.
 
-    Decisions are made with what is known here, so they need no call, and are right within a second.
+    Decisions are made with what is known here, so they need no call. What others did is known a
+    second later.
 
     Args:
         store: None: there is nobody to exchange with.

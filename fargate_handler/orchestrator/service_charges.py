@@ -16,6 +16,8 @@ from stream_core.ports.tenant_activity import Activity
 
 # Not by the token: that would cost as much as its delivery.
 _CHARGED_EACH_SECONDS = 0.2
+# Of what other tasks have told, each second.
+_CHARGED_SHARE = 0.25
 # So many questions of a tenant that was idle needn't wait, however busy others are. As service.
 _SAVED_UP_ANSWERS, _SAVED_UP = 4, 8_192.0
 
@@ -47,6 +49,7 @@ class ServiceCharges:
         self._waiting = waiting
         self._of_tenant: Counter[str] = Counter()
         self._recent = RecentTenants()
+        self._told: dict[str, float] = {}
         self._most_prefills = context.limits.prefills_per_tenant
         self._monotonic = context.monotonic
         self._charged_at = context.monotonic()
@@ -94,13 +97,22 @@ class ServiceCharges:
         return active
 
     def counted(self, tenant: str) -> Mapping[str, float]:
-        """What this task has given a tenant."""
-        return {"service": self.counters.served.get(tenant, 0.0)}
+        """What this task has given a tenant, and what its running answers are expected to be given.
+
+        Otherwise several tasks would make up for the same second, each for all of it.
+        """
+        return {"service": self.counters.charged(tenant)}
 
     def learned(self, others: Activity) -> None:
-        """Other tasks have given a tenant something."""
-        if others.service:
-            self.counters.charge_elsewhere(others.tenant, others.service)
+        """Other tasks have given a tenant something.
+
+        It is charged over some seconds: all tasks hear of the same difference, and each would make
+        up for all of it at once.
+        """
+        pending = self._told.pop(others.tenant, 0.0) + others.service
+        if abs(pending) >= 1:
+            self._told[others.tenant] = pending * (1 - _CHARGED_SHARE)
+            self.counters.charge_elsewhere(others.tenant, pending * _CHARGED_SHARE)
 
     def starts(self, generation: Generation) -> None:
         """A generation gets a place."""

@@ -47,9 +47,8 @@ def _with(whole: Activity, row: Activity, before: Activity) -> Activity:
     return Activity(
         whole.tenant,
         whole.task,
-        # An estimate that was too high is set right, so this may shrink.
-        whole.service + max(0.0, row.service - before.service),
-        # So may these, and what goes back has to go back everywhere.
+        # Estimates that were too high are set right, and what goes back has to go back everywhere.
+        whole.service + row.service - before.service,
         whole.requests + row.requests - before.requests,
         whole.input_tokens + row.input_tokens - before.input_tokens,
         whole.output_tokens + row.output_tokens - before.output_tokens,

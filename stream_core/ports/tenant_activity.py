@@ -17,7 +17,8 @@ class Activity:
     Args:
         tenant: its id; `id/key` for what one of its keys has used, `id//digest` for one of its
             users.
-        service: weighted tokens that were charged, in and out. It only grows.
+        service: weighted tokens that were charged, in and out, with those that the answers that run
+            are still expected to be given.
         requests, input_tokens, output_tokens: that were charged to bounds, without what went back.
         answers, connections: how many there are now.
     """

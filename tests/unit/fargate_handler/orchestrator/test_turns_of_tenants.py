@@ -12,6 +12,7 @@ from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.agents import NO_TERMS, MessageTerms
 from stream_core.policy.channel import Channel
 from stream_core.policy.limits import Limits
+from stream_core.ports.tenant_activity import Activity
 from stream_core.protocol.messages import Usage
 from stream_core.tenants.tenant import ServiceClass, Tenant
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
@@ -416,6 +417,17 @@ async def test_within_a_second_or_two_what_other_tasks_gave_a_tenant_counts() ->
     assert order == ["first", "modest", "modest", "greedy", "greedy"]
     for node in (here, there):
         await node.task.leave()
+
+
+async def test_what_others_tell_is_charged_over_some_seconds_and_all_of_it() -> None:
+    (node,) = await several(1)
+    charges = node.task.workload.generations.charges
+    charges.learned(Activity("t", "", service=1_000))
+    assert charges.counters.of("t") == 250
+    for _ in range(30):
+        charges.learned(Activity("t", ""))
+    assert charges.counters.of("t") == pytest.approx(1_000, abs=1)
+    await node.task.leave()
 
 
 async def test_where_nobody_waits_or_one_tenant_is_alone_nothing_is_told() -> None:

@@ -29,9 +29,9 @@ def test_a_row_that_was_gone_is_new_again() -> None:
     assert others.read(["t"], [row("a", 5_000)])["t"].service == 0
 
 
-def test_what_was_set_right_downwards_takes_nothing_back() -> None:
+def test_what_was_set_right_downwards_is_taken_back() -> None:
     others = steady(row("a", 100))
-    assert others.read(["t"], [row("a", 90)])["t"].service == 0
+    assert others.read(["t"], [row("a", 90)])["t"].service == -10
 
 
 def test_tenants_are_kept_apart_and_who_has_no_rows_has_done_nothing() -> None:

@@ -11,6 +11,7 @@ def test_what_is_expected_is_in_the_counter_until_it_has_come_or_will_not() -> N
     counters.charge("a", meter.grown(0))
     counters.expect("a", meter.expects(100))
     assert counters.of("a") == (10 + 200) / 2
+    assert counters.charged("a") == 10 + 200
     counters.charge("a", meter.grown(30))
     counters.expect("a", meter.expects(70))
     assert counters.of("a") == (10 + 200) / 2
