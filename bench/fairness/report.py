@@ -138,10 +138,10 @@ def plot(found: Mapping[int, Mapping[str, Figures]], path: Path) -> None:
             width=0.25,
             color=COLOURS[order],
         )
-    waits.set_yscale("log")
     waits.set_ylabel("the quiet tenant's first token, p99, ms\n(no bar: not answered)")
-    waits.set_xticks(range(len(groups)), [f"{_tasks(tasks)},\n{when}" for tasks, when in groups])
-    waits.legend(frameon=False, fontsize=8)
+    labels = [f"{_tasks(tasks)},\n{when.replace(' ', chr(10))}" for tasks, when in groups]
+    waits.set_xticks(range(len(groups)), labels, fontsize=8)
+    waits.legend(frameon=False, fontsize=8, loc="upper center")
     shares.set_xticks(range(len(found)), map(_tasks, found))
     shares.set_ylabel("Jain's index of equal tenants,\nlowest 10 s")
     shares.set_ylim(0, 1.05)

@@ -278,7 +278,7 @@ def test_the_pages_bucket_answers_cloudfront_alone(synthesis: Synthesis) -> None
     (origin,) = (origin for origin in _origins(synthesis).values() if origin["kind"] == "page")
     assert "OriginAccessControlId" in origin
     buckets = synthesis.of_type("AWS::S3::Bucket")
-    assert len(buckets) == 3, "the page, access logs, and large requests"
+    assert len(buckets) == 4, "the page, access logs, large requests, and usage files"
     for bucket in buckets.values():
         assert all(bucket["Properties"]["PublicAccessBlockConfiguration"].values())
     policies = synthesis.of_type("AWS::S3::BucketPolicy", "edge").values()
