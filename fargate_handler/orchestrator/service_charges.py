@@ -49,7 +49,8 @@ class ServiceCharges:
         self._waiting = waiting
         self._of_tenant: Counter[str] = Counter()
         self._recent = RecentTenants()
-        self._told: dict[str, float] = {}
+        # What other tasks have told of tenants and is still to be charged.
+        self._heard: dict[str, float] = {}
         self._most_prefills = context.limits.prefills_per_tenant
         self._monotonic = context.monotonic
         self._charged_at = context.monotonic()
@@ -109,9 +110,9 @@ class ServiceCharges:
         It is charged over some seconds: all tasks hear of the same difference, and each would make
         up for all of it at once.
         """
-        pending = self._told.pop(others.tenant, 0.0) + others.service
+        pending = self._heard.pop(others.tenant, 0.0) + others.service
         if abs(pending) >= 1:
-            self._told[others.tenant] = pending * (1 - _CHARGED_SHARE)
+            self._heard[others.tenant] = pending * (1 - _CHARGED_SHARE)
             self.counters.charge_elsewhere(others.tenant, pending * _CHARGED_SHARE)
 
     def starts(self, generation: Generation) -> None:
