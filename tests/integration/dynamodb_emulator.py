@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import socket
 import struct
 import zlib
@@ -33,7 +34,7 @@ import boto3
 from aiobotocore.session import AioSession
 from aiohttp import web
 from botocore.config import Config
-from ministack.services.dynamodb import handle_request
+from ministack.services import dynamodb as ministack
 
 from stream_aws.dynamodb import client_config
 from stream_aws.tables import TableNames
@@ -48,6 +49,7 @@ _THROTTLED = (
     "The level of configured provisioned throughput for the table was exceeded. "
     "Consider increasing your provisioning level with the UpdateTable API."
 )
+_BEGINS_WITH = re.compile(r"^\S+ = (:\w+) AND begins_with\(\S+, (:\w+)\)$")
 _ONE_AT_A_TIME = Lock()
 """Emulators in several threads have the same tables."""
 
@@ -282,14 +284,38 @@ def threaded_dynamodb_emulator() -> Iterator[DynamoDBEmulator]:
 
 def _ministack(operation: str, body: bytes) -> tuple[int, bytes]:
     """The status and the body of its answer."""
-    call = handle_request("POST", "/", {"x-amz-target": f"DynamoDB_20120810.{operation}"}, body, {})
-    with _ONE_AT_A_TIME:
+    headers = {"x-amz-target": f"DynamoDB_20120810.{operation}"}
+    call = ministack.handle_request("POST", "/", headers, body, {})
+    with _ONE_AT_A_TIME, _only_rows_that_match(operation, body):
         try:
             call.send(None)
         except StopIteration as done:  # a coroutine in name only: it never waits
             status, _, answer = done.value
             return status, answer if isinstance(answer, bytes) else answer.encode()
     raise AssertionError(f"{operation} waited in the middle of what must be one step")
+
+
+@contextmanager
+def _only_rows_that_match(operation: str, body: bytes) -> Iterator[None]:
+    """Leave a partition only the rows whose key begins as a query wants, while it is answered.
+
+    DynamoDB looks at no others. Ministack evaluates the expression for each row: 0.6 s where a
+    tenant has 30,000 usage records, and its tasks look for their own rows each second.
+    """
+    request = json.loads(body) if operation == "Query" else {}
+    table = ministack._tables.get(request.get("TableName"))
+    asked = _BEGINS_WITH.match(request.get("KeyConditionExpression", ""))
+    if asked is None or not table or "IndexName" in request:
+        yield
+        return
+    key, beginning = (request["ExpressionAttributeValues"][name]["S"] for name in asked.groups())
+    partitions = table["items"]
+    whole = partitions.get(key, {})
+    partitions[key] = {row: item for row, item in whole.items() if row.startswith(beginning)}
+    try:
+        yield
+    finally:
+        partitions[key] = whole
 
 
 def _refusals(answer: dict[str, Any]) -> list[str]:
