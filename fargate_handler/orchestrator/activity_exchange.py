@@ -15,6 +15,8 @@ from stream_core.ports.tenant_activity import KEPT_SECONDS, Activity, TenantActi
 _logger = logging.getLogger(__name__)
 
 _EACH_SECONDS = 1.0
+# A task with more tenants exchanges less often: each is a row to write, and a query.
+_MOST_A_SECOND = 500
 
 
 class CountsActivity(Protocol):
@@ -23,7 +25,7 @@ class CountsActivity(Protocol):
     def compared(self) -> Collection[str]:
         """The tenants of whom it matters now what other tasks do. Without any nothing is written.
 
-        Called once a second.
+        Called before each exchange.
         """
 
     def counted(self, tenant: str) -> Mapping[str, float]:
@@ -35,13 +37,14 @@ class CountsActivity(Protocol):
     def learned(self, others: Activity) -> None:
         """What other tasks have done for a tenant since the last time. Its `task` is empty.
 
-        `answers` and `connections` are those that they have now. Called once a second for each
-        tenant that anybody compares.
+        `answers` and `connections` are those that they have now. Called after each exchange for
+        each tenant that anybody compares.
         """
 
 
 class ActivityExchange:
-    """Once a second, while anybody compares tenants, rows are written and the others' are read.
+    """While anybody compares tenants, rows are written and the others' are read: once a second,
+    and less often for more than 500 tenants.
 
     Decisions are made with what is known here, so they need no call. What others did is known a
     second later.
@@ -78,10 +81,11 @@ class ActivityExchange:
 
     def on_due(self, _slot: int) -> None:
         """Exchange what has changed."""
-        self._clock.put_after(self, _EACH_SECONDS)
         if self._store is None or self._under_way:
+            self._clock.put_after(self, _EACH_SECONDS)
             return
         tenants = {tenant for counting in self._counting for tenant in counting.compared()}
+        self._clock.put_after(self, max(_EACH_SECONDS, len(tenants) / _MOST_A_SECOND))
         if tenants:
             self._under_way = True
             self._background.run(self._exchange(self._store, tenants))

@@ -88,14 +88,19 @@ class ServiceCharges:
 
     def compared(self) -> Collection[str]:
         """Tenants that have something to do, where there are several or anybody waits."""
+        compared = self._that_compete()
+        for tenant in self._heard.keys() - compared:
+            self.counters.charge_elsewhere(tenant, self._heard.pop(tenant))
+        if compared:
+            self.bring_up_to_date()
+        return compared
+
+    def _that_compete(self) -> Collection[str]:
         if not self._tenants.several:
             return ()
         waiting = {generation.line.tenant for generation in self._waiting.values()}
         active = {*self._of_tenant, *waiting}
-        if len(active) < 2 and not waiting:
-            return ()
-        self.bring_up_to_date()
-        return active
+        return active if len(active) > 1 or waiting else ()
 
     def counted(self, tenant: str) -> Mapping[str, float]:
         """What this task has given a tenant, and what its running answers are expected to be given.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from heapq import nsmallest
 
 _INPUT_COST, _OUTPUT_COST = 1.0, 2.0
-# More tenants than this are known only while they wait.
+# More tenants than this are known only while they wait, or have answers that run.
 _MOST_KNOWN = 10_000
 # Sums of fractions that should be 0 may not be.
 _NOTHING = 1e-6
@@ -132,7 +132,7 @@ class TokenCounters:
         saved_up = self._saved_up(tenant) / self._weight_of(tenant)
         self._counters[tenant] = max(self._given(tenant), least - saved_up)
         if len(self._counters) > _MOST_KNOWN:
-            self._forget_all_but({*waiting, tenant})
+            self._forget_all_but({*waiting, *self._expected, tenant})
 
     def takes_turn(self, tenant: str) -> None:
         """A tenant has had a turn."""

@@ -134,3 +134,12 @@ async def test_a_store_that_does_not_answer_is_logged_once_and_asked_again(
     await tasks.pass_seconds(2)
     assert sum(others.requests for others in tasks.other.told) == 4
     assert len(caplog.messages) == 1
+
+
+async def test_a_task_with_many_tenants_exchanges_less_often() -> None:
+    tasks = Tasks()
+    tasks.requests.tenants = [f"t{number}" for number in range(1_000)]
+    for second in range(11):
+        tasks.requests.counts = dict.fromkeys(tasks.requests.tenants, second)
+        await tasks.pass_seconds(1)
+    assert len(tasks.store.rows) == 5 * 1_000

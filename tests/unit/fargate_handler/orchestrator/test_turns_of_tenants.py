@@ -430,6 +430,15 @@ async def test_what_others_tell_is_charged_over_some_seconds_and_all_of_it() -> 
     await node.task.leave()
 
 
+async def test_who_is_compared_no_more_is_charged_the_rest_at_once() -> None:
+    (node,) = await several(1)
+    charges = node.task.workload.generations.charges
+    charges.learned(Activity("t", "", service=1_000))
+    assert not charges.compared()
+    assert charges.counters.of("t") == 1_000
+    await node.task.leave()
+
+
 async def test_where_nobody_waits_or_one_tenant_is_alone_nothing_is_told() -> None:
     here, there = await several(2)
     await here.send("alone")

@@ -229,6 +229,16 @@ def test_what_is_remembered_of_tenants_is_bounded() -> None:
     assert len(counters.served) <= 10_001
 
 
+def test_who_has_answers_that_run_is_remembered_however_many_others_come() -> None:
+    counters = TokenCounters()
+    queue: FairQueue[str] = FairQueue(100, counters)
+    counters.charge("running", 500)
+    counters.expect("running", 100)
+    for number in range(10_001):
+        queue.pass_by(Line(f"t{number}"))
+    assert counters.of("running") == 600
+
+
 # -- classes and times -----------------------------------------------------------------------------
 
 
