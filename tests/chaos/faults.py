@@ -248,18 +248,10 @@ async def _has_left(node: Node) -> bool:
     if node.process.poll() is not None:
         return True
     try:
-        _, _, page = await asyncio.to_thread(node.request, "GET", "/metrics")
+        metrics = await node.metrics()
     except OSError:
         return False
-    lines = dict(
-        line.rsplit(" ", 1)
-        for line in page.decode().splitlines()
-        if line and not line.startswith("#")
-    )
-    return all(
-        float(lines[f"evenflow_{name}"]) == 0
-        for name in ("ws_active_connections", "generations_running")
-    )
+    return metrics["ws_active_connections"] == metrics["generations_running"] == 0
 
 
 async def _without(scene: Scene, links: list[str], mode: str, seconds: float | None = None) -> None:

@@ -143,6 +143,19 @@ class Node:
         finally:
             connection.close()
 
+    async def metrics(self) -> dict[str, float]:
+        """Its `/metrics`: name without `evenflow_` → value.
+
+        Raises:
+            OSError: no process answers.
+        """
+        _, _, page = await asyncio.to_thread(self.request, "GET", "/metrics")
+        lines = (line for line in page.decode().splitlines() if line and not line.startswith("#"))
+        return {
+            name.removeprefix("evenflow_"): float(value)
+            for name, value in (line.rsplit(" ", 1) for line in lines)
+        }
+
     def _ask_node_id(self) -> str:
         # Any answer that is meant for clients names it.
         _, cookie, _ = self.request("GET", "/chat/message/nobody")

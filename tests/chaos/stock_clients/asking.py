@@ -117,8 +117,8 @@ def fault_of(*protocols: Protocol) -> Fault:
                 answers.create_task(asking.ask(number))
             await asyncio.sleep(plan.ramp_seconds)
             window.in_flight = asking.open
-            for node in _victims(scene):
-                await _lose(node, plan)
+            for _ in range(plan.lost_owners):
+                await _lose(await _owner_of_most(scene), plan)
                 await scene.system.until_healthy()
         _count_calls(window, (await model.calls())["calls"].keys(), before.keys(), plan.answers)
 
@@ -168,9 +168,11 @@ def _count_calls(window: Window, calls: Set[str], before: Set[str], asked: int) 
         )
 
 
-def _victims(scene: Scene) -> list[Node]:
-    others = [node for node in scene.system.nodes.values() if node is not scene.victim]
-    return [scene.victim, *others][: scene.plan.lost_owners]
+async def _owner_of_most(scene: Scene) -> Node:
+    """The node that runs most answers: the load balancer may have sent them all to one."""
+    nodes = list(scene.system.nodes.values())
+    running = [(await node.metrics())["generations_running"] for node in nodes]
+    return nodes[running.index(max(running))]
 
 
 async def _lose(node: Node, plan: Plan) -> None:
