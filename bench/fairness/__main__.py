@@ -18,7 +18,7 @@ from typing import Any
 import uvloop
 
 from bench.fairness.handler import FIRST_COME, OWN, ROUND_ROBIN
-from bench.fairness.report import NAMES, goals, plot, table
+from bench.fairness.report import NAMES, PREFERRED, goals, plot, table
 from bench.fairness.scenarios import GREEDIES, Plan, equal, quiet, weighted
 from bench.fairness.system import PLACES, system
 from bench.machine import alone, description, raise_descriptor_limit
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     raise_descriptor_limit()
     gc.disable()  # its pauses would be measured as the server's
     machine, found = description(), Found()
-    plan = Plan(quiet=8.0, waiting=22.0) if options.quick else Plan()
+    plan = Plan(own=8.0, others=8.0, waiting=22.0) if options.quick else Plan()
     with alone(say):
         try:
             for tasks in options.tasks or TASKS:
@@ -67,14 +67,18 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 async def _measure(order: str, tasks: int, plan: Plan, found: Found, say: Say) -> None:
     figures: dict[str, Any] = {}
     by_order = found.setdefault(tasks, {})
+    seconds = plan.own if order == OWN else plan.others
     async with system(order, tasks) as running:
         # Alone there is nobody to be in order with, so one order is enough.
-        figures["alone"] = by_order[OWN]["alone"] if by_order else await quiet(running, plan)
+        figures["alone"] = by_order[OWN]["alone"] if by_order else await quiet(running, seconds)
         say(f"{tasks} tasks, {NAMES[order]}, alone: {figures['alone']}")
         for greedy in GREEDIES:
             what = f"beside {greedy.name}"
-            figures[what] = await quiet(running, plan, greedy)
+            figures[what] = await quiet(running, seconds, greedy)
             say(f"{tasks} tasks, {NAMES[order]}, {what}: {figures[what]}")
+            if order == OWN:
+                figures[f"{what}, {PREFERRED}"] = await quiet(running, seconds, greedy, True)
+                say(f"... {PREFERRED}: {figures[f'{what}, {PREFERRED}']}")
         figures["equal"] = await equal(running, plan)
         say(f"{tasks} tasks, {NAMES[order]}, equal tenants: {figures['equal']}")
         figures["weighted"] = await weighted(running, plan)

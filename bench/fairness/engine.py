@@ -31,10 +31,14 @@ class Costs:
 
 @dataclass(eq=False)
 class Request:
-    """One request: how much of it is done, and when what happened to it."""
+    """One request: how much of it is done, and when what happened to it.
+
+    `preferred`: each step computes what is left of its prompt before that of others.
+    """
 
     prompt: int
     answer: int
+    preferred: bool = False
     arrived: float = 0.0
     admitted: float | None = None
     prefilled: int = field(default=0)
@@ -91,7 +95,7 @@ class Engine:
         decoding = [it for it in self._running if it.prefilled == it.prompt]
         room = prompts = costs.tokens - len(decoding)
         answered = list(decoding)
-        for sequence in self._running:
+        for sequence in sorted(self._running, key=lambda it: not it.preferred):
             if sequence.prefilled < sequence.prompt and room:
                 chunk = min(room, sequence.prompt - sequence.prefilled)
                 room -= chunk

@@ -1,9 +1,10 @@
 """The engine behind an OpenAI-compatible API: `python -m bench.fairness.engine_server PORT`.
 
 A question `#engine tokens=200 first=7` is answered with so many tokens. Each is 16 characters, as
-those of `bench.upstream`; the numbers begin at `first`. A prompt has a token for every four
-characters of the messages. `GET /answers` says, by `first`, when each request came, when it was
-taken into the batch, and when its first token was sent, in seconds of `time.monotonic`.
+those of `bench.upstream`; the numbers begin at `first`. With ` preferred` its prompt is computed
+before others. A prompt has a token for every four characters of the messages. `GET /answers` says,
+by `first`, when each request came, when it was taken into the batch, and when its first token was
+sent, in seconds of `time.monotonic`.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ import uvloop
 from bench.fairness.engine import CHARACTERS_A_TOKEN, Costs, Engine, Request
 from bench.upstream import CONTENT_LENGTH, EVENT, HEAD, chunk, json_response, now_us
 
-DIRECTIVE = re.compile(r"#engine tokens=(\d+) first=(\d+)")
+DIRECTIVE = re.compile(r"#engine tokens=(\d+) first=(\d+)( preferred)?")
 LAST_EVENTS = (
     b'data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":0,"model":"bench",'
     b'"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
@@ -29,9 +30,9 @@ LAST_EVENTS = (
 )
 
 
-def question(prompt: int, answer: int, first: int) -> str:
+def question(prompt: int, answer: int, first: int, preferred: bool = False) -> str:
     """A prompt of so many tokens that asks for an answer of so many."""
-    directive = f" #engine tokens={answer} first={first}"
+    directive = f" #engine tokens={answer} first={first}{' preferred' if preferred else ''}"
     return "x" * max(0, prompt * CHARACTERS_A_TOKEN - len(directive)) + directive
 
 
@@ -109,9 +110,10 @@ class Connection(asyncio.Protocol):
             self._begin("".join(it["content"] for it in orjson.loads(body)["messages"]))
 
     def _begin(self, text: str) -> None:
-        tokens, self._first = map(int, DIRECTIVE.findall(text)[-1])
-        self._sent = 0
-        self._request = Request(-(-len(text) // CHARACTERS_A_TOKEN), tokens)
+        tokens, first, preferred = DIRECTIVE.findall(text)[-1]
+        self._first, self._sent = int(first), 0
+        prompt = -(-len(text) // CHARACTERS_A_TOKEN)
+        self._request = Request(prompt, int(tokens), bool(preferred))
         self._transport.write(HEAD)
         self._engine.add(self._request, self)
 

@@ -26,14 +26,15 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Order:
-    """One request: who asks, tokens of the prompt and of the answer, and seconds after the
-    first one where it is on a schedule.
+    """One request: who asks, tokens of the prompt and of the answer, seconds after the first one
+    where it is on a schedule, and whether the engine computes its prompt before others.
     """
 
     tenant: str
     prompt: int
     answer: int
     after: float = 0.0
+    preferred: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ class Asker(CompletionReader):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.ask(question(self.order.prompt, self.order.answer, self.number))
+        order = self.order
+        self.ask(question(order.prompt, order.answer, self.number, order.preferred))
 
     def data_received(self, data: bytes) -> None:
         self.refused |= not self.begun and not data.startswith(_OK)

@@ -27,9 +27,12 @@ INPUT, OUTPUT = 1.0, 2.0
 
 @dataclass(frozen=True)
 class Plan:
-    """Seconds of each stretch."""
+    """Seconds of each stretch: a quiet tenant through Evenflow's own order and through others,
+    and tenants that always wait.
+    """
 
-    quiet: float = 60.0
+    own: float = 240.0
+    others: float = 60.0
     waiting: float = 28.0
 
 
@@ -69,13 +72,18 @@ def _backlogged(orders: Iterator[Order]) -> Asking:
     return ask
 
 
-async def quiet(system: System, plan: Plan, beside: Greedy | None = None) -> dict[str, object]:
-    """The first tokens of a quiet tenant, alone or beside one that asks TIMES as often."""
-    asking = [_scheduled(partial(recorded, QUIET, QUIET_RATE))]
+async def quiet(
+    system: System, seconds: float, beside: Greedy | None = None, preferred: bool = False
+) -> dict[str, object]:
+    """The first tokens of a quiet tenant, alone or beside one that asks TIMES as often; its
+    prompts may be `preferred` by the engine itself.
+    """
+    own = partial(recorded, QUIET, QUIET_RATE)
+    asking = [_scheduled(lambda most: (replace(it, preferred=preferred) for it in own(most)))]
     if beside is not None:
         greedy = partial(recorded, GREEDY, TIMES * QUIET_RATE)
-        asking.append(_scheduled(lambda seconds: map(beside.shape, greedy(seconds))))
-    found = await system.stretch(plan.quiet, *asking)
+        asking.append(_scheduled(lambda most: map(beside.shape, greedy(most))))
+    found = await system.stretch(seconds, *asking)
     return {
         **_first_tokens(found),
         "greedy_asked": len(found.of(GREEDY)),

@@ -15,13 +15,16 @@ _CLOSED, _OPEN = -1.0, inf
 class Admission:
     """Whether a generation may begin, as long as nothing else does.
 
-    Its model has to take calls. It isn't given a prompt while others are in prefill that would have
-    a newcomer wait for long: that is bound to those whose tenant stays the one that was given
-    least. What holds for all messages of a tenant to a model is found out once, since thousands may
-    wait, and what is compared with others only where a window is full.
+    Its model has to take calls, and to have a slot for it. While prompts are in prefill that would
+    have a newcomer wait for long, or most slots are taken, an answer begins only if its tenant
+    stays the one that was given least. With one tenant nothing of that is bounded.
+
+    What holds for all messages of a tenant to a model is found out once, since thousands may wait,
+    and what is compared with others only where it matters.
 
     Args:
         now: in seconds.
+        several: whether there may be more than one tenant.
         most_prefills: how many answers of a tenant may have no token yet. None: any number.
         may_come: finds tenants that may ask and wait for nothing, two at least if there are.
         least_served: finds who was given least, as `TokenCounters.least_served` tells.
@@ -31,12 +34,14 @@ class Admission:
     def __init__(
         self,
         now: float,
+        several: bool,
         most_prefills: int | None,
         may_come: Callable[[], Sequence[str]],
         least_served: Callable[[], tuple[str, float] | None],
         service_of: Callable[[Generation], float],
     ) -> None:
         self._now = now
+        self._several = several
         self._most_prefills = most_prefills
         self._find_may_come = may_come
         self._find_least_served = least_served
@@ -63,18 +68,28 @@ class Admission:
     def _room(self, tenant: str, upstream: Upstream) -> float:
         """The most service of an answer of this tenant that may begin."""
         prefills = upstream.prefills
-        if not upstream.ceiling.has_room(self._now):
+        if self._is_closed(tenant, upstream):
             return _CLOSED
-        if self._most_prefills is not None and prefills.of(tenant) >= self._most_prefills:
-            return _CLOSED
-        if not prefills.full:
+        crowded = prefills.slots.crowded(upstream.ceiling.running)
+        if not self._several or not (prefills.full or crowded):
             return _OPEN
         if self._may_come is None:
             self._may_come = self._find_may_come()
-            self._least = self._find_least_served() if self._may_come else None
-        if all(other == tenant for other in self._may_come):
+        if not prefills.full_alone and all(other == tenant for other in self._may_come):
             return _OPEN
-        if self._least is not None and self._least[0] == tenant and self._least[1] > 0:
-            return self._least[1]
+        if self._least is None:
+            self._least = self._find_least_served() or (tenant, 0.0)
+        least, room = self._least
+        if least == tenant and room > 0:
+            return room
         prefills.keeps_waiting()
         return _CLOSED
+
+    def _is_closed(self, tenant: str, upstream: Upstream) -> bool:
+        """Whether no answer of this tenant may begin, whoever else waits."""
+        prefills, ceiling, most = upstream.prefills, upstream.ceiling, self._most_prefills
+        return (
+            not ceiling.has_room(self._now)
+            or (most is not None and prefills.of(tenant) >= most)
+            or (self._several and not prefills.slots.has_room(ceiling.running))
+        )

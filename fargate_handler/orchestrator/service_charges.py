@@ -78,6 +78,7 @@ class ServiceCharges:
         now = self._monotonic()
         return Admission(
             now,
+            self._tenants.several,
             self._most_prefills,
             lambda: self._recent.that_may_come(waiting, now),
             lambda: self.counters.least_served({*waiting, *self._of_tenant}),
@@ -130,12 +131,14 @@ class ServiceCharges:
                 tenant,
                 generation.meter.input_tokens,
                 self._monotonic(),
+                generation.upstream.ceiling.running - 1,
             )
         self._charge(generation, goes_on=True)
 
     def first_token(self, generation: Generation) -> None:
         """The first token of an answer came."""
-        generation.upstream.prefills.first_token(generation.stream.response_id, self._monotonic())
+        upstream, response_id = generation.upstream, generation.stream.response_id
+        upstream.prefills.first_token(response_id, self._monotonic(), upstream.ceiling.running)
 
     def leaves(self, generation: Generation) -> None:
         """A generation gives its place back."""

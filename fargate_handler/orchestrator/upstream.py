@@ -42,9 +42,12 @@ class Upstreams:
 
     @property
     def lowest_ceiling(self) -> int:
-        """The lowest ceiling. 0 where there is none."""
-        limits = [it.ceiling.limit for it in self._by_name.values() if it.ceiling.limit is not None]
-        return min(limits, default=0)
+        """The lowest of all ceilings and slots. 0 where none is known."""
+        upstreams = self._by_name.values()
+        limits = (
+            limit for it in upstreams for limit in (it.ceiling.limit, it.prefills.slots.limit)
+        )
+        return min((limit for limit in limits if limit is not None), default=0)
 
     def of(self, name: str) -> Upstream:
         """The upstream of a model."""

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from stream_core.fairness.server_slots import FirstToken, ServerSlots
+
 # So much of what earlier first tokens have taught is forgotten with each new one.
 _FORGOTTEN_SHARE = 0.02
 _FEWEST_FIRST_TOKENS = 8
 # Below this t-value, squared, a slope may be chance.
 _CERTAIN = 6.0
 _FIRST_WINDOW, _WIDEST_WINDOW = 1_024.0, 1e9
-# With each first token that shows no delay, while the window bounds something.
-_GROWTH = 1.1
+# Of a prompt whose first token shows no delay, while the window bounds something.
+_GROWTH = 0.5
 _NO_NOISE = 1e-12
+# Where no newcomer is expected, the engine has so many windows to compute: enough for it not to
+# wait for the next one, few enough for who comes all the same.
+_WINDOWS_ALONE = 8
 
 
 class PrefillWindow:
@@ -23,7 +28,8 @@ class PrefillWindow:
     for them. A service of many machines computes them side by side. Which it is shows in the times
     of first tokens: whether they come later where more was ahead. The slope of that regression is
     the delay of each token ahead, and the window is `delay` divided by it. Where no slope is
-    certain the window grows as long as it keeps prompts waiting.
+    certain the window grows as long as it keeps prompts waiting, by half with each window of
+    prompts that was computed, and never faster: few first tokens may be wrong.
 
     Args:
         delay: in seconds.
@@ -45,11 +51,12 @@ class PrefillWindow:
         """Note that a prompt waits for room in the window."""
         self._bounds = True
 
-    def first_token(self, ahead: float, seconds: float) -> None:
+    def first_token(self, ahead: float, own: float, seconds: float) -> None:
         """Learn from a first token.
 
         Args:
             ahead: tokens of other prompts that were in prefill when its answer began.
+            own: tokens of its prompt.
             seconds: from that moment until the first token came.
         """
         kept = 1 - _FORGOTTEN_SHARE
@@ -61,10 +68,11 @@ class PrefillWindow:
         self._products = self._products * kept + more * (seconds - self._seconds)
         self._variation = self._variation * kept + longer * (seconds - self._seconds)
         slope = self._slope()
+        grown = min(_WIDEST_WINDOW, self.tokens + _GROWTH * own)
         if slope is not None:
-            self.tokens = self._delay / slope
+            self.tokens = min(grown, self._delay / slope)
         elif self._bounds:
-            self.tokens = min(_WIDEST_WINDOW, self.tokens * _GROWTH)
+            self.tokens = grown
         self._bounds = False
 
     def _slope(self) -> float | None:
@@ -80,6 +88,7 @@ class _Prefill(NamedTuple):
     tenant: str
     tokens: int
     ahead: int
+    beside: int
     began_at: float
 
 
@@ -91,6 +100,8 @@ class Prefills:
     """
 
     def __init__(self, delay: float) -> None:
+        self.slots = ServerSlots()
+        """How many calls the server answers at once."""
         self._window = PrefillWindow(delay)
         self._of: dict[str, _Prefill] = {}
         self._of_tenant: Counter[str] = Counter()
@@ -101,6 +112,11 @@ class Prefills:
         """Whether one more prompt would have a newcomer wait for too long."""
         return self._tokens >= self._window.tokens
 
+    @property
+    def full_alone(self) -> bool:
+        """Whether one more prompt would be too much where no newcomer is expected."""
+        return self._tokens >= _WINDOWS_ALONE * self._window.tokens
+
     def keeps_waiting(self) -> None:
         """Note that a prompt waits until these have their tokens."""
         self._window.keeps_waiting()
@@ -109,17 +125,32 @@ class Prefills:
         """How many answers of a tenant have no token yet."""
         return self._of_tenant[tenant]
 
-    def begin(self, response_id: str, tenant: str, tokens: int, now: float) -> None:
-        """An answer begins, whose prompt has so many tokens."""
-        self._of[response_id] = _Prefill(tenant, tokens, self._tokens, now)
+    def begin(
+        self, response_id: str, tenant: str, tokens: int, now: float, beside: int = 0
+    ) -> None:
+        """An answer begins.
+
+        Args:
+            tokens: of its prompt.
+            beside: calls of the model that run already.
+        """
+        self._of[response_id] = _Prefill(tenant, tokens, self._tokens, beside, now)
         self._of_tenant[tenant] += 1
         self._tokens += tokens
 
-    def first_token(self, response_id: str, now: float) -> None:
-        """The first token of an answer came."""
+    def first_token(self, response_id: str, now: float, running: int = 1) -> None:
+        """The first token of an answer came.
+
+        Args:
+            running: calls of the model that run, with this one.
+        """
         prefill = self.end(response_id)
-        if prefill is not None:
-            self._window.first_token(prefill.ahead, now - prefill.began_at)
+        if prefill is None:
+            return
+        seconds = now - prefill.began_at
+        self._window.first_token(prefill.ahead, prefill.tokens, seconds)
+        token = FirstToken(prefill.beside, prefill.tokens, seconds)
+        self.slots.first_token(token, running - len(self._of), now)
 
     def end(self, response_id: str) -> _Prefill | None:
         """An answer has its first token, or will have none. A second call changes nothing."""

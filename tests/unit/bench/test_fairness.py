@@ -92,6 +92,18 @@ def test_prompts_have_what_answers_leave_of_a_step() -> None:
     assert engine.step(2.0).answered[-1] is late
 
 
+def test_each_step_computes_a_preferred_prompt_before_others() -> None:
+    engine = Engine(_COSTS)
+    first, preferred = Request(prompt=150, answer=1), Request(150, 1, preferred=True)
+    engine.add(first)
+    engine.step(0.0)
+    engine.add(preferred)
+    engine.step(2.0)
+    assert (first.prefilled, preferred.prefilled) == (100, 100)
+    engine.step(4.0)
+    assert (first.prefilled, preferred.prefilled) == (150, 150)
+
+
 def test_who_leaves_is_neither_run_nor_waited_for() -> None:
     engine = Engine(_COSTS)
     requests = [Request(prompt=10, answer=3) for _ in range(3)]

@@ -9,19 +9,28 @@ from fargate_handler.orchestrator.admission import Admission
 from stream_core.fairness.prefills import Prefills
 from stream_core.policy.adaptive_ceiling import AdaptiveCeiling
 
-FULL = 5_000  # more than the first window
+FULL, FULL_ALONE = 5_000, 8_192  # more than the first window, and as much as eight of them
 
 
 class Waiting:
     """Messages to one model, and what is asked to find out whether they may begin."""
 
-    def __init__(self, ahead: int, may_come: list[str], least: tuple[str, float]) -> None:
+    def __init__(
+        self, ahead: int, may_come: list[str], least: tuple[str, float], several: bool = True
+    ) -> None:
         self.ceiling = AdaptiveCeiling()
         self.prefills = Prefills(delay=0.02)
         self.prefills.begin("running", "busy", ahead, now=0.0)
         self.asked: list[str] = []
-        self.admits = Admission(
+        self._answers = may_come, least, several
+        self.admits = self.again()
+
+    def again(self) -> Admission:
+        """Find out anew."""
+        may_come, least, several = self._answers
+        return Admission(
             1.0,
+            several,
             None,
             lambda: self._told("may come", may_come),
             lambda: self._told("least", least),
@@ -62,6 +71,40 @@ def test_who_was_given_least_may_begin_what_leaves_it_so() -> None:
 
 def test_where_only_the_tenant_itself_may_come_it_waits_for_nobody() -> None:
     waiting = Waiting(FULL, may_come=["busy"], least=("few", 50.0))
+    assert waiting.admits(waiting.message("busy"))
+
+
+def test_unless_its_model_has_enough_to_compute_without_it() -> None:
+    waiting = Waiting(FULL_ALONE, may_come=["busy"], least=("few", 50.0))
+    assert not waiting.admits(waiting.message("busy"))
+    assert waiting.admits(waiting.message("few"))
+
+
+def test_the_last_fifth_of_the_slots_is_for_who_was_given_least() -> None:
+    waiting = Waiting(ahead=0, may_come=["quiet"], least=("few", 50.0))
+    waiting.prefills.slots.limit = 5
+    for _ in range(4):
+        assert waiting.admits(waiting.message("busy"))
+        waiting.ceiling.begin()
+        waiting.admits = waiting.again()
+    assert not waiting.admits(waiting.message("busy"))
+    assert waiting.admits(waiting.message("few"))
+    waiting.ceiling.begin()
+    assert not waiting.again()(waiting.message("few"))
+
+
+def test_all_slots_are_for_those_that_wait_where_nobody_else_may_come() -> None:
+    waiting = Waiting(ahead=0, may_come=[], least=("few", 50.0))
+    waiting.prefills.slots.limit = 5
+    for _ in range(4):
+        waiting.ceiling.begin()
+    assert waiting.admits(waiting.message("busy"))
+
+
+def test_with_one_tenant_neither_prompts_nor_slots_are_bounded() -> None:
+    waiting = Waiting(FULL_ALONE, may_come=["busy"], least=("busy", 1.0), several=False)
+    waiting.prefills.slots.limit = 1
+    waiting.ceiling.begin()
     assert waiting.admits(waiting.message("busy"))
 
 

@@ -301,6 +301,18 @@ async def test_reasoning_that_a_reader_has_is_never_followed_by_the_fallback() -
     assert bench.stream.log.read(0).standing == (_THOUGHT,)
 
 
+async def test_a_failed_attempt_is_no_measure_of_how_soon_the_model_answers() -> None:
+    bench = Bench()
+    prefills = bench.generation.upstream.prefills
+    prefills.begin("rsp_1", "public", 10, now=0.0)
+    call = await bench.start()
+    call.fail(BROKEN)
+    await settle()
+    assert (len(bench.source.calls), prefills.of("public")) == (2, 0)
+    bench.source.calls[1].finish()
+    await settle()
+
+
 async def test_an_attempt_that_begins_again_and_says_nothing_has_failed() -> None:
     """An empty answer would take away the text that stands."""
     bench = Bench()

@@ -23,7 +23,8 @@ RECORDS = (
     Tenant(id="later", service_class=ServiceClass.BATCH),
     Tenant(id="heavy", weight=3),
 )
-LONG_PROMPT = 5_000  # more than the first window
+# Words. A little more than the first window, and much more.
+PROMPT, LONG_PROMPT = 650, 5_000
 BATCH = MessageTerms(service_class=ServiceClass.BATCH)
 INTERACTIVE = MessageTerms(service_class=ServiceClass.INTERACTIVE)
 
@@ -190,7 +191,7 @@ async def test_a_failed_call_lets_the_next_prompt_begin() -> None:
 async def test_prompts_are_given_at_once_where_no_other_tenant_may_come() -> None:
     alone = Node(places=8)
     for _ in range(4):
-        await alone.send("greedy", tokens=LONG_PROMPT)
+        await alone.send("greedy", tokens=PROMPT)
     assert alone.asked == ["greedy"] * 4
     await alone.task.leave()
     long_ago = Node(places=8)
@@ -198,9 +199,50 @@ async def test_prompts_are_given_at_once_where_no_other_tenant_may_come() -> Non
     await long_ago.end(tokens=5)
     long_ago.task.clock.turn(61.0)
     for _ in range(4):
-        await long_ago.send("greedy", tokens=LONG_PROMPT)
+        await long_ago.send("greedy", tokens=PROMPT)
     assert long_ago.asked == ["quiet", *["greedy"] * 4]
     await long_ago.task.leave()
+
+
+async def test_even_then_no_more_than_keeps_an_engine_busy() -> None:
+    node = Node(places=1_000)
+    for _ in range(20):
+        await node.send("greedy", tokens=PROMPT)
+    assert len(node.asked) == 8
+    await node.first_token(0)
+    assert len(node.asked) == 13, "and the window grows by half of what was computed"
+    await node.task.leave()
+
+
+async def test_a_deployment_with_one_tenant_is_bounded_by_its_places_alone() -> None:
+    node = Node(places=1_000)
+    node.task.tenants.replace(RECORDS[:1])
+    for _ in range(20):
+        await node.send("urgent", tokens=PROMPT)
+    assert len(node.asked) == 20
+    await node.task.leave()
+
+
+async def test_a_model_s_slots_are_found_and_what_is_more_waits_here() -> None:
+    node = Node(places=1_000)
+    for call in range(6):  # what is usual
+        await node.send("greedy")
+        await node.first_token(call)
+        await node.end()
+    for _ in range(12):
+        await node.send("greedy")
+    for call in range(6, 10):
+        await node.first_token(call)
+    for call in range(6, 10):
+        node.task.clock.turn(2.0)
+        node.source.calls[call].finish()
+        await settle()
+        await node.first_token(call + 4)
+    assert node.task.metrics._gauges[catalogue.MODEL_CEILING.name]() == 4
+    for _ in range(5):
+        await node.send("greedy")
+    assert len(node.asked) == 18, "8 run, as before"
+    await node.task.leave()
 
 
 async def test_an_answer_that_was_held_goes_on_whatever_is_in_prefill() -> None:
@@ -237,7 +279,7 @@ async def test_no_answer_is_held_for_one_that_waits_for_other_prompts() -> None:
 async def test_nor_where_all_others_wait_already() -> None:
     node = Node(places=6)
     for tenant in "abababab":
-        await node.send(tenant, tokens=LONG_PROMPT)
+        await node.send(tenant, tokens=PROMPT)
     assert sorted(node.asked) == [*"aaabbb"], "by turns, one that waits behind another one"
     await node.task.leave()
     await node.task.leave()

@@ -1,0 +1,116 @@
+"""How many answers a model's server generates at once, where it queues the others in silence."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from math import ceil
+
+# An engine's step takes as long as about so many tokens of a prompt.
+_TOKENS_OF_A_STEP = 256
+_REMEMBERED, _FEWEST = 64, 5
+_USUAL_SHARE = 0.9
+# Of the usual, and at least.
+_LATE_TIMES, _LATE_SECONDS = 2.0, 0.25
+_LATE_IN_A_ROW = 4
+# So many that come in time at the bound, for one call more.
+_IN_TIME_FOR_ONE_MORE = 4
+_PEAK_KEPT_SHARE = 0.98
+_LOWERED_TO = 0.9
+_FORGOTTEN_SECONDS = 600.0
+_PART_FOR_NEWCOMERS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class FirstToken:
+    """The first token of an answer.
+
+    Args:
+        beside: calls that ran when its own began.
+        tokens: of its prompt.
+        seconds: from the beginning of its call.
+    """
+
+    beside: int
+    tokens: int
+    seconds: float
+
+    @property
+    def pace(self) -> float:
+        """Seconds for each token, with those of a step."""
+        return self.seconds / (_TOKENS_OF_A_STEP + self.tokens)
+
+
+class ServerSlots:
+    """How many calls a server answers at once. What is more waits there, first come first served.
+
+    An engine generates so many answers (vLLM's `--max-num-seqs`, llama.cpp's `--parallel`), and
+    says nothing when it has more. It shows in first tokens: while all slots are taken they come
+    when another answer ends. Where several in a row are late, of calls that began beside as many as
+    were lately answered at once, these are its slots. Late is more than twice the usual time of
+    calls that began beside half as many, with prompts as long.
+
+    A bound that was wrong doesn't last. It grows while first tokens come in time at it, and is
+    forgotten ten minutes after the last ones that were late.
+    """
+
+    __slots__ = ("_free", "_in_time", "_late", "_learned_at", "_peak", "limit")
+
+    def __init__(self) -> None:
+        self.limit: int | None = None
+        """The most calls at once. None: no bound is known."""
+        # The most that were answered at once, forgotten little by little.
+        self._peak = self._learned_at = 0.0
+        # First tokens of calls that began beside few.
+        self._free: deque[FirstToken] = deque(maxlen=_REMEMBERED)
+        self._late = self._in_time = 0
+
+    def has_room(self, running: int) -> bool:
+        """Whether one more call has a slot."""
+        return self.limit is None or running < self.limit
+
+    def crowded(self, running: int) -> bool:
+        """Whether the slots that are left are for newcomers: a fifth of all."""
+        limit = self.limit
+        return limit is not None and running >= limit - limit // _PART_FOR_NEWCOMERS
+
+    def first_token(self, token: FirstToken, answered: int, now: float) -> None:
+        """Learn from a first token.
+
+        Args:
+            answered: calls that run and have a token, with this one.
+            now: in seconds.
+        """
+        self._peak = max(answered, self._peak * _PEAK_KEPT_SHARE)
+        if self.limit is not None and now - self._learned_at >= _FORGOTTEN_SECONDS:
+            self.limit = None
+        late = self._is_late(token)
+        if token.beside <= self._peak / 2 or len(self._free) < _FEWEST:
+            self._free.append(token)
+        # A call from before the bound says nothing of it.
+        if token.beside + 1 >= self._peak and now - token.seconds >= self._learned_at:
+            if late:
+                self._note_late(now)
+            else:
+                self._note_in_time(token)
+
+    def _is_late(self, token: FirstToken) -> bool:
+        paces = sorted(it.pace for it in self._free if it.beside <= self._peak / 2)
+        if len(paces) < _FEWEST or token.seconds < _LATE_SECONDS:
+            return False
+        return token.pace > _LATE_TIMES * paces[int(_USUAL_SHARE * (len(paces) - 1))]
+
+    def _note_late(self, now: float) -> None:
+        self._late, self._in_time = self._late + 1, 0
+        if self._late >= _LATE_IN_A_ROW:
+            slots = ceil(self._peak)
+            lowered = slots if self.limit is None else int(self.limit * _LOWERED_TO)
+            self.limit = max(1, min(slots, lowered))
+            self._late, self._learned_at = 0, now
+
+    def _note_in_time(self, token: FirstToken) -> None:
+        self._late = 0
+        if self.limit is not None and token.beside + 1 >= self.limit:
+            self._in_time += 1
+            if self._in_time >= _IN_TIME_FOR_ONE_MORE:
+                self.limit, self._in_time = self.limit + 1, 0

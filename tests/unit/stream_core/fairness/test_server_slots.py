@@ -1,0 +1,177 @@
+"""How many calls a server answers at once is found out where it queues the others in silence."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable
+
+import pytest
+
+from stream_core.fairness.prefills import Prefills
+
+SLOTS = 32
+PREFILL_SECONDS, TOKENS = 0.1, 150
+Seconds = Callable[[], float]
+
+
+class Server:
+    """A server with so many slots, or without a bound, and callers that always have a question.
+
+    As many are asked as `ServerSlots` allows, 64 at most.
+    """
+
+    def __init__(self, slots: int | None, first_token: Seconds, rest: Seconds) -> None:
+        self.prefills = Prefills(delay=0.02)
+        self.slots = self.prefills.slots
+        self.most = 64
+        self.now = 0.0
+        self.extra_seconds = 0.0
+        self._free = slots
+        self._first_token, self._rest = first_token, rest
+        self._running = self._asked = 0
+        self._queue: deque[str] = deque()
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+
+    @property
+    def waiting(self) -> int:
+        """Calls that wait for a slot."""
+        return len(self._queue)
+
+    def run(self, seconds: float, at_once: Callable[[], int] | None = None) -> None:
+        """Ask whatever may be asked, for so long."""
+        end = self.now + seconds
+        self._ask(at_once)
+        while self._due and self._due[0][0] <= end:
+            self.now, _, happens = heapq.heappop(self._due)
+            happens()
+            self._ask(at_once)
+        self.now = end
+
+    def _ask(self, at_once: Callable[[], int] | None) -> None:
+        most = self.most if at_once is None else at_once()
+        while self._running < most and self.slots.has_room(self._running):
+            self._asked += 1
+            name = str(self._asked)
+            self.prefills.begin(name, "busy", TOKENS, self.now, self._running)
+            self._running += 1
+            self._queue.append(name)
+            self._begin_next()
+
+    def _begin_next(self) -> None:
+        if self._queue and (self._free is None or self._free > 0):
+            if self._free is not None:
+                self._free -= 1
+            name = self._queue.popleft()
+            after = self._first_token() + self.extra_seconds
+            self._at(after, lambda: self._has_token(name))
+
+    def _has_token(self, name: str) -> None:
+        self.prefills.first_token(name, self.now, self._running)
+        self._at(self._rest(), self._has_ended)
+
+    def _has_ended(self) -> None:
+        self._running -= 1
+        if self._free is not None:
+            self._free += 1
+        self._begin_next()
+
+    def _at(self, after: float, happens: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (self.now + after, self._asked * 1_000 + len(self._due), happens))
+
+
+def _engine(seed: int, slots: int = SLOTS) -> Server:
+    drawn = random.Random(seed)
+    return Server(
+        slots, lambda: PREFILL_SECONDS * drawn.uniform(0.7, 1.3), lambda: drawn.expovariate(1 / 6)
+    )
+
+
+def _service(seed: int, median: float = 0.6) -> Server:
+    """One without a bound. Its first tokens take half or twice as long as others now and then."""
+    drawn = random.Random(seed)
+    return Server(
+        None, lambda: median * drawn.lognormvariate(0.0, 0.5), lambda: drawn.expovariate(1 / 6)
+    )
+
+
+def _fluctuating(seed: int, least: int, most: int) -> Callable[[], int]:
+    drawn = random.Random(seed)
+    return lambda: drawn.randint(least, most)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("slots", [4, SLOTS, 48])
+def test_an_engine_s_slots_are_found_and_its_queue_is_short(slots: int, seed: int) -> None:
+    server = _engine(seed, slots)
+    server.run(60.0, _fluctuating(seed, 1, slots))
+    server.run(600.0 / slots)  # what was asked before is answered by then
+    lengths = []
+    for _ in range(100):
+        server.run(1.0)
+        lengths.append(server.waiting)
+    assert server.slots.limit is not None
+    assert 0.75 * slots <= server.slots.limit <= slots + 4
+    assert sum(lengths) / len(lengths) <= 3, "of 64 that are asked"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_they_are_found_too_where_everything_begins_with_a_flood(seed: int) -> None:
+    server = _engine(seed)
+    server.run(60.0)
+    assert server.slots.limit is not None
+    assert 0.75 * SLOTS <= server.slots.limit <= SLOTS + 4
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_service_without_a_bound_is_given_none(seed: int) -> None:
+    server = _service(seed)
+    server.run(600.0, _fluctuating(seed, 10, 200))
+    assert server.slots.limit is None or server.slots.limit > 150
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_that_thinks_for_long_before_its_first_token_isn_t_either(seed: int) -> None:
+    server = _service(seed, median=20.0)
+    server.run(1_200.0, _fluctuating(seed, 10, 200))
+    assert server.slots.limit is None or server.slots.limit > 150
+
+
+def test_a_bound_from_a_bad_minute_grows_with_what_comes_in_time() -> None:
+    server = _service(1)
+    server.run(120.0, _fluctuating(1, 10, 60))
+    server.extra_seconds = 15.0
+    server.run(60.0)
+    assert server.slots.limit is not None
+    server.extra_seconds, server.most = 0.0, 200
+    server.run(180.0)
+    assert server.slots.limit > 150
+
+
+def test_a_bound_is_forgotten_ten_minutes_after_the_last_late_token() -> None:
+    server = _engine(1)
+    server.run(120.0)
+    assert server.slots.limit is not None
+    server.most = 8
+    server.run(700.0)
+    assert server.slots.limit is None
+
+
+def test_an_engine_with_fewer_slots_than_before_is_found_out() -> None:
+    server = _engine(1)
+    server.run(120.0)
+    server._free = (server._free or 0) - 24  # those that are lost are given back by no answer
+    server.run(240.0)
+    assert server.slots.limit is not None
+    assert server.slots.limit <= 12
+
+
+def test_a_fifth_of_the_slots_is_for_newcomers() -> None:
+    slots = Prefills(delay=0.02).slots
+    assert not slots.crowded(10_000)
+    slots.limit = 30
+    assert [slots.crowded(running) for running in (23, 24)] == [False, True]
+    assert [slots.has_room(running) for running in (29, 30)] == [True, False]
+    slots.limit = 1
+    assert not slots.crowded(0)
