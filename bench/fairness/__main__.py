@@ -1,5 +1,6 @@
-"""`python -m bench.fairness`: one task and three, each with Evenflow's own order, plain round robin
-by request, and first come first served. One table, with JSON and a plot in bench/results/.
+"""`python -m bench.fairness`: one task and three, each with Evenflow's own order, the same with the
+default places, plain round robin by request, and first come first served. One table, with JSON and
+a plot in bench/results/.
 
 Exits with 0 when everything was measured and every answer was whole, however fair; with 1 when one
 was not, and with 2 when something could not be measured.
@@ -18,8 +19,8 @@ from typing import Any
 import uvloop
 
 from bench.fairness.handler import FIRST_COME, OWN, ROUND_ROBIN
-from bench.fairness.report import NAMES, PREFERRED, goals, plot, table
-from bench.fairness.scenarios import GREEDIES, Plan, equal, quiet, weighted
+from bench.fairness.report import BY_DEFAULT, NAMES, PREFERRED, goals, plot, table
+from bench.fairness.scenarios import CODE, GREEDIES, Plan, equal, quiet, weighted
 from bench.fairness.system import PLACES, system
 from bench.machine import alone, description, raise_descriptor_limit
 from bench.report import table as table_of_goals
@@ -27,7 +28,7 @@ from fargate_handler.settings import HandlerSettings
 
 RESULTS = Path(__file__).parents[1] / "results"
 TASKS = (1, 3)
-ORDERS = (OWN, ROUND_ROBIN, FIRST_COME)
+ORDERS = (OWN, BY_DEFAULT, ROUND_ROBIN, FIRST_COME)
 
 Found = dict[int, dict[str, dict[str, Any]]]
 Say = Callable[[str], None]
@@ -67,8 +68,11 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 async def _measure(order: str, tasks: int, plan: Plan, found: Found, say: Say) -> None:
     figures: dict[str, Any] = {}
     by_order = found.setdefault(tasks, {})
-    seconds = plan.own if order == OWN else plan.others
-    async with system(order, tasks) as running:
+    by_default = order == BY_DEFAULT
+    seconds = plan.own if order in (OWN, BY_DEFAULT) else plan.others
+    async with system(
+        OWN if by_default else order, tasks, None if by_default else PLACES
+    ) as running:
         # Alone there is nobody to be in order with, so one order is enough.
         figures["alone"] = by_order[OWN]["alone"] if by_order else await quiet(running, seconds)
         say(f"{tasks} tasks, {NAMES[order]}, alone: {figures['alone']}")
@@ -76,9 +80,9 @@ async def _measure(order: str, tasks: int, plan: Plan, found: Found, say: Say) -
             what = f"beside {greedy.name}"
             figures[what] = await quiet(running, seconds, greedy)
             say(f"{tasks} tasks, {NAMES[order]}, {what}: {figures[what]}")
-            if order == OWN:
-                figures[f"{what}, {PREFERRED}"] = await quiet(running, seconds, greedy, True)
-                say(f"... {PREFERRED}: {figures[f'{what}, {PREFERRED}']}")
+        if order == OWN:
+            figures[PREFERRED] = await quiet(running, seconds, CODE, preferred=True)
+            say(f"{tasks} tasks, {PREFERRED}: {figures[PREFERRED]}")
         figures["equal"] = await equal(running, plan)
         say(f"{tasks} tasks, {NAMES[order]}, equal tenants: {figures['equal']}")
         figures["weighted"] = await weighted(running, plan)

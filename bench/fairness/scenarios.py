@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, isfinite
+from random import Random
 
 import numpy as np
 
@@ -27,11 +28,11 @@ INPUT, OUTPUT = 1.0, 2.0
 
 @dataclass(frozen=True)
 class Plan:
-    """Seconds of each stretch: a quiet tenant through Evenflow's own order and through others,
-    and tenants that always wait.
+    """Seconds of each stretch: a quiet tenant with Evenflow's own order and with others, and
+    tenants that always wait.
     """
 
-    own: float = 240.0
+    own: float = 150.0
     others: float = 60.0
     waiting: float = 28.0
 
@@ -42,16 +43,22 @@ class Greedy:
 
     name: str
     what: str
-    shape: Callable[[Order], Order]
+    shape: Callable[[Iterable[Order]], Iterator[Order]]
 
 
-def _chat(order: Order) -> Order:
-    return replace(order, prompt=161, answer=338)
+def _chats(orders: Iterable[Order]) -> Iterator[Order]:
+    drawn = Random(1)
+    for order in orders:
+        prompt, answer = (drawn.expovariate(1 / mean) for mean in (CHAT_PROMPT, CHAT_ANSWER))
+        yield replace(order, prompt=max(16, round(prompt)), answer=max(1, round(answer)))
 
 
-CODE = Greedy("code", "as the quiet one: prompts and answers of the trace", lambda order: order)
+CODE = Greedy("code", "as the quiet one: prompts and answers of the trace", iter)
 # The means of ShareGPT, in the paper on vLLM (Kwon et al., 2023).
-CHAT = Greedy("chat", "prompts of 161 tokens and answers of 338", _chat)
+CHAT_PROMPT, CHAT_ANSWER = 161, 338
+CHAT = Greedy(
+    "chat", f"prompts of {CHAT_PROMPT} tokens and answers of {CHAT_ANSWER} in the mean", _chats
+)
 GREEDIES = (CODE, CHAT)
 
 
@@ -82,7 +89,7 @@ async def quiet(
     asking = [_scheduled(lambda most: (replace(it, preferred=preferred) for it in own(most)))]
     if beside is not None:
         greedy = partial(recorded, GREEDY, TIMES * QUIET_RATE)
-        asking.append(_scheduled(lambda most: map(beside.shape, greedy(most))))
+        asking.append(_scheduled(lambda most: beside.shape(greedy(most))))
     found = await system.stretch(seconds, *asking)
     return {
         **_first_tokens(found),
