@@ -395,7 +395,8 @@ MODEL_CEILING = Metric(
     "upstream.ceiling",
     _G,
     "calls",
-    "the lowest ceiling of a model whose server throttles: calls at once; 0 where none does",
+    "the lowest bound that a model's server has taught, by throttling or by late first tokens: "
+    "calls at once; 0 where none has",
     on_page_only=True,
 )
 BREAKERS_OPEN = Metric(
