@@ -32,8 +32,8 @@ class Plan:
     tenants that always wait.
     """
 
-    own: float = 150.0
-    others: float = 60.0
+    own: float = 120.0
+    others: float = 30.0
     waiting: float = 28.0
 
 

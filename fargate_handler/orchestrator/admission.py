@@ -17,14 +17,14 @@ class Admission:
 
     Its model has to take calls, and to have a slot for it. While prompts are in prefill that would
     have a newcomer wait for long, or most slots are taken, an answer begins only if its tenant
-    stays the one that was given least. With one tenant nothing of that is bounded.
+    stays the one that was given least. While one tenant asks, nothing of that is bounded.
 
     What holds for all messages of a tenant to a model is found out once, since thousands may wait,
     and what is compared with others only where it matters.
 
     Args:
         now: in seconds.
-        several: whether there may be more than one tenant.
+        several: whether more than one tenant has asked lately.
         most_prefills: how many answers of a tenant may have no token yet. None: any number.
         may_come: finds tenants that may ask and wait for nothing, two at least if there are.
         least_served: finds who was given least, as `TokenCounters.least_served` tells.
@@ -62,7 +62,7 @@ class Admission:
             return room > 0
         if self._service_of(generation) <= room:
             return True
-        upstream.prefills.keeps_waiting()
+        self._note_waiting(upstream.prefills)
         return False
 
     def _room(self, tenant: str, upstream: Upstream) -> float:
@@ -75,15 +75,19 @@ class Admission:
             return _OPEN
         if self._may_come is None:
             self._may_come = self._find_may_come()
-        if not prefills.full_alone and all(other == tenant for other in self._may_come):
+        if all(other == tenant for other in self._may_come):
             return _OPEN
         if self._least is None:
             self._least = self._find_least_served() or (tenant, 0.0)
         least, room = self._least
         if least == tenant and room > 0:
             return room
-        prefills.keeps_waiting()
+        self._note_waiting(prefills)
         return _CLOSED
+
+    def _note_waiting(self, prefills: Prefills) -> None:
+        if prefills.full:  # otherwise the slots bound
+            prefills.keeps_waiting()
 
     def _is_closed(self, tenant: str, upstream: Upstream) -> bool:
         """Whether no answer of this tenant may begin, whoever else waits."""

@@ -226,8 +226,7 @@ class Generation:
             if not self._is_tried_again(outcome):
                 self._give_up(outcome)
                 return
-            # The time until its first token would be the failures', not the model's.
-            self.upstream.prefills.end(self.stream.response_id)
+            self.upstream.prefills.fails(self.stream.response_id)
             await asyncio.sleep(_pause_before_retry(outcome))
             self._calls.goes_on()
             self._on_attempt()

@@ -192,6 +192,17 @@ class Generations:
             return None
         while self._places.full and self._idle:
             self._park(next(iter(self._idle.values())))
+        taken = self._take_next()
+        while taken is None and (idle := self._idle_at_a_full_server()) is not None:
+            self._park(idle)
+            taken = self._take_next()
+        return taken
+
+    def _idle_at_a_full_server(self) -> Generation | None:
+        """The one whose readers pause for longest, of those that keep others from a server."""
+        return next((it for it in self._idle.values() if it.upstream.full), None)
+
+    def _take_next(self) -> Generation | None:
         if self._places.full and (greedy := self._places.greedy) is not None:
             return self._take(greedy) or self._take_for_batch()
         return self._take_for_batch() if self._places.full else self._take()

@@ -78,7 +78,7 @@ class ServiceCharges:
         now = self._monotonic()
         return Admission(
             now,
-            self._tenants.several,
+            self._recent.several(now),
             self._most_prefills,
             lambda: self._recent.that_may_come(waiting, now),
             lambda: self.counters.least_served({*waiting, *self._of_tenant}),
@@ -125,7 +125,8 @@ class ServiceCharges:
         """A generation gets a place."""
         tenant = generation.line.tenant
         self._of_tenant[tenant] += 1
-        if not generation.stream.tokens:
+        # Of one that was taken over nobody notes when its first token comes.
+        if not generation.stream.tokens and generation.stream.first_delta_at is None:
             generation.upstream.prefills.begin(
                 generation.stream.response_id,
                 tenant,

@@ -26,6 +26,12 @@ class Upstream:
     ceiling: AdaptiveCeiling
     prefills: Prefills
 
+    @property
+    def full(self) -> bool:
+        """Whether as many calls run as the server is known to take."""
+        running, limit = self.ceiling.running, self.ceiling.limit
+        return (limit is not None and running >= limit) or not self.prefills.slots.has_room(running)
+
 
 @dataclass(slots=True)
 class Upstreams:

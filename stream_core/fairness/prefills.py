@@ -16,9 +16,6 @@ _FIRST_WINDOW, _WIDEST_WINDOW = 1_024.0, 1e9
 # Of a prompt whose first token shows no delay, while the window bounds something.
 _GROWTH = 0.5
 _NO_NOISE = 1e-12
-# Where no newcomer is expected, the engine has so many windows to compute: enough for it not to
-# wait for the next one, few enough for who comes all the same.
-_WINDOWS_ALONE = 8
 
 
 class PrefillWindow:
@@ -90,6 +87,7 @@ class _Prefill(NamedTuple):
     ahead: int
     beside: int
     began_at: float
+    measured: bool = True
 
 
 class Prefills:
@@ -111,11 +109,6 @@ class Prefills:
     def full(self) -> bool:
         """Whether one more prompt would have a newcomer wait for too long."""
         return self._tokens >= self._window.tokens
-
-    @property
-    def full_alone(self) -> bool:
-        """Whether one more prompt would be too much where no newcomer is expected."""
-        return self._tokens >= _WINDOWS_ALONE * self._window.tokens
 
     def keeps_waiting(self) -> None:
         """Note that a prompt waits until these have their tokens."""
@@ -145,12 +138,19 @@ class Prefills:
             running: calls of the model that run, with this one.
         """
         prefill = self.end(response_id)
-        if prefill is None:
+        if prefill is None or not prefill.measured:
             return
         seconds = now - prefill.began_at
         self._window.first_token(prefill.ahead, prefill.tokens, seconds)
         token = FirstToken(prefill.beside, prefill.tokens, seconds)
         self.slots.first_token(token, running - len(self._of), now)
+
+    def fails(self, response_id: str) -> None:
+        """A call failed before its first token, and is made again. When that one comes says nothing
+        of the model.
+        """
+        if prefill := self._of.get(response_id):
+            self._of[response_id] = prefill._replace(measured=False)
 
     def end(self, response_id: str) -> _Prefill | None:
         """An answer has its first token, or will have none. A second call changes nothing."""

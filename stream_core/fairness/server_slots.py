@@ -17,6 +17,8 @@ _LATE_IN_A_ROW = 4
 _IN_TIME_FOR_ONE_MORE = 4
 _PEAK_KEPT_SHARE = 0.98
 _LOWERED_TO = 0.9
+_UNHELPFUL_IN_A_ROW = 6
+_FEWEST_SLOTS = 8
 _FORGOTTEN_SECONDS = 600.0
 _PART_FOR_NEWCOMERS = 5
 
@@ -50,11 +52,13 @@ class ServerSlots:
     were lately answered at once, these are its slots. Late is more than twice the usual time of
     calls that began beside half as many, with prompts as long.
 
-    A bound that was wrong doesn't last. It grows while first tokens come in time at it, and is
-    forgotten ten minutes after the last ones that were late.
+    A bound that was wrong doesn't last. It grows while first tokens come in time at it. Where they
+    are late whatever the bound is, the server has become slower: the bound and what was usual are
+    forgotten. So is a bound ten minutes after the last first tokens that were late. It is never
+    below eight: few answers that run tell nothing.
     """
 
-    __slots__ = ("_free", "_in_time", "_late", "_learned_at", "_peak", "limit")
+    __slots__ = ("_free", "_in_time", "_late", "_learned_at", "_peak", "_unhelpful", "limit")
 
     def __init__(self) -> None:
         self.limit: int | None = None
@@ -63,14 +67,14 @@ class ServerSlots:
         self._peak = self._learned_at = 0.0
         # First tokens of calls that began beside few.
         self._free: deque[FirstToken] = deque(maxlen=_REMEMBERED)
-        self._late = self._in_time = 0
+        self._late = self._in_time = self._unhelpful = 0
 
     def has_room(self, running: int) -> bool:
         """Whether one more call has a slot."""
         return self.limit is None or running < self.limit
 
     def crowded(self, running: int) -> bool:
-        """Whether the slots that are left are for newcomers: a fifth of all."""
+        """Whether what is left, a fifth of the slots, is for who was given least."""
         limit = self.limit
         return limit is not None and running >= limit - limit // _PART_FOR_NEWCOMERS
 
@@ -82,34 +86,43 @@ class ServerSlots:
             now: in seconds.
         """
         self._peak = max(answered, self._peak * _PEAK_KEPT_SHARE)
-        if self.limit is not None and now - self._learned_at >= _FORGOTTEN_SECONDS:
+        if now - self._learned_at >= _FORGOTTEN_SECONDS:
             self.limit = None
         late = self._is_late(token)
         if token.beside <= self._peak / 2 or len(self._free) < _FEWEST:
             self._free.append(token)
-        # A call from before the bound says nothing of it.
+        # A call from before the bound, or beyond it, says nothing of it.
+        beyond = self.limit is not None and token.beside >= self.limit
         if token.beside + 1 >= self._peak and now - token.seconds >= self._learned_at:
-            if late:
-                self._note_late(now)
-            else:
+            if late is False:
                 self._note_in_time(token)
+            elif late and not beyond:
+                self._note_late(now)
 
-    def _is_late(self, token: FirstToken) -> bool:
-        paces = sorted(it.pace for it in self._free if it.beside <= self._peak / 2)
-        if len(paces) < _FEWEST or token.seconds < _LATE_SECONDS:
+    def _is_late(self, token: FirstToken) -> bool | None:
+        """None: too few first tokens are known that came beside few."""
+        if token.seconds < _LATE_SECONDS:
             return False
+        paces = sorted(it.pace for it in self._free if it.beside <= self._peak / 2)
+        if len(paces) < _FEWEST:
+            return None
         return token.pace > _LATE_TIMES * paces[int(_USUAL_SHARE * (len(paces) - 1))]
 
     def _note_late(self, now: float) -> None:
         self._late, self._in_time = self._late + 1, 0
-        if self._late >= _LATE_IN_A_ROW:
-            slots = ceil(self._peak)
-            lowered = slots if self.limit is None else int(self.limit * _LOWERED_TO)
-            self.limit = max(1, min(slots, lowered))
-            self._late, self._learned_at = 0, now
+        if self._late < _LATE_IN_A_ROW:
+            return
+        self._late, self._learned_at = 0, now
+        self._unhelpful += self.limit is not None
+        if self._unhelpful >= _UNHELPFUL_IN_A_ROW:
+            self.limit, self._unhelpful = None, 0
+            self._free.clear()
+            return
+        slots = ceil(self._peak) if self.limit is None else int(self.limit * _LOWERED_TO)
+        self.limit = max(_FEWEST_SLOTS, slots)
 
     def _note_in_time(self, token: FirstToken) -> None:
-        self._late = 0
+        self._late = self._unhelpful = 0
         if self.limit is not None and token.beside + 1 >= self.limit:
             self._in_time += 1
             if self._in_time >= _IN_TIME_FOR_ONE_MORE:

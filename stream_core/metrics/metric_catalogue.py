@@ -395,8 +395,8 @@ MODEL_CEILING = Metric(
     "upstream.ceiling",
     _G,
     "calls",
-    "the lowest bound that a model's server has taught, by throttling or by late first tokens: "
-    "calls at once; 0 where none has",
+    "the lowest bound that a model's server has taught, by throttling or by late first tokens "
+    "(which counts while several tenants ask): calls at once; 0 where none has",
     on_page_only=True,
 )
 BREAKERS_OPEN = Metric(

@@ -229,8 +229,7 @@ class Limits(BaseModel):
         60_000,
         "while another tenant has asked within a minute and may ask again, no more prompts are "
         "given to a model at once than delay that one's first token by so much, or one prompt; "
-        "learned from first tokens, so where prompts don't wait for each other it bounds nothing; "
-        "eight times as many where no other may come",
+        "learned from first tokens, so where prompts don't wait for each other it bounds nothing",
     )
     worker_buffer_tokens: int = _limit(
         256,

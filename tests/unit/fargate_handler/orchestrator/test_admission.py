@@ -9,7 +9,7 @@ from fargate_handler.orchestrator.admission import Admission
 from stream_core.fairness.prefills import Prefills
 from stream_core.policy.adaptive_ceiling import AdaptiveCeiling
 
-FULL, FULL_ALONE = 5_000, 8_192  # more than the first window, and as much as eight of them
+FULL = 5_000  # more than the first window
 
 
 class Waiting:
@@ -74,12 +74,6 @@ def test_where_only_the_tenant_itself_may_come_it_waits_for_nobody() -> None:
     assert waiting.admits(waiting.message("busy"))
 
 
-def test_unless_its_model_has_enough_to_compute_without_it() -> None:
-    waiting = Waiting(FULL_ALONE, may_come=["busy"], least=("few", 50.0))
-    assert not waiting.admits(waiting.message("busy"))
-    assert waiting.admits(waiting.message("few"))
-
-
 def test_the_last_fifth_of_the_slots_is_for_who_was_given_least() -> None:
     waiting = Waiting(ahead=0, may_come=["quiet"], least=("few", 50.0))
     waiting.prefills.slots.limit = 5
@@ -101,8 +95,21 @@ def test_all_slots_are_for_those_that_wait_where_nobody_else_may_come() -> None:
     assert waiting.admits(waiting.message("busy"))
 
 
-def test_with_one_tenant_neither_prompts_nor_slots_are_bounded() -> None:
-    waiting = Waiting(FULL_ALONE, may_come=["busy"], least=("busy", 1.0), several=False)
+def test_the_window_doesn_t_grow_for_those_that_wait_for_a_slot() -> None:
+    waiting = Waiting(ahead=0, may_come=["quiet"], least=("few", 50.0))
+    waiting.prefills.slots.limit = 5
+    for _ in range(4):
+        waiting.ceiling.begin()
+    for number in range(200):
+        assert not waiting.again()(waiting.message("busy"))
+        waiting.prefills.begin(str(number), "few", 500, now=number)
+        waiting.prefills.first_token(str(number), now=number + 0.05)
+    waiting.prefills.begin("long", "busy", 2_000, now=200.0)
+    assert waiting.prefills.full
+
+
+def test_while_one_tenant_asks_neither_prompts_nor_slots_are_bounded() -> None:
+    waiting = Waiting(FULL, may_come=["quiet"], least=("quiet", 1.0), several=False)
     waiting.prefills.slots.limit = 1
     waiting.ceiling.begin()
     assert waiting.admits(waiting.message("busy"))

@@ -308,7 +308,8 @@ async def test_a_failed_attempt_is_no_measure_of_how_soon_the_model_answers() ->
     call = await bench.start()
     call.fail(BROKEN)
     await settle()
-    assert (len(bench.source.calls), prefills.of("public")) == (2, 0)
+    assert (len(bench.source.calls), prefills.of("public")) == (2, 1), "it has no token still"
+    assert not prefills._of["rsp_1"].measured
     bench.source.calls[1].finish()
     await settle()
 

@@ -36,6 +36,7 @@ class Node:
         self.task = task or Task.alone(Limits(generations_per_node=places, **limits))
         self.task.tenants.replace(RECORDS)
         self.source = self.task.source
+        self.streams: list[ResponseStream] = []
         self._sent = 0
 
     async def send(
@@ -48,6 +49,7 @@ class Node:
         event = IngestEvent(channel, "m", None, text, terms=terms)
         stream = (await self.task.orchestrator.submit(event)).stream
         await settle()
+        self.streams.append(stream)
         return stream
 
     async def end(self, tokens: int = 0, usage: Usage | None = None) -> str:
@@ -204,44 +206,48 @@ async def test_prompts_are_given_at_once_where_no_other_tenant_may_come() -> Non
     await long_ago.task.leave()
 
 
-async def test_even_then_no_more_than_keeps_an_engine_busy() -> None:
-    node = Node(places=1_000)
-    for _ in range(20):
-        await node.send("greedy", tokens=PROMPT)
-    assert len(node.asked) == 8
-    await node.first_token(0)
-    assert len(node.asked) == 13, "and the window grows by half of what was computed"
-    await node.task.leave()
-
-
-async def test_a_deployment_with_one_tenant_is_bounded_by_its_places_alone() -> None:
-    node = Node(places=1_000)
-    node.task.tenants.replace(RECORDS[:1])
-    for _ in range(20):
-        await node.send("urgent", tokens=PROMPT)
-    assert len(node.asked) == 20
-    await node.task.leave()
-
-
-async def test_a_model_s_slots_are_found_and_what_is_more_waits_here() -> None:
+async def _node_whose_model_has_eight_slots() -> Node:
+    """All are taken by one tenant, and eight more of its calls wait there."""
     node = Node(places=1_000)
     for call in range(6):  # what is usual
-        await node.send("greedy")
+        await node.send("quiet")
         await node.first_token(call)
         await node.end()
-    for _ in range(12):
+    for _ in range(16):
         await node.send("greedy")
-    for call in range(6, 10):
+    for call in range(6, 14):
         await node.first_token(call)
-    for call in range(6, 10):
+    for call in range(6, 14):
         node.task.clock.turn(2.0)
         node.source.calls[call].finish()
         await settle()
-        await node.first_token(call + 4)
-    assert node.task.metrics._gauges[catalogue.MODEL_CEILING.name]() == 4
+        await node.first_token(call + 8)
+    assert node.task.metrics._gauges[catalogue.MODEL_CEILING.name]() == 8
+    return node
+
+
+async def test_a_model_s_slots_are_found_and_what_is_more_waits_here() -> None:
+    node = await _node_whose_model_has_eight_slots()
+    await node.send("quiet")
     for _ in range(5):
         await node.send("greedy")
-    assert len(node.asked) == 18, "8 run, as before"
+    assert len(node.asked) == 22
+    node.source.calls[-1].finish()
+    await settle()
+    assert node.asked[22:] == ["quiet"], "the others leave one slot free for whoever comes"
+    await node.task.leave()
+
+
+async def test_an_answer_whose_readers_pause_keeps_nobody_from_a_slot() -> None:
+    node = await _node_whose_model_has_eight_slots()
+    stream = await node.send("quiet")
+    assert len(node.asked) == 22
+    running = next(it for it in node.streams if it.tokens and not it.state.terminal)
+    assert running.on_pause is not None
+    running.on_pause(True)
+    await settle()
+    assert node.asked[22:] == ["quiet"]
+    assert not stream.state.terminal
     await node.task.leave()
 
 

@@ -110,6 +110,22 @@ def test_nothing_is_learned_of_what_nobody_waits_for() -> None:
     assert prefills.full
 
 
+def test_a_call_that_failed_teaches_nothing_when_the_next_one_answers() -> None:
+    taught, untaught = Prefills(DELAY), Prefills(DELAY)
+    for number in range(40):
+        for prefills in (taught, untaught):
+            for name in ("first", "second"):
+                prefills.begin(f"{name} {number}", "busy", 500, now=number)
+        for prefills in (taught, untaught):
+            if prefills is untaught:
+                prefills.fails(f"second {number}")
+            prefills.first_token(f"first {number}", now=number + 0.05)
+            prefills.first_token(f"second {number}", now=number + 0.1)
+    for prefills in (taught, untaught):
+        prefills.begin("one", "busy", 600, now=50.0)
+    assert (taught.full, untaught.full) == (True, False)
+
+
 def test_what_has_no_token_is_counted_by_tenant_until_it_has_one_or_ends() -> None:
     prefills = Prefills(DELAY)
     for name, tenant in (("1", "a"), ("2", "a"), ("3", "b")):

@@ -28,3 +28,12 @@ def test_who_asks_again_is_recent_again() -> None:
         recent.asks("quiet", now)
         recent.asks("busy", now + 1)
     assert recent.that_may_come(waiting={"busy"}, now=200) == ["quiet"]
+
+
+def test_there_are_several_while_two_have_asked_within_a_minute() -> None:
+    recent = RecentTenants()
+    recent.asks("quiet", now=0.0)
+    assert not recent.several(now=1.0)
+    recent.asks("busy", now=30.0)
+    assert recent.several(now=60.0)
+    assert not recent.several(now=60.1)
