@@ -94,6 +94,19 @@ async def test_a_model_that_continues_goes_on_where_the_record_ends() -> None:
     assert await text_on_record(b, response_id) == "abc"
 
 
+async def test_what_goes_on_is_not_in_prefill_until_it_ends() -> None:
+    _, b, _ = await lost(tokens="ab", limits=Limits(prefills_per_tenant=1))
+    await b.clock.pass_time(SWEEP)
+    b.source.calls[0].push("c")
+    await b.clock.pass_time(0.2)
+    await b.send("m2", channel=Channel(CHANNEL.tenant, CHANNEL.agent, "another"))
+    await settle()
+    assert len(b.source.calls) == 2
+    for call in b.source.calls:
+        call.finish()
+    await settle()
+
+
 async def test_what_a_lost_task_had_not_begun_is_begun() -> None:
     _, b, response_id = await lost()
     await b.clock.pass_time(SWEEP)
