@@ -11,7 +11,9 @@ _TOKENS_OF_A_STEP = 256
 _REMEMBERED, _FEWEST = 64, 5
 _USUAL_SHARE = 0.9
 # Of the usual, and at least.
-_LATE_TIMES, _LATE_SECONDS = 2.0, 0.25
+_LATE_TIMES, _LATE_SECONDS = 2.0, 1.0
+# What is sooner needs not be compared.
+_IN_TIME_SECONDS = 0.25
 _LATE_IN_A_ROW = 4
 # So many that come in time at the bound, for one call more.
 _IN_TIME_FOR_ONE_MORE = 4
@@ -19,7 +21,7 @@ _PEAK_KEPT_SHARE = 0.98
 _LOWERED_TO = 0.9
 _UNHELPFUL_IN_A_ROW = 6
 _FEWEST_SLOTS = 8
-_FORGOTTEN_SECONDS = 600.0
+_FORGOTTEN_SECONDS = 300.0
 _PART_FOR_NEWCOMERS = 5
 
 
@@ -49,12 +51,12 @@ class ServerSlots:
     An engine generates so many answers (vLLM's `--max-num-seqs`, llama.cpp's `--parallel`), and
     says nothing when it has more. It shows in first tokens: while all slots are taken they come
     when another answer ends. Where several in a row are late, of calls that began beside as many as
-    were lately answered at once, these are its slots. Late is more than twice the usual time of
-    calls that began beside half as many, with prompts as long.
+    were lately answered at once, these are its slots. Late is more than a second, and than
+    twice the usual time of calls that began beside half as many, with prompts as long.
 
     A bound that was wrong doesn't last. It grows while first tokens come in time at it. Where they
     are late whatever the bound is, the server has become slower: the bound and what was usual are
-    forgotten. So is a bound ten minutes after the last first tokens that were late. It is never
+    forgotten. So is a bound five minutes after the last first tokens that were late. It is never
     below eight: few answers that run tell nothing.
     """
 
@@ -100,13 +102,15 @@ class ServerSlots:
                 self._note_late(now)
 
     def _is_late(self, token: FirstToken) -> bool | None:
-        """None: too few first tokens are known that came beside few."""
-        if token.seconds < _LATE_SECONDS:
+        """None: it isn't clear, or too few first tokens are known that came beside few."""
+        if token.seconds < _IN_TIME_SECONDS:
             return False
         paces = sorted(it.pace for it in self._free if it.beside <= self._peak / 2)
         if len(paces) < _FEWEST:
             return None
-        return token.pace > _LATE_TIMES * paces[int(_USUAL_SHARE * (len(paces) - 1))]
+        if token.pace <= _LATE_TIMES * paces[int(_USUAL_SHARE * (len(paces) - 1))]:
+            return False
+        return True if token.seconds > _LATE_SECONDS else None
 
     def _note_late(self, now: float) -> None:
         self._late, self._in_time = self._late + 1, 0

@@ -118,7 +118,7 @@ def test_an_engine_s_slots_are_found_and_its_queue_is_short(slots: int, seed: in
         lengths.append(server.waiting)
     assert server.slots.limit is not None
     assert 0.75 * slots <= server.slots.limit <= slots + 4
-    assert sum(lengths) / len(lengths) <= 3, "of 64 that are asked"
+    assert sum(lengths) / len(lengths) <= 4, "of 64 that are asked"
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -167,12 +167,12 @@ def test_a_service_that_is_slower_from_now_on_is_bounded_for_a_minute_at_most(se
     assert sum(running) / len(running) > 0.9 * server.most
 
 
-def test_a_bound_is_forgotten_ten_minutes_after_the_last_late_token() -> None:
+def test_a_bound_is_forgotten_five_minutes_after_the_last_late_token() -> None:
     server = _engine(1)
     server.run(120.0)
     assert server.slots.limit is not None
     server.most = 8
-    server.run(700.0)
+    server.run(400.0)
     assert server.slots.limit is None
 
 
