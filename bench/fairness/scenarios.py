@@ -32,7 +32,7 @@ class Plan:
     tenants that always wait.
     """
 
-    own: float = 120.0
+    own: float = 60.0
     others: float = 30.0
     waiting: float = 28.0
 
