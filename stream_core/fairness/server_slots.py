@@ -8,19 +8,19 @@ from math import ceil
 
 # An engine's step takes as long as about so many tokens of a prompt.
 _TOKENS_OF_A_STEP = 256
-_REMEMBERED, _FEWEST = 64, 5
-_USUAL_SHARE = 0.9
-# Of the usual, and at least.
-_LATE_TIMES, _LATE_SECONDS = 2.0, 1.0
-# What is sooner needs not be compared.
-_IN_TIME_SECONDS = 0.25
+# Of calls that began beside few: first tokens remembered, fewest that tell what is usual, and how
+# many of them are sooner than that.
+_REMEMBERED, _FEWEST, _USUAL_SHARE = 64, 5, 0.9
+# Late is so many times the usual, and so many seconds. What is sooner than the last figure is in
+# time, whatever is usual.
+_LATE_TIMES, _LATE_SECONDS, _IN_TIME_SECONDS = 2.0, 1.0, 0.25
 _LATE_IN_A_ROW = 4
 # So many that come in time at the bound, for one call more.
 _IN_TIME_FOR_ONE_MORE = 4
-_PEAK_KEPT_SHARE = 0.98
-_LOWERED_TO = 0.9
-_UNHELPFUL_IN_A_ROW = 6
-_FEWEST_SLOTS = 8
+_PEAK_KEPT_SHARE = 0.98  # with each first token
+# A bound that doesn't help is lowered to so much of it, and given up when it is the sixth in a row.
+_LOWERED_TO, _UNHELPFUL_IN_A_ROW = 0.9, 6
+_FEWEST_SLOTS = 8  # an engine with fewer isn't found out
 _FORGOTTEN_SECONDS = 300.0
 _PART_FOR_NEWCOMERS = 5
 
@@ -48,16 +48,15 @@ class FirstToken:
 class ServerSlots:
     """How many calls a server answers at once. What is more waits there, first come first served.
 
-    An engine generates so many answers (vLLM's `--max-num-seqs`, llama.cpp's `--parallel`), and
-    says nothing when it has more. It shows in first tokens: while all slots are taken they come
-    when another answer ends. Where several in a row are late, of calls that began beside as many as
-    were lately answered at once, these are its slots. Late is more than a second, and than
-    twice the usual time of calls that began beside half as many, with prompts as long.
+    An engine generates so many answers (vLLM's `--max-num-seqs`) and says nothing when it has more.
+    First tokens tell: while all slots are taken they come when another answer ends. Four in a row
+    that are late, of calls that began beside as many as were lately answered at once, make that
+    number the bound, eight at least. Late is more than a second, and more than twice what is usual
+    for calls that began beside half as many, with prompts as long.
 
-    A bound that was wrong doesn't last. It grows while first tokens come in time at it. Where they
-    are late whatever the bound is, the server has become slower: the bound and what was usual are
-    forgotten. So is a bound five minutes after the last first tokens that were late. It is never
-    below eight: few answers that run tell nothing.
+    A wrong bound doesn't last. It grows while first tokens come in time at it. Where they are late
+    whatever the bound is, the server has become slower: the bound and what was usual are forgotten.
+    A bound is forgotten, too, five minutes after it was last found or lowered.
     """
 
     __slots__ = ("_free", "_in_time", "_late", "_learned_at", "_peak", "_unhelpful", "limit")
@@ -90,16 +89,15 @@ class ServerSlots:
         self._peak = max(answered, self._peak * _PEAK_KEPT_SHARE)
         if now - self._learned_at >= _FORGOTTEN_SECONDS:
             self.limit = None
-        late = self._is_late(token)
+        # A call that began beside fewer, or before the bound, says nothing of it.
+        tells = token.beside + 1 >= self._peak and now - token.seconds >= self._learned_at
+        late = self._is_late(token) if tells else None
         if token.beside <= self._peak / 2 or len(self._free) < _FEWEST:
             self._free.append(token)
-        # A call from before the bound, or beyond it, says nothing of it.
-        beyond = self.limit is not None and token.beside >= self.limit
-        if token.beside + 1 >= self._peak and now - token.seconds >= self._learned_at:
-            if late is False:
-                self._note_in_time(token)
-            elif late and not beyond:
-                self._note_late(now)
+        if late is False:
+            self._note_in_time(token)
+        elif late and self.has_room(token.beside):  # one beyond the bound has to wait
+            self._note_late(now)
 
     def _is_late(self, token: FirstToken) -> bool | None:
         """None: it isn't clear, or too few first tokens are known that came beside few."""

@@ -251,7 +251,10 @@ async def _has_left(node: Node) -> bool:
         metrics = await node.metrics()
     except OSError:
         return False
-    return metrics["ws_active_connections"] == metrics["generations_running"] == 0
+    return all(
+        metrics.value(f"evenflow_{name}") == 0
+        for name in ("ws_active_connections", "generations_running")
+    )
 
 
 async def _without(scene: Scene, links: list[str], mode: str, seconds: float | None = None) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from bench.metrics_page import MetricsPage
 from bench.processes import end_with_parent
 from tests.integration.server_process import ROOT, clean_environment, free_ports, server_command
 
@@ -143,18 +144,14 @@ class Node:
         finally:
             connection.close()
 
-    async def metrics(self) -> dict[str, float]:
-        """Its `/metrics`: name without `evenflow_` → value.
+    async def metrics(self) -> MetricsPage:
+        """Its `/metrics`.
 
         Raises:
             OSError: no process answers.
         """
         _, _, page = await asyncio.to_thread(self.request, "GET", "/metrics")
-        lines = (line for line in page.decode().splitlines() if line and not line.startswith("#"))
-        return {
-            name.removeprefix("evenflow_"): float(value)
-            for name, value in (line.rsplit(" ", 1) for line in lines)
-        }
+        return MetricsPage(page.decode())
 
     def _ask_node_id(self) -> str:
         # Any answer that is meant for clients names it.

@@ -171,7 +171,7 @@ def _count_calls(window: Window, calls: Set[str], before: Set[str], asked: int) 
 async def _owner_of_most(scene: Scene) -> Node:
     """The node that runs most answers: the load balancer may have sent them all to one."""
     nodes = list(scene.system.nodes.values())
-    running = [(await node.metrics())["generations_running"] for node in nodes]
+    running = [(await node.metrics()).value("evenflow_generations_running") for node in nodes]
     return nodes[running.index(max(running))]
 
 
