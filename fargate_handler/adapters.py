@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
 from stream_core.ports.memory_activity import MemoryTenantActivity
+from stream_core.ports.memory_calls import MemoryCallsOfTasks
 from stream_core.ports.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
 from stream_core.ports.memory_tenant_store import MemoryTenantStore
 from stream_core.ports.memory_usage import MemoryUsageStore
 from stream_core.ports.response_store import LIFETIME_SECONDS, ResponseStore
 from stream_core.ports.session_store import LargeTexts, SessionStore
+from stream_core.ports.task_calls import CallsOfTasks
 from stream_core.ports.tenant_activity import TenantActivity
 from stream_core.ports.tenant_store import TenantStore
 from stream_core.ports.usage_store import KEPT_SECONDS, UsageStore
@@ -49,6 +51,7 @@ class Stores:
         signing_key: the key of session tokens, if the store keeps one for all who share it.
         tenants: None if tenants have no records, only keys that are set beside them.
         activity: what tasks do for tenants. None: they don't tell each other.
+        calls: which calls tasks make. None: they don't tell each other.
     """
 
     sessions: SessionStore
@@ -63,6 +66,7 @@ class Stores:
     signing_key: str | None = None
     tenants: TenantStore | None = None
     activity: TenantActivity | None = None
+    calls: CallsOfTasks | None = None
 
 
 def memory_stores(lifetime: float = LIFETIME_SECONDS, usage_kept: float = KEPT_SECONDS) -> Stores:
@@ -83,6 +87,7 @@ def memory_stores(lifetime: float = LIFETIME_SECONDS, usage_kept: float = KEPT_S
         outlives_process=False,
         tenants=MemoryTenantStore(),
         activity=MemoryTenantActivity(),
+        calls=MemoryCallsOfTasks(),
     )
 
 
@@ -139,4 +144,5 @@ def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
             signing_key=file.signing_key,
             tenants=file.tenants,
             activity=file.activity,
+            calls=file.calls,
         )

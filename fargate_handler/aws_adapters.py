@@ -18,6 +18,7 @@ from fargate_handler.settings import ConfigurationError, HandlerSettings
 from stream_aws.dynamodb import client_config as dynamodb_config
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
+from stream_aws.dynamodb_task_calls import DynamoDBCallsOfTasks
 from stream_aws.dynamodb_tenant_activity import DynamoDBTenantActivity
 from stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
 from stream_aws.dynamodb_usage_store import DynamoDBUsageStore
@@ -150,6 +151,9 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: _Clients
         activity=None
         if settings.tenants_table is None
         else DynamoDBTenantActivity(client, settings.tenants_table, on_retry),
+        calls=None
+        if settings.tenants_table is None
+        else DynamoDBCallsOfTasks(client, settings.tenants_table, on_retry),
         unreachable=(
             "EVENFLOW_STORE=dynamodb: the tables can't be reached; check the network and AWS_REGION"
         ),

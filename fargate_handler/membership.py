@@ -11,6 +11,7 @@ from fargate_handler.adapters import Stores
 from fargate_handler.event_log import log_event
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.activity_exchange import ActivityExchange
+from fargate_handler.orchestrator.calls_exchange import CallsExchange
 from fargate_handler.orchestrator.dispatcher import Dispatcher, ServedModel
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
 from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
@@ -104,6 +105,9 @@ class Membership:
         texts = KeptTexts(stores.large_texts)
         ledger = MessageLedger(context, stores.sessions, self.recorder, self.keeper, texts)
         dispatcher = Dispatcher(context, self.workload, ledger, model, self.usage)
+        self._calls = CallsExchange(
+            context, stores.calls, name, dispatcher.upstreams, self.workload.generations
+        )
         self.succession = Succession(
             context,
             others,
@@ -175,6 +179,7 @@ class Membership:
         self.recorder.start()
         self.succession.start()
         self.exchange.start()
+        self._calls.start()
         self.usage.start()
         if self._usage_files is not None:
             self._usage_files.start()
@@ -203,6 +208,7 @@ class Membership:
     async def aclose(self) -> None:
         """End all work. First what begins more of it."""
         await self.exchange.aclose()
+        await self._calls.aclose()
         await self.presence.aclose()
         await self.followed.aclose()
         await self.succession.aclose()

@@ -62,7 +62,7 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-VERSION = 3
+VERSION = 4
 """The version of the tables. Raise it with every change, and say in `UPGRADES` what changes."""
 
 TENANT_TABLES = (
@@ -113,6 +113,14 @@ CREATE TABLE tenant_activity (
     "CREATE INDEX expiring_usage_records ON usage_records (expires_at)",
 )
 
+TASK_TABLES = (
+    """CREATE TABLE task_calls (
+    task TEXT PRIMARY KEY,
+    row TEXT NOT NULL,
+    expires_at REAL NOT NULL
+) STRICT""",
+)
+
 UPGRADES = {
     1: (
         "ALTER TABLE responses ADD COLUMN form INTEGER NOT NULL DEFAULT 1",
@@ -120,6 +128,7 @@ UPGRADES = {
         "ALTER TABLE messages ADD COLUMN outcome TEXT NOT NULL DEFAULT ''",
     ),
     2: TENANT_TABLES,
+    3: TASK_TABLES,
 }
 """The statements that bring a file from each version to the next."""
 
@@ -217,7 +226,7 @@ CREATE TABLE signing_key (secret TEXT NOT NULL) STRICT;
 
 EXPIRING = (
     *("responses", "leases", "sessions", "messages", "large_texts", "dead_letters"),
-    *("tenant_activity", "budget_counters", "usage_records"),
+    *("tenant_activity", "budget_counters", "usage_records", "task_calls"),
 )
 """The tables whose rows expire."""
 
@@ -281,7 +290,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("BEGIN IMMEDIATE")
     is_new = not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if is_new:
-        for statement in (*TABLES.split(";"), *TENANT_TABLES):
+        for statement in (*TABLES.split(";"), *TENANT_TABLES, *TASK_TABLES):
             connection.execute(statement)
         connection.execute(
             "INSERT INTO signing_key VALUES (?)", (secrets.token_urlsafe(_KEY_BYTES),)

@@ -16,6 +16,7 @@ from stream_core.ports.usage_store import KEPT_SECONDS
 from stream_sqlite.file import FileUnusable, ProcessLock, connect, prepare, signing_key
 from stream_sqlite.response_store import SQLiteResponseStore
 from stream_sqlite.session_store import SQLiteSessionStore
+from stream_sqlite.task_calls import SQLiteCallsOfTasks
 from stream_sqlite.tenant_activity import SQLiteTenantActivity
 from stream_sqlite.tenant_store import SQLiteTenantStore
 from stream_sqlite.transactions import Transactions
@@ -64,6 +65,7 @@ class SQLiteStores:
         self.dead_letters = SQLiteDeadLetters(self._writes)
         self.large_texts = SQLiteLargeTexts(self._writes, self._reads, wall_time)
         self.activity = SQLiteTenantActivity(self._writes, self._reads)
+        self.calls = SQLiteCallsOfTasks(self._writes, self._reads)
 
     def close(self) -> None:
         """Finish the operations that wait, and close the file."""

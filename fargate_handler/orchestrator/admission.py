@@ -15,16 +15,17 @@ _CLOSED, _OPEN = -1.0, inf
 class Admission:
     """Whether a generation may begin, as long as nothing else does.
 
-    Its model has to take calls, and to have a slot for it. While prompts are in prefill that would
-    have a newcomer wait for long, or most slots are taken, an answer begins only if its tenant
-    stays the one that was given least. While one tenant asks, nothing of that is bounded.
+    Its model has to take calls, and to have a slot for it, where there is more than one tenant.
+    While several ask, and prompts are in prefill that would have a newcomer wait for long, or most
+    slots are taken, an answer begins only if its tenant stays the one that was given least.
 
     What holds for all messages of a tenant to a model is found out once, since thousands may wait,
     and what is compared with others only where it matters.
 
     Args:
         now: in seconds.
-        several: whether more than one tenant has asked lately.
+        shared: whether there is more than one tenant.
+        several: whether more than one has asked lately.
         most_prefills: how many answers of a tenant may have no token yet. None: any number.
         may_come: finds tenants that may ask and wait for nothing, two at least if there are.
         least_served: finds who was given least, as `TokenCounters.least_served` tells.
@@ -34,6 +35,7 @@ class Admission:
     def __init__(
         self,
         now: float,
+        shared: bool,
         several: bool,
         most_prefills: int | None,
         may_come: Callable[[], Sequence[str]],
@@ -41,6 +43,7 @@ class Admission:
         service_of: Callable[[Generation], float],
     ) -> None:
         self._now = now
+        self._shared = shared
         self._several = several
         self._most_prefills = most_prefills
         self._find_may_come = may_come
@@ -95,5 +98,5 @@ class Admission:
         return (
             not ceiling.has_room(self._now)
             or (most is not None and prefills.of(tenant) >= most)
-            or (self._several and not prefills.slots.has_room(ceiling.running))
+            or (self._shared and not prefills.slots.has_room(ceiling.running))
         )

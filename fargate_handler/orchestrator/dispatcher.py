@@ -89,9 +89,10 @@ class Dispatcher:
         self._retries = context.metrics.counter(catalogue.GENERATION_RETRIES)
         self._failures = context.metrics.labelled(catalogue.UPSTREAM_FAILURES)
         self._throttles = context.metrics.counter(catalogue.UPSTREAM_THROTTLES)
-        self._upstreams = Upstreams(model.source, context.limits)
-        context.metrics.gauge(catalogue.BREAKERS_OPEN, lambda: self._upstreams.breakers_open)
-        context.metrics.gauge(catalogue.MODEL_CEILING, lambda: self._upstreams.lowest_ceiling)
+        self.upstreams = Upstreams(model.source, context.limits)
+        """The models that were asked."""
+        context.metrics.gauge(catalogue.BREAKERS_OPEN, lambda: self.upstreams.breakers_open)
+        context.metrics.gauge(catalogue.MODEL_CEILING, lambda: self.upstreams.lowest_ceiling)
         # A series that is there from the start: Prometheus computes rates from the second value on.
         for metric in (catalogue.FIRST_TOKEN, catalogue.TOKEN_GAP):
             context.metrics.divided(metric).of(model.name)
@@ -107,7 +108,7 @@ class Dispatcher:
         """
         self._tenants.check_there(channel.tenant, terms.key)
         model, now = self._requests.model(channel, terms, kind), self._monotonic()
-        closed_for = self._upstreams.of(model).ceiling.opens_in(now)
+        closed_for = self.upstreams.of(model).ceiling.opens_in(now)
         if closed_for > self._limits.queue_deadline_seconds:
             raise RateLimited(
                 "the model's server takes no calls for now; the message was not accepted, send it "
@@ -115,7 +116,7 @@ class Dispatcher:
                 code="upstream_throttled",
                 retry_after_ms=math.ceil(closed_for * 1000),
             )
-        seconds = self._upstreams.of(model).breaker.refuses_for(now)
+        seconds = self.upstreams.of(model).breaker.refuses_for(now)
         if seconds > 0 and not self._fallback_of(kind):
             raise upstream_unavailable(seconds, "the message was not accepted, send it again then")
 
@@ -212,7 +213,7 @@ class Dispatcher:
             wanted_by=None if wanted_ms is None else stream.created_at + wanted_ms / 1000,
             input_tokens=asks.input_tokens,
             asked=asked,
-            upstream=self._upstreams.of(asked.model),
+            upstream=self.upstreams.of(asked.model),
             clock=self._clock,
             limits=limits,
             grace_seconds=grace_seconds,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -102,6 +103,10 @@ class Generations:
             None,
         )
 
+    def waiting_by_model(self) -> Counter[str]:
+        """How many wait for a place, by the models' names at their server."""
+        return Counter(generation.upstream.name for generation in self._waiting.values())
+
     def yields_to(self, line: Line) -> bool:
         """Whether one that waits can make room for a message of this line."""
         return self._queue.displaced_by(line) is not None
@@ -200,7 +205,8 @@ class Generations:
 
     def _idle_at_a_full_server(self) -> Generation | None:
         """The one whose readers pause for longest, of those that keep others from a server."""
-        return next((it for it in self._idle.values() if it.upstream.full), None)
+        shared = self.charges.shared
+        return next((it for it in self._idle.values() if it.upstream.full(shared)), None)
 
     def _take_next(self) -> Generation | None:
         if self._places.full and (greedy := self._places.greedy) is not None:

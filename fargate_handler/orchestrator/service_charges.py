@@ -48,7 +48,8 @@ class ServiceCharges:
         self._running = running
         self._waiting = waiting
         self._of_tenant: Counter[str] = Counter()
-        self._recent = RecentTenants()
+        self.recent = RecentTenants()
+        """Who has asked lately."""
         # What other tasks have told of tenants and is still to be charged.
         self._heard: dict[str, float] = {}
         self._most_prefills = context.limits.prefills_per_tenant
@@ -61,13 +62,18 @@ class ServiceCharges:
             return 0.0
         return min(_SAVED_UP, _SAVED_UP_ANSWERS * self._usual.of(tenant).service)
 
+    @property
+    def shared(self) -> bool:
+        """Whether there is more than one tenant."""
+        return self._tenants.several
+
     def others_than(self, tenant: str) -> bool:
         """Whether answers of another tenant run."""
         return len(self._of_tenant) > (tenant in self._of_tenant)
 
     def asks(self, tenant: str) -> None:
         """A message of the tenant comes."""
-        self._recent.asks(tenant, self._monotonic())
+        self.recent.asks(tenant, self._monotonic())
 
     def admission(self, waiting: Collection[str]) -> Admission:
         """Who may begin now.
@@ -78,9 +84,10 @@ class ServiceCharges:
         now = self._monotonic()
         return Admission(
             now,
-            self._recent.several(now),
+            self.shared,
+            self.recent.several(now),
             self._most_prefills,
-            lambda: self._recent.that_may_come(waiting, now),
+            lambda: self.recent.that_may_come(waiting, now),
             lambda: self.counters.least_served({*waiting, *self._of_tenant}),
             lambda generation: generation.meter.whole(
                 self._usual.of(generation.line.tenant).tokens
@@ -97,7 +104,7 @@ class ServiceCharges:
         return compared
 
     def _that_compete(self) -> Collection[str]:
-        if not self._tenants.several:
+        if not self.shared:
             return ()
         waiting = {generation.line.tenant for generation in self._waiting.values()}
         active = {*self._of_tenant, *waiting}

@@ -16,51 +16,58 @@ class Upstream:
     """What all answers of one model have in common.
 
     Args:
+        name: the model's, at its server.
         breaker: refuses calls while the server fails.
         ceiling: how many calls it takes at once.
         prefills: the answers that have no token yet.
     """
 
+    name: str
     source: TokenSource
     breaker: CircuitBreaker
     ceiling: AdaptiveCeiling
     prefills: Prefills
 
-    @property
-    def full(self) -> bool:
-        """Whether as many calls run as the server is known to take."""
+    def full(self, shared: bool) -> bool:
+        """Whether as many calls run as the server is known to take.
+
+        Args:
+            shared: whether there is more than one tenant. Otherwise its slots bound nothing.
+        """
         running, limit = self.ceiling.running, self.ceiling.limit
-        return (limit is not None and running >= limit) or not self.prefills.slots.has_room(running)
+        if limit is not None and running >= limit:
+            return True
+        return shared and not self.prefills.slots.has_room(running)
 
 
 @dataclass(slots=True)
 class Upstreams:
-    """The models that were asked, by their names at their server."""
+    """The models that were asked."""
 
     source: TokenSource
     limits: Limits
-    _by_name: dict[str, Upstream] = field(default_factory=dict)
+    by_name: dict[str, Upstream] = field(default_factory=dict)
+    """By their names at their server."""
 
     @property
     def breakers_open(self) -> int:
         """How many are not asked, or only to find out whether they answer again."""
-        return sum(not it.breaker.closed for it in self._by_name.values())
+        return sum(not it.breaker.closed for it in self.by_name.values())
 
     @property
     def lowest_ceiling(self) -> int:
-        """The lowest of all ceilings and slots. 0 where none is known."""
-        upstreams = self._by_name.values()
-        limits = (
-            limit for it in upstreams for limit in (it.ceiling.limit, it.prefills.slots.limit)
-        )
+        """The lowest of all ceilings and parts of slots. 0 where none is known."""
+        upstreams = self.by_name.values()
+        limits = (limit for it in upstreams for limit in (it.ceiling.limit, it.prefills.slots.part))
         return min((limit for limit in limits if limit is not None), default=0)
 
     def of(self, name: str) -> Upstream:
         """The upstream of a model."""
-        upstream = self._by_name.get(name)
+        upstream = self.by_name.get(name)
         if upstream is None:
             limits = self.limits
-            upstream = self._by_name[name] = Upstream(
+            upstream = self.by_name[name] = Upstream(
+                name,
                 self.source,
                 CircuitBreaker(limits.breaker_failures, limits.breaker_open_seconds),
                 AdaptiveCeiling(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from stream_core.fairness.calls_elsewhere import CallsElsewhere
 from stream_core.fairness.server_slots import FirstToken, ServerSlots
 
 # So much of what earlier first tokens have taught is forgotten with each new one.
@@ -25,21 +26,26 @@ class PrefillWindow:
     for them. A service of many machines computes them side by side. Which it is shows in the times
     of first tokens: whether they come later where more was ahead. The slope of that regression is
     the delay of each token ahead, and the window is `delay` divided by it. Where no slope is
-    certain the window grows as long as it keeps prompts waiting, by half with each window of
-    prompts that was computed, and never faster: few first tokens may be wrong.
+    certain, here or at another task, the window grows as long as it keeps prompts waiting, by half
+    with each window of prompts that was computed, and never faster: few first tokens may be wrong.
 
     Args:
         delay: in seconds.
     """
 
     __slots__ = ("_ahead", "_bounds", "_delay", "_products", "_seconds", "_squares", "_variation",
-                 "_weight", "tokens")  # fmt: skip
+                 "_weight", "delay_elsewhere", "slope", "tokens")  # fmt: skip
 
     def __init__(self, delay: float) -> None:
         self._delay = delay
         self._bounds = False
         self.tokens = _FIRST_WINDOW
         """The window."""
+        self.slope: float | None = None
+        """The delay of each token ahead, in seconds. None: it isn't certain that there is any."""
+        self.delay_elsewhere = 0.0
+        """What other tasks have found instead, or a part of it where not all are certain. 0: none
+        is."""
         # Weighted means, and sums of the squares and products of the differences from them.
         self._weight = self._ahead = self._seconds = 0.0
         self._squares = self._products = self._variation = 0.0
@@ -64,16 +70,15 @@ class PrefillWindow:
         self._squares = self._squares * kept + more * (ahead - self._ahead)
         self._products = self._products * kept + more * (seconds - self._seconds)
         self._variation = self._variation * kept + longer * (seconds - self._seconds)
-        slope = self._slope()
+        self.slope = self._slope()
         grown = min(_WIDEST_WINDOW, self.tokens + _GROWTH * own)
-        if slope is not None:
+        if slope := self.slope or self.delay_elsewhere:
             self.tokens = min(grown, self._delay / slope)
         elif self._bounds:
             self.tokens = grown
         self._bounds = False
 
     def _slope(self) -> float | None:
-        """Seconds of delay for each token ahead. None: it isn't certain that there is any."""
         if self._weight < _FEWEST_FIRST_TOKENS or self._products <= 0:
             return None
         explained = self._products**2 / self._squares
@@ -85,7 +90,9 @@ class _Prefill(NamedTuple):
     tenant: str
     tokens: int
     ahead: int
+    ahead_elsewhere: int
     beside: int
+    beside_elsewhere: int
     began_at: float
     measured: bool = True
 
@@ -100,19 +107,29 @@ class Prefills:
     def __init__(self, delay: float) -> None:
         self.slots = ServerSlots()
         """How many calls the server answers at once."""
-        self._window = PrefillWindow(delay)
+        self.window = PrefillWindow(delay)
+        """How many tokens of their prompts there may be."""
         self._of: dict[str, _Prefill] = {}
         self._of_tenant: Counter[str] = Counter()
-        self._tokens = 0
+        self.tokens = 0
+        """Of their prompts."""
 
     @property
     def full(self) -> bool:
         """Whether one more prompt would have a newcomer wait for too long."""
-        return self._tokens >= self._window.tokens
+        return self.tokens >= self.window.tokens
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def learn(self, elsewhere: CallsElsewhere) -> None:
+        """Note what other tasks ask of the model."""
+        self.slots.elsewhere = elsewhere
+        self.window.delay_elsewhere = elsewhere.delay
 
     def keeps_waiting(self) -> None:
         """Note that a prompt waits until these have their tokens."""
-        self._window.keeps_waiting()
+        self.window.keeps_waiting()
 
     def of(self, tenant: str) -> int:
         """How many answers of a tenant have no token yet."""
@@ -125,24 +142,30 @@ class Prefills:
 
         Args:
             tokens: of its prompt.
-            beside: calls of the model that run already.
+            beside: calls of the model that run already at this task.
         """
-        self._of[response_id] = _Prefill(tenant, tokens, self._tokens, beside, now)
+        elsewhere = self.slots.elsewhere
+        self._of[response_id] = _Prefill(
+            tenant, tokens, self.tokens, elsewhere.prompts, beside, elsewhere.running, now
+        )
         self._of_tenant[tenant] += 1
-        self._tokens += tokens
+        self.tokens += tokens
 
     def first_token(self, response_id: str, now: float, running: int = 1) -> None:
         """The first token of an answer came.
 
         Args:
-            running: calls of the model that run, with this one.
+            running: calls of the model that run at this task, with this one.
         """
         prefill = self.end(response_id)
         if prefill is None or not prefill.measured:
             return
         seconds = now - prefill.began_at
-        self._window.first_token(prefill.ahead, prefill.tokens, seconds)
-        token = FirstToken(prefill.beside, prefill.tokens, seconds)
+        self.window.first_token(prefill.ahead, prefill.tokens, seconds)
+        # What others have told is a second old: it may be what they had just before or after.
+        elsewhere = max(prefill.ahead_elsewhere, self.slots.elsewhere.prompts)
+        computed = prefill.tokens + prefill.ahead + elsewhere
+        token = FirstToken(prefill.beside, prefill.beside_elsewhere, computed, seconds)
         self.slots.first_token(token, running - len(self._of), now)
 
     def fails(self, response_id: str) -> None:
@@ -156,7 +179,7 @@ class Prefills:
         """An answer has its first token, or will have none. A second call changes nothing."""
         prefill = self._of.pop(response_id, None)
         if prefill is not None:
-            self._tokens -= prefill.tokens
+            self.tokens -= prefill.tokens
             self._of_tenant[prefill.tenant] -= 1
             if not self._of_tenant[prefill.tenant]:
                 del self._of_tenant[prefill.tenant]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from heapq import nsmallest
 from math import ceil
+
+from stream_core.fairness.calls_elsewhere import CallsElsewhere
 
 # An engine's step takes as long as about so many tokens of a prompt.
 _TOKENS_OF_A_STEP = 256
@@ -21,6 +24,9 @@ _PEAK_KEPT_SHARE = 0.98  # with each first token
 # A bound that doesn't help is lowered to so much of it, and given up when it is the sixth in a row.
 _LOWERED_TO, _UNHELPFUL_IN_A_ROW = 0.9, 6
 _FEWEST_SLOTS = 8  # an engine with fewer isn't found out
+# Calls of a task at once while no bound is known, before first tokens have shown that there is room
+# for more.
+_FIRST_CALLS, _MORE_CALLS = 8, 2
 _FORGOTTEN_SECONDS = 300.0
 _PART_FOR_NEWCOMERS = 5
 
@@ -30,14 +36,20 @@ class FirstToken:
     """The first token of an answer.
 
     Args:
-        beside: calls that ran when its own began.
-        tokens: of its prompt.
+        here, elsewhere: calls of this task and of others that ran when its own began.
+        tokens: of its prompt, and of those that were computed when its call began.
         seconds: from the beginning of its call.
     """
 
-    beside: int
+    here: int
+    elsewhere: int
     tokens: int
     seconds: float
+
+    @property
+    def beside(self) -> int:
+        """Calls that ran when its own began."""
+        return self.here + self.elsewhere
 
     @property
     def pace(self) -> float:
@@ -52,43 +64,72 @@ class ServerSlots:
     First tokens tell: while all slots are taken they come when another answer ends. Four in a row
     that are late, of calls that began beside as many as were lately answered at once, make that
     number the bound, eight at least. Late is more than a second, and more than twice what is usual
-    for calls that began beside half as many, with prompts as long.
+    for calls that began beside half as many, with as much to compute.
 
     A wrong bound doesn't last. It grows while first tokens come in time at it. Where they are late
     whatever the bound is, the server has become slower: the bound and what was usual are forgotten.
     A bound is forgotten, too, five minutes after it was last found or lowered.
+
+    While no bound is known a task may make eight calls, and two more with each first token that
+    comes in time while there are half as many as there may be. So no long backlog gets to a server
+    whose slots are not found yet.
+
+    Several tasks that ask the same server tell each other what they have found and how many calls
+    they make. Each may make its part of them.
     """
 
-    __slots__ = ("_free", "_in_time", "_late", "_learned_at", "_peak", "_unhelpful", "limit")
+    __slots__ = (
+        *("_free", "_in_time", "_late", "_learned_at", "_most", "_peak", "_unhelpful"),
+        *("elsewhere", "limit"),
+    )
 
     def __init__(self) -> None:
         self.limit: int | None = None
-        """The most calls at once. None: no bound is known."""
+        """The most calls at once, of all tasks, as this one has found. None: it has not."""
+        self.elsewhere = CallsElsewhere()
+        """What other tasks ask of the server."""
+        self._most = _FIRST_CALLS
         # The most that were answered at once, forgotten little by little.
         self._peak = self._learned_at = 0.0
         # First tokens of calls that began beside few.
         self._free: deque[FirstToken] = deque(maxlen=_REMEMBERED)
         self._late = self._in_time = self._unhelpful = 0
 
+    @property
+    def part(self) -> int | None:
+        """The most calls of this task at once. None: no bound is known."""
+        slots = self._found
+        return None if slots is None else self.elsewhere.part(slots)
+
+    @property
+    def _found(self) -> int | None:
+        return self.elsewhere.slots if self.limit is None else self.limit
+
+    @property
+    def _room(self) -> int:
+        """The most calls of this task at once, whether a bound is known or not."""
+        return self.part or self._most
+
     def has_room(self, running: int) -> bool:
-        """Whether one more call has a slot."""
-        return self.limit is None or running < self.limit
+        """Whether one more call of this task may have a slot beside those that run."""
+        return running < self._room
 
     def crowded(self, running: int) -> bool:
         """Whether what is left, a fifth of the slots, is for who was given least."""
-        limit = self.limit
-        return limit is not None and running >= limit - limit // _PART_FOR_NEWCOMERS
+        room = self._room
+        return running >= room - room // _PART_FOR_NEWCOMERS
 
     def first_token(self, token: FirstToken, answered: int, now: float) -> None:
         """Learn from a first token.
 
         Args:
-            answered: calls that run and have a token, with this one.
+            answered: calls of this task that run and have a token, with this one.
             now: in seconds.
         """
+        answered += self.elsewhere.answered
         self._peak = max(answered, self._peak * _PEAK_KEPT_SHARE)
         if now - self._learned_at >= _FORGOTTEN_SECONDS:
-            self.limit = None
+            self._forget()
         # A call that began beside fewer, or before the bound, says nothing of it.
         tells = token.beside + 1 >= self._peak and now - token.seconds >= self._learned_at
         late = self._is_late(token) if tells else None
@@ -96,19 +137,26 @@ class ServerSlots:
             self._free.append(token)
         if late is False:
             self._note_in_time(token)
-        elif late and self.has_room(token.beside):  # one beyond the bound has to wait
-            self._note_late(now)
+        elif late and (self._found is None or token.beside < self._found):
+            self._note_late(now)  # one beyond the bound has to wait
 
     def _is_late(self, token: FirstToken) -> bool | None:
-        """None: it isn't clear, or too few first tokens are known that came beside few."""
+        """None: it isn't clear."""
         if token.seconds < _IN_TIME_SECONDS:
             return False
-        paces = sorted(it.pace for it in self._free if it.beside <= self._peak / 2)
-        if len(paces) < _FEWEST:
-            return None
-        if token.pace <= _LATE_TIMES * paces[int(_USUAL_SHARE * (len(paces) - 1))]:
+        usual = self._usual_pace()
+        if usual is None or token.pace <= _LATE_TIMES * usual:
             return False
         return True if token.seconds > _LATE_SECONDS else None
+
+    def _usual_pace(self) -> float | None:
+        """Of calls that began beside few. None: too few first tokens have come."""
+        few = [it for it in self._free if it.beside <= self._peak / 2]
+        if len(few) < _FEWEST:
+            few = nsmallest(_FEWEST, self._free, key=lambda it: it.beside)
+        if len(few) < _FEWEST:
+            return None
+        return sorted(it.pace for it in few)[int(_USUAL_SHARE * (len(few) - 1))]
 
     def _note_late(self, now: float) -> None:
         self._late, self._in_time = self._late + 1, 0
@@ -117,15 +165,21 @@ class ServerSlots:
         self._late, self._learned_at = 0, now
         self._unhelpful += self.limit is not None
         if self._unhelpful >= _UNHELPFUL_IN_A_ROW:
-            self.limit, self._unhelpful = None, 0
+            self._forget()
             self._free.clear()
             return
         slots = ceil(self._peak) if self.limit is None else int(self.limit * _LOWERED_TO)
         self.limit = max(_FEWEST_SLOTS, slots)
 
+    def _forget(self) -> None:
+        self._most = max(self._most, 2 * (self.limit or 0))
+        self.limit, self._unhelpful = None, 0
+
     def _note_in_time(self, token: FirstToken) -> None:
         self._late = self._unhelpful = 0
-        if self.limit is not None and token.beside + 1 >= self.limit:
+        if self.limit is None:
+            self._most += _MORE_CALLS * (token.here + 1 >= self._most / 2)
+        elif token.beside + 1 >= self.limit:
             self._in_time += 1
             if self._in_time >= _IN_TIME_FOR_ONE_MORE:
                 self.limit, self._in_time = self.limit + 1, 0

@@ -17,7 +17,7 @@ from stream_aws.dynamodb import Client
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
-from stream_aws.tables import TableNames
+from stream_aws.tables import TENANTS, TableNames
 from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
 from stream_core.ports.memory_tenant_store import MemoryTenantStore
 from stream_core.ports.response_store import ResponseStore
@@ -145,3 +145,20 @@ def tenants(request: pytest.FixtureRequest) -> TenantStore:
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that fail every attempt, and not to see how long that takes."""
     monkeypatch.setattr("stream_aws.dynamodb._LONGEST_PAUSES", (0.01,) * 5)
+
+
+@pytest.fixture
+async def tenants_table(dynamodb_stores: DynamoDBStores) -> str:
+    """The name of a new, empty table of tenants."""
+    table = new_name("tenants")
+    names = (TENANTS.partition, str(TENANTS.sort))
+    await dynamodb_stores.client.create_table(
+        TableName=table,
+        KeySchema=[
+            {"AttributeName": name, "KeyType": kind}
+            for name, kind in zip(names, ("HASH", "RANGE"), strict=True)
+        ],
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in names],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return table

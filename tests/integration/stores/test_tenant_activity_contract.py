@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from stream_aws.dynamodb_tenant_activity import DynamoDBTenantActivity
-from stream_aws.tables import TENANTS
 from stream_core.ports.memory_activity import MemoryTenantActivity
 from stream_core.ports.response_store import StoreUnavailable
 from stream_core.ports.tenant_activity import Activity, TenantActivity
 from stream_sqlite.stores import SQLiteStores
 from tests.integration.dynamodb_faults import Fault
 from tests.integration.stores.conftest import DynamoDBStores
-from tests.integration.stores.stores import NOW, new_name
+from tests.integration.stores.stores import NOW
 
 Tasks = tuple[TenantActivity, TenantActivity]
 """The port as two tasks have it."""
@@ -42,20 +41,9 @@ def sqlite_tasks(tmp_path: Path) -> Iterator[Tasks]:
 
 
 @pytest.fixture
-async def dynamodb_tasks(dynamodb_stores: DynamoDBStores) -> Tasks:
+def dynamodb_tasks(dynamodb_stores: DynamoDBStores, tenants_table: str) -> Tasks:
     """Two tasks with one table."""
-    table = new_name("tenants")
-    names = (TENANTS.partition, str(TENANTS.sort))
-    await dynamodb_stores.client.create_table(
-        TableName=table,
-        KeySchema=[
-            {"AttributeName": name, "KeyType": kind}
-            for name, kind in zip(names, ("HASH", "RANGE"), strict=True)
-        ],
-        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in names],
-        BillingMode="PAY_PER_REQUEST",
-    )
-    activity = DynamoDBTenantActivity(dynamodb_stores.client, table, lambda: None)
+    activity = DynamoDBTenantActivity(dynamodb_stores.client, tenants_table, lambda: None)
     return activity, activity
 
 

@@ -22,6 +22,7 @@ from stream_core.metrics.metric_catalogue import Metric
 from stream_core.policy.channel import CHAT, Channel, MessageKind
 from stream_core.policy.limits import Limits
 from stream_core.ports.memory_activity import MemoryTenantActivity
+from stream_core.ports.memory_calls import MemoryCallsOfTasks
 from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
 from stream_core.ports.memory_usage import MemoryUsageStore
 from stream_core.ports.response_store import ResponseHead
@@ -58,6 +59,7 @@ class Shared:
         self.letters = ToldLetters()
         self.large_texts: LargeTexts | None = None
         self.activity = MemoryTenantActivity()
+        self.calls = MemoryCallsOfTasks()
         self.usage = MemoryUsageStore()
         self.tenants = Tenants()
 
@@ -118,6 +120,7 @@ class Task:
                 usage=shared.usage,
                 outlives_process=True,
                 activity=shared.activity,
+                calls=shared.calls,
             ),
             ServedModel(source or self.source, AgentRequests(), fallback_text),
             name=name,

@@ -16,20 +16,26 @@ class Waiting:
     """Messages to one model, and what is asked to find out whether they may begin."""
 
     def __init__(
-        self, ahead: int, may_come: list[str], least: tuple[str, float], several: bool = True
+        self,
+        ahead: int,
+        may_come: list[str],
+        least: tuple[str, float],
+        shared: bool = True,
+        several: bool = True,
     ) -> None:
         self.ceiling = AdaptiveCeiling()
         self.prefills = Prefills(delay=0.02)
         self.prefills.begin("running", "busy", ahead, now=0.0)
         self.asked: list[str] = []
-        self._answers = may_come, least, several
+        self._answers = may_come, least, shared, several
         self.admits = self.again()
 
     def again(self) -> Admission:
         """Find out anew."""
-        may_come, least, several = self._answers
+        may_come, least, shared, several = self._answers
         return Admission(
             1.0,
+            shared,
             several,
             None,
             lambda: self._told("may come", may_come),
@@ -108,8 +114,17 @@ def test_the_window_doesn_t_grow_for_those_that_wait_for_a_slot() -> None:
     assert waiting.prefills.full
 
 
-def test_while_one_tenant_asks_neither_prompts_nor_slots_are_bounded() -> None:
+def test_while_one_tenant_asks_prompts_are_not_bounded_and_slots_are_for_the_next_one() -> None:
     waiting = Waiting(FULL, may_come=["quiet"], least=("quiet", 1.0), several=False)
+    waiting.prefills.slots.limit = 8
+    for _ in range(8):
+        assert waiting.again()(waiting.message("busy"))
+        waiting.ceiling.begin()
+    assert not waiting.again()(waiting.message("busy"))
+
+
+def test_where_there_is_one_tenant_nothing_is_bounded() -> None:
+    waiting = Waiting(FULL, ["quiet"], ("quiet", 1.0), shared=False, several=False)
     waiting.prefills.slots.limit = 1
     waiting.ceiling.begin()
     assert waiting.admits(waiting.message("busy"))

@@ -79,7 +79,7 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
         line=Line("public"),
         asked=WholeRequest((Turn("user", text),)),
         upstream=Upstream(
-            source, CircuitBreaker(10, 10.0), AdaptiveCeiling(), Prefills(delay=0.02)
+            "model", source, CircuitBreaker(10, 10.0), AdaptiveCeiling(), Prefills(delay=0.02)
         ),
         clock=clock.delivery,
         limits=Limits(),

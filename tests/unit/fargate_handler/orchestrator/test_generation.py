@@ -86,7 +86,11 @@ class Bench:
             line=Line("public"),
             asked=WholeRequest(TURNS),
             upstream=Upstream(
-                self.source, CircuitBreaker(10, 10.0), AdaptiveCeiling(), Prefills(delay=0.02)
+                "model",
+                self.source,
+                CircuitBreaker(10, 10.0),
+                AdaptiveCeiling(),
+                Prefills(delay=0.02),
             ),
             clock=self.clock.delivery,
             limits=self.limits,

@@ -207,17 +207,18 @@ async def test_prompts_are_given_at_once_where_no_other_tenant_may_come() -> Non
 
 
 async def _node_whose_model_has_eight_slots() -> Node:
-    """All are taken by one tenant, and eight more of its calls wait there."""
+    """All are taken by one tenant, and four more of its calls have waited there."""
     node = Node(places=1_000)
     for call in range(6):  # what is usual
         await node.send("quiet")
         await node.first_token(call)
         await node.end()
-    for _ in range(16):
+    for call in range(6, 14):
         await node.send("greedy")
-    for call in range(6, 14):
         await node.first_token(call)
-    for call in range(6, 14):
+    for _ in range(4):
+        await node.send("greedy")
+    for call in range(6, 10):
         node.task.clock.turn(2.0)
         node.source.calls[call].finish()
         await settle()
@@ -231,23 +232,39 @@ async def test_a_model_s_slots_are_found_and_what_is_more_waits_here() -> None:
     await node.send("quiet")
     for _ in range(5):
         await node.send("greedy")
-    assert len(node.asked) == 22
+    assert len(node.asked) == 18
     node.source.calls[-1].finish()
     await settle()
-    assert node.asked[22:] == ["quiet"], "the others leave one slot free for whoever comes"
+    assert node.asked[18:] == ["quiet"], "the others leave one slot free for whoever comes"
     await node.task.leave()
 
 
 async def test_an_answer_whose_readers_pause_keeps_nobody_from_a_slot() -> None:
     node = await _node_whose_model_has_eight_slots()
     stream = await node.send("quiet")
-    assert len(node.asked) == 22
+    assert len(node.asked) == 18
     running = next(it for it in node.streams if it.tokens and not it.state.terminal)
     assert running.on_pause is not None
     running.on_pause(True)
     await settle()
-    assert node.asked[22:] == ["quiet"]
+    assert node.asked[18:] == ["quiet"]
     assert not stream.state.terminal
+    await node.task.leave()
+
+
+async def test_where_there_is_one_tenant_none_gives_its_place_up_for_a_slot() -> None:
+    node = Node(places=1_000, prefills_per_tenant=1)
+    node.task.tenants.replace(())
+    for call in range(20):
+        await node.send("alone")
+        await node.first_token(call)
+    for _ in range(2):
+        await node.send("alone")
+    assert (len(node.asked), node.task.workload.generations.queued) == (21, 1)
+    assert node.streams[0].on_pause is not None
+    node.streams[0].on_pause(True)
+    await settle()
+    assert node.task.metrics._gauges[catalogue.GENERATIONS_PARKED.name]() == 0
     await node.task.leave()
 
 
@@ -400,6 +417,8 @@ async def test_a_new_message_takes_no_place_for_others_before_who_was_given_less
     node = Node(places=8)
     for tenant in ("light", *["heavy"] * 8):
         await node.send(tenant)
+    for call in range(8):
+        await node.first_token(call)
     node.source.calls[0].push(*["x"] * 1_000)
     node.task.clock.turn(1.0)
     await node.send("light")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from stream_core.fairness.calls_elsewhere import CallsElsewhere
 from stream_core.fairness.prefills import Prefills
 
 DELAY = 0.02
@@ -99,6 +100,16 @@ def test_and_one_that_has_moved_to_fewer() -> None:
     engine.side_by_side(100)
     engine.one_after_the_other(20)
     assert engine.one_after_the_other(200) <= 2 * max(PROMPTS)
+
+
+def test_a_task_that_is_not_certain_goes_by_what_others_have_found() -> None:
+    alone, among_others = Prefills(DELAY), Prefills(DELAY)
+    among_others.learn(CallsElsewhere(delay=A_TOKEN))
+    for prefills in (alone, among_others):
+        prefills.begin("first", "busy", 500, now=0.0)
+        prefills.first_token("first", now=0.05)
+        prefills.begin("next", "busy", 300, now=0.1)
+    assert (alone.full, among_others.full) == (False, True)
 
 
 def test_nothing_is_learned_of_what_nobody_waits_for() -> None:

@@ -37,3 +37,24 @@ def test_there_are_several_while_two_have_asked_within_a_minute() -> None:
     recent.asks("busy", now=30.0)
     assert recent.several(now=60.0)
     assert not recent.several(now=60.1)
+
+
+def test_who_has_asked_another_task_may_come_here() -> None:
+    recent = RecentTenants()
+    recent.asks("busy", now=0.0)
+    recent.ask_elsewhere(["busy"], now=0.0)
+    assert not recent.several(now=1.0), "one tenant that asks everywhere"
+    recent.ask_elsewhere(["busy", "quiet"], now=1.0)
+    assert recent.several(now=1.0)
+    assert recent.that_may_come(waiting={"busy"}, now=1.0) == ["quiet"]
+    assert not recent.several(now=61.1)
+
+
+def test_others_are_told_only_of_those_that_have_asked_here() -> None:
+    recent = RecentTenants()
+    recent.ask_elsewhere(["there"], now=0.0)
+    assert recent.here(now=0.0) == []
+    for now, tenant in enumerate("abc"):
+        recent.asks(tenant, now)
+    assert recent.here(now=2.0) == ["c", "b"]
+    assert recent.here(now=61.5) == ["c"]

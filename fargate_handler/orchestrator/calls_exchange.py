@@ -1,0 +1,122 @@
+"""Tells other tasks which calls this one makes and who asks it, and learns the same of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from fargate_handler.background import Background
+from fargate_handler.node_context import NodeContext
+from fargate_handler.orchestrator.generations import Generations
+from fargate_handler.orchestrator.upstream import Upstreams
+from stream_core.fairness.calls_elsewhere import CallsElsewhere
+from stream_core.ports.task_calls import KEPT_SECONDS, CallsOfTasks, ModelCalls, TaskCalls
+
+_logger = logging.getLogger(__name__)
+
+_EACH_SECONDS = 1.0
+# More tasks exchange less often: each reads the rows of all.
+_TASKS_EACH_SECOND = 100
+
+
+class CallsExchange:
+    """While there are several tenants and anybody asks, one row is written and the others' are
+    read: once a second, and less often where there are more than 100 tasks.
+
+    So tasks that ask the same server divide its slots, and all know that several tenants ask though
+    each of them asks another task.
+
+    Args:
+        store: None: there is nobody to exchange with.
+        task: this one's name.
+    """
+
+    def __init__(
+        self,
+        context: NodeContext,
+        store: CallsOfTasks | None,
+        task: str,
+        upstreams: Upstreams,
+        generations: Generations,
+    ) -> None:
+        self._store = store
+        self._task = task
+        self._upstreams = upstreams
+        self._generations = generations
+        self._tenants = context.tenants
+        self._clock = context.clock
+        self._monotonic = context.monotonic
+        self._wall_time = context.wall_time
+        self._idle = TaskCalls(task=task)
+        self._told, self._told_at = self._idle, 0.0
+        self._other_tasks = 0
+        self._under_way = self._failing = False
+        self._background = Background()
+
+    def start(self) -> None:
+        """Begin to exchange."""
+        if self._store is not None:
+            self._clock.put_after(self, _EACH_SECONDS)
+
+    async def aclose(self) -> None:
+        """Stop exchanging."""
+        await self._background.aclose()
+
+    def on_due(self, _slot: int) -> None:
+        """Exchange what is so now."""
+        self._clock.put_after(self, max(_EACH_SECONDS, self._other_tasks / _TASKS_EACH_SECOND))
+        row = self._row()
+        if self._store is None or self._under_way or row == self._told == self._idle:
+            return
+        self._under_way = True
+        self._background.run(self._exchange(self._store, row))
+
+    async def _exchange(self, store: CallsOfTasks, row: TaskCalls) -> None:
+        now = self._wall_time()
+        try:
+            if row != self._told or now - self._told_at > KEPT_SECONDS / 2:
+                await store.tell(row, now)
+                self._told, self._told_at = row, now
+            # Where nothing is asked what others do is not followed.
+            rows = [] if row == self._idle else await store.all(now)
+        except Exception as error:
+            if not self._failing:
+                _logger.warning(
+                    "which calls other tasks make is not known (%s): what was known is kept until "
+                    "the store answers",
+                    error,
+                )
+            self._failing = True
+            return
+        finally:
+            self._under_way = False
+        self._failing = False
+        self._learn(rows)
+
+    def _row(self) -> TaskCalls:
+        if not self._tenants.several:
+            return self._idle
+        waiting = self._generations.waiting_by_model()
+        calls = {}
+        for name, upstream in self._upstreams.by_name.items():
+            running, prefills = upstream.ceiling.running, upstream.prefills
+            if running or waiting[name]:
+                calls[name] = ModelCalls(
+                    running=running,
+                    answered=running - len(prefills),
+                    prompts=prefills.tokens,
+                    waiting=waiting[name],
+                    delay=prefills.window.slope or 0.0,
+                    slots=prefills.slots.limit,
+                )
+        recent = self._generations.charges.recent.here(self._monotonic())
+        return TaskCalls(task=self._task, tenants=tuple(recent), calls=calls)
+
+    def _learn(self, rows: Iterable[TaskCalls]) -> None:
+        others = [row for row in rows if row.task != self._task]
+        self._other_tasks = len(others)
+        for name, upstream in self._upstreams.by_name.items():
+            upstream.prefills.learn(CallsElsewhere.of(name, self._task, others))
+        tenants = {tenant for row in others for tenant in row.tenants}
+        self._generations.charges.recent.ask_elsewhere(tenants, self._monotonic())
+        self._generations.fill()

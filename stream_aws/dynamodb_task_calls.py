@@ -1,0 +1,53 @@
+"""Which calls tasks make, in DynamoDB: one row a task, in one partition of the table of tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from stream_aws.attributes import seconds, text
+from stream_aws.dynamodb import Client, query_all, repeated
+from stream_aws.tables import TTL_ATTRIBUTE
+from stream_core.ports.task_calls import KEPT_SECONDS, TaskCalls
+
+# No tenant's name has such a character, so this partition is none of theirs.
+_PARTITION = "#calls"
+
+
+class DynamoDBCallsOfTasks:
+    """The calls of tasks in DynamoDB (`CallsOfTasks`).
+
+    Args:
+        client: an aiobotocore client made with `client_config`.
+        table: the table of tenants.
+        on_retry: called before each retry.
+    """
+
+    def __init__(self, client: Client, table: str, on_retry: Callable[[], None]) -> None:
+        self._client = client
+        self._table = table
+        self._on_retry = on_retry
+
+    async def tell(self, row: TaskCalls, now: float) -> None:
+        item = {
+            "tenant": text(_PARTITION),
+            "row": text(row.task),
+            "calls": text(row.to_text()),
+            TTL_ATTRIBUTE: seconds(now + KEPT_SECONDS),
+        }
+        await repeated(
+            lambda: self._client.put_item(TableName=self._table, Item=item), self._on_retry
+        )
+
+    async def all(self, now: float) -> Sequence[TaskCalls]:
+        request = {
+            "TableName": self._table,
+            "ConsistentRead": True,
+            "KeyConditionExpression": "tenant = :calls",
+            "ExpressionAttributeValues": {":calls": text(_PARTITION)},
+        }
+        items = await query_all(self._client, request, self._on_retry)
+        return [
+            TaskCalls.from_text(item["calls"]["S"])
+            for item in items
+            if float(item[TTL_ATTRIBUTE]["N"]) > now
+        ]

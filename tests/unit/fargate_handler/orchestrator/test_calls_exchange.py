@@ -1,0 +1,188 @@
+"""Tasks that ask one server tell each other how many calls they make, and who asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from fargate_handler.orchestrator.whole_request import IngestEvent
+from fargate_handler.token_sources.port import ModelFinish
+from stream_core.fairness.server_slots import ServerSlots
+from stream_core.policy.channel import Channel
+from stream_core.policy.limits import Limits
+from stream_core.ports.memory_calls import MemoryCallsOfTasks
+from stream_core.ports.response_store import StoreUnavailable
+from stream_core.ports.task_calls import TaskCalls
+from stream_core.tenants.tenant import Tenant
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
+from tests.unit.settle import settle
+
+
+class Written(MemoryCallsOfTasks):
+    """Remembers what is written, and fails when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[TaskCalls] = []
+        self.ill = False
+
+    async def tell(self, row: TaskCalls, now: float) -> None:
+        if self.ill:
+            raise StoreUnavailable("no answer")
+        self.rows.append(row)
+        await super().tell(row, now)
+
+    async def all(self, now: float) -> Sequence[TaskCalls]:
+        if self.ill:
+            raise StoreUnavailable("no answer")
+        return await super().all(now)
+
+
+class Tasks:
+    """Tasks of which each can be asked, with the rows that they write."""
+
+    def __init__(self, tasks: Sequence[Task], store: Written) -> None:
+        self.tasks, self.store = tasks, store
+        self._sent = 0
+
+    @classmethod
+    async def join(cls, count: int) -> Tasks:
+        shared, store = Shared(), Written()
+        shared.calls = store
+        shared.tenants.replace([Tenant(id="quiet"), Tenant(id="greedy")])
+        limits = Limits(generations_per_node=1_000, lease_seconds=600)
+        return cls([await Task.join(shared, f"task-{n}", limits) for n in range(count)], store)
+
+    async def send(self, task: Task, tenant: str, times: int = 1) -> None:
+        """Messages, each of a session of its own. Those that begin have a first token at once."""
+        for _ in range(times):
+            self._sent += 1
+            channel = Channel(tenant, "demo", f"s{self._sent}")
+            await task.orchestrator.submit(IngestEvent(channel, "m", None, "hi"))
+            await settle()
+            for call in task.source.calls:
+                if not call.pushed:
+                    call.push("x")
+            await settle()
+
+    async def end(self, task: Task, times: int) -> None:
+        """The oldest calls that run end."""
+        running = [call for call in task.source.calls if not call.end.done()]
+        for call in running[:times]:
+            call.end.set_result(ModelFinish("stop", None))
+            await settle()
+
+    def running(self) -> list[int]:
+        """How many calls of each task run."""
+        return [sum(not call.end.done() for call in task.source.calls) for task in self.tasks]
+
+    async def pass_seconds(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.tasks[0].clock.turn(1.0)
+            await settle()
+
+    def slots(self, task: Task) -> ServerSlots:
+        """What the task has found of its model's server."""
+        (upstream,) = task.membership._calls._upstreams.by_name.values()
+        return upstream.prefills.slots
+
+    async def leave(self) -> None:
+        for task in self.tasks:
+            await task.leave()
+
+
+async def two_busy_tasks() -> Tasks:
+    """Each has eight calls, and one has found that the server answers twelve at once."""
+    tasks = await Tasks.join(2)
+    for task in tasks.tasks:
+        await tasks.send(task, "quiet")
+        await tasks.send(task, "greedy", times=7)
+    tasks.slots(tasks.tasks[0]).limit = 12
+    await tasks.pass_seconds(3)
+    return tasks
+
+
+async def test_what_one_task_has_found_bounds_all_and_each_makes_its_part_of_the_calls() -> None:
+    tasks = await two_busy_tasks()
+    for task in tasks.tasks:
+        await tasks.send(task, "greedy", times=5)
+    assert tasks.running() == [8, 8], "more than there are slots: what is new waits"
+    for task in tasks.tasks:
+        await tasks.end(task, times=6)
+    assert tasks.running() == [5, 5], "of six, the last fifth is for who was given least"
+    await tasks.send(tasks.tasks[1], "quiet", times=2)
+    assert tasks.running() == [5, 6]
+    await tasks.leave()
+
+
+async def test_what_one_task_does_not_want_another_one_has() -> None:
+    tasks = await two_busy_tasks()
+    one, other = tasks.tasks
+    await tasks.send(one, "greedy", times=12)
+    await tasks.end(other, times=8)
+    await tasks.end(one, times=4)
+    assert tasks.running() == [5, 0]
+    await tasks.pass_seconds(3)
+    assert tasks.running() == [10, 0]
+    await tasks.leave()
+
+
+async def test_a_tenant_that_asks_another_task_is_known_here_for_a_minute() -> None:
+    tasks = await Tasks.join(2)
+    one, other = tasks.tasks
+    await tasks.send(one, "greedy")
+    await tasks.send(other, "quiet")
+    recent, now = one.workload.generations.charges.recent, one.clock.monotonic
+    assert not recent.several(now())
+    await tasks.pass_seconds(3)
+    assert recent.several(now())
+    await tasks.send(one, "greedy")
+    await tasks.pass_seconds(125)
+    assert not recent.several(now())
+    await tasks.leave()
+
+
+async def test_where_nothing_is_asked_or_there_is_one_tenant_nothing_is_written() -> None:
+    tasks = await Tasks.join(2)
+    await tasks.pass_seconds(5)
+    assert tasks.store.rows == []
+    tasks.tasks[0].tenants.replace(())
+    await tasks.send(tasks.tasks[0], "alone")
+    await tasks.pass_seconds(5)
+    assert tasks.store.rows == []
+    await tasks.leave()
+
+
+async def test_a_row_is_written_when_it_changes_and_before_it_expires() -> None:
+    tasks = await Tasks.join(1)
+    (task,) = tasks.tasks
+    await tasks.send(task, "greedy")
+    await tasks.pass_seconds(30)
+    assert 5 <= len(tasks.store.rows) <= 6
+    assert next(iter(tasks.store.rows[-1].calls.values())).running == 1
+    await tasks.end(task, times=1)
+    await tasks.pass_seconds(90)
+    assert tasks.store.rows[-1] == TaskCalls(task="task-0"), "nobody asks it"
+    written = len(tasks.store.rows)
+    await tasks.pass_seconds(30)
+    assert len(tasks.store.rows) == written
+    await tasks.leave()
+
+
+async def test_a_store_that_does_not_answer_is_logged_once_and_what_was_known_is_kept(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tasks = await two_busy_tasks()
+    slots = tasks.slots(tasks.tasks[1])
+    assert slots.part == 6
+    tasks.store.ill = True
+    await tasks.pass_seconds(20)
+    assert slots.part == 6
+    warning = "which calls other tasks make is not known (no answer)"
+    assert sum(message.startswith(warning) for message in caplog.messages) == 2, "one a task"
+    tasks.store.ill = False
+    tasks.slots(tasks.tasks[0]).limit = 8
+    await tasks.pass_seconds(3)
+    assert slots.part == 4
+    await tasks.leave()
