@@ -73,7 +73,7 @@ class Admission:
         prefills = upstream.prefills
         if self._is_closed(tenant, upstream):
             return _CLOSED
-        crowded = prefills.slots.crowded(upstream.ceiling.running)
+        crowded = prefills.crowded(upstream.ceiling.running)
         if not self._several or not (prefills.full or crowded):
             return _OPEN
         if self._may_come is None:
@@ -98,5 +98,5 @@ class Admission:
         return (
             not ceiling.has_room(self._now)
             or (most is not None and prefills.of(tenant) >= most)
-            or (self._shared and not prefills.slots.has_room(ceiling.running))
+            or (self._shared and not prefills.has_slot(ceiling.running))
         )

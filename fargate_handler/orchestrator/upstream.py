@@ -37,7 +37,7 @@ class Upstream:
         running, limit = self.ceiling.running, self.ceiling.limit
         if limit is not None and running >= limit:
             return True
-        return shared and not self.prefills.slots.has_room(running)
+        return shared and not self.prefills.has_slot(running)
 
 
 @dataclass(slots=True)

@@ -127,6 +127,14 @@ class Prefills:
         self.slots.elsewhere = elsewhere
         self.window.delay_elsewhere = elsewhere.delay
 
+    def has_slot(self, running: int) -> bool:
+        """Whether one more call has a slot, if so many run."""
+        return self.slots.has_room(running, running - len(self._of))
+
+    def crowded(self, running: int) -> bool:
+        """Whether what is left of the slots is for who was given least, if so many run."""
+        return self.slots.crowded(running, running - len(self._of))
+
     def keeps_waiting(self) -> None:
         """Note that a prompt waits until these have their tokens."""
         self.window.keeps_waiting()

@@ -105,19 +105,24 @@ class ServerSlots:
     def _found(self) -> int | None:
         return self.elsewhere.slots if self.limit is None else self.limit
 
-    @property
-    def _room(self) -> int:
-        """The most calls of this task at once, whether a bound is known or not."""
-        return self.part or self._most
+    def has_room(self, running: int, answered: int = 0) -> bool:
+        """Whether one more call of this task may have a slot.
 
-    def has_room(self, running: int) -> bool:
-        """Whether one more call of this task may have a slot beside those that run."""
-        return running < self._room
+        Args:
+            running: its calls that have not ended.
+            answered: those of them that have a token.
+        """
+        return running < self._room(answered)
 
-    def crowded(self, running: int) -> bool:
-        """Whether what is left, a fifth of the slots, is for who was given least."""
-        room = self._room
+    def crowded(self, running: int, answered: int = 0) -> bool:
+        """Whether what is left, a fifth of the slots, is for who was given least. As `has_room`."""
+        room = self._room(answered)
         return running >= room - room // _PART_FOR_NEWCOMERS
+
+    def _room(self, answered: int) -> int:
+        """The most calls of this task at once, whether a bound is known or not."""
+        # Those that were taken over from another task may be more than there may be otherwise.
+        return self.part or max(self._most, answered + _FIRST_CALLS)
 
     def first_token(self, token: FirstToken, answered: int, now: float) -> None:
         """Learn from a first token.

@@ -234,3 +234,11 @@ def test_a_task_that_has_found_nothing_goes_by_what_another_one_has_found() -> N
     assert slots.limit is None
     slots.limit = 30
     assert [slots.has_room(running) for running in (9, 10)] == [True, False]
+
+
+def test_beside_calls_that_are_answered_there_may_be_as_many_as_at_first() -> None:
+    slots = Prefills(delay=0.02).slots
+    assert [slots.has_room(running, answered=300) for running in (307, 308)] == [True, False]
+    assert [slots.has_room(8, answered) for answered in (0, 1)] == [False, True]
+    slots.limit = 30
+    assert not slots.has_room(30, answered=30)
