@@ -47,7 +47,7 @@ async def read_events(answer: aiohttp.ClientResponse) -> AsyncIterator[Event]:
 async def read_answer(
     stream: aiohttp.ClientResponse, answer: Answer, until_index: int | None = None
 ) -> list[Event]:
-    """Take events into `answer` to the stream's end, or until an index is there; every event
+    """Take events into `answer` to the stream's end, or until an index is there; every entry
     must have its id.
     """
     events = []
@@ -55,6 +55,9 @@ async def read_answer(
         if event.comment:
             continue
         assert event.kind == event.frame["type"]
+        if event.kind == "chat.response.queued":  # it may be told at any time, and is no entry
+            assert event.id == ""
+            continue
         answer.take(event.frame)
         assert event.id == event_id(answer), event
         events.append(event)
