@@ -42,17 +42,18 @@ def bounded(serve: Serve) -> Bounded:
 async def test_a_user_that_sends_too_much_is_told_until_when_and_others_go_on(
     bounded: Bounded, opened: OpenSession, serve: Serve
 ) -> None:
-    server = await bounded(user_limits=QuotaLimits(requests_per_minute=30))
+    # One more is allowed each 15 s, so a slow machine changes nothing.
+    server = await bounded(user_limits=QuotaLimits(requests_per_minute=4))
     ann, bob = await opened(server, user="ann"), await opened(server, user="bob")
     async with ann.connect() as socket:
         last = None
-        for number in range(30):
+        for number in range(4):
             await socket.ask(f"m{number}", last, demo(tokens=0))
             last = f"m{number}"
         await socket.send("chat.message", **chat_message("one more", last, _QUICK))
         throttle = await socket.next_of("throttle")
         assert throttle["message_id"] == "one more"
-        assert 0 < throttle["retry_after_ms"] <= 2_000
+        assert 0 < throttle["retry_after_ms"] <= 15_000
         error = checked_error(throttle)
         assert (error["code"], error["limit"]) == ("user_limit", "user.requests_per_minute")
         async with bob.connect() as other:
