@@ -37,7 +37,7 @@ class FirstToken:
 
     Args:
         here, elsewhere: calls of this task and of others that ran when its own began.
-        tokens: of its prompt, and of those that were computed when its call began.
+        tokens: of its prompt, and of those that were still to be computed before it.
         seconds: from the beginning of its call.
     """
 

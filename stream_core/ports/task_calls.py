@@ -8,7 +8,7 @@ from typing import Protocol, Self
 from pydantic import BaseModel
 
 KEPT_SECONDS = 10.0
-"""How long a row is kept after it was written. One that is told no more has left."""
+"""How long a row is kept after it was written. A task that tells nothing for so long has left."""
 
 
 class ModelCalls(BaseModel, frozen=True):

@@ -16,12 +16,18 @@ from aiobotocore.session import AioSession
 from stream_aws.dynamodb import Client
 from stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from stream_aws.dynamodb_session_store import DynamoDBSessionStore
+from stream_aws.dynamodb_task_calls import DynamoDBCallsOfTasks
+from stream_aws.dynamodb_tenant_activity import DynamoDBTenantActivity
 from stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
 from stream_aws.tables import TENANTS, TableNames
+from stream_core.ports.memory_activity import MemoryTenantActivity
+from stream_core.ports.memory_calls import MemoryCallsOfTasks
 from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
 from stream_core.ports.memory_tenant_store import MemoryTenantStore
 from stream_core.ports.response_store import ResponseStore
 from stream_core.ports.session_store import SessionStore
+from stream_core.ports.task_calls import CallsOfTasks
+from stream_core.ports.tenant_activity import TenantActivity
 from stream_core.ports.tenant_store import TenantStore
 from stream_core.ports.usage_store import UsageStore
 from stream_sqlite.stores import SQLiteStores
@@ -162,3 +168,48 @@ async def tenants_table(dynamodb_stores: DynamoDBStores) -> str:
         BillingMode="PAY_PER_REQUEST",
     )
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class ToldByTasks:
+    """The ports by which a task tells others what it does."""
+
+    activity: TenantActivity
+    calls: CallsOfTasks
+
+
+Tasks = tuple[ToldByTasks, ToldByTasks]
+"""The same ports as two tasks have them."""
+
+
+@pytest.fixture
+def memory_tasks() -> Tasks:
+    """Two tasks of one process."""
+    told = ToldByTasks(MemoryTenantActivity(), MemoryCallsOfTasks())
+    return told, told
+
+
+@pytest.fixture
+def sqlite_tasks(tmp_path: Path) -> Iterator[Tasks]:
+    """Two processes with one file."""
+    path = tmp_path / "evenflow.db"
+    with (
+        closing(SQLiteStores(path, lambda: NOW)) as one,
+        closing(SQLiteStores(path, lambda: NOW)) as other,
+    ):
+        yield ToldByTasks(one.activity, one.calls), ToldByTasks(other.activity, other.calls)
+
+
+@pytest.fixture
+def dynamodb_tasks(dynamodb_stores: DynamoDBStores, tenants_table: str) -> Tasks:
+    """Two tasks with one table."""
+    to_table = dynamodb_stores.client, tenants_table, lambda: None
+    told = ToldByTasks(DynamoDBTenantActivity(*to_table), DynamoDBCallsOfTasks(*to_table))
+    return told, told
+
+
+@pytest.fixture(params=["memory", "sqlite", "dynamodb"])
+def tasks(request: pytest.FixtureRequest) -> Tasks:
+    """Two tasks with the ports of each implementation."""
+    chosen: Tasks = request.getfixturevalue(f"{request.param}_tasks")
+    return chosen

@@ -2,56 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
-from stream_aws.dynamodb_task_calls import DynamoDBCallsOfTasks
-from stream_core.ports.memory_calls import MemoryCallsOfTasks
 from stream_core.ports.response_store import StoreUnavailable
-from stream_core.ports.task_calls import CallsOfTasks, ModelCalls, TaskCalls
-from stream_sqlite.stores import SQLiteStores
+from stream_core.ports.task_calls import ModelCalls, TaskCalls
 from tests.integration.dynamodb_faults import Fault
-from tests.integration.stores.conftest import DynamoDBStores
+from tests.integration.stores.conftest import DynamoDBStores, Tasks
 from tests.integration.stores.stores import NOW
-
-Tasks = tuple[CallsOfTasks, CallsOfTasks]
-"""The port as two tasks have it."""
-
-
-@pytest.fixture
-def memory_tasks() -> Tasks:
-    """Two tasks of one process."""
-    calls = MemoryCallsOfTasks()
-    return calls, calls
-
-
-@pytest.fixture
-def sqlite_tasks(tmp_path: Path) -> Iterator[Tasks]:
-    """Two processes with one file."""
-    path = tmp_path / "evenflow.db"
-    with (
-        closing(SQLiteStores(path, lambda: NOW)) as one,
-        closing(SQLiteStores(path, lambda: NOW)) as other,
-    ):
-        yield one.calls, other.calls
-
-
-@pytest.fixture
-def dynamodb_tasks(dynamodb_stores: DynamoDBStores, tenants_table: str) -> Tasks:
-    """Two tasks with one table."""
-    calls = DynamoDBCallsOfTasks(dynamodb_stores.client, tenants_table, lambda: None)
-    return calls, calls
-
-
-@pytest.fixture(params=["memory", "sqlite", "dynamodb"])
-def tasks(request: pytest.FixtureRequest) -> Tasks:
-    """The port of each implementation."""
-    chosen: Tasks = request.getfixturevalue(f"{request.param}_tasks")
-    return chosen
-
 
 BUSY = ModelCalls(running=9, answered=4, prompts=1_200, waiting=70, slots=32)
 ROW = TaskCalls(task="a", tenants=("acme", "b.2"), calls={"eu.model-v1:0": BUSY})
@@ -62,7 +21,7 @@ def by_task(rows: Sequence[TaskCalls]) -> list[TaskCalls]:
 
 
 async def test_what_a_task_tells_all_read(tasks: Tasks) -> None:
-    one, other = tasks
+    one, other = (task.calls for task in tasks)
     assert list(await other.all(NOW)) == []
     await one.tell(ROW, NOW)
     assert list(await other.all(NOW)) == [ROW]
@@ -70,7 +29,7 @@ async def test_what_a_task_tells_all_read(tasks: Tasks) -> None:
 
 
 async def test_a_later_row_replaces_the_earlier_one_of_its_task_alone(tasks: Tasks) -> None:
-    one, other = tasks
+    one, other = (task.calls for task in tasks)
     await one.tell(ROW, NOW)
     await other.tell(theirs := TaskCalls(task="b", calls={"m": ModelCalls(running=1)}), NOW)
     await one.tell(later := TaskCalls(task="a"), NOW + 1)
@@ -78,7 +37,7 @@ async def test_a_later_row_replaces_the_earlier_one_of_its_task_alone(tasks: Tas
 
 
 async def test_a_row_expires_ten_seconds_after_it_was_written(tasks: Tasks) -> None:
-    one, other = tasks
+    one, other = (task.calls for task in tasks)
     await one.tell(ROW, NOW)
     assert list(await other.all(NOW + 9)) == [ROW]
     assert list(await other.all(NOW + 10)) == []
@@ -94,7 +53,7 @@ def test_what_another_version_has_added_is_left_out_and_what_it_lacks_is_nothing
 async def test_a_sick_table_is_told_as_such(
     dynamodb_stores: DynamoDBStores, dynamodb_tasks: Tasks, short_pauses: None
 ) -> None:
-    calls, _ = dynamodb_tasks
+    calls = dynamodb_tasks[0].calls
     dynamodb_stores.dynamodb.inject(Fault.THROTTLED)
     with pytest.raises(StoreUnavailable):
         await calls.tell(ROW, NOW)

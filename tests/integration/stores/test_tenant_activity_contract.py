@@ -2,57 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from stream_aws.dynamodb_tenant_activity import DynamoDBTenantActivity
-from stream_core.ports.memory_activity import MemoryTenantActivity
 from stream_core.ports.response_store import StoreUnavailable
-from stream_core.ports.tenant_activity import Activity, TenantActivity
-from stream_sqlite.stores import SQLiteStores
+from stream_core.ports.tenant_activity import Activity
 from tests.integration.dynamodb_faults import Fault
-from tests.integration.stores.conftest import DynamoDBStores
+from tests.integration.stores.conftest import DynamoDBStores, Tasks
 from tests.integration.stores.stores import NOW
-
-Tasks = tuple[TenantActivity, TenantActivity]
-"""The port as two tasks have it."""
-
-
-@pytest.fixture
-def memory_tasks() -> Tasks:
-    """Two tasks of one process."""
-    activity = MemoryTenantActivity()
-    return activity, activity
-
-
-@pytest.fixture
-def sqlite_tasks(tmp_path: Path) -> Iterator[Tasks]:
-    """Two processes with one file."""
-    path = tmp_path / "evenflow.db"
-    with (
-        closing(SQLiteStores(path, lambda: NOW)) as one,
-        closing(SQLiteStores(path, lambda: NOW)) as other,
-    ):
-        yield one.activity, other.activity
-
-
-@pytest.fixture
-def dynamodb_tasks(dynamodb_stores: DynamoDBStores, tenants_table: str) -> Tasks:
-    """Two tasks with one table."""
-    activity = DynamoDBTenantActivity(dynamodb_stores.client, tenants_table, lambda: None)
-    return activity, activity
-
-
-@pytest.fixture(params=["memory", "sqlite", "dynamodb"])
-def tasks(request: pytest.FixtureRequest) -> Tasks:
-    """The port of each implementation."""
-    chosen: Tasks = request.getfixturevalue(f"{request.param}_tasks")
-    return chosen
-
 
 ROW = Activity("acme", "a", 12.5, 3, 40, 50, 2, 7)
 
@@ -62,7 +21,7 @@ def by_task(rows: Sequence[Activity]) -> list[Activity]:
 
 
 async def test_what_a_task_notes_others_read(tasks: Tasks) -> None:
-    one, other = tasks
+    one, other = (task.activity for task in tasks)
     assert list(await other.of(["acme"], NOW)) == []
     await one.note([ROW], NOW)
     assert list(await other.of(["acme"], NOW)) == [ROW]
@@ -70,7 +29,7 @@ async def test_what_a_task_notes_others_read(tasks: Tasks) -> None:
 
 
 async def test_a_later_row_replaces_the_earlier_one_of_its_task_alone(tasks: Tasks) -> None:
-    one, other = tasks
+    one, other = (task.activity for task in tasks)
     await one.note([ROW], NOW)
     await other.note([theirs := replace(ROW, task="b", service=1.25)], NOW)
     await one.note([later := replace(ROW, service=20.5, answers=0)], NOW + 1)
@@ -78,7 +37,7 @@ async def test_a_later_row_replaces_the_earlier_one_of_its_task_alone(tasks: Tas
 
 
 async def test_only_the_tenants_that_are_asked_for_are_read_and_each_once(tasks: Tasks) -> None:
-    one, other = tasks
+    one, other = (task.activity for task in tasks)
     rows = [replace(ROW, tenant=f"t{number}") for number in range(40)]
     await one.note(rows, NOW)
     assert by_task(await other.of(["t3", "t11", "t3", "nobody"], NOW)) == [rows[11], rows[3]]
@@ -87,7 +46,7 @@ async def test_only_the_tenants_that_are_asked_for_are_read_and_each_once(tasks:
 
 
 async def test_a_row_expires_a_minute_after_it_was_written(tasks: Tasks) -> None:
-    one, other = tasks
+    one, other = (task.activity for task in tasks)
     await one.note([ROW], NOW)
     assert list(await other.of(["acme"], NOW + 59)) == [ROW]
     assert list(await other.of(["acme"], NOW + 60)) == []
@@ -98,7 +57,7 @@ async def test_a_row_expires_a_minute_after_it_was_written(tasks: Tasks) -> None
 async def test_a_sick_table_is_told_as_such(
     dynamodb_stores: DynamoDBStores, dynamodb_tasks: Tasks, short_pauses: None
 ) -> None:
-    activity, _ = dynamodb_tasks
+    activity = dynamodb_tasks[0].activity
     dynamodb_stores.dynamodb.inject(Fault.THROTTLED)
     with pytest.raises(StoreUnavailable):
         await activity.note([ROW], NOW)
