@@ -174,16 +174,20 @@ def test_a_hidden_tab_is_given_its_answer_to_the_end(
 def test_a_tab_that_is_hidden_at_the_very_end_still_ends(open_tab: Callable[[str], Tab]) -> None:
     """The last of the text waits for a frame, and then there are no more frames."""
     tab = open_tab("websocket")
+    conversation = tab.conversation
     for seed in range(3):
-        conversation = begin(tab, demo(tokens=40, gap_ms=40, seed=seed))
         conversation.page.evaluate(
-            """() => new Promise((hidden) =>
-                addEventListener("evenflow-event", function end({ detail }) {
-                if (detail.type !== "completed") return;
-                removeEventListener("evenflow-event", end);
-                hidden();
-            }))"""
+            """() => {
+                window.completed = new Promise((completed) =>
+                    addEventListener("evenflow-event", function end({ detail }) {
+                    if (detail.type !== "completed") return;
+                    removeEventListener("evenflow-event", end);
+                    completed();
+                }));
+            }"""
         )
+        conversation.ask(demo(tokens=40, gap_ms=40, seed=seed))
+        conversation.page.evaluate("window.completed")
         tab.hide()
         conversation.check_the_end()
         tab.show()
