@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from typing import Any
 
 from stream_aws.attributes import Item, number, seconds, text
 from stream_aws.dynamodb import Client, query_all, write_all
@@ -13,6 +14,7 @@ from stream_core.ports.tenant_activity import KEPT_SECONDS, Activity
 
 _PREFIX = "activity#"
 _COUNTS = tuple(field.name for field in fields(Activity) if field.name not in {"tenant", "task"})
+_FRACTIONS = ("service", "expected")
 _READ_AT_ONCE = 16
 
 
@@ -66,6 +68,11 @@ def _item(row: Activity, now: float) -> Item:
 
 
 def _read(item: Item) -> Activity:
-    counts = {name: int(item[name]["N"]) for name in _COUNTS if name != "service"}
+    # What a task of an earlier version hasn't written is left out.
+    counts: dict[str, Any] = {
+        name: (float if name in _FRACTIONS else int)(item[name]["N"])
+        for name in _COUNTS
+        if name in item
+    }
     task = item["row"]["S"].removeprefix(_PREFIX)
-    return Activity(item["tenant"]["S"], task, float(item["service"]["N"]), **counts)
+    return Activity(item["tenant"]["S"], task, **counts)

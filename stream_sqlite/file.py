@@ -119,6 +119,7 @@ TASK_TABLES = (
     row TEXT NOT NULL,
     expires_at REAL NOT NULL
 ) STRICT""",
+    "ALTER TABLE tenant_activity ADD COLUMN expected REAL NOT NULL DEFAULT 0",
 )
 
 UPGRADES = {

@@ -10,7 +10,9 @@ from sqlite3 import Connection
 from stream_core.ports.tenant_activity import KEPT_SECONDS, Activity
 from stream_sqlite.transactions import Transactions
 
-_COLUMNS = "tenant, task, service, requests, input_tokens, output_tokens, answers, connections"
+_COLUMNS = (
+    "tenant, task, service, requests, input_tokens, output_tokens, answers, connections, expected"
+)
 
 
 class SQLiteTenantActivity:
@@ -29,7 +31,8 @@ class SQLiteTenantActivity:
 
 def _note(connection: Connection, rows: Sequence[Activity], now: float) -> None:
     connection.executemany(
-        "INSERT OR REPLACE INTO tenant_activity VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT OR REPLACE INTO tenant_activity ({_COLUMNS}, expires_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [(*astuple(row), now + KEPT_SECONDS) for row in rows],
     )
 

@@ -17,6 +17,8 @@ _logger = logging.getLogger(__name__)
 _EACH_SECONDS = 1.0
 # More tasks exchange less often: each reads the rows of all.
 _TASKS_EACH_SECOND = 100
+# So that a row stays short.
+_TENANTS_TOLD = 50
 
 
 class CallsExchange:
@@ -91,32 +93,39 @@ class CallsExchange:
         finally:
             self._under_way = False
         self._failing = False
-        self._learn(rows)
+        self._learn(row, rows)
+
+    def _weight_of(self, tenant: str) -> float:
+        return self._tenants.of(tenant).weight
 
     def _row(self) -> TaskCalls:
         if not self._tenants.several:
             return self._idle
-        waiting = self._generations.waiting_by_model()
+        wanted = self._generations.wanted()
         calls = {}
         for name, upstream in self._upstreams.by_name.items():
             running, prefills = upstream.ceiling.running, upstream.prefills
-            if running or waiting[name]:
+            if running or wanted[name]:
                 calls[name] = ModelCalls(
                     running=running,
                     answered=running - len(prefills),
                     prompts=prefills.tokens,
-                    waiting=waiting[name],
+                    wanted=dict(wanted[name].most_common(_TENANTS_TOLD)),
                     delay=prefills.window.slope or 0.0,
                     slots=prefills.slots.limit,
                 )
         recent = self._generations.charges.recent.here(self._monotonic())
         return TaskCalls(task=self._task, tenants=tuple(recent), calls=calls)
 
-    def _learn(self, rows: Iterable[TaskCalls]) -> None:
+    def _learn(self, own: TaskCalls, rows: Iterable[TaskCalls]) -> None:
         others = [row for row in rows if row.task != self._task]
+        if own == self._idle:  # the rows were not read
+            for upstream in self._upstreams.by_name.values():
+                upstream.prefills.learn(CallsElsewhere(tasks=self._other_tasks + 1))
+            return
         self._other_tasks = len(others)
         for name, upstream in self._upstreams.by_name.items():
-            upstream.prefills.learn(CallsElsewhere.of(name, self._task, others))
+            upstream.prefills.learn(CallsElsewhere.of(name, own, others, self._weight_of))
         tenants = {tenant for row in others for tenant in row.tenants}
         self._generations.charges.recent.ask_elsewhere(tenants, self._monotonic())
         self._generations.fill()

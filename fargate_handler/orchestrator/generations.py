@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from fargate_handler.background import Background
@@ -103,9 +103,12 @@ class Generations:
             None,
         )
 
-    def waiting_by_model(self) -> Counter[str]:
-        """How many wait for a place, by the models' names at their server."""
-        return Counter(generation.upstream.name for generation in self._waiting.values())
+    def wanted(self) -> Mapping[str, Counter[str]]:
+        """How many run or wait for a place, by the models' names at their server and by tenants."""
+        wanted = defaultdict[str, Counter[str]](Counter)
+        for generation in (*self._running.values(), *self._waiting.values()):
+            wanted[generation.upstream.name][generation.line.tenant] += 1
+        return wanted
 
     def yields_to(self, line: Line) -> bool:
         """Whether one that waits can make room for a message of this line."""

@@ -17,7 +17,7 @@ from stream_core.ports.tenant_activity import Activity
 # Not by the token: that would cost as much as its delivery.
 _CHARGED_EACH_SECONDS = 0.2
 # Of what other tasks have told, each second.
-_CHARGED_SHARE = 0.25
+_CHARGED_SHARE = 0.4
 # So many questions of a tenant that was idle needn't wait, however busy others are. As service.
 _SAVED_UP_ANSWERS, _SAVED_UP = 4, 8_192.0
 
@@ -115,7 +115,8 @@ class ServiceCharges:
 
         Otherwise several tasks would make up for the same second, each for all of it.
         """
-        return {"service": self.counters.charged(tenant)}
+        expected = self.counters.expected(tenant)
+        return {"service": self.counters.served.get(tenant, 0.0) + expected, "expected": expected}
 
     def learned(self, others: Activity) -> None:
         """Other tasks have given a tenant something.

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Self
 
-from stream_core.ports.task_calls import TaskCalls
+from stream_core.fairness.division import part_of_slots
+from stream_core.ports.task_calls import ModelCalls, TaskCalls
+
+_NO_CALLS = ModelCalls()
+
+
+def _equal(_tenant: str) -> float:
+    return 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +28,11 @@ class CallsElsewhere:
             tasks, this one too, where those that are not certain count as 0. So one that is wrong
             is of little account among many.
         slots: the fewest that any of them has found the server to have. None: none has.
-        wanted: of each task that asks it, how many slots it could use, and whether its name comes
-            before this one's.
+        task: this one.
+        wanted: of each task that asks it, and of this one, how many slots each tenant could use.
+            Empty: no other task asks it.
+        weight_of: a tenant's weight.
+        tasks: how many there are, with this one, where none asks it.
     """
 
     running: int = 0
@@ -30,37 +40,44 @@ class CallsElsewhere:
     prompts: int = 0
     delay: float = 0.0
     slots: int | None = None
-    wanted: tuple[tuple[int, bool], ...] = ()
+    task: str = ""
+    wanted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    weight_of: Callable[[str], float] = _equal
+    tasks: int = 1
 
     @classmethod
-    def of(cls, model: str, task: str, rows: Iterable[TaskCalls]) -> Self:
+    def of(
+        cls,
+        model: str,
+        own: TaskCalls,
+        rows: Iterable[TaskCalls],
+        weight_of: Callable[[str], float] = _equal,
+    ) -> Self:
         """What they ask of a model.
 
         Args:
-            task: this one, whose own row is left out.
+            own: this task's row, which is left out of `rows`.
         """
-        found = [
-            (row.calls[model], row.task < task)
-            for row in rows
-            if row.task != task and model in row.calls
-        ]
+        others = [row for row in rows if row.task != own.task]
+        found = [(row.task, row.calls[model]) for row in others if model in row.calls]
+        if not found:
+            # Who is asked next may be asked together with the others.
+            return cls() if model in own.calls else cls(tasks=len(others) + 1)
+        calls = [calls for _, calls in found]
         return cls(
-            sum(calls.running for calls, _ in found),
-            sum(calls.answered for calls, _ in found),
-            sum(calls.prompts for calls, _ in found),
-            sum(calls.delay for calls, _ in found) / (len(found) + 1),
-            min((calls.slots for calls, _ in found if calls.slots is not None), default=None),
-            tuple(sorted((calls.running + calls.waiting, before) for calls, before in found)),
+            sum(it.running for it in calls),
+            sum(it.answered for it in calls),
+            sum(it.prompts for it in calls),
+            sum(it.delay for it in calls) / (len(found) + 1),
+            min((it.slots for it in calls if it.slots is not None), default=None),
+            own.task,
+            {own.task: own.calls.get(model, _NO_CALLS).wanted}
+            | {task: it.wanted for task, it in found},
+            weight_of,
         )
 
     def part(self, slots: int) -> int:
-        """How many of a server's slots are for this task, one at least.
-
-        All have equal parts, and what some don't want is divided among the others.
-        """
-        left, others = slots, list(self.wanted)
-        while others and others[0][0] * (len(others) + 1) < left:
-            left -= others.pop(0)[0]
-        tasks, before = len(others) + 1, sum(is_before for _, is_before in others)
-        # So that all parts together are all slots, if they can't be divided evenly.
-        return max(1, left * (before + 1) // tasks - left * before // tasks)
+        """How many of a server's slots are for this task, one at least."""
+        if not self.wanted:
+            return max(1, slots // self.tasks)
+        return part_of_slots(slots, self.task, self.wanted, self.weight_of)

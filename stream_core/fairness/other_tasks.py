@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from stream_core.ports.tenant_activity import Activity
 
 _FIRST_READINGS = 2
+# A tenant that isn't read for so many readings was idle.
+_READINGS_MISSED = 10
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was read of one tenant: how often, how long ago, and its last rows, by task."""
+
+    readings: int = 0
+    missed: int = 0
+    rows: Mapping[str, Activity] = field(default_factory=dict)
 
 
 class OtherTasks:
     """The growth of other tasks' counts, from one reading to the next.
 
-    A row that is new says nothing about now: what it has counted may be long ago. So may be what
-    comes in the first second in which a tenant is read: its tasks have not told it before.
+    A row that is new says little about now: what it has counted may be long ago. So may be what
+    comes in the first second in which a tenant is read: its tasks have not told it before. What
+    its answers are still expected to be given counts at once.
 
     Args:
         task: this one, whose own rows are left out.
@@ -21,8 +34,7 @@ class OtherTasks:
 
     def __init__(self, task: str) -> None:
         self._task = task
-        self._known: dict[tuple[str, str], Activity] = {}
-        self._readings: dict[str, int] = {}
+        self._known: dict[str, _Known] = {}
 
     def read(self, tenants: Iterable[str], rows: Iterable[Activity]) -> Mapping[str, Activity]:
         """What the others have done for each of these tenants since the last reading.
@@ -30,17 +42,36 @@ class OtherTasks:
         `answers` and `connections` are those that they have now.
 
         Args:
-            rows: all that there are of these tenants. Other tenants' earlier rows are forgotten.
+            rows: all that there are of these tenants. Other tenants' earlier rows are forgotten
+                after ten readings.
         """
-        sums = {tenant: Activity(tenant, "") for tenant in tenants}
-        self._readings = {tenant: self._readings.get(tenant, 0) + 1 for tenant in sums}
-        found = {(row.tenant, row.task): row for row in rows if row.task != self._task}
-        for key, row in found.items():
-            is_steady = self._readings[row.tenant] > _FIRST_READINGS
-            before = self._known.get(key, row) if is_steady else row
-            sums[row.tenant] = _with(sums[row.tenant], row, before)
-        self._known = found
-        return sums
+        found: dict[str, dict[str, Activity]] = {tenant: {} for tenant in tenants}
+        for row in rows:
+            if row.task != self._task:
+                found[row.tenant][row.task] = row
+        self._forget(found)
+        return {tenant: self._read(tenant, by_task) for tenant, by_task in found.items()}
+
+    def _read(self, tenant: str, rows: Mapping[str, Activity]) -> Activity:
+        known = self._known.setdefault(tenant, _Known())
+        known.readings, known.missed = known.readings + 1, 0
+        whole = Activity(tenant, "")
+        for row in rows.values():
+            before = known.rows.get(row.task)
+            if before is None:
+                before = replace(row, service=row.service - row.expected)
+            elif known.readings <= _FIRST_READINGS:
+                more = row.expected - before.expected
+                before = replace(row, service=row.service - more)
+            whole = _with(whole, row, before)
+        known.rows = rows
+        return whole
+
+    def _forget(self, read: Mapping[str, object]) -> None:
+        for tenant in [*self._known.keys() - read.keys()]:
+            self._known[tenant].missed += 1
+            if self._known[tenant].missed > _READINGS_MISSED:
+                del self._known[tenant]
 
 
 def _with(whole: Activity, row: Activity, before: Activity) -> Activity:
@@ -48,10 +79,10 @@ def _with(whole: Activity, row: Activity, before: Activity) -> Activity:
         whole.tenant,
         whole.task,
         # Estimates that were too high are set right, and what goes back has to go back everywhere.
-        whole.service + row.service - before.service,
-        whole.requests + row.requests - before.requests,
-        whole.input_tokens + row.input_tokens - before.input_tokens,
-        whole.output_tokens + row.output_tokens - before.output_tokens,
-        whole.answers + row.answers,
-        whole.connections + row.connections,
+        service=whole.service + row.service - before.service,
+        requests=whole.requests + row.requests - before.requests,
+        input_tokens=whole.input_tokens + row.input_tokens - before.input_tokens,
+        output_tokens=whole.output_tokens + row.output_tokens - before.output_tokens,
+        answers=whole.answers + row.answers,
+        connections=whole.connections + row.connections,
     )

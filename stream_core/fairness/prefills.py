@@ -124,7 +124,7 @@ class Prefills:
 
     def learn(self, elsewhere: CallsElsewhere) -> None:
         """Note what other tasks ask of the model."""
-        self.slots.elsewhere = elsewhere
+        self.slots.learn(elsewhere)
         self.window.delay_elsewhere = elsewhere.delay
 
     def has_slot(self, running: int) -> bool:
@@ -153,6 +153,7 @@ class Prefills:
             beside: calls of the model that run already at this task.
         """
         elsewhere = self.slots.elsewhere
+        self.slots.begins(beside, beside - len(self._of))
         self._of[response_id] = _Prefill(
             tenant, tokens, self.tokens, elsewhere.prompts, beside, elsewhere.running, now
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from heapq import nsmallest
-from math import ceil
+from math import ceil, inf
 
 from stream_core.fairness.calls_elsewhere import CallsElsewhere
 
@@ -14,10 +14,10 @@ _TOKENS_OF_A_STEP = 256
 # Of calls that began beside few: first tokens remembered, fewest that tell what is usual, and how
 # many of them are sooner than that.
 _REMEMBERED, _FEWEST, _USUAL_SHARE = 64, 5, 0.9
-# Late is so many times the usual, and so many seconds. What is sooner than the last figure is in
-# time, whatever is usual.
-_LATE_TIMES, _LATE_SECONDS, _IN_TIME_SECONDS = 2.0, 1.0, 0.25
-_LATE_IN_A_ROW = 4
+# Late is so many times the usual, and so many seconds, or more times that. What is sooner than the
+# last figure is in time, whatever is usual.
+_LATE_TIMES, _LATE_SECONDS, _CLEARLY_LATE_TIMES, _IN_TIME_SECONDS = 2.0, 1.0, 6.0, 0.25
+_LATE_ENOUGH = 4
 # So many that come in time at the bound, for one call more.
 _IN_TIME_FOR_ONE_MORE = 4
 _PEAK_KEPT_SHARE = 0.98  # with each first token
@@ -61,10 +61,11 @@ class ServerSlots:
     """How many calls a server answers at once. What is more waits there, first come first served.
 
     An engine generates so many answers (vLLM's `--max-num-seqs`) and says nothing when it has more.
-    First tokens tell: while all slots are taken they come when another answer ends. Four in a row
-    that are late, of calls that began beside as many as were lately answered at once, make that
-    number the bound, eight at least. Late is more than a second, and more than twice what is usual
-    for calls that began beside half as many, with as much to compute.
+    First tokens tell: while all slots are taken they come when another answer ends. Four that are
+    late, of calls that began beside as many as were lately answered at once, make that number the
+    bound, eight at least; one that comes in time makes up for a late one. Late is six times what is
+    usual for calls that began beside half as many, with as much to compute; of more than a second,
+    twice that.
 
     A wrong bound doesn't last. It grows while first tokens come in time at it. Where they are late
     whatever the bound is, the server has become slower: the bound and what was usual are forgotten.
@@ -74,13 +75,14 @@ class ServerSlots:
     comes in time while there are half as many as there may be. So no long backlog gets to a server
     whose slots are not found yet.
 
-    Several tasks that ask the same server tell each other what they have found and how many calls
-    they make. Each may make its part of them.
+    Several tasks that ask the same server tell each other what they have found and which calls
+    they make. Each may make its part of them. While it makes more, one call begins for two that
+    end, for who was given least.
     """
 
     __slots__ = (
-        *("_free", "_in_time", "_late", "_learned_at", "_most", "_peak", "_unhelpful"),
-        *("elsewhere", "limit"),
+        *("_free", "_in_time", "_late", "_learned_at", "_most", "_part", "_peak", "_shrinks_to"),
+        *("_unhelpful", "elsewhere", "limit"),
     )
 
     def __init__(self) -> None:
@@ -88,18 +90,30 @@ class ServerSlots:
         """The most calls at once, of all tasks, as this one has found. None: it has not."""
         self.elsewhere = CallsElsewhere()
         """What other tasks ask of the server."""
+        # Of so many slots, and how many are this task's.
+        self._part: tuple[int, int] | None = None
         self._most = _FIRST_CALLS
         # The most that were answered at once, forgotten little by little.
         self._peak = self._learned_at = 0.0
         # First tokens of calls that began beside few.
         self._free: deque[FirstToken] = deque(maxlen=_REMEMBERED)
         self._late = self._in_time = self._unhelpful = 0
+        # One more call may begin beside so many, though they are more than there may be.
+        self._shrinks_to = inf
 
     @property
     def part(self) -> int | None:
         """The most calls of this task at once. None: no bound is known."""
         slots = self._found
-        return None if slots is None else self.elsewhere.part(slots)
+        if slots is None:
+            return None
+        if self._part is None or self._part[0] != slots:
+            self._part = slots, self.elsewhere.part(slots)
+        return self._part[1]
+
+    def learn(self, elsewhere: CallsElsewhere) -> None:
+        """Note what other tasks ask of the server."""
+        self.elsewhere, self._part = elsewhere, None
 
     @property
     def _found(self) -> int | None:
@@ -112,7 +126,13 @@ class ServerSlots:
             running: its calls that have not ended.
             answered: those of them that have a token.
         """
-        return running < self._room(answered)
+        room = self._room(answered)
+        return running < room or room < running <= self._shrinks_to
+
+    def begins(self, running: int, answered: int = 0) -> None:
+        """Note that a call begins. As `has_room`."""
+        # So while there are too many, one begins for two that end, and their number falls.
+        self._shrinks_to = running - 1 if running > self._room(answered) else inf
 
     def crowded(self, running: int, answered: int = 0) -> bool:
         """Whether what is left, a fifth of the slots, is for who was given least. As `has_room`."""
@@ -152,7 +172,8 @@ class ServerSlots:
         usual = self._usual_pace()
         if usual is None or token.pace <= _LATE_TIMES * usual:
             return False
-        return True if token.seconds > _LATE_SECONDS else None
+        clear = token.seconds > _LATE_SECONDS or token.pace > _CLEARLY_LATE_TIMES * usual
+        return True if clear else None
 
     def _usual_pace(self) -> float | None:
         """Of calls that began beside few. None: too few first tokens have come."""
@@ -165,7 +186,7 @@ class ServerSlots:
 
     def _note_late(self, now: float) -> None:
         self._late, self._in_time = self._late + 1, 0
-        if self._late < _LATE_IN_A_ROW:
+        if self._late < _LATE_ENOUGH:
             return
         self._late, self._learned_at = 0, now
         self._unhelpful += self.limit is not None
@@ -181,7 +202,7 @@ class ServerSlots:
         self.limit, self._unhelpful = None, 0
 
     def _note_in_time(self, token: FirstToken) -> None:
-        self._late = self._unhelpful = 0
+        self._late, self._unhelpful = max(0, self._late - 1), 0
         if self.limit is None:
             self._most += _MORE_CALLS * (token.here + 1 >= self._most / 2)
         elif token.beside + 1 >= self.limit:

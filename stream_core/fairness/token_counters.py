@@ -101,9 +101,9 @@ class TokenCounters:
         self.served[tenant] = self.served.get(tenant, 0.0) + service
         self.charge_elsewhere(tenant, service)
 
-    def charged(self, tenant: str) -> float:
-        """What a tenant was given here, and what its running answers are expected to be given."""
-        return self.served.get(tenant, 0.0) + self._expected.get(tenant, 0.0)
+    def expected(self, tenant: str) -> float:
+        """What a tenant's running answers are still expected to be given, as service."""
+        return self._expected.get(tenant, 0.0)
 
     def expect(self, tenant: str, service: float) -> None:
         """Count what a tenant's running answers will be given, before it has come.

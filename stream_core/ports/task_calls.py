@@ -18,7 +18,7 @@ class ModelCalls(BaseModel, frozen=True):
         running: that were made and have not ended.
         answered: those of them that have a token.
         prompts: tokens of the prompts of those that have none.
-        waiting: messages whose calls were not made yet.
+        wanted: by tenants, how many calls run or wait. Of the tenants with most, 50 at most.
         delay: of a first token, by each token of a prompt ahead of it, in seconds. 0: none is
             certain.
         slots: the most calls that the model's server answers at once, as this task has found. None:
@@ -28,7 +28,7 @@ class ModelCalls(BaseModel, frozen=True):
     running: int = 0
     answered: int = 0
     prompts: int = 0
-    waiting: int = 0
+    wanted: Mapping[str, int] = {}
     delay: float = 0.0
     slots: int | None = None
 

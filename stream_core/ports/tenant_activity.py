@@ -17,10 +17,10 @@ class Activity:
     Args:
         tenant: its id; `id/key` for what one of its keys has used, `id//digest` for one of its
             users.
-        service: weighted tokens that were charged, in and out, with those that the answers that run
-            are still expected to be given.
+        service: weighted tokens that were charged, in and out, with those that are expected.
         requests, input_tokens, output_tokens: that were charged to bounds, without what went back.
         answers, connections: how many there are now.
+        expected: the part of the service that the answers that run are still to be given.
     """
 
     tenant: str
@@ -31,6 +31,7 @@ class Activity:
     output_tokens: int = 0
     answers: int = 0
     connections: int = 0
+    expected: float = 0.0
 
 
 class TenantActivity(Protocol):

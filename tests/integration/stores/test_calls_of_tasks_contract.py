@@ -12,7 +12,7 @@ from tests.integration.dynamodb_faults import Fault
 from tests.integration.stores.conftest import DynamoDBStores, Tasks
 from tests.integration.stores.stores import NOW
 
-BUSY = ModelCalls(running=9, answered=4, prompts=1_200, waiting=70, slots=32)
+BUSY = ModelCalls(running=9, answered=4, prompts=1_200, wanted={"acme": 70, "b.2": 1}, slots=32)
 ROW = TaskCalls(task="a", tenants=("acme", "b.2"), calls={"eu.model-v1:0": BUSY})
 
 

@@ -13,7 +13,7 @@ from tests.integration.dynamodb_faults import Fault
 from tests.integration.stores.conftest import DynamoDBStores, Tasks
 from tests.integration.stores.stores import NOW
 
-ROW = Activity("acme", "a", 12.5, 3, 40, 50, 2, 7)
+ROW = Activity("acme", "a", 12.5, 3, 40, 50, 2, 7, 8.5)
 
 
 def by_task(rows: Sequence[Activity]) -> list[Activity]:

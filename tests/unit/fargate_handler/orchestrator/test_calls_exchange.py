@@ -128,6 +128,35 @@ async def test_what_one_task_does_not_want_another_one_has() -> None:
     await tasks.leave()
 
 
+async def test_a_tenant_that_is_alone_at_its_task_has_no_more_than_others_elsewhere() -> None:
+    tasks = await two_busy_tasks()
+    one, other = tasks.tasks
+    for tenant in ("a", "b", "c"):
+        await tasks.send(other, tenant, times=9)
+    await tasks.end(one, times=1)
+    await tasks.end(other, times=1)
+    await tasks.send(one, "greedy", times=12)
+    await tasks.pass_seconds(3)
+    # Half of an equal part is a task's, though its one tenant has a fifth of the twelve.
+    assert [tasks.slots(task).part for task in (one, other)] == [3, 11]
+    await tasks.leave()
+
+
+async def test_until_idle_tasks_have_told_something_again_each_has_an_equal_part() -> None:
+    tasks = await two_busy_tasks()
+    one = tasks.tasks[0]
+    for task in tasks.tasks:
+        await tasks.end(task, times=8)
+    for seconds in (3, 120):
+        await tasks.pass_seconds(seconds)
+        assert tasks.slots(one).part == 6
+    await tasks.send(one, "greedy")
+    tasks.slots(one).limit = 12  # long ago it would be forgotten
+    await tasks.pass_seconds(2)
+    assert tasks.slots(one).part == 12, "the other one is still idle"
+    await tasks.leave()
+
+
 async def test_a_tenant_that_asks_another_task_is_known_here_for_a_minute() -> None:
     tasks = await Tasks.join(2)
     one, other = tasks.tasks

@@ -490,7 +490,7 @@ async def test_what_others_tell_is_charged_over_some_seconds_and_all_of_it() -> 
     (node,) = await several(1)
     charges = node.task.workload.generations.charges
     charges.learned(Activity("t", "", service=1_000))
-    assert charges.counters.of("t") == 250
+    assert charges.counters.of("t") == 400
     for _ in range(30):
         charges.learned(Activity("t", ""))
     assert charges.counters.of("t") == pytest.approx(1_000, abs=1)

@@ -2,74 +2,122 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_core.fairness.calls_elsewhere import CallsElsewhere
+from stream_core.fairness.division import max_min
 from stream_core.ports.task_calls import ModelCalls, TaskCalls
 
 
-def row(task: str, running: int, waiting: int = 0, slots: int | None = None) -> TaskCalls:
-    calls = ModelCalls(running=running, answered=1, prompts=9, waiting=waiting, slots=slots)
+def row(task: str, slots: int | None = None, **wanted: int) -> TaskCalls:
+    running = min(9, sum(wanted.values()))
+    calls = ModelCalls(running=running, answered=1, prompts=9, wanted=wanted, slots=slots)
     return TaskCalls(task=task, calls={"m": calls})
 
 
-def parts(slots: int, rows: list[TaskCalls]) -> list[int]:
-    return [CallsElsewhere.of("m", each.task, rows).part(slots) for each in rows]
+def of(own: TaskCalls, rows: list[TaskCalls]) -> CallsElsewhere:
+    return CallsElsewhere.of("m", own, rows)
+
+
+def parts(
+    slots: int, rows: list[TaskCalls], weight_of: Callable[[str], float] = lambda _: 1.0
+) -> list[int]:
+    return [CallsElsewhere.of("m", each, rows, weight_of).part(slots) for each in rows]
 
 
 def test_a_task_that_is_alone_has_all_of_them() -> None:
     assert CallsElsewhere().part(32) == 32
-    assert parts(32, [row("a", 500)]) == [32]
+    assert parts(32, [row("a", t=500)]) == [32]
+
+
+def test_until_tasks_have_told_something_each_has_an_equal_part() -> None:
+    assert CallsElsewhere(tasks=3).part(32) == 10
+    assert CallsElsewhere(tasks=50).part(32) == 1
 
 
 def test_tasks_that_want_more_than_there_are_have_equal_parts_and_all_of_them_together() -> None:
-    assert parts(32, [row("a", 500), row("b", 20, waiting=80), row("c", 11)]) == [10, 11, 11]
+    assert parts(32, [row("a", t=500), row("b", t=100), row("c", t=11)]) == [10, 11, 11]
 
 
 def test_what_one_does_not_want_the_others_divide() -> None:
-    assert parts(32, [row("a", 500), row("b", 2), row("c", 90)]) == [15, 11, 15]
+    assert parts(32, [row("a", t=500), row("b", t=2), row("c", t=90)]) == [15, 5, 15]
 
 
-def test_who_wants_little_may_still_have_an_equal_part() -> None:
-    assert parts(32, [row("a", 500), row("b", 0, waiting=1)])[1] == 16
+def test_a_tenant_has_no_more_for_asking_a_task_that_others_do_not_ask() -> None:
+    rows = [row("a", long=40), row("b", x=20, y=20, z=20), row("c", x=20, y=20, z=20)]
+    assert parts(32, rows) == [8, 12, 12]
+
+
+def test_a_heavy_tenant_has_more_wherever_it_asks() -> None:
+    weights = {"heavy": 3.0, "light": 1.0}
+    rows = [row("a", heavy=90), row("b", light=90)]
+    assert parts(32, rows, weights.__getitem__) == [24, 8]
+
+
+def test_a_task_whose_tenants_want_little_has_room_for_who_comes() -> None:
+    assert parts(32, [row("a", t=500), row("b", t=1)]) == [31, 8]
+    assert parts(32, [row("a", t=3), row("b", t=1)]) == [31, 29], "what nobody wants is for all"
+    assert of(row("a"), [row("b", t=500)]).part(32) == 8
 
 
 def test_a_task_has_one_slot_at_least() -> None:
-    assert set(parts(8, [row(f"t{number:02}", 5) for number in range(20)])) == {1}
+    assert set(parts(8, [row(f"t{number:02}", t=5) for number in range(20)])) == {1}
 
 
 def test_other_models_and_the_task_s_own_row_do_not_count() -> None:
     other_model = TaskCalls(task="b", calls={"other": ModelCalls(running=9, slots=2)})
-    rows = [row("a", 9, slots=3), other_model]
-    assert CallsElsewhere.of("m", "a", rows) == CallsElsewhere()
+    own = row("a", slots=3, t=9)
+    assert of(own, [own, other_model]) == CallsElsewhere()
+    assert of(TaskCalls(task="a"), [own, other_model]) == CallsElsewhere(tasks=2)
 
 
 def test_the_calls_of_others_are_added_and_their_fewest_slots_count() -> None:
-    rows = [row("a", 1), row("b", 5, waiting=2, slots=30), row("c", 7, slots=28), row("d", 1)]
-    found = CallsElsewhere.of("m", "b", rows)
+    rows = [row("a", t=1), row("b", slots=30, t=7), row("c", slots=28, t=7), row("d", t=1)]
+    found = of(rows[1], rows)
     assert (found.running, found.answered, found.prompts, found.slots) == (9, 3, 27, 28)
-    assert CallsElsewhere.of("m", "c", rows).slots == 30
-    assert CallsElsewhere.of("m", "a", rows[:1]).slots is None
+    assert of(rows[2], rows).slots == 30
+    assert of(rows[0], rows[:1]).slots is None
 
 
 def test_the_delay_is_the_mean_of_all_tasks_so_that_one_that_errs_is_of_little_account() -> None:
     certain = {"m": ModelCalls(running=1, delay=0.0002)}
-    rows = [row("a", 1), TaskCalls(task="b", calls=certain), *(row(name, 1) for name in "cd")]
-    assert CallsElsewhere.of("m", "a", rows).delay == 0.0002 / 4
+    rows = [row("a", t=1), TaskCalls(task="b", calls=certain), *(row(name, t=1) for name in "cd")]
+    assert of(rows[0], rows).delay == 0.0002 / 4
+
+
+WANTED = st.dictionaries(st.sampled_from("tuvwx"), st.integers(0, 60))
+
+
+@given(st.lists(WANTED, min_size=2, max_size=12), st.integers(12, 100))
+def test_tasks_use_what_there_is_and_little_more(wanted: list[dict[str, int]], slots: int) -> None:
+    rows = [row(f"t{number:02}", **wants) for number, wants in enumerate(wanted)]
+    wants = [sum(it.values()) for it in wanted]
+    used = [min(part, want) for part, want in zip(parts(slots, rows), wants, strict=True)]
+    if sum(wants) <= slots:
+        assert used == wants
+    else:
+        assert sum(used) >= slots - len(wanted)
+        # A task has half of an equal part, whatever its tenants have elsewhere.
+        assert sum(used) <= 1.5 * slots + len(wanted)
 
 
 @given(
-    st.lists(st.integers(0, 60), min_size=1, max_size=12),
-    st.integers(min_value=12, max_value=100),
+    st.floats(0, 1_000),
+    st.dictionaries(st.sampled_from(["a", "b", "c", "dd", "ee"]), st.floats(0, 100), min_size=1),
+    st.floats(0.1, 9),
 )
-def test_parts_are_never_more_than_there_are_and_none_is_idle_while_another_waits(
-    wanted: list[int], slots: int
+def test_nobody_has_more_than_they_want_and_who_has_less_has_as_much_as_any(
+    amount: float, wanted: Mapping[str, float], weight: float
 ) -> None:
-    rows = [row(f"t{number:02}", running) for number, running in enumerate(wanted)]
-    used = [min(part, want) for part, want in zip(parts(slots, rows), wanted, strict=True)]
-    assert sum(used) <= slots
-    if sum(wanted) >= slots:
-        assert sum(used) >= slots - len(wanted)
-    else:
-        assert used == wanted
+    weights = {key: weight if len(key) == 1 else 1.0 for key in wanted}
+    shares = max_min(amount, wanted, weights.__getitem__)
+    assert sum(shares.values()) == pytest.approx(min(amount, sum(wanted.values())), abs=1e-6)
+    most = max(shares[key] / weights[key] for key in shares)
+    for key, share in shares.items():
+        assert share <= wanted[key]
+        if share < wanted[key] - 1e-6:
+            assert share / weights[key] == pytest.approx(most, abs=1e-6)

@@ -42,7 +42,25 @@ def test_tenants_are_kept_apart_and_who_has_no_rows_has_done_nothing() -> None:
 
 def test_what_was_done_before_a_tenant_was_compared_counts_for_nobody() -> None:
     others = steady(row("a", 1))
-    others.read([], [])
+    for _ in range(11):
+        others.read([], [])
     told = [others.read(["t"], [row("a", count)])["t"] for count in (1, 500, 510)]
     assert [others.service for others in told] == [0, 0, 10]
     assert others.read(["t"], [row("a", 510, answers=2)])["t"].answers == 2
+
+
+def test_what_comes_while_a_tenant_is_not_compared_for_a_moment_counts_when_it_is_again() -> None:
+    others = steady(row("a", 1), row("a", 2, tenant="u"))
+    for _ in range(10):
+        others.read(["u"], [row("a", 2, tenant="u")])
+    assert others.read(["t"], [row("a", 31)])["t"].service == 30
+
+
+def test_what_is_expected_counts_at_once_and_once_only() -> None:
+    others, told = OtherTasks("me"), 0.0
+    counts = [(5_000, 300), (5_400, 600), (5_500, 500), (5_700, 0)]
+    for service, expected in counts:
+        now = Activity("t", "a", service, expected=expected)
+        told += others.read(["t"], [now])["t"].service
+    # Of the first two readings what was expected, and then all.
+    assert told == 600 + (5_700 - 5_400)

@@ -229,7 +229,8 @@ def test_few_calls_at_once_say_nothing_of_many() -> None:
 
 def test_a_task_that_has_found_nothing_goes_by_what_another_one_has_found() -> None:
     slots = Prefills(delay=0.02).slots
-    slots.elsewhere = CallsElsewhere(slots=24, wanted=((200, False), (300, True)))
+    wanted = {"a": {"t": 300}, "b": {"t": 200}, "c": {"t": 200}}
+    slots.learn(CallsElsewhere(slots=24, task="b", wanted=wanted))
     assert [slots.has_room(running) for running in (7, 8)] == [True, False]
     assert slots.limit is None
     slots.limit = 30
@@ -242,3 +243,17 @@ def test_beside_calls_that_are_answered_there_may_be_as_many_as_at_first() -> No
     assert [slots.has_room(8, answered) for answered in (0, 1)] == [False, True]
     slots.limit = 30
     assert not slots.has_room(30, answered=30)
+
+
+def test_while_more_run_than_there_may_be_one_call_begins_for_two_that_end() -> None:
+    slots = Prefills(delay=0.02).slots
+    slots.limit, running, begun = 10, 20, 0
+    for _ in range(12):
+        if slots.has_room(running):
+            assert slots.crowded(running), "it is for who was given least"
+            slots.begins(running)
+            running, begun = running + 1, begun + 1
+            assert not slots.has_room(running)
+        running -= 1
+    assert (running, begun) == (14, 6)
+    assert not slots.has_room(10), "as many as there may be"

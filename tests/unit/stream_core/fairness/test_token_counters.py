@@ -11,13 +11,14 @@ def test_what_is_expected_is_in_the_counter_until_it_has_come_or_will_not() -> N
     counters.charge("a", meter.grown(0))
     counters.expect("a", meter.expects(100))
     assert counters.of("a") == (10 + 200) / 2
-    assert counters.charged("a") == 10 + 200
+    assert counters.expected("a") == 200
     counters.charge("a", meter.grown(30))
     counters.expect("a", meter.expects(70))
     assert counters.of("a") == (10 + 200) / 2
     counters.expect("a", meter.expects(0))
     assert counters.of("a") == (10 + 60) / 2
     assert counters.served == {"a": 70}
+    assert counters.expected("a") == 0
 
 
 def test_who_comes_is_lifted_to_what_others_were_given_not_to_what_they_expect() -> None:

@@ -1,0 +1,60 @@
+"""How tasks divide a server's slots: by the tenants that want them, each task by itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from math import floor
+from typing import TypeVar
+
+K = TypeVar("K")
+
+# Sums of fractions that should be whole may be a little less.
+_NOTHING = 1e-6
+# A task whose tenants want little has so much of an equal part, for what is asked before all know.
+_AT_LEAST = 0.5
+
+
+def max_min(
+    amount: float, wanted: Mapping[K, float], weight_of: Callable[[K], float] = lambda _: 1.0
+) -> dict[K, float]:
+    """Divide an amount by weights: who wants less than its part leaves the rest to the others."""
+    weights = {key: weight_of(key) for key in wanted}
+    left = sum(weights.values())
+    shares = {}
+    for key in sorted(wanted, key=lambda key: wanted[key] / weights[key]):
+        shares[key] = min(wanted[key], amount * weights[key] / left) if left > 0 else 0.0
+        amount, left = amount - shares[key], left - weights[key]
+    return shares
+
+
+def part_of_slots(
+    slots: int,
+    task: str,
+    wanted: Mapping[str, Mapping[str, int]],
+    weight_of: Callable[[str], float],
+) -> int:
+    """How many of a server's slots are for a task, one at least.
+
+    They are divided among the tenants, and what a tenant has among the tasks that it asks. So a
+    tenant has no more for asking a task that others don't ask.
+
+    Args:
+        wanted: by tasks, and by the tenants of each, how many slots they could use. The task has
+            its own there.
+        weight_of: a tenant's weight.
+    """
+    of_all = Counter[str]()
+    for of_tenants in wanted.values():
+        of_all.update(of_tenants)
+    shares = max_min(slots, of_all, weight_of)
+    parts = dict.fromkeys(sorted(wanted), 0.0)
+    for tenant, share in shares.items():
+        asks = {name: wants[tenant] for name, wants in wanted.items() if wants.get(tenant)}
+        for name, part in max_min(share, asks).items():
+            parts[name] += part
+    # So that all parts together are all slots, where they are no whole numbers.
+    before = sum(part for name, part in parts.items() if name < task) + _NOTHING
+    own = floor(before + parts[task]) - floor(before)
+    spare = floor(slots - sum(shares.values()) + _NOTHING)
+    return max(1, own + spare, int(_AT_LEAST * slots / len(wanted)))
