@@ -154,7 +154,7 @@ class RoughNetwork:
         return asyncio.run_coroutine_threadsafe(what, self._loop).result(5)
 
     async def _start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def _stop(self) -> None:
@@ -185,17 +185,21 @@ class RoughNetwork:
 
     # -- a connection ------------------------------------------------------------------------------
 
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Known at once: whoever cuts all connections cuts one that isn't served yet, too.
+        self._ends.add(writer)
+        serving = self._loop.create_task(self._serve(reader, writer))
+        self._passing.add(serving)
+        serving.add_done_callback(self._passing.discard)
+        serving.add_done_callback(lambda _: self._ends.discard(writer))
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._passing.add(task)
         ends = {writer}
         try:
             await self._connect(reader, writer, ends)
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # a client that has left, no server, or the end of the test
         finally:
-            self._passing.discard(task)
             self._ends -= ends
             for end in ends:
                 end.transport.abort()
@@ -208,7 +212,6 @@ class RoughNetwork:
     ) -> None:
         if not self._reachable:
             return _reset(writer)
-        self._ends |= ends
         flows = self._flows
         await flows.wait()
         head = await reader.readuntil(_END_OF_HEAD)

@@ -181,10 +181,12 @@ async def test_without_any_keys_callers_come_again_and_keys_of_tenants_open(
     door = await doors(issuer)
     refused = await door.session(issuer.now_token())
     assert told(refused) == (503, "identity_keys_unavailable")
-    assert int(refused.headers["Retry-After"]) in (1, 2)
+    # Two seconds after the keys were asked for, which takes a moment, and rounded up.
+    again_in = int(refused.headers["Retry-After"])
+    assert again_in in (1, 2, 3)
     assert (await door.session(ACME_KEY, tenant="acme")).status == 201
     issuer.start()
-    door.later(2)
+    door.later(again_in)
     assert (await door.session(issuer.now_token())).status == 201
 
 
