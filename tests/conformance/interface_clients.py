@@ -21,8 +21,9 @@ from tests.integration.stock_clients.upstream import MODEL, ScriptedUpstream
 JAVASCRIPT = Path(__file__).parent / "javascript"
 _CLIENT_SECONDS = 60
 
-LONG = "#demo tokens=60 gap_ms=30 seed=3"
-LONG_TEXT = "".join(demo_tokens(3, 60))
+# For so long that a slow machine, too, sees a part of it.
+LONG = "#demo tokens=200 gap_ms=30 seed=3"
+LONG_TEXT = "".join(demo_tokens(3, 200))
 SHORT = "#demo tokens=8 gap_ms=5 seed=4"
 SHORT_TEXT = "".join(demo_tokens(4, 8))
 FAILS = "#demo tokens=20 gap_ms=5 seed=5 fail_after=10 fail_attempts=9"
