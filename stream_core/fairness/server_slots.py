@@ -26,7 +26,7 @@ _LOWERED_TO, _UNHELPFUL_IN_A_ROW = 0.9, 6
 _FEWEST_SLOTS = 8  # an engine with fewer isn't found out
 # Calls of a task at once while no bound is known, before first tokens have shown that there is room
 # for more.
-_FIRST_CALLS, _MORE_CALLS = 8, 2
+_FIRST_CALLS, _MORE_CALLS = 8, 1
 _FORGOTTEN_SECONDS = 300.0
 _PART_FOR_NEWCOMERS = 5
 
@@ -71,7 +71,7 @@ class ServerSlots:
     whatever the bound is, the server has become slower: the bound and what was usual are forgotten.
     A bound is forgotten, too, five minutes after it was last found or lowered.
 
-    While no bound is known a task may make eight calls, and two more with each first token that
+    While no bound is known a task may make eight calls, and one more with each first token that
     comes in time while there are half as many as there may be. So no long backlog gets to a server
     whose slots are not found yet.
 

@@ -57,7 +57,7 @@ class Server:
 
     def _ask(self, at_once: Callable[[], int] | None) -> None:
         most = self.most if at_once is None else at_once()
-        while self._running < most and self.slots.has_room(self._running):
+        while self._running < most and self.prefills.has_slot(self._running):
             self._asked += 1
             name = str(self._asked)
             self.prefills.begin(name, "busy", TOKENS, self.now, self._running)
@@ -208,7 +208,7 @@ def test_a_flood_of_a_server_of_which_nothing_is_known_is_a_few_calls() -> None:
     for _ in range(600):
         server.run(0.1)
         waiting.append(server.waiting)
-    assert max(waiting) <= 2 * SLOTS, "of a thousand"
+    assert max(waiting) <= SLOTS, "of a thousand"
     assert max(waiting[300:]) <= 8
 
 
@@ -216,7 +216,7 @@ def test_a_flood_of_a_server_of_which_nothing_is_known_is_a_few_calls() -> None:
 def test_a_service_without_a_bound_is_soon_given_all(median: float) -> None:
     server = _service(1, median)
     server.most = 1_000
-    server.run(12 * median)
+    server.run(30 * median)
     assert server.running == server.most
 
 
@@ -224,7 +224,7 @@ def test_few_calls_at_once_say_nothing_of_many() -> None:
     server = _engine(1)
     server.run(600.0, lambda: 3)
     server.run(0.0, lambda: 1_000)
-    assert server.running == 8
+    assert server.running == 3 + 8
 
 
 def test_a_task_that_has_found_nothing_goes_by_what_another_one_has_found() -> None:
