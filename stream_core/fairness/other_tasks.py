@@ -58,11 +58,9 @@ class OtherTasks:
         whole = Activity(tenant, "")
         for row in rows.values():
             before = known.rows.get(row.task)
-            if before is None:
-                before = replace(row, service=row.service - row.expected)
-            elif known.readings <= _FIRST_READINGS:
-                more = row.expected - before.expected
-                before = replace(row, service=row.service - more)
+            if before is None or known.readings <= _FIRST_READINGS:
+                counted = 0.0 if before is None else before.expected
+                before = replace(row, service=row.service - row.expected + counted)
             whole = _with(whole, row, before)
         known.rows = rows
         return whole

@@ -120,7 +120,8 @@ class ServerSlots:
         return self.elsewhere.slots if self.limit is None else self.limit
 
     def has_room(self, running: int, answered: int = 0) -> bool:
-        """Whether one more call of this task may have a slot.
+        """Whether one more call of this task may have a slot. While there are too many, that is
+        so once two of them have ended since the last one began.
 
         Args:
             running: its calls that have not ended.

@@ -223,7 +223,7 @@ class RoughNetwork:
             return None
         back_reader, back = await self._dial()
         ends.add(back)
-        self._ends |= ends
+        self._ends.add(back)
         if self.held_back is not None and not is_websocket:
             # A connection of its own for each request, so that an answer's end is the connection's.
             head = head.replace(_END_OF_HEAD, b"\r\nConnection: close\r\n\r\n")

@@ -64,14 +64,21 @@ class FileStores(Stores):
 
 
 @pytest.fixture
-def sqlite_stores(tmp_path: Path) -> Iterator[FileStores]:
-    """The stores in a file of their own."""
+def two_processes(tmp_path: Path) -> Iterator[tuple[SQLiteStores, SQLiteStores]]:
+    """One file, as two processes have it open."""
     path = tmp_path / "evenflow.db"
     with (
         closing(SQLiteStores(path, lambda: NOW)) as one,
         closing(SQLiteStores(path, lambda: NOW)) as other,
     ):
-        yield FileStores(one.responses, one.sessions, one.usage, other)
+        yield one, other
+
+
+@pytest.fixture
+def sqlite_stores(two_processes: tuple[SQLiteStores, SQLiteStores]) -> FileStores:
+    """The stores in a file of their own."""
+    one, other = two_processes
+    return FileStores(one.responses, one.sessions, one.usage, other)
 
 
 @pytest.fixture
@@ -190,14 +197,10 @@ def memory_tasks() -> Tasks:
 
 
 @pytest.fixture
-def sqlite_tasks(tmp_path: Path) -> Iterator[Tasks]:
+def sqlite_tasks(two_processes: tuple[SQLiteStores, SQLiteStores]) -> Tasks:
     """Two processes with one file."""
-    path = tmp_path / "evenflow.db"
-    with (
-        closing(SQLiteStores(path, lambda: NOW)) as one,
-        closing(SQLiteStores(path, lambda: NOW)) as other,
-    ):
-        yield ToldByTasks(one.activity, one.calls), ToldByTasks(other.activity, other.calls)
+    one, other = two_processes
+    return ToldByTasks(one.activity, one.calls), ToldByTasks(other.activity, other.calls)
 
 
 @pytest.fixture
