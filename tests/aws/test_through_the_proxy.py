@@ -22,7 +22,14 @@ from fargate_handler.token_sources.demo.script import demo_tokens
 from tests.aws.both_transports import Reading, Readings, ask_and_read
 from tests.aws.running_system import RunningSystem
 from tests.integration.answer import Answer
-from tests.integration.chat_client import Connection, call, checked_error, demo, open_session
+from tests.integration.chat_client import (
+    ChatSession,
+    Connection,
+    call,
+    checked_error,
+    demo,
+    open_session,
+)
 from tests.integration.realtime_client import OTHER_PATH, PATH, realtime
 from tests.integration.server_process import ROOT, clean_environment
 from tests.integration.transports import over_events
@@ -54,7 +61,7 @@ async def test_an_answer_polled_from_lambda_is_that_of_the_websocket_and_as_soon
     # What is identical is so in each round; how soon it is, is the best of three, for the machine
     # is shared.
     while len(said) < _ROUNDS:
-        questions, emulator = await read_by_both_ways(system, http)
+        questions, ended = await read_by_both_ways(system, http)
         for question in questions:
             assert question.beside.text == question.polled.text == question.websocket.text
             assert max(question.beside.polls, question.polled.polls) <= _MOST_POLLS
@@ -62,14 +69,14 @@ async def test_an_answer_polled_from_lambda_is_that_of_the_websocket_and_as_soon
         polled = [later_ms(it.polled, it.websocket) for it in questions]
         said.append(
             f"{len(questions)} questions; first text and end later by polling: {_both(polled)}; "
-            f"of an answer that is read: {_both(beside)}; a GetItem of the emulator meanwhile: "
-            f"{_quantiles(emulator)}"
+            f"of an answer that is read: {_both(beside)}; a poll of an ended answer meanwhile: "
+            f"{_quantiles(ended)}"
         )
         print(said[-1])
-        # A delta is written and then read; what that takes by itself is the emulator's, and was
-        # measured beside it. The text of an answer that is read is on record each second, and its
-        # end at once.
-        most = _LATER_MS + 2 * _p95(emulator)
+        # A delta is written and then read; what that takes by itself is the emulator's and the
+        # machine's, and was measured beside it. The text of an answer that is read is on record
+        # each second, and its end at once.
+        most = _LATER_MS + 2 * _p95(ended)
         first_beside, end_beside = (_p95(times) for times in zip(*beside, strict=True))
         soon = [first_beside - _ON_RECORD_EACH_MS, end_beside]
         if max(*soon, *(_p95(times) for times in zip(*polled, strict=True))) <= most:
@@ -92,8 +99,8 @@ def _both(later: Sequence[tuple[float, float]]) -> str:
 async def read_by_both_ways(
     system: RunningSystem, http: aiohttp.ClientSession
 ) -> tuple[list[Readings], list[float]]:
-    """Thirty questions to both handlers, each answered twice; and the emulator's latencies
-    meanwhile.
+    """Thirty questions to both handlers, each answered twice; and the latencies of polls that
+    wait for nothing meanwhile.
     """
 
     async def one_reader(number: int) -> tuple[str, list[Readings]]:
@@ -113,26 +120,26 @@ async def read_by_both_ways(
                 readings.append(await ask_and_read(connection, alone, f"m{turn}", previous, text))
             return _handler_of(connection), readings
 
-    async with dynamodb_latencies(system) as emulator:
+    async with poll_latencies(await open_session(http, system.url)) as ended:
         readers = await asyncio.gather(*(one_reader(number) for number in range(_READERS)))
     assert len({handler for handler, _ in readers}) == 2, "both handlers have readers"
-    return [reading for _, of_reader in readers for reading in of_reader], emulator
+    return [reading for _, of_reader in readers for reading in of_reader], ended
 
 
 @asynccontextmanager
-async def dynamodb_latencies(system: RunningSystem) -> AsyncIterator[list[float]]:
-    """Milliseconds that one read of the table takes, several times a second while the block
+async def poll_latencies(session: ChatSession) -> AsyncIterator[list[float]]:
+    """Milliseconds that one poll of an ended answer takes, several times a second while the block
     runs.
     """
-    client = system.aws.client("dynamodb")
-    table = system.deployment.container_environment()["EVENFLOW_RESPONSES_TABLE"]
-    key = {"response_id": {"S": "none"}, "position": {"S": "none"}}
+    accepted = await session.post("m0", None, demo(tokens=1, gap_ms=1))
+    response_id: str = accepted.json["response_id"]
+    await session.poll_whole(response_id)
     latencies: list[float] = []
 
     async def probe() -> None:
         while True:
             began = time.monotonic()
-            await asyncio.to_thread(client.get_item, TableName=table, Key=key, ConsistentRead=True)
+            await session.poll(response_id, 0)
             latencies.append((time.monotonic() - began) * 1000)
             await asyncio.sleep(0.25)
 

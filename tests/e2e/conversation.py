@@ -142,7 +142,9 @@ class Conversation:
 
     def check_the_end(self, state: str = "done", *, may_restart: bool = False) -> None:
         """Wait for the end: all of the log is shown, and nothing was shown twice at any time."""
-        self.wait_for(state)
+        self.page.wait_for_function(
+            "state => watched.end === state", arg=state, polling=50, timeout=_ANSWER_MS
+        )
         log = self.logged()
         assert log["status"] == {"done": "completed"}.get(state, state)
         shown = self.shown
