@@ -11,7 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page
 
 from tests.integration.server_process import ServerProcess
 
@@ -71,9 +71,12 @@ class Conversation:
         self.page.reload()
 
     def wait_for(self, state: str, milliseconds: int = _ANSWER_MS) -> None:
-        """Wait until the page says so."""
-        expect(self.page.get_by_test_id("status")).to_have_attribute(
-            "data-state", state, timeout=milliseconds
+        """Wait until the page says so; of an end, that it has said so of the last answer."""
+        self.page.wait_for_function(
+            "state => watched.end === state || watched.state === state",
+            arg=state,
+            polling=50,
+            timeout=milliseconds,
         )
 
     def wait_for_more(self, characters: int = 1, seconds: float = _ANSWER_MS / 1000) -> None:
@@ -142,9 +145,7 @@ class Conversation:
 
     def check_the_end(self, state: str = "done", *, may_restart: bool = False) -> None:
         """Wait for the end: all of the log is shown, and nothing was shown twice at any time."""
-        self.page.wait_for_function(
-            "state => watched.end === state", arg=state, polling=50, timeout=_ANSWER_MS
-        )
+        self.wait_for(state)
         log = self.logged()
         assert log["status"] == {"done": "completed"}.get(state, state)
         shown = self.shown

@@ -20,7 +20,7 @@ Condition = Callable[[Conversation, RoughNetwork], None]
 
 
 _QUERIES = {"websocket": "", "sse": "?transport=sse", "long-poll": "?transport=poll"}
-_QUESTION = demo(tokens=80, gap_ms=40, seed=41)
+_QUESTION = demo(tokens=120, gap_ms=40, seed=41)
 # It goes on when the client has found, in three seconds, which transport works.
 _LONG = demo(tokens=160, gap_ms=40, seed=43)
 _LONGER = demo(tokens=300, gap_ms=40, seed=44)

@@ -1,6 +1,6 @@
 // Looks at every state of the answer that a person could see, from the first one on, and notes what should never be seen.
 (() => {
-  const watched = { looks: 0, wrong: [], restarts: 0, end: null };
+  const watched = { looks: 0, wrong: [], restarts: 0, state: null, end: null };
   Object.defineProperty(window, "watched", { value: watched });
   let [before, mayShrink] = ["", false];
 
@@ -18,24 +18,28 @@
     [before, mayShrink] = [text, false];
   }
 
-  // How the last answer ended. An idle connection may be lost right after it: that isn't a state of the answer.
-  function noteEnd(status) {
-    const { state } = status.dataset;
-    if (state !== "idle") watched.end = ["done", "cancelled", "error"].includes(state) ? state : null;
-  }
-
+  // How the last answer ended stands, whatever becomes of the connection when nothing is asked.
+  addEventListener("evenflow-ask", () => {
+    watched.end = null;
+  });
   addEventListener("evenflow-event", ({ detail }) => {
     if (detail.type !== "restarted") return;
     watched.restarts += 1;
     mayShrink = true;
   });
+
+  function note(state) {
+    watched.state = state;
+    if (["done", "cancelled", "error"].includes(state)) watched.end = state;
+  }
+
   const attachShadow = Element.prototype.attachShadow;
   Element.prototype.attachShadow = function (options) {
     const shadow = attachShadow.call(this, options);
     if (this.localName === "evenflow-chat") {
       new MutationObserver(() => look(this, shadow)).observe(shadow, { subtree: true, childList: true, characterData: true });
       new MutationObserver((changes) => {
-        for (const { target } of changes) if (target.dataset.testid === "status") noteEnd(target);
+        for (const { target } of changes) if (target.dataset.testid === "status") note(target.dataset.state);
       }).observe(shadow, { subtree: true, attributeFilter: ["data-state"] });
     }
     return shadow;
