@@ -155,7 +155,8 @@ class Orchestrator:
             if known is not None and self.responses.remembers(known) and not given_up:
                 return Submission(self.responses.get(known, channel), duplicate=True)
             self._workload.limiting(channel, event.kind).check_rate(self._monotonic())
-            fresh = conversation.stale or given_up
+            # Of a request that nobody can repeat no task has a record: its channel is new.
+            fresh = given_up or (conversation.stale and event.kind.repeatable)
             if fresh:
                 await self._catch_up(conversation, event)
             for _ in range(_TRIES):

@@ -436,3 +436,12 @@ async def test_in_a_burst_who_asked_first_is_answered_while_the_last_ones_wait()
         f"s{number}" for number in burst
     ]
     await task.leave()
+
+
+async def test_a_request_that_nobody_can_repeat_is_put_on_record_by_one_call() -> None:
+    task = await Task.join(Shared())
+    channel = single_channel("acme", "once")
+    text = WholeRequest(()).to_text()
+    await task.orchestrator.submit(IngestEvent(channel, "m1", None, text, kind=COMPLETION))
+    assert task.shared.sessions.network.calls == {"accept": 1}
+    await task.leave()
