@@ -169,7 +169,7 @@ class ServiceCharges:
             service = generation.meter.grown(stream.tokens)
         if service:
             self.counters.charge(tenant, service)
-        to_come = self._usual.of(tenant).tokens - stream.tokens if goes_on else 0.0
+        to_come = self._usual.to_come(tenant, stream.tokens) if goes_on else 0.0
         if expected := generation.meter.expects(to_come):
             self.counters.expect(tenant, expected)
 

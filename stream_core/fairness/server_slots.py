@@ -27,6 +27,7 @@ _FEWEST_SLOTS = 8  # an engine with fewer isn't found out
 # Calls of a task at once while no bound is known, before first tokens have shown that there is room
 # for more.
 _FIRST_CALLS, _MORE_CALLS = 8, 1
+_TOGETHER_GROWS_TO = 1.25  # of all tasks' calls
 _FORGOTTEN_SECONDS = 300.0
 _PART_FOR_NEWCOMERS = 5
 
@@ -77,7 +78,9 @@ class ServerSlots:
 
     Several tasks that ask the same server tell each other what they have found and which calls
     they make. Each may make its part of them. While it makes more, one call begins for two that
-    end, for who was given least.
+    end, for who was given least. While no bound is known they divide a quarter more than all of
+    them make, up to eight more: a task that grew first would else give a tenant more than others
+    can.
     """
 
     __slots__ = (
@@ -104,9 +107,9 @@ class ServerSlots:
     @property
     def part(self) -> int | None:
         """The most calls of this task at once. None: no bound is known."""
-        slots = self._found
-        if slots is None:
-            return None
+        return None if self._found is None else self._part_of(self._found)
+
+    def _part_of(self, slots: int) -> int:
         if self._part is None or self._part[0] != slots:
             self._part = slots, self.elsewhere.part(slots)
         return self._part[1]
@@ -127,23 +130,31 @@ class ServerSlots:
             running: its calls that have not ended.
             answered: those of them that have a token.
         """
-        room = self._room(answered)
+        room = self._room(running, answered)
         return running < room or room < running <= self._shrinks_to
 
     def begins(self, running: int, answered: int = 0) -> None:
         """Note that a call begins. As `has_room`."""
         # So while there are too many, one begins for two that end, and their number falls.
-        self._shrinks_to = running - 1 if running > self._room(answered) else inf
+        self._shrinks_to = running - 1 if running > self._room(running, answered) else inf
 
     def crowded(self, running: int, answered: int = 0) -> bool:
         """Whether what is left, a fifth of the slots, is for who was given least. As `has_room`."""
-        room = self._room(answered)
+        room = self._room(running, answered)
         return running >= room - room // _PART_FOR_NEWCOMERS
 
-    def _room(self, answered: int) -> int:
+    def _room(self, running: int, answered: int) -> int:
         """The most calls of this task at once, whether a bound is known or not."""
+        if self._found is not None:
+            return self._part_of(self._found)
         # Those that were taken over from another task may be more than there may be otherwise.
-        return self.part or max(self._most, answered + _FIRST_CALLS)
+        room = max(self._most, answered + _FIRST_CALLS)
+        if not self.elsewhere.wanted:
+            return room
+        together = (running + self.elsewhere.running) * _TOGETHER_GROWS_TO
+        # In eights: each other number of slots is divided anew.
+        eights = _FIRST_CALLS * (int(together / _FIRST_CALLS) + 1)
+        return min(room, max(_FIRST_CALLS, self._part_of(eights)))
 
     def first_token(self, token: FirstToken, answered: int, now: float) -> None:
         """Learn from a first token.

@@ -12,15 +12,17 @@ _MOST_KNOWN = 10_000
 class UsualAnswer(NamedTuple):
     """Means of a tenant's last answers.
 
-    `tokens`: of the output. `service`: as `AnswerMeter` counts it, with the input.
+    `tokens`: of the output. `service`: as `AnswerMeter` counts it, with the input. `answers`: how
+    many have ended.
     """
 
     tokens: float
     service: float
+    answers: int
 
 
 # Where none has ended yet.
-_GUESS = UsualAnswer(256.0, 512.0)
+_GUESS = UsualAnswer(256.0, 512.0, 0)
 
 
 class UsualAnswers:
@@ -37,12 +39,22 @@ class UsualAnswers:
         """What the next answer is expected to be. A guess where none has ended yet."""
         return self._of.get(tenant, _GUESS)
 
-    def ended(self, tenant: str, tokens: float, service: float) -> None:
-        """Note what an answer was."""
+    def to_come(self, tenant: str, tokens: int) -> float:
+        """How many more tokens an answer is expected to be given that has so many.
+
+        Where none has ended yet, one that is longer than the guess is halfway.
+        """
         usual = self.of(tenant)
+        return max(usual.tokens - tokens, 0.0 if usual.answers else float(tokens))
+
+    def ended(self, tenant: str, tokens: float, service: float) -> None:
+        """Note what an answer was. The first one takes the place of the guess."""
+        usual = self.of(tenant)
+        share = max(_SHARE_OF_LAST, 1 / (usual.answers + 1))
         self._of[tenant] = UsualAnswer(
-            usual.tokens + _SHARE_OF_LAST * (tokens - usual.tokens),
-            usual.service + _SHARE_OF_LAST * (service - usual.service),
+            usual.tokens + share * (tokens - usual.tokens),
+            usual.service + share * (service - usual.service),
+            usual.answers + 1,
         )
         if len(self._of) > _MOST_KNOWN:
             del self._of[next(iter(self._of))]

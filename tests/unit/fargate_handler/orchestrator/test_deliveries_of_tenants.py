@@ -141,6 +141,6 @@ async def test_names_that_anybody_may_make_up_are_one_tenant() -> None:
 
 async def test_whose_weight_is_larger_may_take_more() -> None:
     node, greedy, quiet = await late(KEYS, Tenant(id="greedy", weight=20))
-    assert greedy == quiet
+    assert max(greedy | quiet) - min(greedy | quiet) <= 2
     assert min(quiet) > 2 * USUAL
     await node.task.leave()

@@ -237,6 +237,17 @@ def test_a_task_that_has_found_nothing_goes_by_what_another_one_has_found() -> N
     assert [slots.has_room(running) for running in (9, 10)] == [True, False]
 
 
+def test_while_no_bound_is_known_tasks_divide_a_little_more_than_they_make() -> None:
+    """Otherwise a tenant has more at a task whose calls grew first."""
+    slots = Prefills(delay=0.02).slots
+    assert slots.has_room(100, answered=100)
+    wanted = {"a": {"long": 40}, "b": {"long": 20, "short": 40}}
+    slots.learn(CallsElsewhere(running=20, answered=20, task="a", wanted=wanted))
+    assert [slots.has_room(running, answered=100) for running in (9, 10)] == [True, False]
+    slots.learn(CallsElsewhere(running=40, answered=40, task="a", wanted=wanted))
+    assert [slots.has_room(running, answered=100) for running in (19, 20)] == [True, False]
+
+
 def test_beside_calls_that_are_answered_there_may_be_as_many_as_at_first() -> None:
     slots = Prefills(delay=0.02).slots
     assert [slots.has_room(running, answered=300) for running in (307, 308)] == [True, False]
