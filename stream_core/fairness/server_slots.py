@@ -79,8 +79,8 @@ class ServerSlots:
     Several tasks that ask the same server tell each other what they have found and which calls
     they make. Each may make its part of them. While it makes more, one call begins for two that
     end, for who was given least. While no bound is known they divide a quarter more than all of
-    them make, up to eight more: a task that grew first would else give a tenant more than others
-    can.
+    them make, up to eight more: otherwise a task that grew first gives a tenant more than the
+    others can.
     """
 
     __slots__ = (
