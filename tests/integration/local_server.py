@@ -300,6 +300,13 @@ class LocalServer(Server):
             driver.stop()
             driver._turn()
 
+    def turn_to_sweep(self) -> None:
+        """Turn its delivery clock, and everyone's time, to its next sweep. No socket has a turn."""
+        swept_at = self.handler._swept_at
+        while self.handler._swept_at == swept_at:
+            self._time.ahead += SLOT_SECONDS
+            self.turn()
+
 
 class LocalServers:
     """Starts servers for one test: keyword `grace_seconds=1` is the variable
