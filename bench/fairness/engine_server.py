@@ -10,9 +10,9 @@ sent, in seconds of `time.monotonic`.
 import asyncio
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import cast
+from typing import Protocol, cast
 
 import orjson
 import uvloop
@@ -36,12 +36,24 @@ def question(prompt: int, answer: int, first: int, preferred: bool = False) -> s
     return "x" * max(0, prompt * CHARACTERS_A_TOKEN - len(directive)) + directive
 
 
-class EngineLoop:
-    """Steps of the engine in real time, as long as there is anything to do."""
+class Caller(Protocol):
+    """Who is told each token of its request."""
 
-    def __init__(self) -> None:
+    def send_token(self) -> None:
+        """There is one more."""
+
+
+class EngineLoop:
+    """Steps of the engine in the loop's time, as long as there is anything to do.
+
+    Args:
+        now: seconds, of the figures in `answers`.
+    """
+
+    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+        self._now = now
         self._engine = Engine(Costs())
-        self._connections: dict[Request, Connection] = {}
+        self._callers: dict[Request, Caller] = {}
         self._loop = asyncio.get_running_loop()
         self._stepping = False
         self.answers: dict[int, tuple[float, float | None, float]] = {}
@@ -50,33 +62,37 @@ class EngineLoop:
     def engine(self) -> Engine:
         return self._engine
 
-    def add(self, request: Request, connection: "Connection") -> None:
-        request.arrived = monotonic()
-        self._connections[request] = connection
+    def add(self, request: Request, caller: Caller) -> None:
+        request.arrived = self._now()
+        self._callers[request] = caller
         self._engine.add(request)
         if not self._stepping:
             self._stepping = True
             self._step(self._loop.time())
 
     def remove(self, request: Request) -> None:
-        if self._connections.pop(request, None) is not None:
+        if self._callers.pop(request, None) is not None:
             self._engine.remove(request)
+
+    def begun(self, first: int, request: Request) -> None:
+        """The first token of a request, known by its number `first`, is sent now."""
+        self.answers[first] = (request.arrived, request.admitted, self._now())
 
     def _step(self, due: float) -> None:
         if self._engine.idle:
             self._stepping = False
             return
-        step = self._engine.step(monotonic())
+        step = self._engine.step(self._now())
         # By the schedule, so that late timers don't make the engine slower.
         due = max(due, self._loop.time() - step.seconds) + step.seconds
         self._loop.call_at(due, self._end_step, step.answered, due)
 
     def _end_step(self, answered: Sequence[Request], due: float) -> None:
         for request in answered:
-            if connection := self._connections.get(request):
-                connection.send_token()
+            if caller := self._callers.get(request):
+                caller.send_token()
                 if request.ended:
-                    del self._connections[request]
+                    self._callers.pop(request, None)
         self._step(due)
 
 
@@ -121,7 +137,7 @@ class Connection(asyncio.Protocol):
         request = self._request
         assert request is not None
         if not self._sent:
-            self._engine.answers[self._first] = (request.arrived, request.admitted, monotonic())
+            self._engine.begun(self._first, request)
         events = chunk(EVENT % (b"%06d%09d " % (self._sent, now_us())))
         self._sent += 1
         if self._sent == request.answer:

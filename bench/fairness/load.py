@@ -4,14 +4,15 @@ All times are `time.monotonic` seconds, which processes share.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, count, cycle, islice, pairwise, repeat
 from math import inf
 from time import monotonic
+from typing import Protocol
 from urllib.parse import urlsplit
 
-from bench.client import sleep_until
 from bench.event_reader import CompletionReader
 from bench.fairness.engine_server import question
 from bench.fairness.tenants import key_of
@@ -54,7 +55,16 @@ class Answered:
         return self.tokens[0] - self.asked_at if self.tokens else inf
 
 
-class Asker(CompletionReader):
+class Asker(Protocol):
+    """One request. `ended`: it was answered or refused."""
+
+    ended: asyncio.Future[None]
+
+    def answered(self) -> Answered:
+        """What has come."""
+
+
+class HTTPAsker(CompletionReader):
     """One request on a connection of its own."""
 
     def __init__(self, host: str, order: Order) -> None:
@@ -101,32 +111,27 @@ class Asker(CompletionReader):
         )
 
 
-class Load:
-    """Connections to one server."""
+class Load(ABC):
+    """Asks by a schedule, or as many questions as wait. Moments are seconds by `now`."""
 
-    def __init__(self, url: str) -> None:
-        address = urlsplit(url)
-        self._host, self._port = address.hostname or "", address.port or 80
-        self.askers: list[Asker] = []
+    @abstractmethod
+    def now(self) -> float:
+        """Seconds."""
 
+    @abstractmethod
     async def ask(self, order: Order) -> Asker:
-        """Send a request.
+        """Send a request."""
 
-        Raises:
-            OSError: there is no connection.
-        """
-        host, port = self._host, self._port
-        _, asker = await asyncio.get_running_loop().create_connection(
-            lambda: Asker(f"{host}:{port}", order), host, port
-        )
-        self.askers.append(asker)
-        return asker
+    async def until(self, moment: float) -> None:
+        """Wait; returns at once when it has passed."""
+        if (early := moment - self.now()) > 0:
+            await asyncio.sleep(early)
 
     async def follow(self, orders: Iterable[Order], begin: float) -> None:
         """Ask by a schedule, whatever becomes of those before."""
         async with asyncio.TaskGroup() as asking:
             for order in orders:
-                await sleep_until(begin + order.after)
+                await self.until(begin + order.after)
                 asking.create_task(self.ask(order))
 
     async def keep_waiting(self, orders: Iterator[Order], at_once: int, end: float) -> None:
@@ -135,11 +140,37 @@ class Load:
         async def one_after_the_other(number: int) -> None:
             # So that of tenants who begin together none has all places.
             await asyncio.sleep(number * APART_SECONDS)
-            while monotonic() < end:
+            while (now := self.now()) < end:
                 asker = await self.ask(next(orders))
-                await asyncio.wait((asker.ended,), timeout=max(0.0, end - monotonic()))
+                await asyncio.wait((asker.ended,), timeout=end - now)
 
         await asyncio.gather(*(one_after_the_other(number) for number in range(at_once)))
+
+
+class HTTPLoad(Load):
+    """Connections to one server."""
+
+    def __init__(self, url: str) -> None:
+        address = urlsplit(url)
+        self._host, self._port = address.hostname or "", address.port or 80
+        self.askers: list[HTTPAsker] = []
+
+    def now(self) -> float:
+        """As `time.monotonic`."""
+        return monotonic()
+
+    async def ask(self, order: Order) -> HTTPAsker:
+        """Send a request.
+
+        Raises:
+            OSError: there is no connection.
+        """
+        host, port = self._host, self._port
+        _, asker = await asyncio.get_running_loop().create_connection(
+            lambda: HTTPAsker(f"{host}:{port}", order), host, port
+        )
+        self.askers.append(asker)
+        return asker
 
     def leave(self) -> list[Answered]:
         """Close all connections. Returns what became of all requests."""

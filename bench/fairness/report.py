@@ -1,6 +1,6 @@
 """The table and the plot of the comparison, and what it says of the goals."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,12 @@ def table(found: Mapping[int, Mapping[str, Figures]]) -> str:
         COLUMNS,
         *(_row(tasks, order, it) for tasks, by in found.items() for order, it in by.items()),
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[tuple[str, ...]]) -> str:
+    """Rows as text, with a line below the first one."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows

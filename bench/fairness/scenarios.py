@@ -8,7 +8,6 @@ from random import Random
 
 import numpy as np
 
-from bench.client import sleep_until
 from bench.fairness.judge import Service, jain_of_windows, largest_gap
 from bench.fairness.load import Answered, Load, Order, alike, recorded, recorded_answers
 from bench.fairness.system import Asking, Stretch, System
@@ -67,7 +66,7 @@ def _scheduled(orders: Callable[[float], Iterable[Order]]) -> Asking:
 
     async def ask(load: Load, begin: float, end: float) -> None:
         await load.follow(orders(end - begin), begin)
-        await sleep_until(end)
+        await load.until(end)
 
     return ask
 

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 import orjson
 
 from bench.evenflow import ACTIVE_CONNECTIONS, Evenflow, evenflow
-from bench.fairness.load import Answered, Load
+from bench.fairness.load import Answered, HTTPLoad, Load
 from bench.fairness.tenants import ALL, key_of
 from bench.metrics_page import scrape
 from bench.processes import START_SECONDS, Child, Usage, child
@@ -53,8 +53,15 @@ Asking = Callable[[Load, float, float], Awaitable[object]]
 """Asks from a moment on and until another one."""
 
 
-class System:
+class System(Protocol):
     """Both, running."""
+
+    async def stretch(self, seconds: float, *asking: Asking) -> Stretch:
+        """Load for so long. It begins and ends with an engine that has nothing to do."""
+
+
+class Processes(System):
+    """Both as processes, in real time."""
 
     def __init__(self, server: Evenflow, model: Child, model_port: int) -> None:
         self._server = server
@@ -62,8 +69,7 @@ class System:
         self._model_url = f"http://127.0.0.1:{model_port}/answers"
 
     async def stretch(self, seconds: float, *asking: Asking) -> Stretch:
-        """Load for so long. It begins and ends with an engine that has nothing to do."""
-        load = Load(self._server.http_url)
+        load = HTTPLoad(self._server.http_url)
         begin = monotonic()
         before = self._server.process.usage(), self._model.usage()
         await asyncio.gather(*(ask(load, begin, begin + seconds) for ask in asking))
@@ -129,4 +135,4 @@ async def system(order: str, tasks: int, places: int | None = PLACES) -> AsyncIt
                 raise RuntimeError(f"{tasks} tasks do not serve")
             await asyncio.sleep(0.1)
         server.process.begin()
-        yield System(server, model, port)
+        yield Processes(server, model, port)

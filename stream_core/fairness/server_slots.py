@@ -29,6 +29,8 @@ _FEWEST_SLOTS = 8  # an engine with fewer isn't found out
 _FIRST_CALLS, _MORE_CALLS = 8, 1
 _TOGETHER_GROWS_TO = 1.25  # of all tasks' calls
 _FORGOTTEN_SECONDS = 300.0
+# Until other tasks have told what they had answered when a bound was found.
+_TOLD_SECONDS = 3.0
 _PART_FOR_NEWCOMERS = 5
 
 
@@ -68,9 +70,11 @@ class ServerSlots:
     usual for calls that began beside half as many, with as much to compute; of more than a second,
     twice that.
 
-    A wrong bound doesn't last. It grows while first tokens come in time at it. Where they are late
-    whatever the bound is, the server has become slower: the bound and what was usual are forgotten.
-    A bound is forgotten, too, five minutes after it was last found or lowered.
+    A wrong bound doesn't last. It grows while first tokens come in time at it. One that was found
+    before other tasks have told what they ask grows at once to what all of them have answered at
+    the same time. Where first tokens are late whatever the bound is, the server has become slower:
+    the bound and what was usual are forgotten. A bound is forgotten, too, five minutes after it was
+    last found or lowered.
 
     While no bound is known a task may make eight calls, and one more with each first token that
     comes in time while there are half as many as there may be. So no long backlog gets to a server
@@ -165,8 +169,11 @@ class ServerSlots:
         """
         answered += self.elsewhere.answered
         self._peak = max(answered, self._peak * _PEAK_KEPT_SHARE)
-        if now - self._learned_at >= _FORGOTTEN_SECONDS:
+        since = now - self._learned_at
+        if since >= _FORGOTTEN_SECONDS:
             self._forget()
+        elif self.limit is not None and not self._unhelpful and since < _TOLD_SECONDS:
+            self.limit = max(self.limit, ceil(self._peak))
         # A call that began beside fewer, or before the bound, says nothing of it.
         tells = token.beside + 1 >= self._peak and now - token.seconds >= self._learned_at
         late = self._is_late(token) if tells else None

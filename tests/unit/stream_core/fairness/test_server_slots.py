@@ -11,6 +11,7 @@ import pytest
 
 from stream_core.fairness.calls_elsewhere import CallsElsewhere
 from stream_core.fairness.prefills import Prefills
+from stream_core.fairness.server_slots import FirstToken, ServerSlots
 
 SLOTS = 32
 PREFILL_SECONDS, TOKENS = 0.1, 150
@@ -235,6 +236,44 @@ def test_a_task_that_has_found_nothing_goes_by_what_another_one_has_found() -> N
     assert slots.limit is None
     slots.limit = 30
     assert [slots.has_room(running) for running in (9, 10)] == [True, False]
+
+
+def _found_alone() -> ServerSlots:
+    """Ten calls were answered at once when four came late, at second 10. Of others none is known."""
+    slots = ServerSlots()
+    for running in range(10):
+        slots.first_token(FirstToken(running, 0, 100, 0.1), running + 1, now=1.0)
+    for _ in range(4):
+        slots.first_token(FirstToken(12, 0, 100, 3.0), 10, now=10.0)
+    assert slots.limit == 10
+    return slots
+
+
+_OTHERS = CallsElsewhere(running=24, answered=20, task="a", wanted={"a": {"t": 9}, "b": {"t": 9}})
+
+
+def test_a_bound_found_before_others_have_told_what_they_ask_is_raised_by_that() -> None:
+    slots = _found_alone()
+    slots.learn(_OTHERS)
+    slots.first_token(FirstToken(9, 24, 100, 3.0), 10, now=12.0)
+    assert slots.limit == 30, "are answered at once"
+
+
+def test_one_that_was_found_longer_ago_is_not_raised() -> None:
+    slots = _found_alone()
+    slots.learn(_OTHERS)
+    slots.first_token(FirstToken(9, 24, 100, 3.0), 10, now=14.0)
+    assert slots.limit == 10
+
+
+def test_one_that_was_lowered_since_the_server_is_slower_is_not_raised_either() -> None:
+    slots = _found_alone()
+    for _ in range(4):
+        slots.first_token(FirstToken(9, 0, 100, 3.0), 10, now=20.0)
+    assert slots.limit == 9
+    slots.learn(_OTHERS)
+    slots.first_token(FirstToken(9, 24, 100, 3.0), 10, now=21.0)
+    assert slots.limit == 9
 
 
 def test_while_no_bound_is_known_tasks_divide_a_little_more_than_they_make() -> None:
