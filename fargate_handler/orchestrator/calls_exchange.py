@@ -74,7 +74,7 @@ class CallsExchange:
         self._background.run(self._exchange(self._store, row))
 
     async def _exchange(self, store: CallsOfTasks, row: TaskCalls) -> None:
-        now = self._wall_time()
+        now, before = self._wall_time(), self._told
         try:
             if row != self._told or now - self._told_at > KEPT_SECONDS / 2:
                 await store.tell(row, now)
@@ -93,7 +93,7 @@ class CallsExchange:
         finally:
             self._under_way = False
         self._failing = False
-        self._learn(row, rows)
+        self._learn(row, rows, before)
 
     def _weight_of(self, tenant: str) -> float:
         return self._tenants.of(tenant).weight
@@ -117,15 +117,19 @@ class CallsExchange:
         recent = self._generations.charges.recent.here(self._monotonic())
         return TaskCalls(task=self._task, tenants=tuple(recent), calls=calls)
 
-    def _learn(self, own: TaskCalls, rows: Iterable[TaskCalls]) -> None:
+    def _learn(self, own: TaskCalls, rows: Iterable[TaskCalls], before: TaskCalls) -> None:
+        now = self._monotonic()
         others = [row for row in rows if row.task != self._task]
         if own == self._idle:  # the rows were not read
             for upstream in self._upstreams.by_name.values():
-                upstream.prefills.learn(CallsElsewhere(tasks=self._other_tasks + 1))
+                upstream.prefills.learn(CallsElsewhere(tasks=self._other_tasks + 1), now)
             return
         self._other_tasks = len(others)
         for name, upstream in self._upstreams.by_name.items():
-            upstream.prefills.learn(CallsElsewhere.of(name, own, others, self._weight_of))
+            elsewhere = CallsElsewhere.of(
+                name, own, others, self._weight_of, asked_before=name in before.calls
+            )
+            upstream.prefills.learn(elsewhere, now)
         tenants = {tenant for row in others for tenant in row.tenants}
-        self._generations.charges.recent.ask_elsewhere(tenants, self._monotonic())
+        self._generations.charges.recent.ask_elsewhere(tenants, now)
         self._generations.fill()

@@ -52,17 +52,21 @@ class CallsElsewhere:
         own: TaskCalls,
         rows: Iterable[TaskCalls],
         weight_of: Callable[[str], float] = _equal,
+        asked_before: bool = True,
     ) -> Self:
         """What they ask of a model.
 
         Args:
             own: this task's row, which is left out of `rows`.
+            asked_before: whether its row before that had calls of the model. Otherwise others may
+                not have told yet that they have some, too.
         """
         others = [row for row in rows if row.task != own.task]
         found = [(row.task, row.calls[model]) for row in others if model in row.calls]
         if not found:
             # Who is asked next may be asked together with the others.
-            return cls() if model in own.calls else cls(tasks=len(others) + 1)
+            alone = asked_before and model in own.calls
+            return cls() if alone else cls(tasks=len(others) + 1)
         calls = [calls for _, calls in found]
         return cls(
             sum(it.running for it in calls),

@@ -122,9 +122,9 @@ class Prefills:
     def __len__(self) -> int:
         return len(self._of)
 
-    def learn(self, elsewhere: CallsElsewhere) -> None:
+    def learn(self, elsewhere: CallsElsewhere, now: float) -> None:
         """Note what other tasks ask of the model."""
-        self.slots.learn(elsewhere)
+        self.slots.learn(elsewhere, now)
         self.window.delay_elsewhere = elsewhere.delay
 
     def has_slot(self, running: int) -> bool:
@@ -171,10 +171,13 @@ class Prefills:
             return
         seconds = now - prefill.began_at
         self.window.first_token(prefill.ahead, prefill.tokens, seconds)
-        # What others have told is a second old: it may be what they had just before or after.
-        elsewhere = max(prefill.ahead_elsewhere, self.slots.elsewhere.prompts)
-        computed = prefill.tokens + prefill.ahead + elsewhere
-        token = FirstToken(prefill.beside, prefill.beside_elsewhere, computed, seconds)
+        token = FirstToken(
+            prefill.beside,
+            prefill.beside_elsewhere,
+            prefill.tokens + prefill.ahead,
+            prefill.ahead_elsewhere,
+            seconds,
+        )
         self.slots.first_token(token, running - len(self._of), now)
 
     def fails(self, response_id: str) -> None:

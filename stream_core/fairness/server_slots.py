@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from math import ceil, inf
 
@@ -40,13 +40,15 @@ class FirstToken:
 
     Args:
         here, elsewhere: calls of this task and of others that ran when its own began.
-        tokens: of its prompt, and of those that were still to be computed before it.
+        tokens, tokens_elsewhere: of its prompt and of others that were to be computed, here and at
+            other tasks.
         seconds: from the beginning of its call.
     """
 
     here: int
     elsewhere: int
     tokens: int
+    tokens_elsewhere: int
     seconds: float
 
     @property
@@ -57,7 +59,7 @@ class FirstToken:
     @property
     def pace(self) -> float:
         """Seconds for each token, with those of a step."""
-        return self.seconds / (_TOKENS_OF_A_STEP + self.tokens)
+        return self.seconds / (_TOKENS_OF_A_STEP + self.tokens + self.tokens_elsewhere)
 
 
 class ServerSlots:
@@ -89,7 +91,7 @@ class ServerSlots:
 
     __slots__ = (
         *("_free", "_in_time", "_late", "_learned_at", "_most", "_part", "_peak", "_shrinks_to"),
-        *("_unhelpful", "elsewhere", "limit"),
+        *("_unhelpful", "_untold", "elsewhere", "limit"),
     )
 
     def __init__(self) -> None:
@@ -104,6 +106,8 @@ class ServerSlots:
         self._peak = self._learned_at = 0.0
         # First tokens of calls that began beside few.
         self._free: deque[FirstToken] = deque(maxlen=_REMEMBERED)
+        # Those of which other tasks have still to tell what they asked meanwhile.
+        self._untold: deque[FirstToken] = deque(maxlen=_REMEMBERED)
         self._late = self._in_time = self._unhelpful = 0
         # One more call may begin beside so many, though they are more than there may be.
         self._shrinks_to = inf
@@ -118,9 +122,17 @@ class ServerSlots:
             self._part = slots, self.elsewhere.part(slots)
         return self._part[1]
 
-    def learn(self, elsewhere: CallsElsewhere) -> None:
-        """Note what other tasks ask of the server."""
+    def learn(self, elsewhere: CallsElsewhere, now: float) -> None:
+        """Note what other tasks ask of the server.
+
+        What they have found is this task's, too, once they are asked no more and tell nothing.
+        """
+        known = self.elsewhere.slots
+        if self.limit is None and known is not None and not elsewhere.wanted:
+            self.limit, self._learned_at = known, now
         self.elsewhere, self._part = elsewhere, None
+        while self._untold:
+            self._remember(self._untold.popleft())
 
     @property
     def _found(self) -> int | None:
@@ -168,6 +180,9 @@ class ServerSlots:
             now: in seconds.
         """
         answered += self.elsewhere.answered
+        # What others have told is a second old: it may be what they had just before or after.
+        told = max(token.tokens_elsewhere, self.elsewhere.prompts)
+        token = replace(token, tokens_elsewhere=told)
         self._peak = max(answered, self._peak * _PEAK_KEPT_SHARE)
         since = now - self._learned_at
         if since >= _FORGOTTEN_SECONDS:
@@ -177,12 +192,22 @@ class ServerSlots:
         # A call that began beside fewer, or before the bound, says nothing of it.
         tells = token.beside + 1 >= self._peak and now - token.seconds >= self._learned_at
         late = self._is_late(token) if tells else None
-        if token.beside <= self._peak / 2 or len(self._free) < _FEWEST:
-            self._free.append(token)
+        if self.elsewhere.tasks > 1 or self.elsewhere.wanted:
+            self._untold.append(token)
+        else:
+            self._remember(token)
         if late is False:
             self._note_in_time(token)
         elif late and (self._found is None or token.beside < self._found):
             self._note_late(now)  # one beyond the bound has to wait
+
+    def _remember(self, token: FirstToken) -> None:
+        """Keep it, if it began beside few calls, as far as others have told by now."""
+        beside = max(token.elsewhere, self.elsewhere.running)
+        prompts = max(token.tokens_elsewhere, self.elsewhere.prompts)
+        token = replace(token, elsewhere=beside, tokens_elsewhere=prompts)
+        if token.beside <= self._peak / 2 or len(self._free) < _FEWEST:
+            self._free.append(token)
 
     def _is_late(self, token: FirstToken) -> bool | None:
         """None: it isn't clear."""

@@ -104,7 +104,7 @@ def test_and_one_that_has_moved_to_fewer() -> None:
 
 def test_a_task_that_is_not_certain_goes_by_what_others_have_found() -> None:
     alone, among_others = Prefills(DELAY), Prefills(DELAY)
-    among_others.learn(CallsElsewhere(delay=A_TOKEN))
+    among_others.learn(CallsElsewhere(delay=A_TOKEN), now=0.0)
     for prefills in (alone, among_others):
         prefills.begin("first", "busy", 500, now=0.0)
         prefills.first_token("first", now=0.05)

@@ -231,7 +231,7 @@ def test_few_calls_at_once_say_nothing_of_many() -> None:
 def test_a_task_that_has_found_nothing_goes_by_what_another_one_has_found() -> None:
     slots = Prefills(delay=0.02).slots
     wanted = {"a": {"t": 300}, "b": {"t": 200}, "c": {"t": 200}}
-    slots.learn(CallsElsewhere(slots=24, task="b", wanted=wanted))
+    slots.learn(CallsElsewhere(slots=24, task="b", wanted=wanted), now=0.0)
     assert [slots.has_room(running) for running in (7, 8)] == [True, False]
     assert slots.limit is None
     slots.limit = 30
@@ -242,9 +242,9 @@ def _found_alone() -> ServerSlots:
     """Ten calls were answered at once when four came late, at second 10. Of others none is known."""
     slots = ServerSlots()
     for running in range(10):
-        slots.first_token(FirstToken(running, 0, 100, 0.1), running + 1, now=1.0)
+        slots.first_token(FirstToken(running, 0, 100, 0, 0.1), running + 1, now=1.0)
     for _ in range(4):
-        slots.first_token(FirstToken(12, 0, 100, 3.0), 10, now=10.0)
+        slots.first_token(FirstToken(12, 0, 100, 0, 3.0), 10, now=10.0)
     assert slots.limit == 10
     return slots
 
@@ -254,25 +254,25 @@ _OTHERS = CallsElsewhere(running=24, answered=20, task="a", wanted={"a": {"t": 9
 
 def test_a_bound_found_before_others_have_told_what_they_ask_is_raised_by_that() -> None:
     slots = _found_alone()
-    slots.learn(_OTHERS)
-    slots.first_token(FirstToken(9, 24, 100, 3.0), 10, now=12.0)
+    slots.learn(_OTHERS, now=0.0)
+    slots.first_token(FirstToken(9, 24, 100, 0, 3.0), 10, now=12.0)
     assert slots.limit == 30, "are answered at once"
 
 
 def test_one_that_was_found_longer_ago_is_not_raised() -> None:
     slots = _found_alone()
-    slots.learn(_OTHERS)
-    slots.first_token(FirstToken(9, 24, 100, 3.0), 10, now=14.0)
+    slots.learn(_OTHERS, now=0.0)
+    slots.first_token(FirstToken(9, 24, 100, 0, 3.0), 10, now=14.0)
     assert slots.limit == 10
 
 
 def test_one_that_was_lowered_since_the_server_is_slower_is_not_raised_either() -> None:
     slots = _found_alone()
     for _ in range(4):
-        slots.first_token(FirstToken(9, 0, 100, 3.0), 10, now=20.0)
+        slots.first_token(FirstToken(9, 0, 100, 0, 3.0), 10, now=20.0)
     assert slots.limit == 9
-    slots.learn(_OTHERS)
-    slots.first_token(FirstToken(9, 24, 100, 3.0), 10, now=21.0)
+    slots.learn(_OTHERS, now=0.0)
+    slots.first_token(FirstToken(9, 24, 100, 0, 3.0), 10, now=21.0)
     assert slots.limit == 9
 
 
@@ -281,9 +281,9 @@ def test_while_no_bound_is_known_tasks_divide_a_little_more_than_they_make() -> 
     slots = Prefills(delay=0.02).slots
     assert slots.has_room(100, answered=100)
     wanted = {"a": {"long": 40}, "b": {"long": 20, "short": 40}}
-    slots.learn(CallsElsewhere(running=20, answered=20, task="a", wanted=wanted))
+    slots.learn(CallsElsewhere(running=20, answered=20, task="a", wanted=wanted), now=0.0)
     assert [slots.has_room(running, answered=100) for running in (9, 10)] == [True, False]
-    slots.learn(CallsElsewhere(running=40, answered=40, task="a", wanted=wanted))
+    slots.learn(CallsElsewhere(running=40, answered=40, task="a", wanted=wanted), now=0.0)
     assert [slots.has_room(running, answered=100) for running in (19, 20)] == [True, False]
 
 
