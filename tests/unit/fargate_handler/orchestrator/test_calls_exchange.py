@@ -157,6 +157,18 @@ async def test_until_idle_tasks_have_told_something_again_each_has_an_equal_part
     await tasks.leave()
 
 
+async def test_one_that_had_found_nothing_begins_again_with_its_part_of_what_others_had() -> None:
+    tasks = await two_busy_tasks()
+    for task in tasks.tasks:
+        await tasks.end(task, times=8)
+    await tasks.pass_seconds(3)
+    other = tasks.tasks[1]
+    for tenant in ("quiet", "greedy"):
+        await tasks.send(other, tenant, times=9)
+    assert tasks.running() == [0, 6]
+    await tasks.leave()
+
+
 async def test_a_tenant_that_asks_another_task_is_known_here_for_a_minute() -> None:
     tasks = await Tasks.join(2)
     one, other = tasks.tasks

@@ -39,6 +39,14 @@ def test_until_tasks_have_told_something_each_has_an_equal_part() -> None:
     assert CallsElsewhere(tasks=50).part(32) == 1
 
 
+def test_in_its_first_second_a_task_does_not_take_others_for_idle() -> None:
+    """They may have begun in the same one, and their rows say what was before."""
+    own, other = row("a", t=500), TaskCalls(task="b")
+    first = CallsElsewhere.of("m", own, [other], asked_before=False)
+    assert first.part(32) == 16
+    assert CallsElsewhere.of("m", own, [other]).part(32) == 32
+
+
 def test_tasks_that_want_more_than_there_are_have_equal_parts_and_all_of_them_together() -> None:
     assert parts(32, [row("a", t=500), row("b", t=100), row("c", t=11)]) == [10, 11, 11]
 

@@ -238,6 +238,33 @@ def test_a_task_that_has_found_nothing_goes_by_what_another_one_has_found() -> N
     assert [slots.has_room(running) for running in (9, 10)] == [True, False]
 
 
+def test_what_others_have_found_is_kept_while_they_are_idle_and_forgotten_in_time() -> None:
+    slots = Prefills(delay=0.02).slots
+    wanted = {"a": {"t": 300}, "b": {"t": 200}}
+    slots.learn(CallsElsewhere(slots=24, task="b", wanted=wanted), now=1_000.0)
+    slots.learn(CallsElsewhere(tasks=2), now=1_001.0)
+    assert slots.part == 12, "an equal part, until others have told what they ask"
+    slots.first_token(FirstToken(0, 0, 100, 0, 0.1), 1, now=1_300.0)
+    assert slots.limit == 24
+    slots.first_token(FirstToken(0, 0, 100, 0, 0.1), 1, now=1_301.0)
+    assert slots.limit is None
+
+
+def test_a_first_token_is_beside_few_as_far_as_others_have_told_a_second_later() -> None:
+    """Else what waits at a server that all have begun to ask at once is taken for usual."""
+    slots = Prefills(delay=0.02).slots
+    slots.learn(CallsElsewhere(tasks=2), now=0.0)
+    for running in range(10):
+        slots.first_token(FirstToken(running, 0, 100, 0, 0.1), running + 1, now=1.0)
+    slots.learn(CallsElsewhere(tasks=2), now=1.0)
+    for _ in range(20):
+        slots.first_token(FirstToken(2, 0, 100, 0, 3.0), 3, now=4.0)
+    slots.learn(CallsElsewhere(running=40, answered=20, wanted={"a": {"t": 9}}), now=5.0)
+    for _ in range(4):
+        slots.first_token(FirstToken(9, 40, 100, 0, 3.0), 10, now=9.0)
+    assert slots.limit is not None, "three seconds are late"
+
+
 def _found_alone() -> ServerSlots:
     """Ten calls were answered at once when four came late, at second 10. Of others none is known."""
     slots = ServerSlots()
