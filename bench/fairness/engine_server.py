@@ -56,7 +56,7 @@ class EngineLoop:
         self._callers: dict[Request, Caller] = {}
         self._loop = asyncio.get_running_loop()
         self._stepping = False
-        self.answers: dict[int, tuple[float, float | None, float]] = {}
+        self.answers: dict[int, tuple[float, float, float]] = {}
 
     @property
     def engine(self) -> Engine:
@@ -76,6 +76,7 @@ class EngineLoop:
 
     def begun(self, first: int, request: Request) -> None:
         """The first token of a request, known by its number `first`, is sent now."""
+        assert request.admitted is not None
         self.answers[first] = (request.arrived, request.admitted, self._now())
 
     def _step(self, due: float) -> None:

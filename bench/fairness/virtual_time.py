@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from bench.fairness.engine import Request
 from bench.fairness.engine_server import DIRECTIVE, EngineLoop, question
 from bench.fairness.load import Answered, Load, Order
-from bench.fairness.system import Asking, Stretch
+from bench.fairness.system import GRACE_SECONDS, Asking, Stretch
 from bench.fairness.tenants import RECORDS
 from bench.processes import Usage
 from fargate_handler.orchestrator.whole_request import IngestEvent
@@ -59,8 +59,7 @@ def run(seed: int, main: Callable[["Spread"], Coroutine[Any, Any, T]]) -> T:
 
 
 class Spread:
-    """What systems in virtual time have in common: their loop's selector, and who asks which task.
-    """
+    """The loop of a system in virtual time, and who asks which of its tasks."""
 
     def __init__(self, seed: int, selector: _JumpingSelector) -> None:
         self.random = Random(seed)
@@ -165,6 +164,7 @@ class VirtualTime:
         load, begin = _VirtualLoad(self), asyncio.get_running_loop().time()
         await asyncio.gather(*(ask(load, begin, begin + seconds) for ask in asking))
         end = asyncio.get_running_loop().time()
+        await asyncio.sleep(GRACE_SECONDS)
         for task in self._tasks:
             for generation in tuple(task.workload.generations):
                 generation.cancel()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from bench.fairness import virtual_time
 from bench.fairness.engine import Costs, Engine, Request
 from bench.fairness.judge import Service, jain, jain_of_windows, largest_gap, service_gap
 from bench.fairness.load import LONGEST_PROMPT, recorded
+from bench.fairness.scenarios import CHAT, quiet
 
 _COSTS = Costs(step=1.0, sequence=0.1, prompt_token=0.01, sequences=2, tokens=100)
 
@@ -125,3 +127,14 @@ def test_a_greedy_tenant_asks_a_hundred_times_as_often_what_the_trace_has() -> N
     assert sizes[::7][:30] == [(order.prompt, order.answer) for order in quiet]
     assert sizes[:100] == sizes[500:600]
     assert max(prompt for prompt, _ in sizes) == LONGEST_PROMPT
+
+
+def test_in_virtual_time_each_run_has_the_same_figures() -> None:
+    async def asked(spread: virtual_time.Spread) -> dict[str, object]:
+        async with virtual_time.system(spread, tasks=2, places=24) as system:
+            return await quiet(system, 3.0, beside=CHAT)
+
+    one, same, other = (virtual_time.run(seed, asked) for seed in (1, 1, 2))
+    assert one == same != other
+    assert one["answered"] == one["asked"] == 3
+    assert one["greedy_asked"] == 300

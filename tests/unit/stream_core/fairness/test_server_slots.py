@@ -266,7 +266,7 @@ def test_a_first_token_is_beside_few_as_far_as_others_have_told_a_second_later()
 
 
 def _found_alone() -> ServerSlots:
-    """Ten calls were answered at once when four came late, at second 10. Of others none is known."""
+    """Ten calls were answered at once when four came late, at second 10. No others are known."""
     slots = ServerSlots()
     for running in range(10):
         slots.first_token(FirstToken(running, 0, 100, 0, 0.1), running + 1, now=1.0)
