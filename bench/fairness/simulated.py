@@ -5,7 +5,7 @@ over the tasks, in as many processes as there are cores. A table in bench/result
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -16,14 +16,14 @@ from unittest.mock import patch
 
 from bench.fairness import virtual_time
 from bench.fairness.handler import FIRST_COME, ORDERS, OWN
-from bench.fairness.report import BY_DEFAULT, NAMES, aligned, slower
-from bench.fairness.scenarios import GREEDIES, Plan, equal, quiet, weighted
+from bench.fairness.report import BY_DEFAULT, NAMES, PREFERRED, aligned, slower
+from bench.fairness.scenarios import CODE, GREEDIES, Plan, equal, quiet, weighted
 from bench.fairness.system import PLACES
 from fargate_handler.orchestrator import generations
 
 RESULTS = Path(__file__).parents[1] / "results"
 COLUMNS = (
-    "tasks", "order", *(f"p99 beside {it.name}, of alone" for it in GREEDIES),
+    "tasks", "order", *(f"p99 beside {it.name}, of alone" for it in GREEDIES), "preferred",
     "Jain, lowest 10 s", "of weights", "gap, largest answers", "tokens/s, mixed / alike",
 )  # fmt: skip
 
@@ -49,6 +49,7 @@ def measure(job: Job) -> Figures:
             figures = {"alone": await quiet(system, job.seconds)}
             for greedy in GREEDIES:
                 figures[f"beside {greedy.name}"] = await quiet(system, job.seconds, greedy)
+            figures[PREFERRED] = await quiet(system, job.seconds, CODE, preferred=True)
             figures["equal"] = await equal(system, Plan())
             figures["weighted"] = await weighted(system, Plan())
             return figures
@@ -59,21 +60,7 @@ def measure(job: Job) -> Figures:
 
 
 def row(tasks: int, order: str, spreads: Sequence[Figures]) -> tuple[str, ...]:
-    """The median of all spreads and the worst one."""
-
-    def both(values: Iterable[float], worst: float, form: str) -> str:
-        found = [*values]
-        typical = f"{median(found):{form}}"
-        return typical if len(found) == 1 else f"{typical} ({worst:{form}})"
-
-    def highest(values: Iterable[float], form: str) -> str:
-        found = [*values]
-        return both(found, max(found), form)
-
-    def lowest(values: Iterable[float], form: str) -> str:
-        found = [*values]
-        return both(found, min(found), form)
-
+    """What all spreads of one system have shown."""
     equals, weights = ([it[what] for it in spreads] for what in ("equal", "weighted"))
     rates = (
         f"{median(it['tokens_per_second'] for it in found):,.0f}" for found in (equals, weights)
@@ -82,14 +69,30 @@ def row(tasks: int, order: str, spreads: Sequence[Figures]) -> tuple[str, ...]:
         str(tasks),
         NAMES[order],
         *(
-            highest((slower(it, f"beside {greedy.name}") for it in spreads), ".2f")
-            for greedy in GREEDIES
+            _typical((slower(it, what) for it in spreads), max, ".2f")
+            for what in (*(f"beside {greedy.name}" for greedy in GREEDIES), PREFERRED)
         ),
-        lowest((it["jain_lowest"] for it in equals), ".4f"),
-        lowest((it["jain_lowest"] for it in weights), ".4f"),
-        highest((it["gap"] / it["largest"] for it in equals), ".1f"),
+        _typical((it["jain_lowest"] for it in equals), min, ".4f"),
+        _typical((it["jain_lowest"] for it in weights), min, ".4f"),
+        _typical((it["gap"] / it["largest"] for it in equals), max, ".1f"),
         " / ".join(rates),
     )
+
+
+def _typical(values: Iterable[float], worst: Callable[[list[float]], float], form: str) -> str:
+    """The median, and of several the worst one."""
+    found = [*values]
+    text = f"{median(found):{form}}"
+    return text if len(found) == 1 else f"{text} ({worst(found):{form}})"
+
+
+def _measure_all(jobs: Sequence[Job]) -> list[tuple[str, ...]]:
+    found: dict[tuple[int, str], list[Figures]] = {}
+    with ProcessPoolExecutor(mp_context=get_context("spawn"), max_tasks_per_child=1) as processes:
+        for job, figures in zip(jobs, processes.map(measure, jobs), strict=True):
+            found.setdefault((job.tasks, job.order), []).append(figures)
+            print(f"measured: {job}", file=sys.stderr, flush=True)
+    return [row(tasks, order, spreads) for (tasks, order), spreads in found.items()]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -104,15 +107,11 @@ def main(arguments: Sequence[str]) -> int:
         for order in (OWN, BY_DEFAULT, FIRST_COME)
         for seed in its_seeds
     ]
-    found: dict[tuple[int, str], list[Figures]] = {}
-    with ProcessPoolExecutor(mp_context=get_context("spawn"), max_tasks_per_child=1) as processes:
-        for job, figures in zip(jobs, processes.map(measure, jobs), strict=True):
-            found.setdefault((job.tasks, job.order), []).append(figures)
-            print(f"measured: {job}", file=sys.stderr, flush=True)
-    rows = [row(tasks, order, spreads) for (tasks, order), spreads in found.items()]
+    rows = [COLUMNS, *_measure_all(jobs)]
     text = (
-        f"{aligned([COLUMNS, *rows])}\n\nthe median of {options.spreads} spreads over three tasks, "
-        "and the worst one\n"
+        f"{aligned(rows)}\n\nthe median of {options.spreads} spreads over three tasks, "
+        "and the worst one; preferred: beside code, each step of the engine computes the quiet "
+        "tenant's prompts first\n"
     )
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "fairness-simulated.txt").write_text(text)
