@@ -1,6 +1,6 @@
 """What a scenario found, and the table that it ends up in."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,14 +57,18 @@ def table(rows: Sequence[Row]) -> str:
         ("requirement", "result", "measured"),
         *((row.requirement, row.verdict, row.measured) for row in rows),
     ]
-    widths = [max(len(line[column]) for line in cells) for column in range(3)]
-    lines = [_aligned(line, widths) for line in cells]
+    return aligned(cells)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as text in columns. The first one is the heading."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    heading, *rest = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
     rule = "  ".join("─" * min(width, _WIDEST_RULE) for width in widths)
-    return "\n".join([lines[0], rule, *lines[1:]])
-
-
-def _aligned(cells: Iterable[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+    return "\n".join([heading, rule, *rest])
 
 
 def _measured(value: float, unit: str, note: str) -> str:

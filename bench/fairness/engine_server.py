@@ -93,7 +93,7 @@ class EngineLoop:
             if caller := self._callers.get(request):
                 caller.send_token()
                 if request.ended:
-                    self._callers.pop(request, None)
+                    del self._callers[request]
         self._step(due)
 
 

@@ -140,9 +140,9 @@ class Load(ABC):
         async def one_after_the_other(number: int) -> None:
             # So that of tenants who begin together none has all places.
             await asyncio.sleep(number * APART_SECONDS)
-            while (now := self.now()) < end:
+            while self.now() < end:
                 asker = await self.ask(next(orders))
-                await asyncio.wait((asker.ended,), timeout=end - now)
+                await asyncio.wait((asker.ended,), timeout=max(0.0, end - self.now()))
 
         await asyncio.gather(*(one_after_the_other(number) for number in range(at_once)))
 

@@ -1,6 +1,6 @@
 """The table and the plot of the comparison, and what it says of the goals."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from matplotlib import pyplot as plt
 
 from bench.fairness.handler import FIRST_COME, OWN, ROUND_ROBIN
 from bench.fairness.scenarios import GREEDIES
-from bench.report import Row, at_least, at_most
+from bench.report import Row, aligned, at_least, at_most
 
 mpl.use("Agg")
 
@@ -50,17 +50,6 @@ def table(found: Mapping[int, Mapping[str, Figures]]) -> str:
         *(_row(tasks, order, it) for tasks, by in found.items() for order, it in by.items()),
     ]
     return aligned(rows)
-
-
-def aligned(rows: Sequence[tuple[str, ...]]) -> str:
-    """Rows as text, with a line below the first one."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    lines.insert(1, "  ".join("─" * width for width in widths))
-    return "\n".join(lines)
 
 
 def _row(tasks: int, order: str, figures: Figures) -> tuple[str, ...]:

@@ -16,9 +16,10 @@ from unittest.mock import patch
 
 from bench.fairness import virtual_time
 from bench.fairness.handler import FIRST_COME, ORDERS, OWN
-from bench.fairness.report import BY_DEFAULT, NAMES, PREFERRED, aligned, slower
+from bench.fairness.report import BY_DEFAULT, NAMES, PREFERRED, slower
 from bench.fairness.scenarios import CODE, GREEDIES, Plan, equal, quiet, weighted
 from bench.fairness.system import PLACES
+from bench.report import aligned
 from fargate_handler.orchestrator import generations
 
 RESULTS = Path(__file__).parents[1] / "results"

@@ -84,10 +84,10 @@ class _Asker:
 class _Call:
     """One call of the engine."""
 
-    def __init__(self, asker: _Asker, sink: TokenSink, engine: EngineLoop, tokens: int) -> None:
+    def __init__(self, asker: _Asker, sink: TokenSink, engine: EngineLoop) -> None:
         self._asker, self._sink, self._engine = asker, sink, engine
         order = asker.order
-        self.request = Request(tokens, order.answer, order.preferred)
+        self.request = Request(order.prompt, order.answer, order.preferred)
         self.finished: asyncio.Future[ModelFinish] = asyncio.get_running_loop().create_future()
 
     def send_token(self) -> None:
@@ -96,7 +96,7 @@ class _Call:
             self._engine.begun(asker.number, request)
         asker.tokens.append(asyncio.get_running_loop().time())
         self._sink.push(_TOKEN)
-        if request.ended and not self.finished.done():
+        if request.ended:
             counted = Counted(prompt_tokens=request.prompt, completion_tokens=request.generated)
             self.finished.set_result(ModelFinish("stop", counted))
             asker.ended.set_result(None)
@@ -112,10 +112,8 @@ class _EngineSource(TokenSource):
         self.askers: dict[int, _Asker] = {}
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
-        text = request.turns[-1].text
-        directive = DIRECTIVE.findall(text)[-1]
-        asker = self.askers[int(directive[1])]
-        call = _Call(asker, sink, self.engine, asker.order.prompt)
+        _, number, _ = DIRECTIVE.findall(request.turns[-1].text)[-1]
+        call = _Call(self.askers[int(number)], sink, self.engine)
         self.engine.add(call.request, call)
         try:
             return await call.finished
@@ -126,28 +124,21 @@ class _EngineSource(TokenSource):
         """Nothing is open."""
 
 
-class _VirtualLoad(Load):
-    def __init__(self, system: "VirtualTime") -> None:
-        self._system = system
-
-    def now(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    async def ask(self, order: Order) -> _Asker:
-        return await self._system.ask(order)
-
-
-class VirtualTime:
-    """Tasks that share their stores, before an engine."""
+class VirtualTime(Load):
+    """Tasks that share their stores, before an engine, and who asks them."""
 
     def __init__(self, tasks: list[Task], source: _EngineSource, random: Random) -> None:
         self._tasks, self._source, self._random = tasks, source, random
         self._numbers = count(1)
 
+    def now(self) -> float:
+        """Seconds on the loop's clock."""
+        return asyncio.get_running_loop().time()
+
     async def ask(self, order: Order) -> _Asker:
         """Ask one of the tasks."""
         number = next(self._numbers)
-        asker = _Asker(order, number, asyncio.get_running_loop().time())
+        asker = _Asker(order, number, self.now())
         self._source.askers[number] = asker
         channel = Channel(order.tenant, "bench", f"s{number}")
         text = question(order.prompt, order.answer, number, order.preferred)
@@ -161,9 +152,9 @@ class VirtualTime:
 
     async def stretch(self, seconds: float, *asking: Asking) -> Stretch:
         """Load for so long. It begins and ends with an engine that has nothing to do."""
-        load, begin = _VirtualLoad(self), asyncio.get_running_loop().time()
-        await asyncio.gather(*(ask(load, begin, begin + seconds) for ask in asking))
-        end = asyncio.get_running_loop().time()
+        begin = self.now()
+        await asyncio.gather(*(ask(self, begin, begin + seconds) for ask in asking))
+        end = self.now()
         await asyncio.sleep(GRACE_SECONDS)
         for task in self._tasks:
             for generation in tuple(task.workload.generations):

@@ -8,6 +8,7 @@ import matplotlib as mpl
 from matplotlib import pyplot as plt
 
 from bench.peers.systems import SYSTEMS
+from bench.report import aligned
 
 mpl.use("Agg")
 
@@ -25,12 +26,7 @@ DISTURBED_PERCENT = 10.0
 def report(found: Mapping[str, Figures]) -> str:
     """The table, who is best at what, and how each was set up."""
     rows = [COLUMNS, *(_row(key, figures) for key, figures in found.items() if "load" in figures)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    lines.insert(1, "  ".join("─" * width for width in widths))
+    lines = [aligned(rows)]
     lines += [
         f"{_name(key)}: not measured: {figures['failure']}"
         for key, figures in found.items()

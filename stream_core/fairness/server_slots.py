@@ -180,9 +180,7 @@ class ServerSlots:
             now: in seconds.
         """
         answered += self.elsewhere.answered
-        # What others have told is a second old: it may be what they had just before or after.
-        told = max(token.tokens_elsewhere, self.elsewhere.prompts)
-        token = replace(token, tokens_elsewhere=told)
+        token = self._with_prompts_elsewhere(token)
         self._peak = max(answered, self._peak * _PEAK_KEPT_SHARE)
         since = now - self._learned_at
         if since >= _FORGOTTEN_SECONDS:
@@ -203,11 +201,15 @@ class ServerSlots:
 
     def _remember(self, token: FirstToken) -> None:
         """Keep it, if it began beside few calls, as far as others have told by now."""
-        beside = max(token.elsewhere, self.elsewhere.running)
-        prompts = max(token.tokens_elsewhere, self.elsewhere.prompts)
-        token = replace(token, elsewhere=beside, tokens_elsewhere=prompts)
+        token = self._with_prompts_elsewhere(token)
+        token = replace(token, elsewhere=max(token.elsewhere, self.elsewhere.running))
         if token.beside <= self._peak / 2 or len(self._free) < _FEWEST:
             self._free.append(token)
+
+    def _with_prompts_elsewhere(self, token: FirstToken) -> FirstToken:
+        # What others have told is a second old: it may be what they had just before or after.
+        told = max(token.tokens_elsewhere, self.elsewhere.prompts)
+        return replace(token, tokens_elsewhere=told)
 
     def _is_late(self, token: FirstToken) -> bool | None:
         """None: it isn't clear."""
