@@ -346,15 +346,18 @@ def test_what_comes_in_lumps_is_drawn_evenly_unless_stillness_is_preferred(
     open_page: OpenPage, server: ServerProcess
 ) -> None:
     page = open_page(server.http_url)
-    # Seldom enough that a browser on a busy machine has several frames for each.
+    page.clock.install()
     lumps = ["a lump of forty characters comes at once. "] * 6
     page.evaluate(_SCRIPTED, {"pieces": lumps, "gapMs": 600})
     ask(page, "Smoothly")
+    # Turned by hand, since a busy machine draws few frames in 600 ms.
+    page.clock.run_for(len(lumps) * 600 + 1_000)
     wait_for(page, "done")
     assert draws(page) > 3 * len(lumps)
     page.emulate_media(reduced_motion="reduce")
     ask(page, "On arrival")
     wait_for(page, "streaming")
+    page.clock.run_for(len(lumps) * 600 + 1_000)
     wait_for(page, "done")
     assert draws(page) == len(lumps)
     assert page.locator("evenflow-chat").evaluate("it => it.lastText") == "".join(lumps)
