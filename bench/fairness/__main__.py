@@ -19,8 +19,8 @@ from typing import Any
 import uvloop
 
 from bench.fairness.handler import FIRST_COME, OWN, ROUND_ROBIN
-from bench.fairness.report import BY_DEFAULT, NAMES, PREFERRED, goals, plot, table
-from bench.fairness.scenarios import CODE, GREEDIES, Plan, equal, quiet, weighted
+from bench.fairness.report import BY_DEFAULT, NAMES, goals, plot, preferred, table
+from bench.fairness.scenarios import GREEDIES, Plan, equal, quiet, weighted
 from bench.fairness.system import PLACES, system
 from bench.machine import alone, description, raise_descriptor_limit
 from bench.report import table as table_of_goals
@@ -80,9 +80,10 @@ async def _measure(order: str, tasks: int, plan: Plan, found: Found, say: Say) -
             what = f"beside {greedy.name}"
             figures[what] = await quiet(running, seconds, greedy)
             say(f"{tasks} tasks, {NAMES[order]}, {what}: {figures[what]}")
-        if order == OWN:
-            figures[PREFERRED] = await quiet(running, seconds, CODE, preferred=True)
-            say(f"{tasks} tasks, {PREFERRED}: {figures[PREFERRED]}")
+            if order == OWN:
+                what = preferred(greedy)
+                figures[what] = await quiet(running, seconds, greedy, preferred=True)
+                say(f"{tasks} tasks, {what}: {figures[what]}")
         figures["equal"] = await equal(running, plan)
         say(f"{tasks} tasks, {NAMES[order]}, equal tenants: {figures['equal']}")
         figures["weighted"] = await weighted(running, plan)

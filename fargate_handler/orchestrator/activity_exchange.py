@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
+from fargate_handler.orchestrator.exchange_interval import ExchangeInterval
 from stream_core.fairness.other_tasks import OtherTasks
 from stream_core.ports.tenant_activity import KEPT_SECONDS, Activity, TenantActivity
 
@@ -44,7 +45,7 @@ class CountsActivity(Protocol):
 
 class ActivityExchange:
     """While anybody compares tenants, rows are written and the others' are read: once a second,
-    and less often for more than 500 tenants.
+    sooner at first, and less often for more than 500 tenants.
 
     Decisions are made with what is known here, so they need no call. What others did is known a
     second later.
@@ -62,6 +63,7 @@ class ActivityExchange:
         self._others = OtherTasks(task)
         self._counting: list[CountsActivity] = []
         self._told: dict[str, tuple[Activity, float]] = {}
+        self._interval = ExchangeInterval(_EACH_SECONDS)
         self._under_way = False
         self._failing = False
         self._background = Background()
@@ -73,7 +75,7 @@ class ActivityExchange:
     def start(self) -> None:
         """Begin to exchange."""
         if self._store is not None:
-            self._clock.put_after(self, _EACH_SECONDS)
+            self._clock.put_after(self, self._interval.next(tells=False))
 
     async def aclose(self) -> None:
         """Stop exchanging."""
@@ -82,10 +84,11 @@ class ActivityExchange:
     def on_due(self, _slot: int) -> None:
         """Exchange what has changed."""
         if self._store is None or self._under_way:
-            self._clock.put_after(self, _EACH_SECONDS)
+            self._clock.put_after(self, self._interval.next(tells=True))
             return
         tenants = {tenant for counting in self._counting for tenant in counting.compared()}
-        self._clock.put_after(self, max(_EACH_SECONDS, len(tenants) / _MOST_A_SECOND))
+        interval = self._interval.next(bool(tenants), len(tenants) / _MOST_A_SECOND)
+        self._clock.put_after(self, interval)
         if tenants:
             self._under_way = True
             self._background.run(self._exchange(self._store, tenants))

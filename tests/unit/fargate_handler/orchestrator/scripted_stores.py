@@ -19,6 +19,7 @@ from stream_core.ports.response_store import (
     TaskLease,
 )
 from stream_core.ports.session_store import LedgerEntry, SessionStore, StoredConversation
+from stream_core.ports.tenant_activity import Activity, TenantActivity
 
 UNREACHABLE = StoreUnavailable("nobody answers")
 
@@ -214,3 +215,21 @@ class ScriptedSessionStore:
 def _another(error: Exception) -> Exception:
     # One that is raised again and again would collect a traceback of all its calls.
     return type(error)(*error.args)
+
+
+class ScriptedTenantActivity:
+    """What tasks tell each other of tenants."""
+
+    def __init__(self, behind: TenantActivity) -> None:
+        self._behind = behind
+        self.network = Network()
+
+    async def note(self, rows: Sequence[Activity], now: float) -> None:
+        """See the port."""
+        async with self.network.call("note"):
+            await self._behind.note(rows, now)
+
+    async def of(self, tenants: Sequence[str], now: float) -> Sequence[Activity]:
+        """See the port."""
+        async with self.network.call("of"):
+            return await self._behind.of(tenants, now)

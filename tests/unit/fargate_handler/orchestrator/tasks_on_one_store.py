@@ -35,6 +35,7 @@ from tests.unit.fargate_handler.orchestrator.peer_network import PeerNetwork
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     ScriptedResponseStore,
     ScriptedSessionStore,
+    ScriptedTenantActivity,
 )
 from tests.unit.fargate_handler.orchestrator.told_letters import ToldLetters
 from tests.unit.hand_turned_clock import HandTurnedClock
@@ -100,6 +101,7 @@ class Task:
         # On the way to what all share, a network of its own.
         self.responses = ScriptedResponseStore(shared.responses)
         self.sessions = ScriptedSessionStore(shared.sessions)
+        self._activity = ScriptedTenantActivity(shared.activity)
         self.quotas = Quotas(self.tenants)
         self.membership = Membership(
             NodeContext(
@@ -119,7 +121,7 @@ class Task:
                 large_texts=shared.large_texts,
                 usage=shared.usage,
                 outlives_process=True,
-                activity=shared.activity,
+                activity=self._activity,
                 calls=shared.calls,
             ),
             ServedModel(source or self.source, AgentRequests(), fallback_text),
@@ -203,13 +205,17 @@ class Task:
         """It reaches no store and no other task reaches it: to those it is lost, though it goes
         on.
         """
-        self.responses.network.cut = self.sessions.network.cut = True
+        self._cut(True)
         self.shared.peers.cut(self.address)
 
     def reconnect(self) -> None:
         """The network is mended."""
-        self.responses.network.cut = self.sessions.network.cut = False
+        self._cut(False)
         self.shared.peers.mend(self.address)
+
+    def _cut(self, cut: bool) -> None:
+        for store in (self.responses, self.sessions, self._activity):
+            store.network.cut = cut
 
     async def hand_over(self) -> None:
         """Leave as a drained task does; it takes time."""

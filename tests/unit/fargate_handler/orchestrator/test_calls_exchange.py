@@ -103,6 +103,20 @@ async def two_busy_tasks() -> Tasks:
     return tasks
 
 
+async def test_what_begins_at_several_tasks_at_once_is_known_to_all_within_half_a_second() -> None:
+    tasks = await Tasks.join(3)
+    await tasks.pass_seconds(2)
+    for task in tasks.tasks:
+        await tasks.send(task, "quiet")
+        await tasks.send(task, "greedy", 2)
+    for _ in range(10):
+        tasks.tasks[0].clock.turn(0.05)
+        await settle()
+    told = [tasks.slots(task).elsewhere.running for task in tasks.tasks]
+    assert told == [6, 6, 6]
+    await tasks.leave()
+
+
 async def test_what_one_task_has_found_bounds_all_and_each_makes_its_part_of_the_calls() -> None:
     tasks = await two_busy_tasks()
     for task in tasks.tasks:
