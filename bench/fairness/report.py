@@ -145,6 +145,7 @@ def plot(found: Mapping[int, Mapping[str, Figures]], path: Path) -> None:
             width=0.21,
             color=COLOURS[order],
         )
+    waits.margins(y=0.35)  # for the legend
     waits.set_ylabel("the quiet tenant's first token, p99, ms\n(no bar: not answered)")
     labels = [f"{_tasks(tasks)},\n{when.replace(' ', chr(10))}" for tasks, when in groups]
     waits.set_xticks(range(len(groups)), labels, fontsize=8)
