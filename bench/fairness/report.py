@@ -35,7 +35,9 @@ OF_THROUGHPUT_PERCENT = 98.0
 
 
 def preferred(greedy: Greedy) -> str:
-    """What no order before an engine can do: each step computes the quiet tenant's prompt first."""
+    """The name of a stretch in which each of the engine's steps computes the quiet tenant's prompt
+    first. No order before an engine can do that.
+    """
     return f"beside {greedy.name}, preferred by the engine"
 
 

@@ -106,7 +106,7 @@ class Processes(System):
             if idle and not (queued or engine["running"] or engine["waiting"]):
                 return
             if monotonic() > deadline:
-                raise RuntimeError(f"answers go on that nobody reads: {queued:g}")
+                raise RuntimeError(f"the handlers are not idle, and have {queued:g} answers")
 
 
 @asynccontextmanager

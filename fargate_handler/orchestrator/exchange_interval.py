@@ -6,25 +6,24 @@ _SOON_SECONDS = 0.1
 
 
 class ExchangeInterval:
-    """A tenth of a second where there was nothing to tell, then twice as long each time.
+    """A tenth of a second while there is nothing to tell, then twice as long each time.
 
     So a flood that begins at several tasks at once doesn't find each of them alone for a second.
 
     Args:
-        seconds: the longest, unless there is much to tell.
+        longest: in seconds.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._longest = seconds
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
         self._last = _SOON_SECONDS
 
-    def next(self, tells: bool, longest: float = 0.0) -> float:
+    def next(self, tells: bool, least: float = 0.0) -> float:
         """Seconds until the next time.
 
         Args:
             tells: whether there is anything to tell now.
-            longest: in seconds, where that is more than usual.
+            least: in seconds, by how much there is to tell. It may be more than the longest.
         """
-        longest = max(self._longest, longest)
-        self._last = min(longest, 2 * self._last) if tells else _SOON_SECONDS
-        return self._last
+        self._last = min(self._longest, 2 * self._last) if tells else _SOON_SECONDS
+        return max(self._last, least)

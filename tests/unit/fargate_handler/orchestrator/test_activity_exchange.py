@@ -143,3 +143,15 @@ async def test_a_task_with_many_tenants_exchanges_less_often() -> None:
         tasks.requests.counts = dict.fromkeys(tasks.requests.tenants, second)
         await tasks.pass_seconds(1)
     assert len(tasks.store.rows) == 5 * 1_000
+
+
+async def test_many_tenants_that_begin_at_once_are_not_told_more_often_than_later() -> None:
+    tasks = Tasks()
+    tasks.requests.tenants = ()
+    await tasks.pass_seconds(1)
+    tasks.requests.tenants = [f"t{number}" for number in range(1_000)]
+    for step in range(20):
+        tasks.requests.counts = dict.fromkeys(tasks.requests.tenants, step + 1)
+        tasks.clock.turn(0.1)
+        await settle()
+    assert len(tasks.store.rows) == 1_000
