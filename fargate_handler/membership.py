@@ -68,9 +68,6 @@ class Membership:
         self._stores = stores
         self._context = context
         self.workload = Workload(context, store_in_memory=not stores.outlives_process)
-        self.exchange = ActivityExchange(context, stores.activity, name)
-        self.exchange.add(self.workload.generations.charges)
-        self.exchange.add(QuotaActivity(context))
         self.recorder = ResponseRecorder(
             context,
             stores.responses,
@@ -87,6 +84,9 @@ class Membership:
             on_lost=self.recorder.lose_everything,
         )
         self._leases = LeaseView(context, stores.responses, self.keeper)
+        self.exchange = ActivityExchange(context, stores.activity, name, self._leases.gone)
+        self.exchange.add(self.workload.generations.charges)
+        self.exchange.add(QuotaActivity(context))
         self.usage = TenantUsage(
             context,
             stores.usage,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -53,11 +53,19 @@ class ActivityExchange:
     Args:
         store: None: there is nobody to exchange with.
         task: this one's name.
+        gone: those of these tasks that have no lease. Others take over what they were answering.
     """
 
-    def __init__(self, context: NodeContext, store: TenantActivity | None, task: str) -> None:
+    def __init__(
+        self,
+        context: NodeContext,
+        store: TenantActivity | None,
+        task: str,
+        gone: Callable[[Collection[str]], Awaitable[Collection[str]]],
+    ) -> None:
         self._store = store
         self._task = task
+        self._gone = gone
         self._clock = context.clock
         self._wall_time = context.wall_time
         self._others = OtherTasks(task)
@@ -103,7 +111,8 @@ class ActivityExchange:
                 await store.note(rows, now)
             told = {tenant: told for tenant, told in self._told.items() if tenant in tenants}
             self._told = told | {row.tenant: (row, now) for row in rows}
-            found = self._others.read(tenants, await store.of([*tenants], now))
+            rows_of_all = await self._without_gone(await store.of([*tenants], now))
+            found = self._others.read(tenants, rows_of_all)
         except Exception as error:
             if not self._failing:
                 _logger.warning(
@@ -119,6 +128,14 @@ class ActivityExchange:
         for others in found.values():
             for counting in self._counting:
                 counting.learned(others)
+
+    async def _without_gone(self, rows: Sequence[Activity]) -> Sequence[Activity]:
+        """The rows. A task that is gone has no answers and no connections."""
+        have = {row.task for row in rows if row.answers or row.connections}
+        gone = await self._gone(have - {self._task})
+        return [
+            replace(row, answers=0, connections=0) if row.task in gone else row for row in rows
+        ]
 
     def _row(self, tenant: str) -> Activity:
         counts: dict[str, Any] = {}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -26,6 +27,8 @@ _AGAIN_SECONDS = (0.1, 0.3)
 _BREAK_SHARE = 0.7
 # Each renewal must differ from the one before, also when the wall clock was set back.
 _STEP_SECONDS = 0.001
+# What is added to a task's name after a lost lease.
+_NUMBER = re.compile(r"-\d+\Z")
 
 
 class LeaseKeeper:
@@ -212,6 +215,16 @@ class LeaseView:
                 self._reading = self._background.run(self._read())
             await asyncio.shield(self._reading)
         return self._leases
+
+    async def gone(self, tasks: Collection[str]) -> Collection[str]:
+        """Those of these tasks, by their first names, that have no lease in force now.
+
+        Raises:
+            StoreUnavailable: the store can't be reached.
+        """
+        leases = (await self.all(0.0)).values() if tasks else ()
+        there = {_NUMBER.sub("", lease.owner) for lease in leases if self.seconds_left(lease)}
+        return {task for task in tasks if task not in there}
 
     async def of(self, owner: str, age: float = _FRESH_SECONDS) -> TaskLease | None:
         """The lease of a task, as it was at most `age` seconds ago. None if it has none.

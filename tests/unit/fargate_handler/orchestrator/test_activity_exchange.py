@@ -56,16 +56,20 @@ class Tasks:
         self.clock, self.store = HandTurnedClock(), Written()
         self.requests, self.answers = Counting("requests", ["t"]), Counting("answers")
         self.other = Counting("requests", ["t"])
+        self.gone: set[str] = set()
         self._start("a", self.requests, self.answers)
         self._start("b", self.other)
 
     def _start(self, name: str, *counting: Counting) -> None:
         clock = self.clock
         context = NodeContext(Limits(), clock.delivery, Metrics(), clock.monotonic, clock.monotonic)
-        exchange = ActivityExchange(context, self.store, name)
+        exchange = ActivityExchange(context, self.store, name, self._gone)
         for one in counting:
             exchange.add(one)
         exchange.start()
+
+    async def _gone(self, tasks: Collection[str]) -> Collection[str]:
+        return self.gone.intersection(tasks)
 
     async def pass_seconds(self, seconds: int) -> None:
         for _ in range(seconds):
@@ -104,6 +108,17 @@ async def test_answers_that_go_on_are_told_before_they_are_forgotten() -> None:
     await tasks.pass_seconds(150)
     assert tasks.other.told[-1].answers == 3
     assert len(tasks.store.rows) <= 6
+
+
+async def test_a_task_without_a_lease_has_no_answers_but_what_it_has_counted_stays() -> None:
+    tasks = Tasks()
+    tasks.requests.counts["t"], tasks.answers.counts["t"] = 1, 1
+    await tasks.pass_seconds(3)
+    tasks.requests.counts["t"] = 5
+    tasks.gone.add("a")
+    await tasks.pass_seconds(2)
+    assert tasks.other.told[-1].answers == 0
+    assert sum(others.requests for others in tasks.other.told) == 4
 
 
 async def test_while_nobody_compares_nothing_is_written_and_nothing_counts_later() -> None:

@@ -190,6 +190,24 @@ async def test_a_frozen_owner_thaws_without_its_lease_and_learns_it_at_once() ->
         await tasks.memory.renew("a", EPOCH + tasks.clock.now + 1_000.0)
 
 
+async def test_a_task_is_gone_when_its_lease_is_over_and_there_again_under_its_next_name() -> None:
+    tasks = await started()
+    await tasks.b.view.all(0)
+    new = Member("new", tasks.clock, tasks.memory)
+    await new.keeper.start()
+    assert await tasks.b.view.gone({"a", "b", "new", "never"}) == {"never"}
+    tasks.a.freeze()
+    assert await tasks.lost_within(10.0) is not None
+    assert await tasks.b.view.gone({"a", "b"}) == {"a"}
+    tasks.a.store.network.release()
+    await settle()
+    assert tasks.a.keeper.owner == "a-2"
+    assert await tasks.b.view.gone({"a", "b"}) == set()
+    tasks.b.store.network.calls.clear()
+    assert await tasks.b.view.gone(set()) == set()
+    assert not tasks.b.store.network.calls
+
+
 async def test_those_who_ask_together_share_a_read() -> None:
     tasks = await started()
     tasks.b.store.network.hold("leases")
