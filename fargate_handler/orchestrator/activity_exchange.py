@@ -133,9 +133,7 @@ class ActivityExchange:
         """The rows. A task that is gone has no answers and no connections."""
         have = {row.task for row in rows if row.answers or row.connections}
         gone = await self._gone(have - {self._task})
-        return [
-            replace(row, answers=0, connections=0) if row.task in gone else row for row in rows
-        ]
+        return [replace(row, answers=0, connections=0) if row.task in gone else row for row in rows]
 
     def _row(self, tenant: str) -> Activity:
         counts: dict[str, Any] = {}
