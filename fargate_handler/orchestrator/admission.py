@@ -57,7 +57,7 @@ class Admission:
         """Whether it may begin."""
         tenant, upstream = generation.line.tenant, generation.upstream
         if generation.stream.tokens:  # it goes on
-            return upstream.ceiling.has_room(self._now)
+            return upstream.takes(self._now, self._shared, goes_on=True)
         room = self._rooms.get((tenant, upstream.prefills))
         if room is None:
             room = self._rooms[tenant, upstream.prefills] = self._room(tenant, upstream)
@@ -94,9 +94,7 @@ class Admission:
 
     def _is_closed(self, tenant: str, upstream: Upstream) -> bool:
         """Whether no answer of this tenant may begin, whoever else waits."""
-        prefills, ceiling, most = upstream.prefills, upstream.ceiling, self._most_prefills
-        return (
-            not ceiling.has_room(self._now)
-            or (most is not None and prefills.of(tenant) >= most)
-            or (self._shared and not prefills.has_slot(ceiling.running))
+        most = self._most_prefills
+        return not upstream.takes(self._now, self._shared) or (
+            most is not None and upstream.prefills.of(tenant) >= most
         )

@@ -52,6 +52,8 @@ class CallsExchange:
         self._wall_time = context.wall_time
         self._idle = TaskCalls(task=task)
         self._told, self._told_at = self._idle, 0.0
+        # Since when this task has calls of a model.
+        self._asked_since: dict[str, float] = {}
         self._other_tasks = 0
         self._interval = ExchangeInterval(_EACH_SECONDS)
         self._under_way = self._failing = False
@@ -78,7 +80,7 @@ class CallsExchange:
         self._background.run(self._exchange(self._store, row))
 
     async def _exchange(self, store: CallsOfTasks, row: TaskCalls) -> None:
-        now, before = self._wall_time(), self._told
+        now = self._wall_time()
         try:
             if row != self._told or now - self._told_at > KEPT_SECONDS / 2:
                 await store.tell(row, now)
@@ -97,7 +99,7 @@ class CallsExchange:
         finally:
             self._under_way = False
         self._failing = False
-        self._learn(row, rows, before)
+        self._learn(row, rows)
 
     def _weight_of(self, tenant: str) -> float:
         return self._tenants.of(tenant).weight
@@ -121,8 +123,9 @@ class CallsExchange:
         recent = self._generations.charges.recent.here(self._monotonic())
         return TaskCalls(task=self._task, tenants=tuple(recent), calls=calls)
 
-    def _learn(self, own: TaskCalls, rows: Iterable[TaskCalls], before: TaskCalls) -> None:
+    def _learn(self, own: TaskCalls, rows: Iterable[TaskCalls]) -> None:
         now = self._monotonic()
+        self._asked_since = {name: self._asked_since.get(name, now) for name in own.calls}
         others = [row for row in rows if row.task != self._task]
         if own == self._idle:  # the rows were not read
             for upstream in self._upstreams.by_name.values():
@@ -130,9 +133,8 @@ class CallsExchange:
             return
         self._other_tasks = len(others)
         for name, upstream in self._upstreams.by_name.items():
-            elsewhere = CallsElsewhere.of(
-                name, own, others, self._weight_of, asked_before=name in before.calls
-            )
+            asked_before = now - self._asked_since.get(name, now) >= _EACH_SECONDS
+            elsewhere = CallsElsewhere.of(name, own, others, self._weight_of, asked_before)
             upstream.prefills.learn(elsewhere, now)
         tenants = {tenant for row in others for tenant in row.tenants}
         self._generations.charges.recent.ask_elsewhere(tenants, now)

@@ -77,6 +77,7 @@ class ModelCalls:
         # A response that was taken over has a beginning.
         self._prefix = stream.log.text if continues(asked) else ""
         self._tokens_before = 0
+        self._began_at = 0.0
 
     @property
     def gave_tokens(self) -> bool:
@@ -147,6 +148,7 @@ class ModelCalls:
             if not is_over() and (isinstance(outcome, ModelFinish) or not self.is_late):
                 tell(call, outcome, self._monotonic(), gave_tokens=self.gave_tokens)
             if isinstance(outcome, ModelFinish):
+                upstream.ceiling.taken(self._began_at)
                 upstream.ceiling.answered()
             elif not is_over():
                 self._failed(outcome)
@@ -188,11 +190,12 @@ class ModelCalls:
         if is_over_quota(error):
             after = error.retry_after_ms
             seconds = None if after is None else after / 1000
-            self._upstream.ceiling.throttled(self._monotonic(), seconds)
+            self._upstream.throttled(self._monotonic(), self._began_at, seconds)
 
     async def _try(self, is_over: Callable[[], bool], on_begin: Callable[[], None]) -> ModelFinish:
         stream = self._stream
-        self._watch.begin(self._monotonic())
+        self._began_at = self._monotonic()
+        self._watch.begin(self._began_at)
         self._tokens_before = stream.tokens
         self._overdue = None
         replaces = not self._prefix and self.delivered

@@ -147,6 +147,8 @@ class ServiceCharges:
     def first_token(self, generation: Generation) -> None:
         """The first token of an answer came."""
         upstream, response_id = generation.upstream, generation.stream.response_id
+        if (began_at := upstream.prefills.began_at(response_id)) is not None:
+            upstream.ceiling.taken(began_at)
         upstream.prefills.first_token(response_id, self._monotonic(), upstream.ceiling.running)
 
     def leaves(self, generation: Generation) -> None:

@@ -28,16 +28,32 @@ class Upstream:
     ceiling: AdaptiveCeiling
     prefills: Prefills
 
-    def full(self, shared: bool) -> bool:
-        """Whether as many calls run as the server is known to take.
+    def takes(self, now: float, shared: bool, goes_on: bool = False) -> bool:
+        """Whether one more answer may begin.
 
         Args:
             shared: whether there is more than one tenant. Otherwise its slots bound nothing.
+            goes_on: whether it has begun before. It needs no slot.
         """
+        if shared and self.prefills.slots.part is not None:
+            # The slots know of each refusal, and what other tasks ask. The ceiling knows neither.
+            room = not self.ceiling.opens_in(now)
+        else:
+            room = self.ceiling.has_room(now)
+        return room and (goes_on or not shared or self.prefills.has_slot(self.ceiling.running))
+
+    def full(self, shared: bool) -> bool:
+        """Whether as many calls run as the server is known to take. `shared`: as of `takes`."""
         running, limit = self.ceiling.running, self.ceiling.limit
-        if limit is not None and running >= limit:
-            return True
-        return shared and not self.prefills.has_slot(running)
+        if shared:
+            return not self.prefills.has_slot(running)
+        return limit is not None and running >= limit
+
+    def throttled(self, now: float, began_at: float, retry_after: float | None) -> None:
+        """One of the calls that run was refused for want of quota. As of the ceiling."""
+        slots = self.prefills.slots
+        slots.refused(self.ceiling.running - 1, began_at, now)
+        self.ceiling.throttled(now, began_at, retry_after, slots.elsewhere.running)
 
 
 @dataclass(slots=True)

@@ -37,8 +37,6 @@ NOT_READABLE = (
 )
 """What the SDK and our code raise for an event that is not as the service's model says."""
 
-# Quotas are per minute and often used up: after a few seconds there is room again.
-_THROTTLED_MS = 5_000
 _THROTTLED = frozenset(
     [
         "ThrottlingException",
@@ -139,7 +137,6 @@ def _busy(name: str, status: object) -> UpstreamAnswered | None:
             code="upstream_throttled",
             status=429,
             type=RateLimited.type,
-            retry_after_ms=_THROTTLED_MS,
         )
     if name in _UNAVAILABLE or status == 503:
         return UpstreamAnswered(

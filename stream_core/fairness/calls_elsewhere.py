@@ -32,7 +32,8 @@ class CallsElsewhere:
         wanted: of each task that asks it, and of this one, how many slots each tenant could use.
             Empty: no other task asks it.
         weight_of: a tenant's weight.
-        tasks: how many there are, with this one, where none asks it.
+        tasks: how many there are, with this one, where others may ask it and haven't told yet. 1:
+            all have.
     """
 
     running: int = 0
@@ -58,8 +59,8 @@ class CallsElsewhere:
 
         Args:
             own: this task's row, which is left out of `rows`.
-            asked_before: whether its row before that had calls of the model. Otherwise others may
-                not have told yet that they have some, too.
+            asked_before: whether it has had calls of the model for a second. Otherwise others may
+                not have told yet how many they want.
         """
         others = [row for row in rows if row.task != own.task]
         found = [(row.task, row.calls[model]) for row in others if model in row.calls]
@@ -78,10 +79,12 @@ class CallsElsewhere:
             {own.task: own.calls.get(model, _NO_CALLS).wanted}
             | {task: it.wanted for task, it in found},
             weight_of,
+            1 if asked_before else len(others) + 1,
         )
 
     def part(self, slots: int) -> int:
         """How many of a server's slots are for this task, one at least."""
+        equal = max(1, slots // self.tasks)
         if not self.wanted:
-            return max(1, slots // self.tasks)
-        return part_of_slots(slots, self.task, self.wanted, self.weight_of)
+            return equal
+        return min(equal, part_of_slots(slots, self.task, self.wanted, self.weight_of))

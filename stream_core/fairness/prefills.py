@@ -143,6 +143,11 @@ class Prefills:
         """How many answers of a tenant have no token yet."""
         return self._of_tenant[tenant]
 
+    def began_at(self, response_id: str) -> float | None:
+        """When an answer began that has no token yet, in seconds. None: it isn't one of these."""
+        prefill = self._of.get(response_id)
+        return None if prefill is None else prefill.began_at
+
     def begin(
         self, response_id: str, tenant: str, tokens: int, now: float, beside: int = 0
     ) -> None:

@@ -1,4 +1,6 @@
-"""How many answers a model's server generates at once, where it queues the others in silence."""
+"""How many answers a model's server generates at once: it queues the others in silence, or
+refuses them.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ _TOGETHER_GROWS_TO = 1.25  # of all tasks' calls
 _FORGOTTEN_SECONDS = 300.0
 # Until other tasks have told what they had answered when a bound was found.
 _TOLD_SECONDS = 3.0
-_PART_FOR_NEWCOMERS = 5
+_PART_FOR_NEWCOMERS, _PART_WHERE_REFUSED = 5, 10
+# So often others tell until what they had running when a call was refused is known.
+_TOLD_TIMES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,21 @@ class FirstToken:
         return self.seconds / (_TOKENS_OF_A_STEP + self.tokens + self.tokens_elsewhere)
 
 
+@dataclass(slots=True)
+class _Refusal:
+    """A call that was refused since there were too many (429).
+
+    Args:
+        here: calls of this task that ran beside it.
+        known: the bound that was known before. Infinite: none was.
+        untold: so often others have still to tell what they had running then.
+    """
+
+    here: int
+    known: float
+    untold: int = _TOLD_TIMES
+
+
 class ServerSlots:
     """How many calls a server answers at once. What is more waits there, first come first served.
 
@@ -71,6 +90,12 @@ class ServerSlots:
     bound, eight at least; one that comes in time makes up for a late one. Late is six times what is
     usual for calls that began beside half as many, with as much to compute; of more than a second,
     twice that.
+
+    A server that refuses what is too much (429) has as many slots as calls ran beside. Others may
+    have told less than they had running: so it is raised by what they tell next, to what was known
+    before at most, and a bound that was known is lowered by a tenth at a time. A tenth of such
+    slots is for newcomers, and they may have more than this task's part, as long as any is free:
+    a server whose answers share no batch leaves unused slots unused.
 
     A wrong bound doesn't last. It grows while first tokens come in time at it. One that was found
     before other tasks have told what they ask grows at once to what all of them have answered at
@@ -90,8 +115,8 @@ class ServerSlots:
     """
 
     __slots__ = (
-        *("_free", "_in_time", "_late", "_learned_at", "_most", "_part", "_peak", "_shrinks_to"),
-        *("_unhelpful", "_untold", "elsewhere", "limit"),
+        *("_free", "_in_time", "_late", "_learned_at", "_most", "_part", "_peak", "_refusal"),
+        *("_shrinks_to", "_unhelpful", "_untold", "elsewhere", "limit"),
     )
 
     def __init__(self) -> None:
@@ -111,6 +136,8 @@ class ServerSlots:
         self._late = self._in_time = self._unhelpful = 0
         # One more call may begin beside so many, though they are more than there may be.
         self._shrinks_to = inf
+        # By which the bound was found. None: by late tokens.
+        self._refusal: _Refusal | None = None
 
     @property
     def part(self) -> int | None:
@@ -131,12 +158,21 @@ class ServerSlots:
         if self.limit is None and known is not None and not elsewhere.wanted:
             self.limit, self._learned_at = known, now
         self.elsewhere, self._part = elsewhere, None
+        if self.limit is not None and (refusal := self._unsettled) is not None:
+            refusal.untold -= 1
+            told = min(refusal.here + elsewhere.running, refusal.known)
+            self.limit = max(self.limit, int(told))
         while self._untold:
             self._remember(self._untold.popleft())
 
     @property
     def _found(self) -> int | None:
         return self.elsewhere.slots if self.limit is None else self.limit
+
+    @property
+    def _unsettled(self) -> _Refusal | None:
+        """The refusal by which the bound was found, while others have still to tell."""
+        return self._refusal if self._refusal is not None and self._refusal.untold else None
 
     def has_room(self, running: int, answered: int = 0) -> bool:
         """Whether one more call of this task may have a slot. While there are too many, that is
@@ -146,6 +182,8 @@ class ServerSlots:
             running: its calls that have not ended.
             answered: those of them that have a token.
         """
+        if self._refusal is not None and running + self.elsewhere.running < (self.limit or 0):
+            return True
         room = self._room(running, answered)
         return running < room or room < running <= self._shrinks_to
 
@@ -155,14 +193,20 @@ class ServerSlots:
         self._shrinks_to = running - 1 if running > self._room(running, answered) else inf
 
     def crowded(self, running: int, answered: int = 0) -> bool:
-        """Whether what is left, a fifth of the slots, is for who was given least. As `has_room`."""
+        """Whether what is left is for who was given least: a fifth of the slots, or a tenth and one
+        at least of those of a server that refuses. As `has_room`.
+        """
         room = self._room(running, answered)
-        return running >= room - room // _PART_FOR_NEWCOMERS
+        if self._refusal is None:
+            return running >= room - room // _PART_FOR_NEWCOMERS
+        return running >= room - max(1, room // _PART_WHERE_REFUSED)
 
     def _room(self, running: int, answered: int) -> int:
         """The most calls of this task at once, whether a bound is known or not."""
         if self._found is not None:
-            return self._part_of(self._found)
+            part = self._part_of(self._found)
+            # Until others have told, it isn't known how many are too many.
+            return part if self._unsettled is None else max(part, self._unsettled.here)
         # Those that were taken over from another task may be more than there may be otherwise.
         room = max(self._most, answered + _FIRST_CALLS)
         if not self.elsewhere.wanted:
@@ -198,6 +242,26 @@ class ServerSlots:
             self._note_in_time(token)
         elif late and (self._found is None or token.beside < self._found):
             self._note_late(now)  # one beyond the bound has to wait
+
+    def refused(self, here: int, began_at: float, now: float) -> None:
+        """A call was refused since there were too many (429).
+
+        Args:
+            here: calls of this task that run beside it.
+            began_at: when its own began.
+            now: in seconds.
+        """
+        beside, known = here + self.elsewhere.running, inf
+        if self._found is not None:
+            if beside >= self._found:
+                return  # it was one beyond the bound
+            if began_at >= self._learned_at:
+                known = self._found
+                beside = max(beside, int(known * _LOWERED_TO))
+            elif self._refusal is None or self._refusal.known < inf:
+                return  # it began before the bound was lowered
+        self.limit, self._refusal = max(1, beside), _Refusal(here, known)
+        self._learned_at, self._late, self._in_time = now, 0, 0
 
     def _remember(self, token: FirstToken) -> None:
         """Keep it, if it began beside few calls, as far as others have told by now."""
@@ -240,12 +304,17 @@ class ServerSlots:
             self._forget()
             self._free.clear()
             return
+        self._refusal = None
         slots = ceil(self._peak) if self.limit is None else int(self.limit * _LOWERED_TO)
         self.limit = max(_FEWEST_SLOTS, slots)
 
     def _forget(self) -> None:
-        self._most = max(self._most, 2 * (self.limit or 0))
-        self.limit, self._unhelpful = None, 0
+        limit = self.limit or 0
+        if self._refusal is None:
+            self._most = max(self._most, 2 * limit)
+        else:
+            self._most = limit + _FIRST_CALLS  # what is too much is refused
+        self.limit, self._refusal, self._unhelpful = None, None, 0
 
     def _note_in_time(self, token: FirstToken) -> None:
         self._late, self._unhelpful = max(0, self._late - 1), 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 # The first pause where the server doesn't say how long, and the longest.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 8.0
 # Nobody comes back at the very moment that the server names.
@@ -14,21 +16,22 @@ class AdaptiveCeiling:
     """The most calls of one model at once. There is none until its server throttles (429).
 
     Then it is what runs beside the refused call, and nothing begins until the server's
-    `Retry-After`. It grows by one each time as many calls as it allows have been answered: additive
-    increase, as TCP probes for room. Each task finds its own; tasks that share a quota meet at
-    equal parts of it.
+    `Retry-After`. Where the server names none, the next call begins when another one ends; each
+    further refusal without a first token is followed by a pause, which doubles. The ceiling grows
+    by one each time as many calls as it allows have been answered: additive increase, as TCP probes
+    for room. Each task finds its own; tasks that share a quota meet at equal parts of it.
 
     Times are in seconds on one clock that never goes back.
     """
 
-    __slots__ = ("_answered", "_limit", "_opens_at", "_running", "_throttled_at", "_unanswered")
+    __slots__ = ("_answered", "_in_a_row", "_limit", "_opens_at", "_running", "_throttled_at")
 
     def __init__(self) -> None:
         self._limit: int | None = None
         self._running = 0
         self._answered = 0
-        self._opens_at = self._throttled_at = 0.0
-        self._unanswered = 0  # throttled calls in a row
+        self._opens_at = self._throttled_at = -inf
+        self._in_a_row = 0  # calls that were refused though they began after the last refusal
 
     @property
     def limit(self) -> int | None:
@@ -57,9 +60,17 @@ class AdaptiveCeiling:
         """A call has ended, however."""
         self._running -= 1
 
+    def taken(self, began_at: float) -> None:
+        """A call has its first token, or was answered.
+
+        Args:
+            began_at: when the call began.
+        """
+        if began_at >= self._throttled_at:
+            self._in_a_row = 0
+
     def answered(self) -> None:
         """A call was answered to its end."""
-        self._unanswered = 0
         if self._limit is None:
             return
         self._answered += 1
@@ -67,20 +78,33 @@ class AdaptiveCeiling:
             self._answered = 0
             self._limit += 1
 
-    def throttled(self, now: float, retry_after: float | None) -> None:
+    def throttled(
+        self, now: float, began_at: float, retry_after: float | None, elsewhere: int = 0
+    ) -> None:
         """One of the calls that run was refused for want of quota.
 
         Args:
+            began_at: when the call began.
             retry_after: when the server takes calls again, in seconds. None: it doesn't say.
+            elsewhere: calls of other tasks that run, as far as they tell.
         """
         beside = self._running - 1
         self._limit = max(1, beside if self._limit is None else min(beside, self._limit))
+        if began_at >= self._throttled_at:  # calls that ran together are refused together
+            self._in_a_row += 1
         self._answered, self._throttled_at = 0, now
         if retry_after is None:
-            retry_after = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**self._unanswered)
-        if now >= self._opens_at:  # calls that ran together are refused together
-            self._unanswered = min(self._unanswered + 1, 8)
+            retry_after = self._usual_pause(beside, elsewhere)
         self.pause(now, retry_after * _LATE_SHARE)
+
+    def _usual_pause(self, beside: int, elsewhere: int) -> float:
+        """In seconds. The first refusal needs none, if the end of another call makes room."""
+        doublings = self._in_a_row - (2 if beside else 1)
+        if doublings < 0:
+            return 0.0
+        if elsewhere:
+            return _FIRST_PAUSE_SECONDS  # the server answers, and they will leave room
+        return float(min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(doublings, 8)))
 
     def pause(self, now: float, seconds: float) -> None:
         """Begin nothing for so long."""

@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from fargate_handler.orchestrator import generation
-from fargate_handler.token_sources import aws_failures
 from fargate_handler.token_sources.demo.script import demo_tokens
+from stream_core.policy import adaptive_ceiling
 from tests.integration.answer import Answer, Frame
 from tests.integration.aws_models.certificate import tls_of_localhost
 from tests.integration.aws_models.events import text_delta
@@ -135,7 +135,7 @@ async def test_a_failure_is_retried_once_and_then_told_and_a_throttle_is_waited_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # How long is waited before the second attempt.
-    monkeypatch.setattr(aws_failures, "_THROTTLED_MS", 20)
+    monkeypatch.setattr(adaptive_ceiling, "_FIRST_PAUSE_SECONDS", 0.02)
     monkeypatch.setattr(generation, "_RETRY_PAUSE_SECONDS", (0.0, 0.01))
     begin, whole = (
         service.begin(_TEXTS[:3]),

@@ -18,8 +18,14 @@ def running(count: int) -> AdaptiveCeiling:
     return ceiling
 
 
-def throttle(ceiling: AdaptiveCeiling, now: float = 0.0, retry_after: float | None = 1.0) -> None:
-    ceiling.throttled(now, retry_after)
+def throttle(
+    ceiling: AdaptiveCeiling,
+    now: float = 0.0,
+    retry_after: float | None = 1.0,
+    began_at: float | None = None,
+    elsewhere: int = 0,
+) -> None:
+    ceiling.throttled(now, now if began_at is None else began_at, retry_after, elsewhere)
     ceiling.end()
 
 
@@ -47,25 +53,52 @@ def test_nothing_begins_before_the_server_said() -> None:
     assert ceiling.has_room(5.0 + 3.0 * LATEST)
 
 
-def test_where_the_server_says_nothing_the_pause_doubles_until_an_answer() -> None:
-    ceiling, pauses = running(0), list[float]()
-    for now in (0.0, 100.0, 200.0, 300.0, 400.0, 500.0, 550.0):
+def pauses_of(
+    ceiling: AdaptiveCeiling, refusals: int, elsewhere: int = 0, since: float = 0.0
+) -> list[float]:
+    """How long nothing begins after each of some refusals, 100 s apart."""
+    pauses = []
+    for number in range(refusals):
         ceiling.begin()
-        throttle(ceiling, now, retry_after=None)
-        pauses.append(ceiling.opens_in(now))
-    for pause, least in zip(pauses, (0.25, 0.5, 1, 2, 4, 8, 8), strict=True):
-        assert least <= pause <= least * LATEST
-    ceiling.answered()
+        now = since + 100.0 * number
+        throttle(ceiling, now, retry_after=None, elsewhere=elsewhere)
+        pauses.append(round(ceiling.opens_in(now) / 1.1, 6))
+    return pauses
+
+
+def test_where_the_server_says_nothing_the_pause_doubles_until_a_call_is_taken() -> None:
+    ceiling = running(0)
+    assert pauses_of(ceiling, 7) == [0.25, 0.5, 1, 2, 4, 8, 8]
+    ceiling.taken(began_at=650.0)
+    assert pauses_of(ceiling, 1, since=700.0) == [0.25]
+
+
+def test_one_refusal_among_calls_that_run_stops_nobody() -> None:
+    """A probe for more room: the end of another call makes room, and it comes without a pause."""
+    ceiling = running(32)
+    assert pauses_of(ceiling, 4) == [0, 0.25, 0.5, 1]
+    ceiling.taken(began_at=350.0)
+    assert pauses_of(ceiling, 1, since=400.0) == [0]
+
+
+def test_a_call_that_began_before_the_last_refusal_says_nothing_of_now() -> None:
+    ceiling = running(32)
+    assert pauses_of(ceiling, 2) == [0, 0.25]
+    ceiling.taken(began_at=99.0)
     ceiling.begin()
-    throttle(ceiling, 580.0, retry_after=None)
-    assert ceiling.opens_in(580.0) <= 0.25 * LATEST
+    throttle(ceiling, 300.0, retry_after=None)
+    assert ceiling.opens_in(300.0) == pytest.approx(0.5 * 1.1)
+
+
+def test_while_other_tasks_are_answered_the_pause_stays_short() -> None:
+    assert pauses_of(running(0), 5, elsewhere=31) == [0.25] * 5
 
 
 def test_calls_that_are_refused_together_lengthen_the_pause_once() -> None:
     ceiling = running(20)
     for _ in range(20):
-        throttle(ceiling, 0.0, retry_after=None)
-    assert ceiling.opens_in(0.0) <= 0.5 * LATEST
+        throttle(ceiling, 5.0, retry_after=None, began_at=4.0)
+    assert ceiling.opens_in(5.0) == pytest.approx(0.25 * 1.1)
 
 
 def test_at_least_one_call_may_run() -> None:

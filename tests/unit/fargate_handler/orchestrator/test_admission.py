@@ -6,8 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from fargate_handler.orchestrator.admission import Admission
-from stream_core.fairness.prefills import Prefills
-from stream_core.policy.adaptive_ceiling import AdaptiveCeiling
+from fargate_handler.orchestrator.upstream import Upstreams
+from stream_core.policy.limits import Limits
+from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 
 FULL = 5_000  # more than the first window
 
@@ -23,8 +24,8 @@ class Waiting:
         shared: bool = True,
         several: bool = True,
     ) -> None:
-        self.ceiling = AdaptiveCeiling()
-        self.prefills = Prefills(delay=0.02)
+        self.upstream = Upstreams(ControlledSource(), Limits(prefill_delay_ms=20)).of("m")
+        self.ceiling, self.prefills = self.upstream.ceiling, self.upstream.prefills
         self.prefills.begin("running", "busy", ahead, now=0.0)
         self.asked: list[str] = []
         self._answers = may_come, least, shared, several
@@ -46,7 +47,7 @@ class Waiting:
     def message(self, tenant: str, service: int = 10, tokens: int = 0) -> Any:
         return SimpleNamespace(
             line=SimpleNamespace(tenant=tenant),
-            upstream=SimpleNamespace(ceiling=self.ceiling, prefills=self.prefills),
+            upstream=self.upstream,
             stream=SimpleNamespace(tokens=tokens),
             meter=SimpleNamespace(input_tokens=service),
         )

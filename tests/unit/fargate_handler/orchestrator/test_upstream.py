@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fargate_handler.orchestrator.upstream import Upstreams
+from fargate_handler.orchestrator.upstream import Upstream, Upstreams
+from stream_core.fairness.calls_elsewhere import CallsElsewhere
 from stream_core.policy.limits import Limits
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 
@@ -21,14 +22,50 @@ def test_each_model_has_its_own_breaker() -> None:
     assert models.of("b").breaker.refuses_for(0.0) == 0
 
 
+def running(model: Upstream, count: int) -> Upstream:
+    for _ in range(count):
+        model.ceiling.begin()
+    return model
+
+
 def test_each_model_has_its_own_ceiling_and_the_lowest_is_told() -> None:
     models = upstreams()
     assert models.lowest_ceiling == 0
     for model, count in (("small", 3), ("large", 9)):
-        ceiling = models.of(model).ceiling
-        for _ in range(count):
-            ceiling.begin()
-        ceiling.throttled(0.0, retry_after=1.0)
+        running(models.of(model), count).throttled(0.0, 0.0, retry_after=1.0)
     assert models.lowest_ceiling == 2
     assert models.of("small") is models.of("small")
     assert models.of("other").ceiling.has_room(0.0)
+
+
+def test_a_refusal_tells_of_the_ceiling_and_of_the_slots() -> None:
+    model = running(upstreams().of("m"), 33)
+    model.throttled(1.0, 0.0, None)
+    assert (model.ceiling.limit, model.prefills.slots.limit) == (32, 32)
+    model.ceiling.end()
+    assert not model.takes(1.0, shared=False)
+    assert not model.takes(1.0, shared=True)
+    model.ceiling.end()
+    assert model.takes(1.0, shared=False)
+    assert model.takes(1.0, shared=True)
+
+
+def test_where_tenants_share_a_server_a_ceiling_of_one_task_bounds_less_than_the_slots() -> None:
+    """It was found while other tasks had most of the room."""
+    model = running(upstreams().of("m"), 3)
+    model.prefills.slots.elsewhere = CallsElsewhere(running=29)
+    model.throttled(1.0, 0.0, None)
+    model.prefills.slots.elsewhere = CallsElsewhere()
+    assert (model.ceiling.limit, model.prefills.slots.limit) == (2, 31)
+    assert not model.takes(1.0, shared=False)
+    assert model.takes(1.0, shared=True)
+    model.ceiling.pause(1.0, 2.0)
+    assert not model.takes(2.9, shared=True)
+    assert not model.takes(2.9, shared=True, goes_on=True)
+
+
+def test_what_goes_on_needs_no_slot() -> None:
+    model = running(upstreams().of("m"), 8)
+    model.prefills.slots.limit = 8
+    assert not model.takes(0.0, shared=True)
+    assert model.takes(0.0, shared=True, goes_on=True)
