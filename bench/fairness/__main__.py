@@ -1,6 +1,7 @@
 """`python -m bench.fairness`: one task and three, each with Evenflow's own order, the same with the
 default places, plain round robin by request, and first come first served. One table, with JSON and
-a plot in bench/results/.
+a plot in bench/results/. With `--fleet` the default alone, before a service that refuses what is
+too much, in the place of the engine.
 
 Exits with 0 when everything was measured and every answer was whole, however fair; with 1 when one
 was not, and with 2 when something could not be measured.
@@ -48,12 +49,12 @@ def main(arguments: Sequence[str]) -> int:
     with alone(say):
         try:
             for tasks in options.tasks or TASKS:
-                for order in ORDERS:
-                    uvloop.run(_measure(order, tasks, plan, found, say))
+                for order in (BY_DEFAULT,) if options.fleet else ORDERS:
+                    uvloop.run(_measure(order, tasks, plan, found, say, options.fleet))
         except (OSError, RuntimeError) as error:
             say(f"NOT MEASURED: {error}")
             return 2
-    text = _write(machine, found)
+    text = _write(machine, found, "fairness-fleet" if options.fleet else "fairness")
     print(f"\n{text}")
     return 1 if any(_faults(found)) else 0
 
@@ -61,17 +62,18 @@ def main(arguments: Sequence[str]) -> int:
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.fairness", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="short stretches, which say little")
+    parser.add_argument("--fleet", action="store_true", help="before a service that refuses")
     parser.add_argument("--tasks", type=int, action="append", choices=TASKS, help="only so many")
     return parser.parse_args(arguments)
 
 
-async def _measure(order: str, tasks: int, plan: Plan, found: Found, say: Say) -> None:
+async def _measure(order: str, tasks: int, plan: Plan, found: Found, say: Say, fleet: bool) -> None:
     figures: dict[str, Any] = {}
     by_order = found.setdefault(tasks, {})
     by_default = order == BY_DEFAULT
     seconds = plan.own if order in (OWN, BY_DEFAULT) else plan.others
     async with system(
-        OWN if by_default else order, tasks, None if by_default else PLACES
+        OWN if by_default else order, tasks, None if by_default else PLACES, fleet
     ) as running:
         # Alone there is nobody to be in order with, so one order is enough.
         figures["alone"] = by_order[OWN]["alone"] if by_order else await quiet(running, seconds)
@@ -95,7 +97,7 @@ def _faults(found: Found) -> list[int]:
     return [it["faults"] for by in found.values() for some in by.values() for it in some.values()]
 
 
-def _write(machine: str, found: Found) -> str:
+def _write(machine: str, found: Found, name: str) -> str:
     """The text of the tables, which is written with the JSON and the plot."""
     RESULTS.mkdir(exist_ok=True)
     when = datetime.now(UTC).isoformat(timespec="seconds")
@@ -106,10 +108,10 @@ def _write(machine: str, found: Found) -> str:
         f"{default:,}), the engine's sequences 32\n{greedy}\n\n{table(found)}\n\n"
         f"{table_of_goals(goals(found))}\n"
     )
-    (RESULTS / "fairness.txt").write_text(text)
+    (RESULTS / f"{name}.txt").write_text(text)
     values = {"when": when, "machine": machine, "places": PLACES, "tasks": found}
-    (RESULTS / "fairness.json").write_text(json.dumps(values, indent=2) + "\n")
-    plot(found, RESULTS / "fairness.png")
+    (RESULTS / f"{name}.json").write_text(json.dumps(values, indent=2) + "\n")
+    plot(found, RESULTS / f"{name}.png")
     return text
 
 

@@ -1,4 +1,5 @@
-"""The engine behind an OpenAI-compatible API: `python -m bench.fairness.engine_server PORT`.
+"""The engine behind an OpenAI-compatible API: `python -m bench.fairness.engine_server PORT`. With
+` --fleet` a service of as many machines as the engine has sequences, that refuses what is more.
 
 A question `#engine tokens=200 first=7` is answered with so many tokens. Each is 16 characters, as
 those of `bench.upstream`; the numbers begin at `first`. With ` preferred` its prompt is computed
@@ -28,6 +29,10 @@ LAST_EVENTS = (
     b'"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}\n\n'
     b"data: [DONE]\n\n"
 )
+_TOO_MANY = b'{"error":{"message":"too many calls at once","code":"rate_limit_exceeded"}}'
+REFUSAL = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: %d\r\n\r\n%s" % (
+    len(_TOO_MANY), _TOO_MANY
+)  # fmt: skip
 
 
 def question(prompt: int, answer: int, first: int, preferred: bool = False) -> str:
@@ -43,7 +48,32 @@ class Caller(Protocol):
         """There is one more."""
 
 
-class EngineLoop:
+class Refused(Exception):
+    """All machines of a service answer."""
+
+
+class Model(Protocol):
+    """What is asked: an engine, or a service. `answers`: of each number when its request came, was
+    taken into a batch, and had its first token.
+    """
+
+    answers: dict[int, tuple[float, float, float]]
+
+    @property
+    def running(self) -> int: ...
+
+    @property
+    def waiting(self) -> int: ...
+
+    def add(self, request: Request, caller: Caller) -> None:
+        """Raises `Refused` if it isn't taken."""
+
+    def remove(self, request: Request) -> None: ...
+
+    def begun(self, first: int, request: Request) -> None: ...
+
+
+class EngineLoop(Model):
     """Steps of the engine in the loop's time, as long as there is anything to do.
 
     Args:
@@ -59,8 +89,12 @@ class EngineLoop:
         self.answers: dict[int, tuple[float, float, float]] = {}
 
     @property
-    def engine(self) -> Engine:
-        return self._engine
+    def running(self) -> int:
+        return self._engine.running
+
+    @property
+    def waiting(self) -> int:
+        return self._engine.waiting
 
     def add(self, request: Request, caller: Caller) -> None:
         request.arrived = self._now()
@@ -93,14 +127,49 @@ class EngineLoop:
             if caller := self._callers.get(request):
                 caller.send_token()
                 if request.ended:
-                    del self._callers[request]
+                    self._callers.pop(request, None)
         self._step(due)
+
+
+class Fleet(Model):
+    """Machines with the times of the engine. Each answers one call, and no call waits for another.
+
+    Args:
+        now: as of the engine's loop.
+    """
+
+    waiting = 0
+
+    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+        self._now = now
+        self._idle = [EngineLoop(now) for _ in range(Costs().sequences)]
+        self._machines: dict[Request, EngineLoop] = {}
+        self.answers = {}
+
+    @property
+    def running(self) -> int:
+        return len(self._machines)
+
+    def add(self, request: Request, caller: Caller) -> None:
+        if not self._idle:
+            raise Refused
+        machine = self._machines[request] = self._idle.pop()
+        machine.add(request, caller)
+
+    def remove(self, request: Request) -> None:
+        if (machine := self._machines.pop(request, None)) is not None:
+            machine.remove(request)
+            self._idle.append(machine)
+
+    def begun(self, first: int, request: Request) -> None:
+        assert request.admitted is not None
+        self.answers[first] = (request.arrived, request.admitted, self._now())
 
 
 class Connection(asyncio.Protocol):
     """One keep-alive connection: reads a request, streams the answer, reads the next."""
 
-    def __init__(self, engine: EngineLoop) -> None:
+    def __init__(self, engine: Model) -> None:
         self._engine = engine
         self._request: Request | None = None
         self._first = self._sent = 0
@@ -130,9 +199,14 @@ class Connection(asyncio.Protocol):
         tokens, first, preferred = DIRECTIVE.findall(text)[-1]
         self._first, self._sent = int(first), 0
         prompt = -(-len(text) // CHARACTERS_A_TOKEN)
-        self._request = Request(prompt, int(tokens), bool(preferred))
+        request = Request(prompt, int(tokens), bool(preferred))
+        try:
+            self._engine.add(request, self)
+        except Refused:
+            self._transport.write(REFUSAL)
+            return
+        self._request = request
         self._transport.write(HEAD)
-        self._engine.add(self._request, self)
 
     def send_token(self) -> None:
         request = self._request
@@ -143,21 +217,22 @@ class Connection(asyncio.Protocol):
         self._sent += 1
         if self._sent == request.answer:
             self._request = None
+            self._engine.remove(request)
             counts = request.prompt, request.answer, request.prompt + request.answer
             events += chunk(LAST_EVENTS % counts) + chunk(b"")
         self._transport.write(events)
 
     def _figures(self) -> dict[str, object]:
-        engine = self._engine.engine
+        engine = self._engine
         return {
             "running": engine.running,
             "waiting": engine.waiting,
-            "answers": {str(first): times for first, times in self._engine.answers.items()},
+            "answers": {str(first): times for first, times in engine.answers.items()},
         }
 
 
-async def serve(port: int) -> None:
-    engine = EngineLoop()
+async def serve(port: int, fleet: bool) -> None:
+    engine = Fleet() if fleet else EngineLoop()
     server = await asyncio.get_running_loop().create_server(
         lambda: Connection(engine), "127.0.0.1", port, backlog=4096
     )
@@ -165,4 +240,4 @@ async def serve(port: int) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(int(sys.argv[1])))
+    uvloop.run(serve(int(sys.argv[1]), fleet="--fleet" in sys.argv))

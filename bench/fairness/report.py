@@ -87,12 +87,12 @@ def _first_tokens(figures: Figures) -> str:
 
 
 def goals(found: Mapping[int, Mapping[str, Figures]]) -> list[Row]:
-    """What Evenflow's own order has to reach."""
-    return [row for tasks, by in found.items() if OWN in by for row in _goals(tasks, by)]
+    """What Evenflow's own order has to reach, by default where nothing else was measured."""
+    return [row for tasks, by in found.items() for row in _goals(tasks, by)]
 
 
 def _goals(tasks: int, by: Mapping[str, Figures]) -> Iterator[Row]:
-    own, of = by[OWN], _tasks(tasks)
+    own, of = by[OWN if OWN in by else BY_DEFAULT], _tasks(tasks)
     for beside in (f"beside {it.name}" for it in GREEDIES):
         yield at_most(
             f"{of}: the quiet tenant's first token {beside}, p99, of its own alone",
@@ -101,7 +101,7 @@ def _goals(tasks: int, by: Mapping[str, Figures]) -> Iterator[Row]:
             "%",
             _where(own[beside]),
         )
-    for what in map(preferred, GREEDIES):
+    for what in filter(own.__contains__, map(preferred, GREEDIES)):
         yield Row(f"{of}: {what}", f"{100 * slower(own, what):.0f} %", "what can be had")
     equal, weighted = own["equal"], own["weighted"]
     yield at_least(f"{of}: Jain's index of equal tenants", equal["jain_lowest"], FAIR, "")

@@ -110,17 +110,24 @@ class Processes(System):
 
 
 @asynccontextmanager
-async def system(order: str, tasks: int, places: int | None = PLACES) -> AsyncIterator[System]:
+async def system(
+    order: str, tasks: int, places: int | None = PLACES, fleet: bool = False
+) -> AsyncIterator[System]:
     """Start both, with so many tasks of Evenflow behind one port.
 
-    `places` of all tasks together; None: as many as by default.
+    `places` of all tasks together; None: as many as by default. `fleet`: a service that refuses
+    what is too much, in the place of the engine.
     """
     port = free_port()
     bounds: dict[str, Any] = {}
     if places is not None:
         bounds["generations_per_node"] = places // tasks
     async with (
-        child(["bench.fairness.engine_server", str(port)], ports=(port,), core=None) as model,
+        child(
+            ["bench.fairness.engine_server", str(port), *(["--fleet"] if fleet else [])],
+            ports=(port,),
+            core=None,
+        ) as model,
         evenflow(
             core=None,
             admission={},

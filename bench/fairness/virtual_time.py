@@ -14,7 +14,7 @@ from selectors import DefaultSelector, SelectorKey
 from typing import Any, TypeVar
 
 from bench.fairness.engine import Request
-from bench.fairness.engine_server import DIRECTIVE, EngineLoop, question
+from bench.fairness.engine_server import DIRECTIVE, EngineLoop, Fleet, Model, Refused, question
 from bench.fairness.load import Answered, Load, Order
 from bench.fairness.system import GRACE_SECONDS, Asking, Stretch
 from bench.fairness.tenants import RECORDS
@@ -24,7 +24,7 @@ from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenS
 from stream_core.delivery.delivery_clock import SLOT_SECONDS
 from stream_core.policy.channel import Channel, MessageKind
 from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import EvenflowError
+from stream_core.protocol.errors import EvenflowError, RateLimited, UpstreamAnswered
 from stream_core.protocol.messages import Usage as Counted
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 
@@ -35,6 +35,7 @@ _EMPTY_SECONDS = 3.0  # until tasks have forgotten what was cancelled
 # What `/v1` asks, read to its end without a reader.
 _KIND = MessageKind(grace_seconds=86_400.0, read_by_program=True, falls_back=False)
 _NO_TIME = Usage(1.0, 0.0, 0.0, 0.0, 0.0)
+_REFUSED_AFTER_SECONDS = 0.01
 
 
 class _JumpingSelector(DefaultSelector):
@@ -84,7 +85,7 @@ class _Asker:
 class _Call:
     """One call of the engine."""
 
-    def __init__(self, asker: _Asker, sink: TokenSink, engine: EngineLoop) -> None:
+    def __init__(self, asker: _Asker, sink: TokenSink, engine: Model) -> None:
         self._asker, self._sink, self._engine = asker, sink, engine
         order = asker.order
         self.request = Request(order.prompt, order.answer, order.preferred)
@@ -107,14 +108,23 @@ class _EngineSource(TokenSource):
 
     continues = False
 
-    def __init__(self, engine: EngineLoop) -> None:
+    def __init__(self, engine: Model) -> None:
         self.engine = engine
         self.askers: dict[int, _Asker] = {}
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         _, number, _ = DIRECTIVE.findall(request.turns[-1].text)[-1]
         call = _Call(self.askers[int(number)], sink, self.engine)
-        self.engine.add(call.request, call)
+        try:
+            self.engine.add(call.request, call)
+        except Refused:
+            await asyncio.sleep(_REFUSED_AFTER_SECONDS)
+            raise UpstreamAnswered(
+                "too many calls at once",
+                code="rate_limit_exceeded",
+                status=RateLimited.status,
+                type=RateLimited.type,
+            ) from None
         try:
             return await call.finished
         finally:
@@ -161,8 +171,8 @@ class VirtualTime(Load):
                 generation.cancel()
         await asyncio.sleep(_EMPTY_SECONDS)
         engine = self._source.engine
-        if not engine.engine.idle:
-            raise RuntimeError(f"{engine.engine.running} answers go on that nobody reads")
+        if engine.running or engine.waiting:
+            raise RuntimeError(f"{engine.running} answers go on that nobody reads")
         answers = [asker.answered() for asker in self._source.askers.values()]
         self._source.askers.clear()
         gc.collect()
@@ -170,12 +180,14 @@ class VirtualTime(Load):
 
 
 @asynccontextmanager
-async def system(spread: Spread, tasks: int, places: int | None) -> AsyncIterator[VirtualTime]:
+async def system(
+    spread: Spread, tasks: int, places: int | None, fleet: bool = False
+) -> AsyncIterator[VirtualTime]:
     """As the system of processes. At the end its tasks are dropped with their loop."""
     shared = Shared()
     spread.selector.turn = shared.clock.turn
     shared.tenants.replace(RECORDS)
-    source = _EngineSource(EngineLoop(shared.clock.monotonic))
+    source = _EngineSource((Fleet if fleet else EngineLoop)(shared.clock.monotonic))
     bounds = {} if places is None else {"generations_per_node": places // tasks}
     joined = []
     for number in range(tasks):

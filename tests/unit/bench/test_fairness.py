@@ -138,3 +138,14 @@ def test_in_virtual_time_each_run_has_the_same_figures() -> None:
     assert one == same != other
     assert one["answered"] == one["asked"] == 3
     assert one["greedy_asked"] == 300
+
+
+def test_before_a_service_that_refuses_a_quiet_tenant_waits_for_nobody() -> None:
+    """By default, with one task, in the first seconds of a flood, too."""
+
+    async def asked(spread: virtual_time.Spread) -> list[dict[str, object]]:
+        async with virtual_time.system(spread, tasks=1, places=None, fleet=True) as system:
+            return [await quiet(system, 8.0), await quiet(system, 8.0, beside=CHAT)]
+
+    alone, beside = (it["first_token_ms"] for it in virtual_time.run(1, asked))
+    assert beside == alone
