@@ -19,6 +19,7 @@ from typing import Any
 
 import uvloop
 
+from bench.fairness.engine import Costs
 from bench.fairness.handler import FIRST_COME, OWN, ROUND_ROBIN
 from bench.fairness.report import BY_DEFAULT, NAMES, goals, plot, preferred, table
 from bench.fairness.scenarios import GREEDIES, Plan, equal, quiet, weighted
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
         except (OSError, RuntimeError) as error:
             say(f"NOT MEASURED: {error}")
             return 2
-    text = _write(machine, found, "fairness-fleet" if options.fleet else "fairness")
+    text = _write(machine, found, options.fleet)
     print(f"\n{text}")
     return 1 if any(_faults(found)) else 0
 
@@ -97,19 +98,25 @@ def _faults(found: Found) -> list[int]:
     return [it["faults"] for by in found.values() for some in by.values() for it in some.values()]
 
 
-def _write(machine: str, found: Found, name: str) -> str:
+def _write(machine: str, found: Found, fleet: bool) -> str:
     """The text of the tables, which is written with the JSON and the plot."""
     RESULTS.mkdir(exist_ok=True)
     when = datetime.now(UTC).isoformat(timespec="seconds")
     default = HandlerSettings.model_fields["generations_per_node"].default
     greedy = "\n".join(f"the greedy tenant's {it.name}: {it.what}" for it in GREEDIES)
+    name, before = (
+        "fairness",
+        f"{PLACES} divided among the tasks (default {default:,}), the engine's",
+    )
+    places: int | None = PLACES
+    if fleet:
+        name, before, places = "fairness-fleet", f"{default:,} (default), the service's", None
     text = (
-        f"{when}\n{machine}\ngenerations_per_node {PLACES} divided among the tasks (default "
-        f"{default:,}), the engine's sequences 32\n{greedy}\n\n{table(found)}\n\n"
-        f"{table_of_goals(goals(found))}\n"
+        f"{when}\n{machine}\ngenerations_per_node {before} sequences {Costs().sequences}\n{greedy}"
+        f"\n\n{table(found)}\n\n{table_of_goals(goals(found))}\n"
     )
     (RESULTS / f"{name}.txt").write_text(text)
-    values = {"when": when, "machine": machine, "places": PLACES, "tasks": found}
+    values = {"when": when, "machine": machine, "places": places, "tasks": found}
     (RESULTS / f"{name}.json").write_text(json.dumps(values, indent=2) + "\n")
     plot(found, RESULTS / f"{name}.png")
     return text

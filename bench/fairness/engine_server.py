@@ -1,5 +1,6 @@
-"""The engine behind an OpenAI-compatible API: `python -m bench.fairness.engine_server PORT`. With
-` --fleet` a service of as many machines as the engine has sequences, that refuses what is more.
+"""The engine behind an OpenAI-compatible API: `python -m bench.fairness.engine_server PORT`.
+
+With `--fleet` it is a service of as many machines as the engine has sequences, that refuses more.
 
 A question `#engine tokens=200 first=7` is answered with so many tokens. Each is 16 characters, as
 those of `bench.upstream`; the numbers begin at `first`. With ` preferred` its prompt is computed
@@ -11,6 +12,7 @@ sent, in seconds of `time.monotonic`.
 import asyncio
 import re
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Protocol, cast
@@ -52,29 +54,8 @@ class Refused(Exception):
     """All machines of a service answer."""
 
 
-class Model(Protocol):
-    """What is asked: an engine, or a service. `answers`: of each number when its request came, was
-    taken into a batch, and had its first token.
-    """
-
-    answers: dict[int, tuple[float, float, float]]
-
-    @property
-    def running(self) -> int: ...
-
-    @property
-    def waiting(self) -> int: ...
-
-    def add(self, request: Request, caller: Caller) -> None:
-        """Raises `Refused` if it isn't taken."""
-
-    def remove(self, request: Request) -> None: ...
-
-    def begun(self, first: int, request: Request) -> None: ...
-
-
-class EngineLoop(Model):
-    """Steps of the engine in the loop's time, as long as there is anything to do.
+class Model(ABC):
+    """What is asked: an engine, or a service. It is told to remove each request that it has taken.
 
     Args:
         now: seconds, of the figures in `answers`.
@@ -82,11 +63,42 @@ class EngineLoop(Model):
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         self._now = now
+        self.answers: dict[int, tuple[float, float, float]] = {}
+        """Of each number when its request came, was taken, and had its first token."""
+
+    @property
+    @abstractmethod
+    def running(self) -> int:
+        """Requests that are answered."""
+
+    @property
+    @abstractmethod
+    def waiting(self) -> int:
+        """Requests that wait for others to end."""
+
+    @abstractmethod
+    def add(self, request: Request, caller: Caller) -> None:
+        """Answer a request. Raises `Refused` where there are too many."""
+
+    @abstractmethod
+    def remove(self, request: Request) -> None:
+        """Its caller has left, or has its last token."""
+
+    def begun(self, first: int, request: Request) -> None:
+        """The first token of a request, known by its number `first`, is sent now."""
+        assert request.admitted is not None
+        self.answers[first] = (request.arrived, request.admitted, self._now())
+
+
+class EngineLoop(Model):
+    """Steps of the engine in the loop's time, as long as there is anything to do."""
+
+    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+        super().__init__(now)
         self._engine = Engine(Costs())
         self._callers: dict[Request, Caller] = {}
         self._loop = asyncio.get_running_loop()
         self._stepping = False
-        self.answers: dict[int, tuple[float, float, float]] = {}
 
     @property
     def running(self) -> int:
@@ -108,11 +120,6 @@ class EngineLoop(Model):
         if self._callers.pop(request, None) is not None:
             self._engine.remove(request)
 
-    def begun(self, first: int, request: Request) -> None:
-        """The first token of a request, known by its number `first`, is sent now."""
-        assert request.admitted is not None
-        self.answers[first] = (request.arrived, request.admitted, self._now())
-
     def _step(self, due: float) -> None:
         if self._engine.idle:
             self._stepping = False
@@ -126,25 +133,18 @@ class EngineLoop(Model):
         for request in answered:
             if caller := self._callers.get(request):
                 caller.send_token()
-                if request.ended:
-                    self._callers.pop(request, None)
         self._step(due)
 
 
 class Fleet(Model):
-    """Machines with the times of the engine. Each answers one call, and no call waits for another.
-
-    Args:
-        now: as of the engine's loop.
-    """
+    """Machines with the times of the engine. Each answers one call, and none waits for another."""
 
     waiting = 0
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
-        self._now = now
+        super().__init__(now)
         self._idle = [EngineLoop(now) for _ in range(Costs().sequences)]
         self._machines: dict[Request, EngineLoop] = {}
-        self.answers = {}
 
     @property
     def running(self) -> int:
@@ -160,10 +160,6 @@ class Fleet(Model):
         if (machine := self._machines.pop(request, None)) is not None:
             machine.remove(request)
             self._idle.append(machine)
-
-    def begun(self, first: int, request: Request) -> None:
-        assert request.admitted is not None
-        self.answers[first] = (request.arrived, request.admitted, self._now())
 
 
 class Connection(asyncio.Protocol):

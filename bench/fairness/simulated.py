@@ -30,6 +30,7 @@ COLUMNS = (
     "Jain, lowest 10 s", "of weights", "gap, largest answers", "tokens/s, mixed / alike",
 )  # fmt: skip
 
+# Before a service first come, first served takes minutes of computing, by the thousands that wait.
 ORDERS_BEFORE = {ENGINE: (OWN, BY_DEFAULT, FIRST_COME), FLEET: (BY_DEFAULT,)}
 
 Figures = Mapping[str, Any]

@@ -35,8 +35,7 @@ class Upstream:
             shared: whether there is more than one tenant. Otherwise its slots bound nothing.
             goes_on: whether it has begun before. It needs no slot.
         """
-        if shared and self.prefills.slots.part is not None:
-            # The slots know of each refusal, and what other tasks ask. The ceiling knows neither.
+        if self._slots_bound(shared):
             room = not self.ceiling.opens_in(now)
         else:
             room = self.ceiling.has_room(now)
@@ -45,9 +44,15 @@ class Upstream:
     def full(self, shared: bool) -> bool:
         """Whether as many calls run as the server is known to take. `shared`: as of `takes`."""
         running, limit = self.ceiling.running, self.ceiling.limit
-        if shared:
-            return not self.prefills.has_slot(running)
-        return limit is not None and running >= limit
+        if limit is not None and running >= limit and not self._slots_bound(shared):
+            return True
+        return shared and not self.prefills.has_slot(running)
+
+    def _slots_bound(self, shared: bool) -> bool:
+        """Whether the slots bound in the place of the ceiling: they know of each refusal, too, and
+        of what other tasks ask.
+        """
+        return shared and self.prefills.slots.part is not None
 
     def throttled(self, now: float, began_at: float, retry_after: float | None) -> None:
         """One of the calls that run was refused for want of quota. As of the ceiling."""

@@ -94,8 +94,8 @@ class ServerSlots:
     A server that refuses what is too much (429) has as many slots as calls ran beside. Others may
     have told less than they had running: so it is raised by what they tell next, to what was known
     before at most, and a bound that was known is lowered by a tenth at a time. A tenth of such
-    slots is for newcomers, and they may have more than this task's part, as long as any is free:
-    a server whose answers share no batch leaves unused slots unused.
+    slots is for newcomers, and they may have more than this task's part, as long as any is free. It
+    is less than elsewhere, since answers here are no sooner where there are fewer of them.
 
     A wrong bound doesn't last. It grows while first tokens come in time at it. One that was found
     before other tasks have told what they ask grows at once to what all of them have answered at

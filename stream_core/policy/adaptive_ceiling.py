@@ -19,7 +19,7 @@ class AdaptiveCeiling:
     `Retry-After`. Where the server names none, the next call begins when another one ends; each
     further refusal without a first token is followed by a pause, which doubles. The ceiling grows
     by one each time as many calls as it allows have been answered: additive increase, as TCP probes
-    for room. Each task finds its own; tasks that share a quota meet at equal parts of it.
+    for room. Each task finds its own.
 
     Times are in seconds on one clock that never goes back.
     """

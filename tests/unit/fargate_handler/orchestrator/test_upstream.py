@@ -64,6 +64,21 @@ def test_where_tenants_share_a_server_a_ceiling_of_one_task_bounds_less_than_the
     assert not model.takes(2.9, shared=True, goes_on=True)
 
 
+def test_while_no_slots_are_known_a_server_at_its_ceiling_is_full_for_all() -> None:
+    model = running(upstreams().of("m"), 3)
+    model.throttled(1.0, 0.0, None)
+    model.prefills.slots.limit = None  # it was forgotten
+    assert (model.ceiling.limit, model.full(shared=True), model.full(shared=False)) == (
+        2,
+        True,
+        True,
+    )
+    model.ceiling.end()
+    model.ceiling.end()
+    assert not model.full(shared=True)
+    assert not model.full(shared=False)
+
+
 def test_what_goes_on_needs_no_slot() -> None:
     model = running(upstreams().of("m"), 8)
     model.prefills.slots.limit = 8
