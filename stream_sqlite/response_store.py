@@ -124,25 +124,6 @@ class SQLiteResponseStore:
         await self._writes.run(partial(_delete, response_ids=response_ids))
 
 
-def create(connection: Connection, head: ResponseHead) -> bool:
-    """Begin a response. It is a part of accepting its message. Returns whether its id was free."""
-    done = connection.execute(
-        "INSERT OR IGNORE INTO responses (response_id, channel, message_id, owner, epoch, "
-        "created_at, expires_at, starts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            head.response_id,
-            head.channel,
-            head.message_id,
-            head.owner,
-            head.epoch,
-            head.created_at,
-            head.expires_at,
-            _starts_text(head),
-        ),
-    )
-    return done.rowcount == 1
-
-
 def _append(connection: Connection, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
     try:
         rows = orjson.dumps([_row(chunk) for chunk in chunks]).decode()
@@ -217,7 +198,7 @@ def _take_over(
         head = replace(head, owner=owner, epoch=epoch, starts={**head.starts, epoch: start})
         connection.execute(
             "UPDATE responses SET owner = ?, epoch = ?, starts = ? WHERE response_id = ?",
-            (owner, epoch, _starts_text(head), response_id),
+            (owner, epoch, starts_text(head), response_id),
         )
     return _read(connection, head, 0)
 
@@ -303,5 +284,6 @@ def _read_head(*columns: Any) -> ResponseHead:
     )
 
 
-def _starts_text(head: ResponseHead) -> str:
+def starts_text(head: ResponseHead) -> str:
+    """Where each epoch of a response starts, as it is kept."""
     return orjson.dumps({str(epoch): start for epoch, start in head.starts.items()}).decode()

@@ -7,7 +7,7 @@ from functools import partial
 from sqlite3 import Connection
 
 from stream_core.policy.channel import Channel
-from stream_core.ports.response_store import LIFETIME_SECONDS, Lease, ResponseHead
+from stream_core.ports.response_store import LIFETIME_SECONDS, Lease
 from stream_core.ports.session_store import (
     LedgerEntry,
     NotAccepted,
@@ -15,14 +15,9 @@ from stream_core.ports.session_store import (
     in_causal_order,
     kept_seconds,
 )
+from stream_sqlite.acceptance import ENTRY, Accepting, accept_all
 from stream_sqlite.expiry import Expiry
-from stream_sqlite.response_store import create
 from stream_sqlite.transactions import Transactions
-
-_ENTRY = (
-    "message_id, previous_message_id, text, response_id, owner, answer, ended, replaces, terms, "
-    "kind, text_name, outcome"
-)
 
 
 class SQLiteSessionStore:
@@ -51,13 +46,10 @@ class SQLiteSessionStore:
         )
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
-
-        def accept(connection: Connection) -> Lease:
-            self._expiry.delete_some(connection, now)
-            expires_at = now + kept_seconds(entry, self._lifetime)
-            return _accept(connection, str(channel), entry, now, expires_at)
-
-        return await self._writes.run(accept, durable=True)
+        expires_at = now + kept_seconds(entry, self._lifetime)
+        return await self._writes.run_together(
+            self._accept, Accepting(str(channel), entry, now, expires_at), durable=True
+        )
 
     async def answered(
         self, channel: Channel, message_id: str, answer: str | None, outcome: str = ""
@@ -76,6 +68,12 @@ class SQLiteSessionStore:
     async def end(self, channel: Channel, now: float) -> Sequence[LedgerEntry]:
         return await self._writes.run(partial(_end, channel=str(channel), now=now), durable=True)
 
+    def _accept(
+        self, connection: Connection, messages: Sequence[Accepting]
+    ) -> Sequence[Lease | NotAccepted]:
+        self._expiry.delete_some(connection, messages[-1].now)
+        return accept_all(connection, messages)
+
 
 def _session(connection: Connection, channel: str, now: float) -> tuple[str | None, bool]:
     """The session's last message, and whether it was ended."""
@@ -92,7 +90,7 @@ def _session(connection: Connection, channel: str, now: float) -> tuple[str | No
 def _load(connection: Connection, channel: str, now: float) -> StoredConversation:
     last, ended = _session(connection, channel, now)
     rows = connection.execute(
-        f"SELECT {_ENTRY} FROM messages WHERE channel = ? AND expires_at > ?", (channel, now)
+        f"SELECT {ENTRY} FROM messages WHERE channel = ? AND expires_at > ?", (channel, now)
     )
     entries = in_causal_order(last, [_read_entry(*row) for row in rows])
     return StoredConversation(last, entries, ended)
@@ -102,60 +100,10 @@ def _message(
     connection: Connection, channel: str, message_id: str, now: float
 ) -> LedgerEntry | None:
     row = connection.execute(
-        f"SELECT {_ENTRY} FROM messages WHERE channel = ? AND message_id = ? AND expires_at > ?",
+        f"SELECT {ENTRY} FROM messages WHERE channel = ? AND message_id = ? AND expires_at > ?",
         (channel, message_id, now),
     ).fetchone()
     return None if row is None else _read_entry(*row)
-
-
-def _accept(
-    connection: Connection, channel: str, entry: LedgerEntry, now: float, expires_at: float
-) -> Lease:
-    head = ResponseHead(
-        entry.response_id,
-        channel,
-        entry.message_id,
-        entry.owner,
-        1,
-        now,
-        now + LIFETIME_SECONDS,
-    )
-    known = connection.execute(
-        "SELECT response_id FROM messages WHERE channel = ? AND message_id = ? AND expires_at > ?",
-        (channel, entry.message_id, now),
-    ).fetchone()
-    if known is not None and known[0] == entry.response_id:
-        return head.lease
-    follows = _session(connection, channel, now) == (entry.previous_message_id, False)
-    if known is not None or not follows or not create(connection, head):
-        raise NotAccepted(
-            f"message {entry.message_id} is known already, or doesn't follow the session's last one"
-        )
-    connection.execute(
-        "INSERT OR REPLACE INTO sessions (channel, last_message_id, expires_at) VALUES (?, ?, ?)",
-        (channel, entry.message_id, expires_at),
-    )
-    connection.execute(
-        f"INSERT OR REPLACE INTO messages (channel, expires_at, {_ENTRY}) VALUES (?, ?, ?, ?, ?, "
-        "?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            channel,
-            expires_at,
-            entry.message_id,
-            entry.previous_message_id,
-            entry.text,
-            entry.response_id,
-            entry.owner,
-            entry.answer,
-            entry.ended,
-            entry.replaces,
-            entry.terms,
-            entry.kind,
-            entry.text_name,
-            entry.outcome,
-        ),
-    )
-    return head.lease
 
 
 def _answered(
@@ -175,7 +123,7 @@ def _end(connection: Connection, channel: str, now: float) -> Sequence[LedgerEnt
         (channel, now + LIFETIME_SECONDS),
     )
     rows = connection.execute(
-        f"DELETE FROM messages WHERE channel = ? RETURNING {_ENTRY}", (channel,)
+        f"DELETE FROM messages WHERE channel = ? RETURNING {ENTRY}", (channel,)
     )
     return [_read_entry(*row) for row in rows]
 

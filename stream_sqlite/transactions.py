@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,16 +21,23 @@ from stream_sqlite.file import connect
 _logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+A = TypeVar("A")
 Operation = Callable[[sqlite3.Connection], T]
 """A function that runs in a transaction. It may run again if the transaction was rolled back."""
+JoinedOperation = Callable[[sqlite3.Connection, Sequence[A]], Sequence[T | Exception]]
+"""The same for many calls: it takes the argument of each, and returns each result or exception."""
 
 # An operation raises these before it has written anything.
 _REFUSALS = (LeaseLost, NotAccepted, TenantChanged)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
-    operation: Operation[Any]
+    """A call. `argument`: of a joined operation."""
+
+    operation: Operation[Any] | JoinedOperation[Any, Any]
+    argument: Any
+    joined: bool
     durable: bool
     answer: asyncio.Future[Any]
 
@@ -74,11 +81,24 @@ class Transactions:
             StoreUnavailable: the file could not be read or written.
             Exception: whatever the operation raised.
         """
+        return await self._ask(operation, None, joined=False, durable=durable)  # type: ignore[no-any-return]
+
+    async def run_together(
+        self, operation: JoinedOperation[A, T], argument: A, *, durable: bool = False
+    ) -> T:
+        """Run an operation with all calls of it that share a transaction. Otherwise like `run`.
+
+        After each statement the thread waits for the event loop, milliseconds where that is busy.
+        A few statements for all are then much quicker than a few for each.
+        """
+        return await self._ask(operation, argument, joined=True, durable=durable)  # type: ignore[no-any-return]
+
+    async def _ask(self, operation: Any, argument: Any, *, joined: bool, durable: bool) -> Any:
         if self._closed:
             raise StoreUnavailable(f"{self._path} is closed")
-        asked = _Asked(operation, durable, asyncio.get_running_loop().create_future())
-        self._asked.put(asked)
-        return await asked.answer  # type: ignore[no-any-return]
+        answer = asyncio.get_running_loop().create_future()
+        self._asked.put(_Asked(operation, argument, joined, durable, answer))
+        return await answer
 
     def close(self) -> None:
         """Finish the operations that wait, and close the connection."""
@@ -125,13 +145,15 @@ class Transactions:
         self._synchronize(durable=any(asked.durable for asked in batch))
         connection.execute(self._begin)
         try:
-            outcomes = [_outcome(asked, connection) for asked in batch]
+            outcomes: dict[_Asked, object] = {}
+            for together in _groups(batch):
+                outcomes |= zip(together, _outcomes(together, connection), strict=True)
             connection.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             raise
-        return outcomes
+        return [outcomes[asked] for asked in batch]
 
     def _synchronize(self, *, durable: bool) -> None:
         """Make a durable commit wait for the disk, with all commits before it."""
@@ -141,11 +163,22 @@ class Transactions:
             self._synchronous = wanted
 
 
-def _outcome(asked: _Asked, connection: sqlite3.Connection) -> object:
+def _groups(batch: Sequence[_Asked]) -> Iterable[list[_Asked]]:
+    """The calls in their order, those of a joined operation together at the first one's place."""
+    groups: dict[object, list[_Asked]] = {}
+    for asked in batch:
+        groups.setdefault(asked.operation if asked.joined else asked, []).append(asked)
+    return groups.values()
+
+
+def _outcomes(together: Sequence[_Asked], connection: sqlite3.Connection) -> Sequence[object]:
+    operation: Any = together[0].operation
+    if together[0].joined:
+        return operation(connection, [asked.argument for asked in together])  # type: ignore[no-any-return]
     try:
-        return asked.operation(connection)
+        return [operation(connection)]
     except _REFUSALS as refusal:
-        return refusal
+        return [refusal]
 
 
 def _answer(batch: list[_Asked], outcomes: list[object]) -> None:

@@ -1,0 +1,166 @@
+"""Puts messages on record with few statements, however many they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from sqlite3 import Connection
+from typing import NamedTuple
+
+import orjson
+
+from stream_core.ports.response_store import LIFETIME_SECONDS, Lease, ResponseHead
+from stream_core.ports.session_store import LedgerEntry, NotAccepted
+from stream_sqlite.response_store import starts_text
+
+ENTRY = (
+    "message_id, previous_message_id, text, response_id, owner, answer, ended, replaces, terms, "
+    "kind, text_name, outcome"
+)
+"""The columns of a message that make its entry in the ledger."""
+_RESPONSES = (
+    "INSERT INTO responses (response_id, channel, message_id, owner, epoch, created_at, "
+    "expires_at, starts)"
+)
+_SESSIONS = "INSERT OR REPLACE INTO sessions (channel, last_message_id, expires_at)"
+_MESSAGES = f"INSERT OR REPLACE INTO messages (channel, expires_at, {ENTRY})"
+
+# One row with one value: which of them are on record already, and which follow their session's last
+# message. Ids come as values of their own, since SQLite's JSON cuts a text at its first zero.
+_KNOWN_OR_NEXT = """
+WITH asked (number, channel, message_id, previous_message_id, response_id, now) AS (VALUES {rows})
+SELECT json_group_array(json_array(asked.number, message.response_id IS NOT NULL))
+FROM asked
+LEFT JOIN messages AS message ON message.channel = asked.channel
+    AND message.message_id = asked.message_id AND message.expires_at > asked.now
+LEFT JOIN sessions AS session ON session.channel = asked.channel AND session.expires_at > asked.now
+LEFT JOIN responses AS response ON response.response_id = asked.response_id
+WHERE message.response_id = asked.response_id
+    OR message.response_id IS NULL AND response.response_id IS NULL
+    AND NOT ifnull(session.ended, 0)
+    AND session.last_message_id IS asked.previous_message_id
+"""
+
+
+class Accepting(NamedTuple):
+    """A message that is to be put on record.
+
+    `now`, `expires_at`: seconds since the epoch. `expires_at`: when the message is forgotten.
+    """
+
+    channel: str
+    entry: LedgerEntry
+    now: float
+    expires_at: float
+
+    @property
+    def head(self) -> ResponseHead:
+        """The head of its response."""
+        entry = self.entry
+        return ResponseHead(
+            entry.response_id,
+            self.channel,
+            entry.message_id,
+            entry.owner,
+            1,
+            self.now,
+            self.now + LIFETIME_SECONDS,
+        )
+
+
+def accept_all(connection: Connection, messages: Sequence[Accepting]) -> list[Lease | NotAccepted]:
+    """Put messages on record, each with its response. Returns the outcome of each."""
+    outcomes: dict[int, Lease | NotAccepted] = {}
+    left = dict(enumerate(messages))
+    while left:
+        # A session's second one may follow the first.
+        firsts: dict[str, int] = {}
+        for number, message in left.items():
+            firsts.setdefault(message.channel, number)
+        outcomes |= _accept({number: left.pop(number) for number in firsts.values()}, connection)
+    return [outcomes[number] for number in range(len(messages))]
+
+
+def _accept(
+    messages: Mapping[int, Accepting], connection: Connection
+) -> dict[int, Lease | NotAccepted]:
+    """Put messages on record of which no two are of one session."""
+    known = _known_or_next(messages, connection)
+    following = [messages[number] for number, is_known in known.items() if not is_known]
+    if following:
+        _write(connection, _RESPONSES, map(_response, following))
+        _write(connection, _SESSIONS, map(_session, following))
+        _write(connection, _MESSAGES, map(_message, following))
+    return {
+        number: message.head.lease if number in known else _not_accepted(message)
+        for number, message in messages.items()
+    }
+
+
+def _known_or_next(messages: Mapping[int, Accepting], connection: Connection) -> dict[int, bool]:
+    """Of each that is or may be on record whether it is."""
+    rows = [
+        (number, it.channel, entry.message_id, entry.previous_message_id, entry.response_id, it.now)
+        for number, it in messages.items()
+        for entry in [it.entry]
+    ]
+    found = connection.execute(_KNOWN_OR_NEXT.format(rows=_marks(rows)), _flat(rows)).fetchone()
+    return {number: bool(is_known) for number, is_known in orjson.loads(found[0])}
+
+
+def _write(connection: Connection, insert: str, rows: Iterable[tuple[object, ...]]) -> None:
+    rows = [*rows]
+    connection.execute(f"{insert} VALUES {_marks(rows)}", _flat(rows))
+
+
+def _response(message: Accepting) -> tuple[object, ...]:
+    head = message.head
+    return (
+        head.response_id,
+        head.channel,
+        head.message_id,
+        head.owner,
+        head.epoch,
+        head.created_at,
+        head.expires_at,
+        starts_text(head),
+    )
+
+
+def _session(message: Accepting) -> tuple[object, ...]:
+    return message.channel, message.entry.message_id, message.expires_at
+
+
+def _message(message: Accepting) -> tuple[object, ...]:
+    entry = message.entry
+    return (
+        message.channel,
+        message.expires_at,
+        entry.message_id,
+        entry.previous_message_id,
+        entry.text,
+        entry.response_id,
+        entry.owner,
+        entry.answer,
+        entry.ended,
+        entry.replaces,
+        entry.terms,
+        entry.kind,
+        entry.text_name,
+        entry.outcome,
+    )
+
+
+def _not_accepted(message: Accepting) -> NotAccepted:
+    return NotAccepted(
+        f"message {message.entry.message_id} is known already, or doesn't follow the session's "
+        "last one"
+    )
+
+
+def _marks(rows: Sequence[tuple[object, ...]]) -> str:
+    row = f"({', '.join('?' * len(rows[0]))})"
+    return ", ".join([row] * len(rows))
+
+
+def _flat(rows: Iterable[tuple[object, ...]]) -> tuple[object, ...]:
+    return tuple(value for row in rows for value in row)
