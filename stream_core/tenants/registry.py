@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from stream_core.protocol.errors import NotPermitted
@@ -19,6 +20,12 @@ class KnownKey(NamedTuple):
 
     tenant: Tenant
     key: ApiKey
+
+
+@lru_cache(maxsize=10_000)
+def _without_record(tenant_id: str) -> Tenant:
+    """The record of a tenant that has none. It is asked for many times with each message."""
+    return Tenant(id=tenant_id)
 
 
 class Tenants:
@@ -83,7 +90,7 @@ class Tenants:
 
     def of(self, tenant_id: str) -> Tenant:
         """A tenant's record. One without a record has no bounds of its own."""
-        return self._records.get(tenant_id) or Tenant(id=tenant_id)
+        return self._records.get(tenant_id) or _without_record(tenant_id)
 
     def needs_key(self, tenant_id: str) -> bool:
         """Whether sessions of the tenant need a key, or the token of an identity provider."""
