@@ -33,6 +33,7 @@ RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _TEXTS_IN_ANSWER = 2
 # As much as aiohttp keeps for a client before it says so.
 _SMALL_BYTES = 65_536
+API_KEY = "x-api-key"
 _ADDRESS = web.RequestKey("address", str)
 PROTOCOL = web.RequestKey("protocol", str)
 """Whose API a request is of, by its route."""
@@ -154,6 +155,12 @@ def address_of(request: web.Request, context: GatewayContext) -> str:
             request.remote or "", ",".join(request.headers.getall(FORWARDED_FOR, ()))
         )
     return known
+
+
+def credentials_of(request: web.Request) -> str:
+    """The key or token of a request, as it was sent. Empty where there is none."""
+    headers = request.headers
+    return headers.get("Authorization") or headers.get(API_KEY) or ""
 
 
 def reading_channel(request: web.Request, context: GatewayContext) -> Channel:

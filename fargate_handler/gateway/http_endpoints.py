@@ -26,6 +26,7 @@ from fargate_handler.gateway.http_answers import (
     PROTOCOL,
     RequestHandler,
     address_of,
+    credentials_of,
     json_answer,
 )
 from fargate_handler.gateway.http_connection import HttpConnection
@@ -265,7 +266,7 @@ class HttpEndpoints:
         try:
             # A body is counted first, and waits for turns piece by piece.
             if from_client and request.content.is_eof():
-                await self._context.turns.wait(address)
+                await self._context.turns.wait(address, credentials_of(request))
             return await handler(request)
         finally:
             self._answering.remove(address)

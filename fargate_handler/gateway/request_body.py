@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import address_of
+from fargate_handler.gateway.http_answers import address_of, credentials_of
 from stream_core.protocol.content_encoding import ContentDecoder
 from stream_core.protocol.errors import Overloaded, RequestTimeout
 from stream_core.protocol.http_contract import body_too_large
@@ -20,12 +20,13 @@ class ArrivingBody:
     def __init__(self, request: web.Request, context: GatewayContext) -> None:
         self._content = request.content
         self._accepted = context.accepted
-        self._turns, self._sender = context.turns, address_of(request, context)
+        self._turns, self._address = context.turns, address_of(request, context)
+        self._credentials = credentials_of(request)
         self._limits = context.limits
         # Most bodies come with their heads, and nothing is waited for.
         self._transport = None if request.content.is_eof() else request.transport
         if self._transport is not None:
-            self._accepted.wait_for_body(self._transport, self._sender)
+            self._accepted.wait_for_body(self._transport, self._address)
         self._begin_window()
 
     async def chunk(self) -> bytes:
@@ -36,7 +37,7 @@ class ArrivingBody:
             Overloaded: the node is full.
         """
         if self._transport is not None:
-            await self._turns.wait(self._sender)
+            await self._turns.wait(self._address, self._credentials)
         while True:
             try:
                 async with asyncio.timeout_at(self._window_ends):

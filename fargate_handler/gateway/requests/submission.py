@@ -13,7 +13,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import PAYER, TENANT, address_of
+from fargate_handler.gateway.http_answers import API_KEY, PAYER, TENANT, address_of
 from fargate_handler.gateway.request_body import read_body
 from fargate_handler.orchestrator.held_requests import Reading, memory_of
 from fargate_handler.orchestrator.orchestrator import Submission
@@ -38,7 +38,6 @@ from stream_core.tenants.charges import Payer
 from stream_core.tenants.tenant import Scope
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
-API_KEY = "x-api-key"
 TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
 TTFT_HEADER = "x-slo-ttft-ms"
 _LONGEST_KEY = 255

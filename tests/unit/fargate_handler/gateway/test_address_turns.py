@@ -19,9 +19,9 @@ class Loop:
         self.number = 0
         self.went_on: list[tuple[str, int]] = []
 
-    async def ask(self, address: str) -> None:
-        await self.turns.wait(address)
-        self.went_on.append((address, self.number))
+    async def ask(self, address: str, credentials: str = "") -> None:
+        await self.turns.wait(address, credentials)
+        self.went_on.append((credentials or address, self.number))
 
     async def count(self) -> None:
         while True:
@@ -43,9 +43,17 @@ async def test_what_one_address_asks_at_once_is_spread_over_turns_and_others_do_
     await asyncio.gather(*many, one)
     counting.cancel()
     in_turn = [number for address, number in loop.went_on if address == "many"]
-    assert max(map(in_turn.count, in_turn)) == 8
-    assert loop.went_on.index(("one", 0)) == 8, "all others of the many come later"
+    assert max(map(in_turn.count, in_turn)) == 1
+    assert loop.went_on.index(("one", 0)) == 1, "all others of the many come later"
     assert in_turn == sorted(in_turn)
+
+
+async def test_of_one_address_those_with_other_credentials_come_between(loop: Loop) -> None:
+    asked = ["many"] * 40 + ["one"] * 2 + ["other"]
+    await asyncio.gather(*(loop.ask("proxy", credentials) for credentials in asked))
+    order = [credentials for credentials, _ in loop.went_on]
+    assert order[:6] == ["many", "many", "one", "other", "many", "one"]
+    assert order[6:] == ["many"] * 37
 
 
 async def test_those_that_wait_go_first() -> None:
@@ -67,7 +75,7 @@ async def test_who_leaves_while_it_waits_holds_nobody_up(loop: Loop) -> None:
     await asyncio.sleep(0)
     for task in tasks[8:30]:
         task.cancel()
-    await asyncio.wait_for(asyncio.gather(*tasks[:8], *tasks[30:]), 5)
+    await asyncio.gather(*tasks[:8], *tasks[30:])
     assert len(loop.went_on) == 18
 
 

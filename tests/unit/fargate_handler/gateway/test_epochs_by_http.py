@@ -124,6 +124,7 @@ async def test_an_answer_says_where_it_comes_from_and_how_much_there_was(on: str
         here.a.shared.peers.cut(here.a.address)
     calls = here.calls(here.a if on == "a" else here.b)
     stream = EventStream(calls, f"/chat/message/{here.response_id}/events")
+    await settle()
     poll = await calls.call("GET", f"/chat/message/{here.response_id}?timeout_ms=0")
     assert poll.headers["Evenflow-Via"] == via
     await here.a.answer("c")
