@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from contextlib import suppress
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
 from fargate_handler.orchestrator.session_messages import SessionMessages, session_ended
 from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Succession
 from fargate_handler.orchestrator.tenant_usage import TenantUsage
+from fargate_handler.orchestrator.turns_at_the_store import TurnsAtTheStore
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from fargate_handler.orchestrator.workload import Workload
 from stream_core.log.conversation import Conversation
@@ -85,7 +85,7 @@ class Orchestrator:
         self._succession = succession
         self._elsewhere = elsewhere
         self.usage = usage
-        self._places = asyncio.Semaphore(_ACCEPTED_AT_ONCE)
+        self._turns = TurnsAtTheStore(_ACCEPTED_AT_ONCE)
         self._metrics = context.metrics
         self._refusals = context.metrics.ratio(catalogue.REFUSAL_RATE)
         self._monotonic = context.monotonic
@@ -221,7 +221,7 @@ class Orchestrator:
         with self._workload.accepting(stream, event, asked):
             # In a burst those who asked first are answered while the last ones wait.
             async with (
-                self._places,
+                self._turns.turn(line),
                 self.usage.reserved(
                     stream,
                     event.terms,
