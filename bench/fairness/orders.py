@@ -1,7 +1,7 @@
 """Orders in which waiting messages get their places, with the interface of Evenflow's own queue."""
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from typing import Generic, TypeVar
 
 from stream_core.fairness.fair_queue import Line, QueueFull
@@ -33,7 +33,7 @@ class RoundRobin(Generic[T]):
         """Who takes turns."""
         return line.tenant
 
-    def put(self, line: Line, item: T, _wanted_by: float | None = None) -> None:
+    def put(self, line: Line, item: T, _wanted_by: float | None, _kind: Hashable) -> None:
         if len(self) >= self._depth:
             raise QueueFull
         self._lines.setdefault(self.name_of(line), deque()).append(item)
@@ -45,6 +45,7 @@ class RoundRobin(Generic[T]):
         self,
         but: tuple[str, str] | None = None,
         admits: Callable[[T], bool] | None = None,
+        closed: Callable[[str, Hashable], bool] | None = None,
     ) -> T | None:
         for name in self._lines:
             if but is None or name != but[0]:
@@ -80,6 +81,7 @@ class FirstComeFirstServed(RoundRobin[T]):
         self,
         but: tuple[str, str] | None = None,
         admits: Callable[[T], bool] | None = None,
+        closed: Callable[[str, Hashable], bool] | None = None,
     ) -> T | None:
         # A place that is not for everybody is not for the first in line either.
         return super().take() if but is None else None

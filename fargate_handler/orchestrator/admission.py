@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
+from typing import NamedTuple
 
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.upstream import Upstream
 from stream_core.fairness.prefills import Prefills
 
 _CLOSED, _OPEN = -1.0, inf
+
+
+class Kind(NamedTuple):
+    """What decides for many that wait whether they may begin.
+
+    `goes_on`: whether it has begun before.
+    """
+
+    upstream: Upstream
+    goes_on: bool
+
+    @classmethod
+    def of(cls, generation: Generation) -> Kind:
+        """The kind of one that waits."""
+        return cls(generation.upstream, goes_on=generation.stream.tokens > 0)
 
 
 class Admission:
@@ -55,21 +71,29 @@ class Admission:
 
     def __call__(self, generation: Generation) -> bool:
         """Whether it may begin."""
-        tenant, upstream = generation.line.tenant, generation.upstream
-        if generation.stream.tokens:  # it goes on
-            return upstream.takes(self._now, self._shared, goes_on=True)
-        room = self._rooms.get((tenant, upstream.prefills))
-        if room is None:
-            room = self._rooms[tenant, upstream.prefills] = self._room(tenant, upstream)
-        if room <= 0 or room == _OPEN:
-            return room > 0
-        if self._service_of(generation) <= room:
+        tenant, kind = generation.line.tenant, Kind.of(generation)
+        if self.closed(tenant, kind):
+            return False
+        room = _OPEN if kind.goes_on else self._room(tenant, kind.upstream)
+        if room == _OPEN or self._service_of(generation) <= room:
             return True
-        self._note_waiting(upstream.prefills)
+        self._note_waiting(kind.upstream.prefills)
         return False
 
+    def closed(self, tenant: str, kind: Kind) -> bool:
+        """Whether nothing of this kind may begin for a tenant."""
+        if kind.goes_on:
+            return not kind.upstream.takes(self._now, self._shared, goes_on=True)
+        return self._room(tenant, kind.upstream) <= 0
+
     def _room(self, tenant: str, upstream: Upstream) -> float:
-        """The most service of an answer of this tenant that may begin."""
+        """The most service of an answer of this tenant that may begin. Found out once."""
+        room = self._rooms.get((tenant, upstream.prefills))
+        if room is None:
+            room = self._rooms[tenant, upstream.prefills] = self._find_room(tenant, upstream)
+        return room
+
+    def _find_room(self, tenant: str, upstream: Upstream) -> float:
         prefills = upstream.prefills
         if self._is_closed(tenant, upstream):
             return _CLOSED

@@ -8,7 +8,7 @@ from functools import partial
 
 from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.admission import Admission
+from fargate_handler.orchestrator.admission import Admission, Kind
 from fargate_handler.orchestrator.ended_answers import EndedAnswers
 from fargate_handler.orchestrator.generation import Generation
 from fargate_handler.orchestrator.service_charges import ServiceCharges
@@ -222,7 +222,8 @@ class Generations:
     def _take(self, but: tuple[str, str] | None = None) -> Generation | None:
         if len(self._queue.tenants) > 1:
             self.charges.bring_up_to_date()
-        return self._queue.take(but, self._admission())
+        admission = self._admission()
+        return self._queue.take(but, admission, admission.closed)
 
     def _take_for_batch(self) -> Generation | None:
         """Take the next one, if an answer can be held that is less urgent than one that waits."""
@@ -278,7 +279,7 @@ class Generations:
         # Who was held comes before all that its sender has asked since.
         held = generation.stream.response_id in self._held
         wanted_by = generation.stream.created_at if held else generation.wanted_by
-        self._queue.put(generation.line, generation, wanted_by)
+        self._queue.put(generation.line, generation, wanted_by, Kind.of(generation))
         self._waiting[generation.stream.response_id] = generation
         self._look_when_open(generation)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import insort
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterator
 from itertools import count
 from math import inf
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
+from stream_core.fairness.address_queue import AddressQueue, Waiting, in_turns, largest
 from stream_core.fairness.level_turns import LevelTurns
 from stream_core.fairness.token_counters import TokenCounters
 from stream_core.tenants.tenant import ServiceClass
@@ -22,6 +22,10 @@ _CLASSES = tuple(ServiceClass)
 
 def _anything(_item: object) -> bool:
     return True
+
+
+def _nothing(_tenant: str, _kind: Hashable) -> bool:
+    return False
 
 
 class QueueFull(Exception):
@@ -86,11 +90,14 @@ class FairQueue(Generic[T]):
         """Whether anything of this class waits."""
         return bool(self._classes[service_class].tenants)
 
-    def put(self, line: Line, item: T, wanted_by: float | None = None) -> None:
+    def put(
+        self, line: Line, item: T, wanted_by: float | None = None, kind: Hashable = None
+    ) -> None:
         """Add an item.
 
         Args:
             wanted_by: when its first token is wanted, in seconds of any clock. None: when it can.
+            kind: what it has in common with others that may be taken at the same times.
 
         Raises:
             QueueFull: there is no room.
@@ -102,11 +109,13 @@ class FairQueue(Generic[T]):
         self._size += 1
         self._waiting[line.tenant] += 1
         tenants = self._classes[line.service_class].tenants
-        addresses: OrderedDict[str, _Address[T]] = tenants.setdefault(line.tenant, OrderedDict())
+        addresses: OrderedDict[str, AddressQueue[T]] = tenants.setdefault(
+            line.tenant, OrderedDict()
+        )
         if line.address not in addresses:
-            addresses[line.address] = _Address(self._share)
+            addresses[line.address] = AddressQueue(self._share)
         arrival = None if wanted_by is None else (wanted_by, next(self._arrivals))
-        addresses[line.address].put(line.session, item, arrival)
+        addresses[line.address].put(line.session, Waiting(item, kind), arrival)
 
     def pass_by(self, line: Line) -> None:
         """Note a turn of one that needs not wait."""
@@ -118,6 +127,7 @@ class FairQueue(Generic[T]):
         self,
         but: tuple[str, str] | None = None,
         admits: Callable[[T], bool] = _anything,
+        closed: Callable[[str, Any], bool] = _nothing,
     ) -> T | None:
         """Remove and return the item whose turn it is. None if none waits.
 
@@ -125,10 +135,12 @@ class FairQueue(Generic[T]):
             but: a sender who gets no turn now. Nor do tenants that were given more than its own,
                 where that waits: they don't get ahead.
             admits: whether an item may be taken now. Behind one that may not its line waits.
+            closed: whether no item of a tenant that is of this kind may be taken now. Where all
+                kinds of an address are closed, none of its items is looked at.
         """
         waiting = [bool(self._classes[name].tenants) for name in _CLASSES]
         for level in self._turns.order(waiting):
-            taken = self._take_of(_CLASSES[level], but, admits)
+            taken = self._take_of(_CLASSES[level], but, admits, closed)
             if taken is not None:
                 self._turns.took(level, waiting)
                 return taken
@@ -138,8 +150,8 @@ class FairQueue(Generic[T]):
         """What waits, about in the order in which it is taken if nothing more comes."""
         for of_class in self._classes.values():
             tenants = sorted(of_class.tenants.items(), key=lambda each: self._counters.of(each[0]))
-            yield from _in_turns(
-                _in_turns(address.in_order() for address in addresses.values())
+            yield from in_turns(
+                in_turns(address.in_order() for address in addresses.values())
                 for _, addresses in tenants
             )
 
@@ -159,13 +171,13 @@ class FairQueue(Generic[T]):
         """
         if not self._waiting:
             return None
-        largest = _largest(self._waiting)
-        if self._waiting[largest] > self._waiting[line.tenant] + 1:
-            return self._newest(largest, _largest(self._sizes(largest)))
+        most = largest(self._waiting)
+        if self._waiting[most] > self._waiting[line.tenant] + 1:
+            return self._newest(most, largest(self._sizes(most)))
         sizes = self._sizes(line.tenant)
         if not sizes:
             return None
-        address = _largest(sizes)
+        address = largest(sizes)
         more = sizes[address] > sizes[line.address] + 1
         return self._newest(line.tenant, address) if more else None
 
@@ -174,11 +186,12 @@ class FairQueue(Generic[T]):
         service_class: ServiceClass,
         but: tuple[str, str] | None,
         admits: Callable[[T], bool],
+        closed: Callable[[str, Any], bool],
     ) -> T | None:
         tenants = self._classes[service_class].tenants
         for tenant in self._by_counter(tenants, None if but is None else but[0]):
             for address, of_address in tenants[tenant].items():
-                if (tenant, address) == but:
+                if (tenant, address) == but or all(closed(tenant, it) for it in of_address.kinds):
                     continue
                 if (taken := of_address.take(admits)) is not None:
                     self._classes[service_class].moves_back(tenant, address)
@@ -234,107 +247,15 @@ class FairQueue(Generic[T]):
         return None
 
 
-def _in_turns(lines: Iterable[Iterator[T]]) -> Iterator[T]:
-    """The items of several lines, of each one after the other."""
-    turns = deque(lines)
-    while turns:
-        line = turns.popleft()
-        for item in line:
-            yield item
-            turns.append(line)
-            break
-
-
-def _largest(sizes: Mapping[str, int]) -> str:
-    """Who has most; of several the one who came last."""
-    return max(reversed([*sizes]), key=lambda name: sizes[name])
-
-
 class _Class(Generic[T]):
     """What waits of one service class."""
 
     __slots__ = ("tenants",)
 
     def __init__(self) -> None:
-        self.tenants: OrderedDict[str, OrderedDict[str, _Address[T]]] = OrderedDict()
+        self.tenants: OrderedDict[str, OrderedDict[str, AddressQueue[T]]] = OrderedDict()
 
     def moves_back(self, tenant: str, address: str) -> None:
         """Both have had their turn."""
         self.tenants[tenant].move_to_end(address)
         self.tenants.move_to_end(tenant)
-
-
-class _Address(Generic[T]):
-    """What waits of one address."""
-
-    __slots__ = ("_sessions", "_turns", "_urgent", "size")
-
-    def __init__(self, least_share: float) -> None:
-        self._sessions: OrderedDict[str, deque[T]] = OrderedDict()
-        self._urgent: list[tuple[tuple[float, int], T]] = []
-        self._turns = LevelTurns(2, least_share)
-        self.size = 0
-
-    @property
-    def newest(self) -> T:
-        """The item that came last to the longest line. Those wanted by a time are left to last."""
-        if not self._sessions:
-            return self._urgent[-1][1]
-        sizes = {name: len(line) for name, line in self._sessions.items()}
-        return self._sessions[_largest(sizes)][-1]
-
-    def put(self, session: str, item: T, arrival: tuple[float, int] | None) -> None:
-        """Add an item, with when it is wanted and its place among those of the same time."""
-        self.size += 1
-        if arrival is None:
-            self._sessions.setdefault(session, deque()).append(item)
-        else:
-            insort(self._urgent, (arrival, item), key=lambda entry: entry[0])
-
-    def take(self, admits: Callable[[T], bool]) -> T | None:
-        """Remove and return the item whose turn it is. None if none may."""
-        waiting = (bool(self._urgent), bool(self._sessions))
-        for level in self._turns.order(waiting):
-            taken = self._take_urgent(admits) if level == 0 else self._take_next(admits)
-            if taken is not None:
-                self.size -= 1
-                self._turns.took(level, waiting)
-                return taken
-        return None
-
-    def _take_urgent(self, admits: Callable[[T], bool]) -> T | None:
-        for place, (_, item) in enumerate(self._urgent):
-            if admits(item):
-                del self._urgent[place]
-                return item
-        return None
-
-    def _take_next(self, admits: Callable[[T], bool]) -> T | None:
-        for session, line in self._sessions.items():
-            if admits(line[0]):
-                item = line.popleft()
-                self._sessions.move_to_end(session)
-                if not line:
-                    del self._sessions[session]
-                return item
-        return None
-
-    def in_order(self) -> Iterator[T]:
-        """What waits, about in its order."""
-        yield from (item for _, item in self._urgent)
-        yield from _in_turns(map(iter, self._sessions.values()))
-
-    def remove(self, session: str, item: T) -> bool:
-        """Remove an item. Returns whether it was there."""
-        line = self._sessions.get(session)
-        urgent = next((entry for entry in self._urgent if entry[1] == item), None)
-        if line is not None and item in line:
-            line.remove(item)
-            if not line:
-                del self._sessions[session]
-        elif urgent is not None:
-            self._urgent.remove(urgent)
-        else:
-            return False
-        self.size -= 1
-        return True

@@ -324,6 +324,34 @@ def test_what_is_wanted_first_and_may_not_begin_keeps_nothing_else_waiting() -> 
     assert drained(queue) == ["closed"]
 
 
+def test_where_all_that_an_address_waits_for_is_closed_none_of_it_is_looked_at() -> None:
+    queue: FairQueue[str] = FairQueue(10_000)
+    for number in range(1_000):
+        queue.put(Line("t", "many", f"s{number}"), f"closed {number}", kind="closed")
+    asked = list[tuple[str, str]]()
+
+    def closed(tenant: str, kind: str) -> bool:
+        asked.append((tenant, kind))
+        return kind == "closed"
+
+    looked_at = list[str]()
+
+    def admits(item: str) -> bool:
+        looked_at.append(item)
+        return not item.startswith("closed")
+
+    assert queue.take(admits=admits, closed=closed) is None
+    assert (looked_at, asked) == ([], [("t", "closed")])
+    queue.put(Line("t", "many", "last"), "open", kind="open")
+    queue.put(Line("t", "many", "urgent"), "closed", 1.0, kind="closed")
+    assert queue.take(admits=admits, closed=closed) == "open"
+    looked_at.clear()
+    queue.remove(Line("t", "many", "urgent"), "closed")
+    assert queue.take(admits=admits, closed=closed) is None
+    assert looked_at == []
+    assert drained(queue) == [f"closed {number}" for number in range(1_000)]
+
+
 def test_where_nobody_may_begin_each_tenant_is_looked_at_a_few_times() -> None:
     looks = 0
 
