@@ -251,7 +251,13 @@ class Generation:
     def _waits_for_quota(self, outcome: ModelFinish | EvenflowError) -> bool:
         """Whether to wait in the queue until the model's server takes calls again."""
         now, gave_tokens = self._monotonic(), self._calls.gave_tokens
-        if isinstance(outcome, ModelFinish) or gave_tokens or not is_over_quota(outcome):
+        sender_repeats = not self.kind.repeatable
+        if (
+            isinstance(outcome, ModelFinish)
+            or sender_repeats
+            or gave_tokens
+            or not is_over_quota(outcome)
+        ):
             self._throttled = self._throttled_since = None
             return False
         self._throttled = outcome

@@ -100,14 +100,24 @@ def _throttles(**retry_after: str) -> Reply:
     return _says(429, "rate_limit_exceeded", "requests", **retry_after)
 
 
-@pytest.mark.parametrize("key", [None, "k1"])
-async def test_who_is_throttled_waits_in_the_queue_and_is_not_told(
-    at: At, server: LocalServer, model: ScriptedModel, key: str | None
+async def test_with_a_key_who_is_throttled_waits_in_the_queue_and_is_not_told(
+    at: At, server: LocalServer, model: ScriptedModel
 ) -> None:
     throttled = _throttles(**{"retry-after-ms": "100"})
     model.will(throttled, throttled, throttled, _GOOD)
-    assert (await at(server).ask("?", key=key, model="openai")).status == 200
+    assert (await at(server).ask("?", key="k1", model="openai")).status == 200
     assert len(model.requests) == 4
+
+
+async def test_without_a_key_who_is_throttled_is_told_and_others_wait(
+    client: openai.AsyncOpenAI, model: ScriptedModel
+) -> None:
+    model.will(_throttles(**{"retry-after-ms": "200"}), _GOOD)
+    error = await _ask(client)
+    assert error is not None
+    assert (error.status_code, error.code) == (429, "rate_limit_exceeded")
+    assert await _ask(client) is None
+    assert len(model.requests) == 2
 
 
 async def test_a_throttle_that_is_too_long_to_wait_for_reaches_the_client(

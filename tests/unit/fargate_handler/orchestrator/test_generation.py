@@ -403,14 +403,17 @@ STARTING = UpstreamAnswered(
 TOO_MANY = UpstreamAnswered("too many", code="upstream_throttled", status=429, retry_after_ms=3000)
 
 
-async def test_who_repeats_by_itself_is_told_at_once_what_the_model_s_server_answered() -> None:
+@pytest.mark.parametrize("told", [STARTING, TOO_MANY], ids=["503", "429"])
+async def test_who_repeats_by_itself_is_told_at_once_what_the_model_s_server_answered(
+    told: UpstreamAnswered,
+) -> None:
     bench = Bench(kind=COMPLETION)
     call = await bench.start()
-    call.fail(STARTING)
+    call.fail(told)
     await settle()
     assert bench.ended == [ResponseState.ERROR]
-    assert bench.stream.error == STARTING.to_object()
-    assert (bench.stream.error["status"], len(bench.source.calls)) == (503, 1)
+    assert bench.stream.error == told.to_object()
+    assert (bench.stream.error["status"], len(bench.source.calls)) == (told.status, 1)
 
 
 async def test_what_is_no_answer_of_the_server_is_tried_again_for_everybody() -> None:
@@ -432,7 +435,7 @@ async def test_another_attempt_waits_for_as_long_as_the_server_said() -> None:
     assert len(bench.source.calls) == 2
 
 
-@pytest.mark.parametrize("kind", [CHAT, COMPLETION, KEYED_COMPLETION])
+@pytest.mark.parametrize("kind", [CHAT, KEYED_COMPLETION])
 async def test_who_is_throttled_gives_its_place_up_and_goes_on_with_another(
     kind: MessageKind,
 ) -> None:
