@@ -76,15 +76,15 @@ def accept_all(connection: Connection, messages: Sequence[Accepting]) -> list[Le
         firsts: dict[str, int] = {}
         for number, message in left.items():
             firsts.setdefault(message.channel, number)
-        outcomes |= _accept({number: left.pop(number) for number in firsts.values()}, connection)
+        outcomes |= _accept(connection, {number: left.pop(number) for number in firsts.values()})
     return [outcomes[number] for number in range(len(messages))]
 
 
 def _accept(
-    messages: Mapping[int, Accepting], connection: Connection
+    connection: Connection, messages: Mapping[int, Accepting]
 ) -> dict[int, Lease | NotAccepted]:
     """Put messages on record of which no two are of one session."""
-    known = _known_or_next(messages, connection)
+    known = _known_or_next(connection, messages)
     following = [messages[number] for number, is_known in known.items() if not is_known]
     if following:
         _write(connection, _RESPONSES, map(_response, following))
@@ -96,12 +96,11 @@ def _accept(
     }
 
 
-def _known_or_next(messages: Mapping[int, Accepting], connection: Connection) -> dict[int, bool]:
-    """Of each that is or may be on record whether it is."""
+def _known_or_next(connection: Connection, messages: Mapping[int, Accepting]) -> dict[int, bool]:
+    """Those that are on record (True) or may be put there (False). Others are left out."""
     rows = [
-        (number, it.channel, entry.message_id, entry.previous_message_id, entry.response_id, it.now)
-        for number, it in messages.items()
-        for entry in [it.entry]
+        (number, channel, entry.message_id, entry.previous_message_id, entry.response_id, now)
+        for number, (channel, entry, now, _) in messages.items()
     ]
     found = connection.execute(_KNOWN_OR_NEXT.format(rows=_marks(rows)), _flat(rows)).fetchone()
     return {number: bool(is_known) for number, is_known in orjson.loads(found[0])}

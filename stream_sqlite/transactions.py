@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,11 +33,8 @@ _REFUSALS = (LeaseLost, NotAccepted, TenantChanged)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
-    """A call. `argument`: of a joined operation."""
-
-    operation: Operation[Any] | JoinedOperation[Any, Any]
+    operation: JoinedOperation[Any, Any]
     argument: Any
-    joined: bool
     durable: bool
     answer: asyncio.Future[Any]
 
@@ -81,23 +78,31 @@ class Transactions:
             StoreUnavailable: the file could not be read or written.
             Exception: whatever the operation raised.
         """
-        return await self._ask(operation, None, joined=False, durable=durable)  # type: ignore[no-any-return]
+        return await self.run_together(_alone(operation), None, durable=durable)
 
     async def run_together(
         self, operation: JoinedOperation[A, T], argument: A, *, durable: bool = False
     ) -> T:
-        """Run an operation with all calls of it that share a transaction. Otherwise like `run`.
+        """Run an operation once for all calls of it that share a transaction.
 
         After each statement the thread waits for the event loop, milliseconds where that is busy.
         A few statements for all are then much quicker than a few for each.
-        """
-        return await self._ask(operation, argument, joined=True, durable=durable)  # type: ignore[no-any-return]
 
-    async def _ask(self, operation: Any, argument: Any, *, joined: bool, durable: bool) -> Any:
+        Args:
+            argument: of this call.
+            durable: whether the result must survive a power cut. All results survive the process.
+
+        Returns:
+            The result of this call, once the transaction is committed.
+
+        Raises:
+            StoreUnavailable: the file could not be read or written.
+            Exception: whatever the operation raised, or returned for this call.
+        """
         if self._closed:
             raise StoreUnavailable(f"{self._path} is closed")
-        answer = asyncio.get_running_loop().create_future()
-        self._asked.put(_Asked(operation, argument, joined, durable, answer))
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._asked.put(_Asked(operation, argument, durable, answer))
         return await answer
 
     def close(self) -> None:
@@ -146,8 +151,9 @@ class Transactions:
         connection.execute(self._begin)
         try:
             outcomes: dict[_Asked, object] = {}
-            for together in _groups(batch):
-                outcomes |= zip(together, _outcomes(together, connection), strict=True)
+            for operation, together in _by_operation(batch).items():
+                found = operation(connection, [asked.argument for asked in together])
+                outcomes |= zip(together, found, strict=True)
             connection.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):
@@ -163,22 +169,26 @@ class Transactions:
             self._synchronous = wanted
 
 
-def _groups(batch: Sequence[_Asked]) -> Iterable[list[_Asked]]:
-    """The calls in their order, those of a joined operation together at the first one's place."""
-    groups: dict[object, list[_Asked]] = {}
+def _alone(operation: Operation[T]) -> JoinedOperation[None, T]:
+    """An operation that is joined with no other call."""
+
+    def joined(
+        connection: sqlite3.Connection, _arguments: Sequence[None]
+    ) -> Sequence[T | Exception]:
+        try:
+            return [operation(connection)]
+        except _REFUSALS as refusal:
+            return [refusal]
+
+    return joined
+
+
+def _by_operation(batch: Sequence[_Asked]) -> dict[JoinedOperation[Any, Any], list[_Asked]]:
+    """The calls in their order, those of one operation together at the first one's place."""
+    calls: dict[JoinedOperation[Any, Any], list[_Asked]] = {}
     for asked in batch:
-        groups.setdefault(asked.operation if asked.joined else asked, []).append(asked)
-    return groups.values()
-
-
-def _outcomes(together: Sequence[_Asked], connection: sqlite3.Connection) -> Sequence[object]:
-    operation: Any = together[0].operation
-    if together[0].joined:
-        return operation(connection, [asked.argument for asked in together])  # type: ignore[no-any-return]
-    try:
-        return [operation(connection)]
-    except _REFUSALS as refusal:
-        return [refusal]
+        calls.setdefault(asked.operation, []).append(asked)
+    return calls
 
 
 def _answer(batch: list[_Asked], outcomes: list[object]) -> None:

@@ -104,13 +104,12 @@ def _write(machine: str, found: Found, fleet: bool) -> str:
     when = datetime.now(UTC).isoformat(timespec="seconds")
     default = HandlerSettings.model_fields["generations_per_node"].default
     greedy = "\n".join(f"the greedy tenant's {it.name}: {it.what}" for it in GREEDIES)
-    name, before = (
-        "fairness",
-        f"{PLACES} divided among the tasks (default {default:,}), the engine's",
-    )
-    places: int | None = PLACES
+    places = None if fleet else PLACES
     if fleet:
-        name, before, places = "fairness-fleet", f"{default:,} (default), the service's", None
+        name, before = "fairness-fleet", f"{default:,} (default), the service's"
+    else:
+        name = "fairness"
+        before = f"{PLACES} divided among the tasks (default {default:,}), the engine's"
     text = (
         f"{when}\n{machine}\ngenerations_per_node {before} sequences {Costs().sequences}\n{greedy}"
         f"\n\n{table(found)}\n\n{table_of_goals(goals(found))}\n"

@@ -7,15 +7,15 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 
 _A_TURN = 1
-"""A request takes some 2 ms until it waits for the store, so a turn with those of one address some
-4 ms. With 8 all other answers came up to 30 ms late while one address asked 200 times a second.
+"""A request takes some 2 ms until it waits for the store. With eight a turn took 15 to 30 ms while
+one address asked 100 times a second, and all that others waited for came so much later.
 """
 
 _Lines = OrderedDict[str, deque[Callable[[], None]]]
 
 
 class AddressTurns:
-    """Lets a few requests of an address go on in each turn of the event loop.
+    """Lets one request of an address go on in each turn of the event loop.
 
     Where one address sends many at once, requests of others come between them, and of the same
     address those with other credentials: behind a proxy all have one address. Where nobody else

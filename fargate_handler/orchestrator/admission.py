@@ -72,22 +72,23 @@ class Admission:
     def __call__(self, generation: Generation) -> bool:
         """Whether it may begin."""
         tenant, kind = generation.line.tenant, Kind.of(generation)
-        if self.closed(tenant, kind):
-            return False
-        room = _OPEN if kind.goes_on else self._room(tenant, kind.upstream)
-        if room == _OPEN or self._service_of(generation) <= room:
+        room = self._room(tenant, kind)
+        if room <= 0 or room == _OPEN:
+            return room > 0
+        if self._service_of(generation) <= room:
             return True
         self._note_waiting(kind.upstream.prefills)
         return False
 
     def closed(self, tenant: str, kind: Kind) -> bool:
         """Whether nothing of this kind may begin for a tenant."""
-        if kind.goes_on:
-            return not kind.upstream.takes(self._now, self._shared, goes_on=True)
-        return self._room(tenant, kind.upstream) <= 0
+        return self._room(tenant, kind) <= 0
 
-    def _room(self, tenant: str, upstream: Upstream) -> float:
-        """The most service of an answer of this tenant that may begin. Found out once."""
+    def _room(self, tenant: str, kind: Kind) -> float:
+        """The most service of an answer of this kind that may begin for a tenant."""
+        upstream = kind.upstream
+        if kind.goes_on:
+            return _OPEN if upstream.takes(self._now, self._shared, goes_on=True) else _CLOSED
         room = self._rooms.get((tenant, upstream.prefills))
         if room is None:
             room = self._rooms[tenant, upstream.prefills] = self._find_room(tenant, upstream)

@@ -87,20 +87,20 @@ class AddressQueue(Generic[T]):
 
     def remove(self, session: str, item: T) -> bool:
         """Remove an item. Returns whether it was there."""
-        line = self._sessions.get(session, deque())
-        waiting = next((it for it in line if it.item == item), None)
-        urgent = next((entry for entry in self._urgent if entry[1].item == item), None)
-        if waiting is not None:
-            line.remove(waiting)
-            if not line:
-                del self._sessions[session]
-        elif urgent is not None:
-            self._urgent.remove(urgent)
-            waiting = urgent[1]
+        waiting = self._remove_next(session, item) or self._take_urgent(lambda it: it == item)
         if waiting is None:
             return False
         self._left(waiting)
         return True
+
+    def _remove_next(self, session: str, item: T) -> Waiting[T] | None:
+        line = self._sessions.get(session, deque())
+        waiting = next((it for it in line if it.item == item), None)
+        if waiting is not None:
+            line.remove(waiting)
+            if not line:
+                del self._sessions[session]
+        return waiting
 
     def _left(self, waiting: Waiting[T]) -> None:
         self.kinds[waiting.kind] -= 1
