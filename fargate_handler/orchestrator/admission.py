@@ -88,7 +88,8 @@ class Admission:
         """The most service of an answer of this kind that may begin for a tenant."""
         upstream = kind.upstream
         if kind.goes_on:
-            return _OPEN if upstream.takes(self._now, self._shared, goes_on=True) else _CLOSED
+            takes = upstream.takes(self._now, self._shared, tenant, goes_on=True)
+            return _OPEN if takes else _CLOSED
         room = self._rooms.get((tenant, upstream.prefills))
         if room is None:
             room = self._rooms[tenant, upstream.prefills] = self._find_room(tenant, upstream)
@@ -120,6 +121,6 @@ class Admission:
     def _is_closed(self, tenant: str, upstream: Upstream) -> bool:
         """Whether no answer of this tenant may begin, whoever else waits."""
         most = self._most_prefills
-        return not upstream.takes(self._now, self._shared) or (
+        return not upstream.takes(self._now, self._shared, tenant) or (
             most is not None and upstream.prefills.of(tenant) >= most
         )

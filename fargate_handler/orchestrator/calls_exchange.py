@@ -118,7 +118,7 @@ class CallsExchange:
                     prompts=prefills.tokens,
                     wanted=dict(wanted[name].most_common(_TENANTS_TOLD)),
                     delay=prefills.window.slope or 0.0,
-                    slots=prefills.slots.limit,
+                    slots=prefills.slots.told,
                 )
         recent = self._generations.charges.recent.here(self._monotonic())
         return TaskCalls(task=self._task, tenants=tuple(recent), calls=calls)

@@ -28,8 +28,8 @@ class Upstream:
     ceiling: AdaptiveCeiling
     prefills: Prefills
 
-    def takes(self, now: float, shared: bool, goes_on: bool = False) -> bool:
-        """Whether one more answer may begin.
+    def takes(self, now: float, shared: bool, tenant: str, goes_on: bool = False) -> bool:
+        """Whether one more answer may begin, for a tenant.
 
         Args:
             shared: whether there is more than one tenant. Otherwise its slots bound nothing.
@@ -39,7 +39,8 @@ class Upstream:
             room = not self.ceiling.opens_in(now)
         else:
             room = self.ceiling.has_room(now)
-        return room and (goes_on or not shared or self.prefills.has_slot(self.ceiling.running))
+        has_slot = goes_on or not shared or self.prefills.has_slot(self.ceiling.running, tenant)
+        return room and has_slot
 
     def full(self, shared: bool) -> bool:
         """Whether as many calls run as the server is known to take. `shared`: as of `takes`."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from stream_core.fairness.division import part_of_slots
+from stream_core.fairness.division import max_min, part_of_slots
 from stream_core.ports.task_calls import ModelCalls, TaskCalls
 
 _NO_CALLS = ModelCalls()
@@ -34,6 +35,7 @@ class CallsElsewhere:
         weight_of: a tenant's weight.
         tasks: how many there are, with this one, where others may ask it and haven't told yet. 1:
             all have.
+        found: how many slots each of the others has found.
     """
 
     running: int = 0
@@ -45,6 +47,7 @@ class CallsElsewhere:
     wanted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     weight_of: Callable[[str], float] = _equal
     tasks: int = 1
+    found: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -80,6 +83,7 @@ class CallsElsewhere:
             | {task: it.wanted for task, it in found},
             weight_of,
             1 if asked_before else len(others) + 1,
+            tuple(it.slots for it in calls if it.slots is not None),
         )
 
     def part(self, slots: int) -> int:
@@ -88,3 +92,18 @@ class CallsElsewhere:
         if not self.wanted:
             return equal
         return min(equal, part_of_slots(slots, self.task, self.wanted, self.weight_of))
+
+    def equal_part(self, amount: int) -> int:
+        """This task's part of an amount that all divide equally. All parts together are all."""
+        if not self.wanted:
+            return max(1, amount // self.tasks)
+        place, tasks = sorted(self.wanted).index(self.task), len(self.wanted)
+        return amount * (place + 1) // tasks - amount * place // tasks
+
+    def want_much(self, slots: int) -> Collection[str]:
+        """The tenants that want more than their share of a server's slots, as far as is told."""
+        wanted = Counter[str]()
+        for of_tenants in self.wanted.values():
+            wanted.update(of_tenants)
+        shares = max_min(slots, wanted, self.weight_of)
+        return {tenant for tenant in wanted if shares[tenant] < wanted[tenant]}

@@ -6,7 +6,8 @@ from collections import Counter
 from typing import NamedTuple
 
 from stream_core.fairness.calls_elsewhere import CallsElsewhere
-from stream_core.fairness.server_slots import FirstToken, ServerSlots
+from stream_core.fairness.first_tokens import FirstToken
+from stream_core.fairness.server_slots import ServerSlots
 
 # So much of what earlier first tokens have taught is forgotten with each new one.
 _FORGOTTEN_SHARE = 0.02
@@ -127,9 +128,9 @@ class Prefills:
         self.slots.learn(elsewhere, now)
         self.window.delay_elsewhere = elsewhere.delay
 
-    def has_slot(self, running: int) -> bool:
-        """Whether one more call has a slot, if so many run."""
-        return self.slots.has_room(running, running - len(self._of))
+    def has_slot(self, running: int, tenant: str | None = None) -> bool:
+        """Whether one more call has a slot, if so many run. `tenant`: whose. None: anybody's."""
+        return self.slots.has_room(running, running - len(self._of), tenant)
 
     def crowded(self, running: int) -> bool:
         """Whether what is left of the slots is for who was given least, if so many run."""

@@ -4,25 +4,16 @@ refuses them.
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, replace
-from heapq import nsmallest
+from collections.abc import Collection
 from math import ceil, inf
 
 from stream_core.fairness.calls_elsewhere import CallsElsewhere
+from stream_core.fairness.first_tokens import FirstToken, UsualFirstTokens
+from stream_core.fairness.slots_by_refusals import SlotsByRefusals
 
-# An engine's step takes as long as about so many tokens of a prompt.
-_TOKENS_OF_A_STEP = 256
-# Of calls that began beside few: first tokens remembered, fewest that tell what is usual, and how
-# many of them are sooner than that.
-_REMEMBERED, _FEWEST, _USUAL_SHARE = 64, 5, 0.9
-# Late is so many times the usual, and so many seconds, or more times that. What is sooner than the
-# last figure is in time, whatever is usual.
-_LATE_TIMES, _LATE_SECONDS, _CLEARLY_LATE_TIMES, _IN_TIME_SECONDS = 2.0, 1.0, 6.0, 0.25
 _LATE_ENOUGH = 4
 # So many that come in time at the bound, for one call more.
 _IN_TIME_FOR_ONE_MORE = 4
-_PEAK_KEPT_SHARE = 0.98  # with each first token
 # A bound that doesn't help is lowered to so much of it, and given up when it is the sixth in a row.
 _LOWERED_TO, _UNHELPFUL_IN_A_ROW = 0.9, 6
 _FEWEST_SLOTS = 8  # an engine with fewer isn't found out
@@ -34,51 +25,6 @@ _FORGOTTEN_SECONDS = 300.0
 # Until other tasks have told what they had answered when a bound was found.
 _TOLD_SECONDS = 3.0
 _PART_FOR_NEWCOMERS, _PART_WHERE_REFUSED = 5, 10
-# So often others tell until what they had running when a call was refused is known.
-_TOLD_TIMES = 2
-
-
-@dataclass(frozen=True, slots=True)
-class FirstToken:
-    """The first token of an answer.
-
-    Args:
-        here, elsewhere: calls of this task and of others that ran when its own began.
-        tokens, tokens_elsewhere: of its prompt and of others that were to be computed, here and at
-            other tasks.
-        seconds: from the beginning of its call.
-    """
-
-    here: int
-    elsewhere: int
-    tokens: int
-    tokens_elsewhere: int
-    seconds: float
-
-    @property
-    def beside(self) -> int:
-        """Calls that ran when its own began."""
-        return self.here + self.elsewhere
-
-    @property
-    def pace(self) -> float:
-        """Seconds for each token, with those of a step."""
-        return self.seconds / (_TOKENS_OF_A_STEP + self.tokens + self.tokens_elsewhere)
-
-
-@dataclass(slots=True)
-class _Refusal:
-    """A call that was refused since there were too many (429).
-
-    Args:
-        here: calls of this task that ran beside it.
-        known: the bound that was known before. Infinite: none was.
-        untold: so often others have still to tell what they had running then.
-    """
-
-    here: int
-    known: float
-    untold: int = _TOLD_TIMES
 
 
 class ServerSlots:
@@ -87,17 +33,16 @@ class ServerSlots:
     An engine generates so many answers (vLLM's `--max-num-seqs`) and says nothing when it has more.
     First tokens tell: while all slots are taken they come when another answer ends. Four that are
     late, of calls that began beside as many as were lately answered at once, make that number the
-    bound, eight at least; one that comes in time makes up for a late one. Late is six times what is
-    usual for calls that began beside half as many, with as much to compute; of more than a second,
-    twice that.
+    bound, eight at least; one that comes in time makes up for a late one.
 
-    A server that refuses what is too much (429) has as many slots as calls ran beside. Others may
-    have told less than they had running: so it is raised by what they tell next, to what was known
-    before at most, and a bound that was known is lowered by a tenth at a time. A tenth of such
-    slots is for newcomers, and they may have more than this task's part, as long as any is free. It
-    is less than elsewhere, since answers here are no sooner where there are fewer of them.
+    A server that refuses what is too much (429) tells its bound by that (`SlotsByRefusals`). A
+    tenth of such slots, in all tasks together, is for newcomers: it is less than elsewhere, since
+    answers here are no sooner where there are fewer of them. A tenant that wants less than its
+    share of the slots may have one though this task's part is taken. What others have told is a
+    second old, so that is so though all slots and a tenth more seem to be taken.
 
-    A wrong bound doesn't last. It grows while first tokens come in time at it. One that was found
+    A wrong bound doesn't last. It grows by one with four first tokens that come in time at it, or
+    as many as there are slots where what is more is refused. One of late tokens that was found
     before other tasks have told what they ask grows at once to what all of them have answered at
     the same time. Where first tokens are late whatever the bound is, the server has become slower:
     the bound and what was usual are forgotten. A bound is forgotten, too, five minutes after it was
@@ -115,8 +60,8 @@ class ServerSlots:
     """
 
     __slots__ = (
-        *("_free", "_in_time", "_late", "_learned_at", "_most", "_part", "_peak", "_refusal"),
-        *("_shrinks_to", "_unhelpful", "_untold", "elsewhere", "limit"),
+        *("_first_tokens", "_in_time", "_late", "_learned_at", "_most", "_part", "_refusals"),
+        *("_shrinks_to", "_unhelpful", "_want_much", "elsewhere", "limit"),
     )
 
     def __init__(self) -> None:
@@ -124,20 +69,17 @@ class ServerSlots:
         """The most calls at once, of all tasks, as this one has found. None: it has not."""
         self.elsewhere = CallsElsewhere()
         """What other tasks ask of the server."""
-        # Of so many slots, and how many are this task's.
+        # Of so many slots, how many are this task's, and who wants more than there are for them.
         self._part: tuple[int, int] | None = None
+        self._want_much: tuple[int, Collection[str]] | None = None
         self._most = _FIRST_CALLS
-        # The most that were answered at once, forgotten little by little.
-        self._peak = self._learned_at = 0.0
-        # First tokens of calls that began beside few.
-        self._free: deque[FirstToken] = deque(maxlen=_REMEMBERED)
-        # Those of which other tasks have still to tell what they asked meanwhile.
-        self._untold: deque[FirstToken] = deque(maxlen=_REMEMBERED)
+        self._first_tokens = UsualFirstTokens()
+        self._learned_at = 0.0
         self._late = self._in_time = self._unhelpful = 0
         # One more call may begin beside so many, though they are more than there may be.
         self._shrinks_to = inf
         # By which the bound was found. None: by late tokens.
-        self._refusal: _Refusal | None = None
+        self._refusals: SlotsByRefusals | None = None
 
     @property
     def part(self) -> int | None:
@@ -157,35 +99,45 @@ class ServerSlots:
         known = self.elsewhere.slots
         if self.limit is None and known is not None and not elsewhere.wanted:
             self.limit, self._learned_at = known, now
-        self.elsewhere, self._part = elsewhere, None
-        if self.limit is not None and (refusal := self._unsettled) is not None:
-            refusal.untold -= 1
-            told = min(refusal.here + elsewhere.running, refusal.known)
-            self.limit = max(self.limit, int(told))
-        while self._untold:
-            self._remember(self._untold.popleft())
+        self.elsewhere, self._part, self._want_much = elsewhere, None, None
+        if self._refusals is not None:
+            self._refusals.told(elsewhere.running, elsewhere.found)
+            self.limit = self._refusals.limit
+        self._first_tokens.told(elsewhere)
+
+    @property
+    def told(self) -> int | None:
+        """The bound that other tasks are told."""
+        return None if self._refusals is not None and self._refusals.held else self.limit
 
     @property
     def _found(self) -> int | None:
         return self.elsewhere.slots if self.limit is None else self.limit
 
-    @property
-    def _unsettled(self) -> _Refusal | None:
-        """The refusal by which the bound was found, while others have still to tell."""
-        return self._refusal if self._refusal is not None and self._refusal.untold else None
-
-    def has_room(self, running: int, answered: int = 0) -> bool:
+    def has_room(self, running: int, answered: int = 0, tenant: str | None = None) -> bool:
         """Whether one more call of this task may have a slot. While there are too many, that is
         so once two of them have ended since the last one began.
 
         Args:
             running: its calls that have not ended.
             answered: those of them that have a token.
+            tenant: whose call it is. None: anybody's.
         """
-        if self._refusal is not None and running + self.elsewhere.running < (self.limit or 0):
+        if tenant is not None and self._is_free_for(tenant, running):
             return True
         room = self._room(running, answered)
         return running < room or room < running <= self._shrinks_to
+
+    def _is_free_for(self, tenant: str, running: int) -> bool:
+        """Whether a server that refuses may have a slot for a tenant that wants little."""
+        slots = self._found
+        if slots is None or self._refusals is None or not self.elsewhere.wanted:
+            return False
+        if running + self.elsewhere.running >= slots + self._for_newcomers(slots):
+            return False
+        if self._want_much is None or self._want_much[0] != slots:
+            self._want_much = slots, self.elsewhere.want_much(slots)
+        return tenant not in self._want_much[1]
 
     def begins(self, running: int, answered: int = 0) -> None:
         """Note that a call begins. As `has_room`."""
@@ -193,20 +145,22 @@ class ServerSlots:
         self._shrinks_to = running - 1 if running > self._room(running, answered) else inf
 
     def crowded(self, running: int, answered: int = 0) -> bool:
-        """Whether what is left is for who was given least: a fifth of the slots, or a tenth and one
-        at least of those of a server that refuses. As `has_room`.
+        """Whether what is left is for who was given least: a fifth of this task's slots, or its
+        part of a tenth of those of a server that refuses. As `has_room`.
         """
         room = self._room(running, answered)
-        if self._refusal is None:
+        if self._refusals is None or self._found is None:
             return running >= room - room // _PART_FOR_NEWCOMERS
-        return running >= room - max(1, room // _PART_WHERE_REFUSED)
+        return running >= room - self.elsewhere.equal_part(self._for_newcomers(self._found))
+
+    def _for_newcomers(self, slots: int) -> int:
+        return max(1, slots // _PART_WHERE_REFUSED)
 
     def _room(self, running: int, answered: int) -> int:
         """The most calls of this task at once, whether a bound is known or not."""
         if self._found is not None:
             part = self._part_of(self._found)
-            # Until others have told, it isn't known how many are too many.
-            return part if self._unsettled is None else max(part, self._unsettled.here)
+            return part if self._refusals is None else max(part, self._refusals.held)
         # Those that were taken over from another task may be more than there may be otherwise.
         room = max(self._most, answered + _FIRST_CALLS)
         if not self.elsewhere.wanted:
@@ -223,25 +177,22 @@ class ServerSlots:
             answered: calls of this task that run and have a token, with this one.
             now: in seconds.
         """
-        answered += self.elsewhere.answered
-        token = self._with_prompts_elsewhere(token)
-        self._peak = max(answered, self._peak * _PEAK_KEPT_SHARE)
-        since = now - self._learned_at
+        first_tokens, since = self._first_tokens, now - self._learned_at
+        token, late = first_tokens.judge(token, answered + self.elsewhere.answered, self.elsewhere)
         if since >= _FORGOTTEN_SECONDS:
             self._forget()
-        elif self.limit is not None and not self._unhelpful and since < _TOLD_SECONDS:
-            self.limit = max(self.limit, ceil(self._peak))
-        # A call that began beside fewer, or before the bound, says nothing of it.
-        tells = token.beside + 1 >= self._peak and now - token.seconds >= self._learned_at
-        late = self._is_late(token) if tells else None
-        if self.elsewhere.tasks > 1 or self.elsewhere.wanted:
-            self._untold.append(token)
-        else:
-            self._remember(token)
+        elif since < _TOLD_SECONDS and self._is_by_late_tokens and not self._unhelpful:
+            self.limit = max(self.limit or 0, ceil(first_tokens.peak))
+        if token.beside + 1 < first_tokens.peak or now - token.seconds < self._learned_at:
+            return  # a call that began beside fewer, or before the bound, says nothing of it
         if late is False:
             self._note_in_time(token)
         elif late and (self._found is None or token.beside < self._found):
             self._note_late(now)  # one beyond the bound has to wait
+
+    @property
+    def _is_by_late_tokens(self) -> bool:
+        return self.limit is not None and self._refusals is None
 
     def refused(self, here: int, began_at: float, now: float) -> None:
         """A call was refused since there were too many (429).
@@ -251,48 +202,15 @@ class ServerSlots:
             began_at: when its own began.
             now: in seconds.
         """
-        beside, known = here + self.elsewhere.running, inf
-        if self._found is not None:
-            if beside >= self._found:
-                return  # it was one beyond the bound
-            if began_at >= self._learned_at:
-                known = self._found
-                beside = max(beside, int(known * _LOWERED_TO))
-            elif self._refusal is None or self._refusal.known < inf:
-                return  # it began before the bound was lowered
-        self.limit, self._refusal = max(1, beside), _Refusal(here, known)
+        if self._refusals is None:
+            self._refusals = SlotsByRefusals(self._found)
+        if self.elsewhere.tasks > 1 and self._refusals.slots and not self._refusals.held:
+            return  # others have not told yet
+        alone = self.elsewhere.tasks == 1 and not self.elsewhere.wanted
+        elsewhere = None if alone else self.elsewhere.running
+        self._refusals.refused(here, elsewhere, began_at, now)
+        self.limit = self._refusals.limit
         self._learned_at, self._late, self._in_time = now, 0, 0
-
-    def _remember(self, token: FirstToken) -> None:
-        """Keep it, if it began beside few calls, as far as others have told by now."""
-        token = self._with_prompts_elsewhere(token)
-        token = replace(token, elsewhere=max(token.elsewhere, self.elsewhere.running))
-        if token.beside <= self._peak / 2 or len(self._free) < _FEWEST:
-            self._free.append(token)
-
-    def _with_prompts_elsewhere(self, token: FirstToken) -> FirstToken:
-        # What others have told is a second old: it may be what they had just before or after.
-        told = max(token.tokens_elsewhere, self.elsewhere.prompts)
-        return replace(token, tokens_elsewhere=told)
-
-    def _is_late(self, token: FirstToken) -> bool | None:
-        """None: it isn't clear."""
-        if token.seconds < _IN_TIME_SECONDS:
-            return False
-        usual = self._usual_pace()
-        if usual is None or token.pace <= _LATE_TIMES * usual:
-            return False
-        clear = token.seconds > _LATE_SECONDS or token.pace > _CLEARLY_LATE_TIMES * usual
-        return True if clear else None
-
-    def _usual_pace(self) -> float | None:
-        """Of calls that began beside few. None: too few first tokens have come."""
-        few = [it for it in self._free if it.beside <= self._peak / 2]
-        if len(few) < _FEWEST:
-            few = nsmallest(_FEWEST, self._free, key=lambda it: it.beside)
-        if len(few) < _FEWEST:
-            return None
-        return sorted(it.pace for it in few)[int(_USUAL_SHARE * (len(few) - 1))]
 
     def _note_late(self, now: float) -> None:
         self._late, self._in_time = self._late + 1, 0
@@ -302,19 +220,19 @@ class ServerSlots:
         self._unhelpful += self.limit is not None
         if self._unhelpful >= _UNHELPFUL_IN_A_ROW:
             self._forget()
-            self._free.clear()
+            self._first_tokens.forget()
             return
-        self._refusal = None
-        slots = ceil(self._peak) if self.limit is None else int(self.limit * _LOWERED_TO)
-        self.limit = max(_FEWEST_SLOTS, slots)
+        self._refusals = None
+        lowered = self._first_tokens.peak if self.limit is None else int(self.limit * _LOWERED_TO)
+        self.limit = max(_FEWEST_SLOTS, ceil(lowered))
 
     def _forget(self) -> None:
         limit = self.limit or 0
-        if self._refusal is None:
+        if self._refusals is None:
             self._most = max(self._most, 2 * limit)
         else:
             self._most = limit + _FIRST_CALLS  # what is too much is refused
-        self.limit, self._refusal, self._unhelpful = None, None, 0
+        self.limit, self._refusals, self._unhelpful = None, None, 0
 
     def _note_in_time(self, token: FirstToken) -> None:
         self._late, self._unhelpful = max(0, self._late - 1), 0
@@ -322,5 +240,19 @@ class ServerSlots:
             self._most += _MORE_CALLS * (token.here + 1 >= self._most / 2)
         elif token.beside + 1 >= self.limit:
             self._in_time += 1
-            if self._in_time >= _IN_TIME_FOR_ONE_MORE:
-                self.limit, self._in_time = self.limit + 1, 0
+            if self._in_time >= self._enough_in_time(self.limit):
+                self._grow(self.limit)
+
+    def _enough_in_time(self, limit: int) -> float:
+        """First tokens in time at the bound, for one call more."""
+        if self._refusals is None:
+            return _IN_TIME_FOR_ONE_MORE
+        return limit / max(1, len(self.elsewhere.wanted))
+
+    def _grow(self, limit: int) -> None:
+        self._in_time = 0
+        if self._refusals is None:
+            self.limit = limit + 1
+        else:
+            self._refusals.grow()
+            self.limit = self._refusals.limit

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bench.fairness import virtual_time
 from bench.fairness.engine import Costs, Engine, Request
 from bench.fairness.judge import Service, jain, jain_of_windows, largest_gap, service_gap
 from bench.fairness.load import LONGEST_PROMPT, recorded
-from bench.fairness.scenarios import CHAT, quiet
+from bench.fairness.scenarios import CHAT, Plan, equal, quiet
 
 _COSTS = Costs(step=1.0, sequence=0.1, prompt_token=0.01, sequences=2, tokens=100)
 
@@ -149,3 +151,15 @@ def test_before_a_service_that_refuses_a_quiet_tenant_waits_for_nobody() -> None
 
     alone, beside = (it["first_token_ms"] for it in virtual_time.run(1, asked))
     assert beside == alone
+
+
+def test_three_tasks_that_know_nothing_share_a_service_fairly_from_the_start() -> None:
+    """By default. One of four tenants asks for long answers, and is given no more for that."""
+
+    async def asked(spread: virtual_time.Spread) -> dict[str, Any]:
+        async with virtual_time.system(spread, tasks=3, places=None, fleet=True) as system:
+            return await equal(system, Plan(waiting=21.0))
+
+    shares = virtual_time.run(0, asked)
+    assert shares["jain_lowest"] >= 0.99
+    assert shares["gap"] <= 3 * shares["largest"]

@@ -43,25 +43,27 @@ def test_a_refusal_tells_of_the_ceiling_and_of_the_slots() -> None:
     model.throttled(1.0, 0.0, None)
     assert (model.ceiling.limit, model.prefills.slots.limit) == (32, 32)
     model.ceiling.end()
-    assert not model.takes(1.0, shared=False)
-    assert not model.takes(1.0, shared=True)
+    assert not model.takes(1.0, False, "t")
+    assert not model.takes(1.0, True, "t")
     model.ceiling.end()
-    assert model.takes(1.0, shared=False)
-    assert model.takes(1.0, shared=True)
+    assert model.takes(1.0, False, "t")
+    assert model.takes(1.0, True, "t")
 
 
 def test_where_tenants_share_a_server_a_ceiling_of_one_task_bounds_less_than_the_slots() -> None:
     """It was found while other tasks had most of the room."""
     model = running(upstreams().of("m"), 3)
-    model.prefills.slots.elsewhere = CallsElsewhere(running=29)
+    model.prefills.slots.elsewhere = CallsElsewhere(
+        running=29, task="a", wanted={"a": {"t": 9}, "b": {"t": 29}}
+    )
     model.throttled(1.0, 0.0, None)
     model.prefills.slots.elsewhere = CallsElsewhere()
     assert (model.ceiling.limit, model.prefills.slots.limit) == (2, 31)
-    assert not model.takes(1.0, shared=False)
-    assert model.takes(1.0, shared=True)
+    assert not model.takes(1.0, False, "t")
+    assert model.takes(1.0, True, "t")
     model.ceiling.pause(1.0, 2.0)
-    assert not model.takes(2.9, shared=True)
-    assert not model.takes(2.9, shared=True, goes_on=True)
+    assert not model.takes(2.9, True, "t")
+    assert not model.takes(2.9, True, "t", goes_on=True)
 
 
 def test_while_no_slots_are_known_a_server_at_its_ceiling_is_full_for_all() -> None:
@@ -82,5 +84,5 @@ def test_while_no_slots_are_known_a_server_at_its_ceiling_is_full_for_all() -> N
 def test_what_goes_on_needs_no_slot() -> None:
     model = running(upstreams().of("m"), 8)
     model.prefills.slots.limit = 8
-    assert not model.takes(0.0, shared=True)
-    assert model.takes(0.0, shared=True, goes_on=True)
+    assert not model.takes(0.0, True, "t")
+    assert model.takes(0.0, True, "t", goes_on=True)

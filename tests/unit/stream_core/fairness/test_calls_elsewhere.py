@@ -129,3 +129,17 @@ def test_nobody_has_more_than_they_want_and_who_has_less_has_as_much_as_any(
         assert share <= wanted[key]
         if share < wanted[key] - 1e-6:
             assert share / weights[key] == pytest.approx(most, abs=1e-6)
+
+
+def test_an_equal_part_is_of_all_and_all_parts_are_all() -> None:
+    rows = [row(task, t=9) for task in "abc"]
+    assert [of(each, rows).equal_part(3) for each in rows] == [1, 1, 1]
+    assert [of(each, rows).equal_part(2) for each in rows] == [0, 1, 1]
+    assert CallsElsewhere(tasks=3).equal_part(7) == 2
+
+
+def test_who_wants_more_than_its_share_of_all_tasks_wants_much() -> None:
+    rows = [row("a", greedy=20, quiet=2), row("b", greedy=9, other=15)]
+    assert of(rows[0], rows).want_much(32) == {"greedy"}
+    assert of(rows[0], rows).want_much(24) == {"greedy", "other"}
+    assert CallsElsewhere().want_much(1) == set()

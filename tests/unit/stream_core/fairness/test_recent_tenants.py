@@ -1,4 +1,4 @@
-"""Who has asked within a minute may come again."""
+"""Who has asked lately may come again."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_who_has_asked_another_task_may_come_here() -> None:
     recent.ask_elsewhere(["busy", "quiet"], now=1.0)
     assert recent.several(now=1.0)
     assert recent.that_may_come(waiting={"busy"}, now=1.0) == ["quiet"]
-    assert not recent.several(now=61.1)
+    assert not recent.several(now=6.1), "that task tells nothing of it any more"
 
 
 def test_others_are_told_only_of_those_that_have_asked_here() -> None:
@@ -58,3 +58,32 @@ def test_others_are_told_only_of_those_that_have_asked_here() -> None:
         recent.asks(tenant, now)
     assert recent.here(now=2.0) == ["c", "b"]
     assert recent.here(now=61.5) == ["c"]
+
+
+def expected_until(*asked_at: float) -> float:
+    """How long a tenant is expected back that has asked at these seconds, in tenths of one."""
+    recent = RecentTenants()
+    for now in asked_at:
+        recent.asks("quiet", now)
+    last = asked_at[-1]
+    return max(after for after in range(100) if recent.here(last + after)) + last
+
+
+def test_who_asked_each_second_and_asks_no_more_is_expected_for_ten_seconds() -> None:
+    assert expected_until(0, 1, 2, 3) == 3 + 10
+
+
+def test_who_asked_once_is_expected_for_a_minute() -> None:
+    assert expected_until(0) == 60
+
+
+def test_who_pauses_is_expected_for_three_of_their_longest_pauses() -> None:
+    assert expected_until(0, 8) == 8 + 24
+    assert expected_until(0, 8, 9, 10, 11) == 11 + 17, "longest lately"
+    assert expected_until(0, 50, 100) == 100 + 60
+
+
+def test_nobody_told_of_is_nobody() -> None:
+    recent = RecentTenants()
+    recent.ask_elsewhere([], now=0.0)
+    assert not recent.several(now=0.0)

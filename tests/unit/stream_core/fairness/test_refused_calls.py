@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from stream_core.fairness.calls_elsewhere import CallsElsewhere
-from stream_core.fairness.server_slots import FirstToken, ServerSlots
+from stream_core.fairness.first_tokens import FirstToken
+from stream_core.fairness.server_slots import ServerSlots
 
 WANTED = {"a": {"greedy": 90}, "b": {"greedy": 90}}
 
@@ -36,14 +37,11 @@ def test_a_call_beyond_the_bound_changes_nothing() -> None:
     assert not slots.has_room(32)
 
 
-def test_a_bound_that_is_known_is_lowered_by_a_tenth_at_a_time() -> None:
-    """What others have told may be a second old."""
+def test_where_nobody_else_asks_a_refusal_tells_it_exactly() -> None:
     slots = found(50)
     for beside in (20, 19, 18):
         slots.refused(beside, began_at=10.0, now=10.5)
-    assert slots.limit == 45, "those that were refused together count once"
-    slots.refused(17, began_at=11.0, now=11.5)
-    assert slots.limit == 40
+    assert slots.limit == 18
 
 
 def test_it_is_raised_by_what_others_tell_next() -> None:
@@ -57,12 +55,20 @@ def test_it_is_raised_by_what_others_tell_next() -> None:
     assert slots.limit == 31, "by then they may have begun more"
 
 
-def test_one_that_was_known_is_not_raised_above_that() -> None:
+def test_what_is_known_is_not_lowered_by_a_refusal_of_which_others_have_not_told() -> None:
     slots = found(32)
+    for _ in range(2):
+        slots.learn(CallsElsewhere(tasks=3), now=9.0)
     slots.refused(10, began_at=10.0, now=10.5)
-    assert slots.limit == 28
-    slots.learn(elsewhere(30), now=10.7)
     assert slots.limit == 32
+
+
+def test_it_grows_by_one_with_as_many_first_tokens_at_it_as_there_are_slots() -> None:
+    slots = found(4)
+    at_the_bound = FirstToken(3, 0, 100, 0, 0.1)
+    for answers in range(1, 12):
+        slots.first_token(at_the_bound, answered=4, now=2.0)
+        assert slots.limit == 4 + (answers >= 4), "one that began beside fewer tells nothing"
 
 
 def test_until_others_have_told_a_task_keeps_what_the_server_took() -> None:
@@ -85,17 +91,35 @@ def test_a_tenth_is_for_newcomers_and_one_at_least() -> None:
     assert [found(4).crowded(running) for running in (2, 3)] == [False, True]
 
 
-def test_newcomers_may_have_what_no_task_uses() -> None:
+def kept(task: str, tasks: str, slots: int) -> int:
+    """How many of its slots a task keeps for newcomers."""
+    found_there = found(slots)
+    wanted = {name: {"greedy": 90} for name in tasks}
+    for _ in range(2):
+        found_there.learn(CallsElsewhere(running=9, task=task, wanted=wanted), now=2.0)
+    part = found_there.part
+    assert part is not None
+    return part - next(running for running in range(part) if found_there.crowded(running))
+
+
+def test_tasks_keep_that_tenth_together() -> None:
+    assert [kept(task, "abcd", 80) for task in "abcd"] == [2, 2, 2, 2]
+
+
+def test_who_wants_little_may_have_more_than_the_part_of_a_task() -> None:
     slots = found(32)
-    for others in (CallsElsewhere(), CallsElsewhere(), elsewhere(14)):
-        slots.learn(others, now=2.0)
-    assert slots.part == 16
-    running = 16
-    while slots.has_room(running):
-        assert slots.crowded(running), "it is for who was given least"
-        slots.begins(running)
-        running += 1
-    assert running == 18
+    wanted = {"a": {"greedy": 60}, "b": {"greedy": 30, "quiet": 2}}
+    for running in (0, 0, 14):
+        slots.learn(CallsElsewhere(running=running, task="a", wanted=wanted), now=2.0)
+    assert slots.part == 15
+    assert not slots.has_room(15, 15, "greedy")
+    for tenant in ("quiet", "nobody has told of"):
+        running = 15
+        while slots.has_room(running, running, tenant):
+            assert slots.crowded(running), "it is for who was given least"
+            slots.begins(running, running)
+            running += 1
+        assert running == 21
 
 
 def test_when_it_is_forgotten_a_few_more_calls_find_it_again() -> None:
