@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -33,7 +33,9 @@ class Admission:
 
     Its model has to take calls, and to have a slot for it, where there is more than one tenant.
     While several ask, and prompts are in prefill that would have a newcomer wait for long, or most
-    slots are taken, an answer begins only if its tenant stays the one that was given least.
+    slots are taken, an answer begins only if its tenant stays the one that was given least. A
+    tenant has no more than its part of the slots, and one, while another waits that has less: tasks
+    hear of each other late, so many answers of one would begin at once, and then none for long.
 
     What holds for all messages of a tenant to a model is found out once, since thousands may wait,
     and what is compared with others only where it matters.
@@ -43,6 +45,7 @@ class Admission:
         shared: whether there is more than one tenant.
         several: whether more than one has asked lately.
         most_prefills: how many answers of a tenant may have no token yet. None: any number.
+        waiting: tenants of whom messages wait.
         may_come: finds tenants that may ask and wait for nothing, two at least if there are.
         least_served: finds who was given least, as `TokenCounters.least_served` tells.
         service_of: the service that a generation is expected to be given.
@@ -54,6 +57,7 @@ class Admission:
         shared: bool,
         several: bool,
         most_prefills: int | None,
+        waiting: Collection[str],
         may_come: Callable[[], Sequence[str]],
         least_served: Callable[[], tuple[str, float] | None],
         service_of: Callable[[Generation], float],
@@ -62,6 +66,7 @@ class Admission:
         self._shared = shared
         self._several = several
         self._most_prefills = most_prefills
+        self._waiting = waiting
         self._find_may_come = may_come
         self._find_least_served = least_served
         self._service_of = service_of
@@ -121,6 +126,16 @@ class Admission:
     def _is_closed(self, tenant: str, upstream: Upstream) -> bool:
         """Whether no answer of this tenant may begin, whoever else waits."""
         most = self._most_prefills
-        return not upstream.takes(self._now, self._shared, tenant) or (
-            most is not None and upstream.prefills.of(tenant) >= most
+        return (
+            not upstream.takes(self._now, self._shared, tenant)
+            or (most is not None and upstream.prefills.of(tenant) >= most)
+            or (self._shared and self._has_its_part(tenant, upstream))
         )
+
+    def _has_its_part(self, tenant: str, upstream: Upstream) -> bool:
+        """Whether a tenant has its part of the slots, and another one waits that has not."""
+        most, has = upstream.prefills.slots.most_of_tenants, upstream.calls_of
+        if has[tenant] < most.get(tenant, inf):
+            return False
+        waiting = (it for it in self._waiting if it != tenant and it in most)
+        return any(has[other] < most[other] for other in waiting)

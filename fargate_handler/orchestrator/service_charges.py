@@ -87,6 +87,7 @@ class ServiceCharges:
             self.shared,
             self.recent.several(now),
             self._most_prefills,
+            waiting,
             lambda: self.recent.that_may_come(waiting, now),
             lambda: self.counters.least_served({*waiting, *self._of_tenant}),
             lambda generation: generation.meter.whole(
@@ -133,6 +134,7 @@ class ServiceCharges:
         """A generation gets a place."""
         tenant = generation.line.tenant
         self._of_tenant[tenant] += 1
+        generation.upstream.calls_of[tenant] += 1
         # Of one that was taken over nobody notes when its first token comes.
         if not generation.stream.tokens and generation.stream.first_delta_at is None:
             generation.upstream.prefills.begin(
@@ -155,6 +157,10 @@ class ServiceCharges:
         """A generation gives its place back."""
         tenant = generation.line.tenant
         self._of_tenant[tenant] -= 1
+        calls_of = generation.upstream.calls_of
+        calls_of[tenant] -= 1
+        if not calls_of[tenant]:
+            del calls_of[tenant]
         generation.upstream.prefills.end(generation.stream.response_id)
         if not self._of_tenant[tenant]:
             del self._of_tenant[tenant]

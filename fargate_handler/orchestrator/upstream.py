@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from fargate_handler.token_sources.port import TokenSource
@@ -20,6 +21,7 @@ class Upstream:
         breaker: refuses calls while the server fails.
         ceiling: how many calls it takes at once.
         prefills: the answers that have no token yet.
+        calls_of: how many of its calls run, by tenants.
     """
 
     name: str
@@ -27,6 +29,7 @@ class Upstream:
     breaker: CircuitBreaker
     ceiling: AdaptiveCeiling
     prefills: Prefills
+    calls_of: Counter[str] = field(default_factory=Counter, compare=False)
 
     def takes(self, now: float, shared: bool, tenant: str, goes_on: bool = False) -> bool:
         """Whether one more answer may begin, for a tenant.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from stream_core.fairness.division import max_min, part_of_slots
+from stream_core.fairness.division import Division, divide_slots
 from stream_core.ports.task_calls import ModelCalls, TaskCalls
 
 _NO_CALLS = ModelCalls()
@@ -86,12 +85,13 @@ class CallsElsewhere:
             tuple(it.slots for it in calls if it.slots is not None),
         )
 
-    def part(self, slots: int) -> int:
-        """How many of a server's slots are for this task, one at least."""
+    def divide(self, slots: int) -> Division:
+        """What of a server's slots is for this task."""
         equal = max(1, slots // self.tasks)
         if not self.wanted:
-            return equal
-        return min(equal, part_of_slots(slots, self.task, self.wanted, self.weight_of))
+            return Division(equal)
+        division = divide_slots(slots, self.task, self.wanted, self.weight_of)
+        return division._replace(part=min(equal, division.part))
 
     def equal_part(self, amount: int) -> int:
         """This task's part of an amount that all divide equally. All parts together are all."""
@@ -99,11 +99,3 @@ class CallsElsewhere:
             return max(1, amount // self.tasks)
         place, tasks = sorted(self.wanted).index(self.task), len(self.wanted)
         return amount * (place + 1) // tasks - amount * place // tasks
-
-    def want_much(self, slots: int) -> Collection[str]:
-        """The tenants that want more than their share of a server's slots, as far as is told."""
-        wanted = Counter[str]()
-        for of_tenants in self.wanted.values():
-            wanted.update(of_tenants)
-        shares = max_min(slots, wanted, self.weight_of)
-        return {tenant for tenant in wanted if shares[tenant] < wanted[tenant]}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import floor
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 K = TypeVar("K")
 
@@ -28,18 +28,30 @@ def max_min(
     return shares
 
 
-def part_of_slots(
+class Division(NamedTuple):
+    """What of a server's slots is for one task.
+
+    `part`: in all, one at least. `of_tenants`: of each tenant that asks it. `want_much`: the
+    tenants that want more than their share, at all tasks together.
+    """
+
+    part: int
+    of_tenants: Mapping[str, float] = {}
+    want_much: Collection[str] = ()
+
+
+def divide_slots(
     slots: int,
     task: str,
     wanted: Mapping[str, Mapping[str, int]],
     weight_of: Callable[[str], float],
-) -> int:
-    """How many of a server's slots are for a task, one at least.
+) -> Division:
+    """Divide a server's slots among the tenants, and what a tenant has among the tasks it asks.
 
-    They are divided among the tenants, and what a tenant has among the tasks that it asks. So a
-    tenant has no more for asking a task that others don't ask.
+    So a tenant has no more for asking a task that others don't ask.
 
     Args:
+        task: whose part is found.
         wanted: by tasks, and by the tenants of each, how many slots they could use. The task has
             its own there.
         weight_of: a tenant's weight.
@@ -48,13 +60,17 @@ def part_of_slots(
     for of_tenants in wanted.values():
         of_all.update(of_tenants)
     shares = max_min(slots, of_all, weight_of)
-    parts = dict.fromkeys(sorted(wanted), 0.0)
+    parts = {name: dict[str, float]() for name in sorted(wanted)}
     for tenant, share in shares.items():
         asks = {name: wants[tenant] for name, wants in wanted.items() if wants.get(tenant)}
         for name, part in max_min(share, asks).items():
-            parts[name] += part
+            parts[name][tenant] = part
     # So that all parts together are all slots, where they are no whole numbers.
-    before = sum(part for name, part in parts.items() if name < task) + _NOTHING
-    own = floor(before + parts[task]) - floor(before)
+    before = sum(sum(of.values()) for name, of in parts.items() if name < task) + _NOTHING
+    own = floor(before + sum(parts[task].values())) - floor(before)
     spare = floor(slots - sum(shares.values()) + _NOTHING)
-    return max(1, own + spare, int(_AT_LEAST * slots / len(wanted)))
+    return Division(
+        max(1, own + spare, int(_AT_LEAST * slots / len(wanted))),
+        parts[task],
+        {tenant for tenant, share in shares.items() if share < of_all[tenant]},
+    )

@@ -4,10 +4,11 @@ refuses them.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from math import ceil, inf
 
 from stream_core.fairness.calls_elsewhere import CallsElsewhere
+from stream_core.fairness.division import Division
 from stream_core.fairness.first_tokens import FirstToken, UsualFirstTokens
 from stream_core.fairness.slots_by_refusals import SlotsByRefusals
 
@@ -60,8 +61,8 @@ class ServerSlots:
     """
 
     __slots__ = (
-        *("_first_tokens", "_in_time", "_late", "_learned_at", "_most", "_part", "_refusals"),
-        *("_shrinks_to", "_unhelpful", "_want_much", "elsewhere", "limit"),
+        *("_first_tokens", "_in_time", "_late", "_learned_at", "_most", "_divided", "_refusals"),
+        *("_shrinks_to", "_unhelpful", "elsewhere", "limit"),
     )
 
     def __init__(self) -> None:
@@ -69,9 +70,8 @@ class ServerSlots:
         """The most calls at once, of all tasks, as this one has found. None: it has not."""
         self.elsewhere = CallsElsewhere()
         """What other tasks ask of the server."""
-        # Of so many slots, how many are this task's, and who wants more than there are for them.
-        self._part: tuple[int, int] | None = None
-        self._want_much: tuple[int, Collection[str]] | None = None
+        # Of so many slots.
+        self._divided: tuple[int, Division] | None = None
         self._most = _FIRST_CALLS
         self._first_tokens = UsualFirstTokens()
         self._learned_at = 0.0
@@ -84,12 +84,20 @@ class ServerSlots:
     @property
     def part(self) -> int | None:
         """The most calls of this task at once. None: no bound is known."""
-        return None if self._found is None else self._part_of(self._found)
+        return None if self._found is None else self._divide(self._found).part
 
-    def _part_of(self, slots: int) -> int:
-        if self._part is None or self._part[0] != slots:
-            self._part = slots, self.elsewhere.part(slots)
-        return self._part[1]
+    @property
+    def most_of_tenants(self) -> Mapping[str, int]:
+        """The most calls of each tenant at this task while another one waits for its own: its part,
+        and one more. Without those that others have not told of.
+        """
+        parts = {} if self._found is None else self._divide(self._found).of_tenants
+        return {tenant: ceil(part) + 1 for tenant, part in parts.items()}
+
+    def _divide(self, slots: int) -> Division:
+        if self._divided is None or self._divided[0] != slots:
+            self._divided = slots, self.elsewhere.divide(slots)
+        return self._divided[1]
 
     def learn(self, elsewhere: CallsElsewhere, now: float) -> None:
         """Note what other tasks ask of the server.
@@ -99,7 +107,7 @@ class ServerSlots:
         known = self.elsewhere.slots
         if self.limit is None and known is not None and not elsewhere.wanted:
             self.limit, self._learned_at = known, now
-        self.elsewhere, self._part, self._want_much = elsewhere, None, None
+        self.elsewhere, self._divided = elsewhere, None
         if self._refusals is not None:
             self._refusals.told(elsewhere.running, elsewhere.found)
             self.limit = self._refusals.limit
@@ -135,9 +143,7 @@ class ServerSlots:
             return False
         if running + self.elsewhere.running >= slots + self._for_newcomers(slots):
             return False
-        if self._want_much is None or self._want_much[0] != slots:
-            self._want_much = slots, self.elsewhere.want_much(slots)
-        return tenant not in self._want_much[1]
+        return tenant not in self._divide(slots).want_much
 
     def begins(self, running: int, answered: int = 0) -> None:
         """Note that a call begins. As `has_room`."""
@@ -159,7 +165,7 @@ class ServerSlots:
     def _room(self, running: int, answered: int) -> int:
         """The most calls of this task at once, whether a bound is known or not."""
         if self._found is not None:
-            part = self._part_of(self._found)
+            part = self._divide(self._found).part
             return part if self._refusals is None else max(part, self._refusals.held)
         # Those that were taken over from another task may be more than there may be otherwise.
         room = max(self._most, answered + _FIRST_CALLS)
@@ -168,7 +174,7 @@ class ServerSlots:
         together = (running + self.elsewhere.running) * _TOGETHER_GROWS_TO
         # In eights: each other number of slots is divided anew.
         eights = _FIRST_CALLS * (int(together / _FIRST_CALLS) + 1)
-        return min(room, max(_FIRST_CALLS, self._part_of(eights)))
+        return min(room, max(_FIRST_CALLS, self._divide(eights).part))
 
     def first_token(self, token: FirstToken, answered: int, now: float) -> None:
         """Learn from a first token.

@@ -227,7 +227,7 @@ class Limits(BaseModel):
         20,
         1,
         60_000,
-        "while another tenant has asked within a minute and may ask again, no more prompts are "
+        "while another tenant is expected to ask again, no more prompts are "
         "given to a model at once than delay that one's first token by so much, or one prompt; "
         "learned from first tokens, so where prompts don't wait for each other it bounds nothing",
     )

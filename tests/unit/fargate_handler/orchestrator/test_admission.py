@@ -7,6 +7,7 @@ from typing import Any
 
 from fargate_handler.orchestrator.admission import Admission
 from fargate_handler.orchestrator.upstream import Upstreams
+from stream_core.fairness.calls_elsewhere import CallsElsewhere
 from stream_core.policy.limits import Limits
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 
@@ -29,6 +30,7 @@ class Waiting:
         self.prefills.begin("running", "busy", ahead, now=0.0)
         self.asked: list[str] = []
         self._answers = may_come, least, shared, several
+        self.tenants: tuple[str, ...] = ()
         self.admits = self.again()
 
     def again(self) -> Admission:
@@ -39,6 +41,7 @@ class Waiting:
             shared,
             several,
             None,
+            self.tenants,
             lambda: self._told("may come", may_come),
             lambda: self._told("least", least),
             lambda generation: generation.meter.input_tokens,
@@ -137,3 +140,20 @@ def test_an_answer_that_goes_on_waits_for_its_model_alone() -> None:
     waiting.ceiling.pause(now=1.0, seconds=5.0)
     assert not waiting.admits(waiting.message("busy", tokens=1))
     assert not waiting.admits(waiting.message("few"))
+
+
+def test_a_tenant_has_its_part_of_the_slots_and_one_while_another_waits_that_has_less() -> None:
+    waiting = Waiting(ahead=0, may_come=[], least=("few", 50.0))
+    slots, calls_of = waiting.prefills.slots, waiting.upstream.calls_of
+    slots.limit = 12
+    wanted = {"a": {"long": 9, "short": 9}, "b": {"long": 9, "short": 9}}
+    slots.elsewhere = CallsElsewhere(task="a", wanted=wanted)
+    assert slots.most_of_tenants == {"long": 4, "short": 4}
+    calls_of["long"] = 4
+    waiting.tenants = ("long", "new")
+    assert waiting.again()(waiting.message("long")), "nobody waits that has less than its part"
+    waiting.tenants = ("long", "short")
+    assert not waiting.again()(waiting.message("long"))
+    assert waiting.again()(waiting.message("short"))
+    calls_of["short"] = 4
+    assert waiting.again()(waiting.message("long"))

@@ -26,25 +26,25 @@ def of(own: TaskCalls, rows: list[TaskCalls]) -> CallsElsewhere:
 def parts(
     slots: int, rows: list[TaskCalls], weight_of: Callable[[str], float] = lambda _: 1.0
 ) -> list[int]:
-    return [CallsElsewhere.of("m", each, rows, weight_of).part(slots) for each in rows]
+    return [CallsElsewhere.of("m", each, rows, weight_of).divide(slots).part for each in rows]
 
 
 def test_a_task_that_is_alone_has_all_of_them() -> None:
-    assert CallsElsewhere().part(32) == 32
+    assert CallsElsewhere().divide(32).part == 32
     assert parts(32, [row("a", t=500)]) == [32]
 
 
 def test_until_tasks_have_told_something_each_has_an_equal_part() -> None:
-    assert CallsElsewhere(tasks=3).part(32) == 10
-    assert CallsElsewhere(tasks=50).part(32) == 1
+    assert CallsElsewhere(tasks=3).divide(32).part == 10
+    assert CallsElsewhere(tasks=50).divide(32).part == 1
 
 
 def test_in_its_first_second_a_task_does_not_take_others_for_idle() -> None:
     """They may have begun in the same one, and their rows say what was before."""
     own, other = row("a", t=500), TaskCalls(task="b")
     first = CallsElsewhere.of("m", own, [other], asked_before=False)
-    assert first.part(32) == 16
-    assert CallsElsewhere.of("m", own, [other]).part(32) == 32
+    assert first.divide(32).part == 16
+    assert CallsElsewhere.of("m", own, [other]).divide(32).part == 32
 
 
 def test_tasks_that_want_more_than_there_are_have_equal_parts_and_all_of_them_together() -> None:
@@ -69,7 +69,7 @@ def test_a_heavy_tenant_has_more_wherever_it_asks() -> None:
 def test_a_task_whose_tenants_want_little_has_room_for_who_comes() -> None:
     assert parts(32, [row("a", t=500), row("b", t=1)]) == [31, 8]
     assert parts(32, [row("a", t=3), row("b", t=1)]) == [31, 29], "what nobody wants is for all"
-    assert of(row("a"), [row("b", t=500)]).part(32) == 8
+    assert of(row("a"), [row("b", t=500)]).divide(32).part == 8
 
 
 def test_a_task_has_one_slot_at_least() -> None:
@@ -140,6 +140,14 @@ def test_an_equal_part_is_of_all_and_all_parts_are_all() -> None:
 
 def test_who_wants_more_than_its_share_of_all_tasks_wants_much() -> None:
     rows = [row("a", greedy=20, quiet=2), row("b", greedy=9, other=15)]
-    assert of(rows[0], rows).want_much(32) == {"greedy"}
-    assert of(rows[0], rows).want_much(24) == {"greedy", "other"}
-    assert CallsElsewhere().want_much(1) == set()
+    assert of(rows[0], rows).divide(32).want_much == {"greedy"}
+    assert of(rows[0], rows).divide(24).want_much == {"greedy", "other"}
+    assert not CallsElsewhere().divide(1).want_much
+
+
+def test_what_a_tenant_has_it_has_at_the_tasks_that_it_asks() -> None:
+    rows = [row("a", greedy=20, quiet=2), row("b", greedy=20), row("c", greedy=2, other=9)]
+    parts = [of(each, rows).divide(24).of_tenants for each in rows]
+    assert parts[0] == {"greedy": 5.5, "quiet": 2}
+    assert parts[1] == {"greedy": 5.5}
+    assert parts[2] == {"greedy": 2, "other": 9}
