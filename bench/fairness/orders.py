@@ -29,6 +29,10 @@ class RoundRobin(Generic[T]):
         """No class comes before another."""
         return False
 
+    def urgency(self, _tenant: str) -> int:
+        """All are of one class."""
+        return 0
+
     def name_of(self, line: Line) -> str:
         """Who takes turns."""
         return line.tenant

@@ -46,6 +46,7 @@ class Admission:
         several: whether more than one has asked lately.
         most_prefills: how many answers of a tenant may have no token yet. None: any number.
         waiting: tenants of whom messages wait.
+        urgency_of: the place of a tenant's most urgent class, the first one's is 0.
         may_come: finds tenants that may ask and wait for nothing, two at least if there are.
         least_served: finds who was given least, as `TokenCounters.least_served` tells.
         service_of: the service that a generation is expected to be given.
@@ -58,6 +59,7 @@ class Admission:
         several: bool,
         most_prefills: int | None,
         waiting: Collection[str],
+        urgency_of: Callable[[str], int],
         may_come: Callable[[], Sequence[str]],
         least_served: Callable[[], tuple[str, float] | None],
         service_of: Callable[[Generation], float],
@@ -67,6 +69,7 @@ class Admission:
         self._several = several
         self._most_prefills = most_prefills
         self._waiting = waiting
+        self._urgency_of = urgency_of
         self._find_may_come = may_come
         self._find_least_served = least_served
         self._service_of = service_of
@@ -133,9 +136,12 @@ class Admission:
         )
 
     def _has_its_part(self, tenant: str, upstream: Upstream) -> bool:
-        """Whether a tenant has its part of the slots, and another one waits that has not."""
+        """Whether a tenant has its part of the slots, and another one waits that has not, for
+        something as urgent.
+        """
         most, has = upstream.prefills.slots.most_of_tenants, upstream.calls_of
         if has[tenant] < most.get(tenant, inf):
             return False
-        waiting = (it for it in self._waiting if it != tenant and it in most)
-        return any(has[other] < most[other] for other in waiting)
+        waiting = (it for it in self._waiting if it != tenant and has[it] < most.get(it, 0))
+        urgency_of = self._urgency_of
+        return any(urgency_of(other) <= urgency_of(tenant) for other in waiting)

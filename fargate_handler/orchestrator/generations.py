@@ -217,7 +217,7 @@ class Generations:
         return self._take_for_batch() if self._places.full else self._take()
 
     def _admission(self) -> Admission:
-        return self.charges.admission(self._queue.tenants)
+        return self.charges.admission(self._queue.tenants, self._queue.urgency)
 
     def _take(self, but: tuple[str, str] | None = None) -> Generation | None:
         if len(self._queue.tenants) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.admission import Admission
@@ -75,11 +75,12 @@ class ServiceCharges:
         """A message of the tenant comes."""
         self.recent.asks(tenant, self._monotonic())
 
-    def admission(self, waiting: Collection[str]) -> Admission:
+    def admission(self, waiting: Collection[str], urgency_of: Callable[[str], int]) -> Admission:
         """Who may begin now.
 
         Args:
             waiting: tenants of whom messages wait.
+            urgency_of: the place of a tenant's most urgent class, the first one's is 0.
         """
         now = self._monotonic()
         return Admission(
@@ -88,6 +89,7 @@ class ServiceCharges:
             self.recent.several(now),
             self._most_prefills,
             waiting,
+            urgency_of,
             lambda: self.recent.that_may_come(waiting, now),
             lambda: self.counters.least_served({*waiting, *self._of_tenant}),
             lambda generation: generation.meter.whole(

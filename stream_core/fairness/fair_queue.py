@@ -90,6 +90,13 @@ class FairQueue(Generic[T]):
         """Whether anything of this class waits."""
         return bool(self._classes[service_class].tenants)
 
+    def urgency(self, tenant: str) -> int:
+        """The place of the most urgent class in which something of a tenant waits, 0 for the first.
+        Behind the last one if nothing does.
+        """
+        places = enumerate(self._classes.values())
+        return next((at for at, it in places if tenant in it.tenants), len(_CLASSES))
+
     def put(
         self, line: Line, item: T, wanted_by: float | None = None, kind: Hashable = None
     ) -> None:

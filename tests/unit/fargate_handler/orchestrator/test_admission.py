@@ -31,6 +31,7 @@ class Waiting:
         self.asked: list[str] = []
         self._answers = may_come, least, shared, several
         self.tenants: tuple[str, ...] = ()
+        self.urgency: dict[str, int] = {}
         self.admits = self.again()
 
     def again(self) -> Admission:
@@ -42,6 +43,7 @@ class Waiting:
             several,
             None,
             self.tenants,
+            lambda tenant: self.urgency.get(tenant, 1),
             lambda: self._told("may come", may_come),
             lambda: self._told("least", least),
             lambda generation: generation.meter.input_tokens,
@@ -155,5 +157,9 @@ def test_a_tenant_has_its_part_of_the_slots_and_one_while_another_waits_that_has
     waiting.tenants = ("long", "short")
     assert not waiting.again()(waiting.message("long"))
     assert waiting.again()(waiting.message("short"))
+    waiting.urgency["short"] = 2
+    assert waiting.again()(waiting.message("long")), "what is less urgent waits behind it"
+    waiting.urgency["short"] = 0
+    assert not waiting.again()(waiting.message("long"))
     calls_of["short"] = 4
     assert waiting.again()(waiting.message("long"))

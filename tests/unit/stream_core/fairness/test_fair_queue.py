@@ -368,3 +368,13 @@ def test_where_nobody_may_begin_each_tenant_is_looked_at_a_few_times() -> None:
     looks = 0
     assert queue.take(admits=lambda _: False) is None
     assert looks <= 4 * 1_000
+
+
+def test_a_tenant_is_as_urgent_as_the_most_urgent_that_waits_of_it() -> None:
+    queue = FairQueue[str](9)
+    assert queue.urgency("t") == 3
+    queue.put(Line("t", service_class=ServiceClass.BATCH), "batch")
+    queue.put(Line("u"), "standard")
+    assert [queue.urgency(tenant) for tenant in "tu"] == [2, 1]
+    queue.put(Line("t", service_class=ServiceClass.INTERACTIVE), "interactive")
+    assert queue.urgency("t") == 0
