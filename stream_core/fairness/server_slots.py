@@ -88,10 +88,12 @@ class ServerSlots:
 
     @property
     def most_of_tenants(self) -> Mapping[str, int]:
-        """The most calls of each tenant at this task while another one waits for its own: its part,
-        and one more. Without those that others have not told of.
+        """The most calls of each tenant at this task while another one waits for its own, where
+        what is more is refused: its part, and one more. Without those that nobody has told of.
         """
-        parts = {} if self._found is None else self._divide(self._found).of_tenants
+        if self._found is None or self._refusals is None:
+            return {}
+        parts = self._divide(self._found).of_tenants
         return {tenant: ceil(part) + 1 for tenant, part in parts.items()}
 
     def _divide(self, slots: int) -> Division:

@@ -147,7 +147,7 @@ def test_an_answer_that_goes_on_waits_for_its_model_alone() -> None:
 def test_a_tenant_has_its_part_of_the_slots_and_one_while_another_waits_that_has_less() -> None:
     waiting = Waiting(ahead=0, may_come=[], least=("few", 50.0))
     slots, calls_of = waiting.prefills.slots, waiting.upstream.calls_of
-    slots.limit = 12
+    slots.refused(12, began_at=0.0, now=0.5)
     wanted = {"a": {"long": 9, "short": 9}, "b": {"long": 9, "short": 9}}
     slots.elsewhere = CallsElsewhere(task="a", wanted=wanted)
     assert slots.most_of_tenants == {"long": 4, "short": 4}
