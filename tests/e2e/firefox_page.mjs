@@ -15,7 +15,7 @@ try {
   const errors = [];
   page.on("pageerror", (error) => errors.push(String(error)));
   await page.goto(url);
-  await page.waitForFunction(() => document.querySelector("evenflow-chat")?.client !== undefined);
+  await until(page, () => document.querySelector("evenflow-chat")?.client !== undefined);
   const seen = { version: await browser.version(), focused: await isFocused(page) };
 
   await ask(page, "#demo tokens=60 gap_ms=20 seed=21");
@@ -51,12 +51,21 @@ async function ask(page, question) {
   await page.keyboard.press("Enter");
 }
 
+/** Waits until something is so in the page. Puppeteer's own `waitForFunction` makes a function of a text there, which the page's policy forbids. */
+async function until(page, isSo, ...given) {
+  const deadline = Date.now() + PATIENCE_MS;
+  while (!(await page.evaluate(isSo, ...given))) {
+    if (Date.now() > deadline) throw new Error(`not so after ${PATIENCE_MS} ms: ${isSo} ${given}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
 async function waitFor(page, wanted) {
   const isSo = (state) => {
     const root = document.querySelector("evenflow-chat")?.shadowRoot;
     return root?.querySelector('[data-testid="status"]').dataset.state === state;
   };
-  await page.waitForFunction(isSo, { timeout: PATIENCE_MS, polling: 10 }, wanted);
+  await until(page, isSo, wanted);
 }
 
 async function waitForText(page, length) {
@@ -64,7 +73,7 @@ async function waitForText(page, length) {
     const chat = document.querySelector("evenflow-chat");
     return chat.isBusy && chat.lastText.length >= least;
   };
-  await page.waitForFunction(isSo, { timeout: PATIENCE_MS, polling: 10 }, length);
+  await until(page, isSo, length);
 }
 
 async function isFocused(page) {
