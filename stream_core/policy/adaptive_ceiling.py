@@ -6,6 +6,8 @@ from math import inf
 
 # The first pause where the server doesn't say how long, and the longest.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 8.0
+# Where other tasks have calls that run.
+_BESIDE_OTHERS_SECONDS = 0.05
 # Nobody comes back at the very moment that the server names.
 _LATE_SHARE = 1.1
 # A server that has not throttled for so long is asked without a ceiling again.
@@ -103,7 +105,7 @@ class AdaptiveCeiling:
         if doublings < 0:
             return 0.0
         if elsewhere:
-            return _FIRST_PAUSE_SECONDS  # the server answers, and they will leave room
+            return _BESIDE_OTHERS_SECONDS  # the server answers, and they will leave room
         return float(min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(doublings, 8)))
 
     def pause(self, now: float, seconds: float) -> None:

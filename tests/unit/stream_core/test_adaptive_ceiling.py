@@ -91,7 +91,7 @@ def test_a_call_that_began_before_the_last_refusal_says_nothing_of_now() -> None
 
 
 def test_while_other_tasks_are_answered_the_pause_stays_short() -> None:
-    assert pauses_of(running(0), 5, elsewhere=31) == [0.25] * 5
+    assert pauses_of(running(0), 5, elsewhere=31) == [0.05] * 5
 
 
 def test_calls_that_are_refused_together_lengthen_the_pause_once() -> None:
