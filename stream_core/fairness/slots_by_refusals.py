@@ -9,6 +9,8 @@ from math import inf
 _TOLD_TIMES, _TOLD_SECONDS = 2, 3.0
 # Of the last refusal in the estimate, once there were four.
 _SHARE_OF_LAST = 0.25
+# Of what was known, at most, where no other task asks: a quota of a minute may be used up, too.
+_LOWERED_TO = 0.9
 
 
 class SlotsByRefusals:
@@ -17,7 +19,8 @@ class SlotsByRefusals:
     It is as many calls as ran beside the refused ones: those of this task, and what others tell
     when they have told twice since. That is a second or two later, so they may have had a few more
     or less: the estimate is a mean, in which the last refusal counts a quarter. All tasks tell
-    theirs, and each takes the mean of them.
+    theirs, and each takes the mean of them. A task that is alone knows it at once, and lowers what
+    was known by a tenth at a time.
 
     Args:
         known: what was known before the first refusal. None: nothing.
@@ -63,7 +66,10 @@ class SlotsByRefusals:
             self._here = here
         else:
             return
-        self.slots = float(self._here) if elsewhere is None else self._with(elsewhere)
+        if elsewhere is None:
+            self.slots = max(float(self._here), _LOWERED_TO * self._before)
+        else:
+            self.slots = self._with(elsewhere)
 
     def told(self, elsewhere: int, found: Sequence[int]) -> None:
         """Other tasks have told how many calls run there, and their estimates."""

@@ -37,11 +37,13 @@ def test_a_call_beyond_the_bound_changes_nothing() -> None:
     assert not slots.has_room(32)
 
 
-def test_where_nobody_else_asks_a_refusal_tells_it_exactly() -> None:
+def test_where_nobody_else_asks_a_bound_that_is_known_is_lowered_by_a_tenth_at_a_time() -> None:
     slots = found(50)
     for beside in (20, 19, 18):
         slots.refused(beside, began_at=10.0, now=10.5)
-    assert slots.limit == 18
+    assert slots.limit == 45, "those that were refused together count once"
+    slots.refused(17, began_at=11.0, now=11.5)
+    assert slots.limit == 40
 
 
 def test_it_is_raised_by_what_others_tell_next() -> None:

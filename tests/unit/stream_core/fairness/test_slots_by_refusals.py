@@ -51,13 +51,12 @@ def test_while_others_have_to_tell_of_one_refusal_no_other_counts() -> None:
     assert slots.limit == 29
 
 
-def test_alone_a_task_knows_it_exactly() -> None:
-    slots = SlotsByRefusals(None)
-    for here, at in ((40, 1.0), (39, 1.0), (30, 2.0), (36, 3.0)):
+def test_alone_a_task_knows_it_at_once_and_lowers_it_by_a_tenth_at_a_time() -> None:
+    slots, limits = SlotsByRefusals(None), list[int]()
+    for here, at in ((41, 1.0), (40, 1.0), (38, 2.0), (37, 2.0), (9, 3.0), (50, 4.0)):
         slots.refused(here, None, began_at=at - 0.5, now=at)
-    assert slots.limit == 36
-    slots.refused(35, None, began_at=2.4, now=3.1)
-    assert slots.limit == 35, "of those that were refused together the last one"
+        limits.append(slots.limit)
+    assert limits == [41, 40, 38, 37, 33, 50]
 
 
 def test_tasks_take_the_mean_of_what_they_have_found() -> None:
