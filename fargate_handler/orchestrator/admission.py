@@ -139,9 +139,9 @@ class Admission:
         """Whether a tenant has its part of the slots, and another one waits that has not, for
         something as urgent.
         """
-        most, has = upstream.prefills.slots.most_of_tenants, upstream.calls_of
-        if has[tenant] < most.get(tenant, inf):
+        most_of, has = upstream.prefills.slots.most_of, upstream.calls_of
+        most = most_of(tenant)
+        if most is None or has[tenant] < most:
             return False
-        waiting = (it for it in self._waiting if it != tenant and has[it] < most.get(it, 0))
-        urgency_of = self._urgency_of
-        return any(urgency_of(other) <= urgency_of(tenant) for other in waiting)
+        others = (it for it in self._waiting if it != tenant and has[it] < (most_of(it) or 0))
+        return any(self._urgency_of(other) <= self._urgency_of(tenant) for other in others)

@@ -27,26 +27,24 @@ class CallsElsewhere:
         delay: of a first token, by each token of a prompt ahead of it, in seconds: the mean of all
             tasks, this one too, where those that are not certain count as 0. So one that is wrong
             is of little account among many.
-        slots: the fewest that any of them has found the server to have. None: none has.
+        found: how many slots each of them has found the server to have, of those that have.
         task: this one.
         wanted: of each task that asks it, and of this one, how many slots each tenant could use.
             Empty: no other task asks it.
         weight_of: a tenant's weight.
         tasks: how many there are, with this one, where others may ask it and haven't told yet. 1:
             all have.
-        found: how many slots each of the others has found.
     """
 
     running: int = 0
     answered: int = 0
     prompts: int = 0
     delay: float = 0.0
-    slots: int | None = None
+    found: tuple[int, ...] = ()
     task: str = ""
     wanted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     weight_of: Callable[[str], float] = _equal
     tasks: int = 1
-    found: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -76,14 +74,18 @@ class CallsElsewhere:
             sum(it.answered for it in calls),
             sum(it.prompts for it in calls),
             sum(it.delay for it in calls) / (len(found) + 1),
-            min((it.slots for it in calls if it.slots is not None), default=None),
+            tuple(it.slots for it in calls if it.slots is not None),
             own.task,
             {own.task: own.calls.get(model, _NO_CALLS).wanted}
             | {task: it.wanted for task, it in found},
             weight_of,
             1 if asked_before else len(others) + 1,
-            tuple(it.slots for it in calls if it.slots is not None),
         )
+
+    @property
+    def slots(self) -> int | None:
+        """The fewest slots that any of them has found. None: none has."""
+        return min(self.found, default=None)
 
     def divide(self, slots: int) -> Division:
         """What of a server's slots is for this task."""

@@ -4,7 +4,6 @@ refuses them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import ceil, inf
 
 from stream_core.fairness.calls_elsewhere import CallsElsewhere
@@ -61,7 +60,7 @@ class ServerSlots:
     """
 
     __slots__ = (
-        *("_first_tokens", "_in_time", "_late", "_learned_at", "_most", "_divided", "_refusals"),
+        *("_divided", "_first_tokens", "_in_time", "_late", "_learned_at", "_most", "_refusals"),
         *("_shrinks_to", "_unhelpful", "elsewhere", "limit"),
     )
 
@@ -86,15 +85,15 @@ class ServerSlots:
         """The most calls of this task at once. None: no bound is known."""
         return None if self._found is None else self._divide(self._found).part
 
-    @property
-    def most_of_tenants(self) -> Mapping[str, int]:
-        """The most calls of each tenant at this task while another one waits for its own, where
-        what is more is refused: its part, and one more. Without those that nobody has told of.
+    def most_of(self, tenant: str) -> int | None:
+        """The most calls of a tenant at this task while another one waits for its own, where what
+        is more is refused: its part, and one more. None: there is no bound, or nobody has told of
+        the tenant.
         """
         if self._found is None or self._refusals is None:
-            return {}
-        parts = self._divide(self._found).of_tenants
-        return {tenant: ceil(part) + 1 for tenant, part in parts.items()}
+            return None
+        part = self._divide(self._found).of_tenants.get(tenant)
+        return None if part is None else ceil(part) + 1
 
     def _divide(self, slots: int) -> Division:
         if self._divided is None or self._divided[0] != slots:
@@ -212,7 +211,7 @@ class ServerSlots:
         """
         if self._refusals is None:
             self._refusals = SlotsByRefusals(self._found)
-        if self.elsewhere.tasks > 1 and self._refusals.slots and not self._refusals.held:
+        if self.elsewhere.tasks > 1 and self._refusals.settled:
             return  # others have not told yet
         alone = self.elsewhere.tasks == 1 and not self.elsewhere.wanted
         elsewhere = None if alone else self.elsewhere.running

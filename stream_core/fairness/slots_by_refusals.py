@@ -43,6 +43,11 @@ class SlotsByRefusals:
         return max(1, round(self.slots))
 
     @property
+    def settled(self) -> bool:
+        """Whether it is known, and others have told of the first refusal."""
+        return self._seen > 0 and not self.held
+
+    @property
     def held(self) -> int:
         """The calls that this task keeps until others have told of the first refusal."""
         return self._here if self._untold and self._seen == 1 else 0

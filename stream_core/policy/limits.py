@@ -227,8 +227,8 @@ class Limits(BaseModel):
         20,
         1,
         60_000,
-        "while another tenant is expected to ask again, no more prompts are "
-        "given to a model at once than delay that one's first token by so much, or one prompt; "
+        "while another tenant is expected to ask again, no more prompts are given to a model at "
+        "once than delay that one's first token by so much, or one prompt; "
         "learned from first tokens, so where prompts don't wait for each other it bounds nothing",
     )
     worker_buffer_tokens: int = _limit(

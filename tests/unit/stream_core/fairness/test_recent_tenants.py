@@ -61,7 +61,7 @@ def test_others_are_told_only_of_those_that_have_asked_here() -> None:
 
 
 def expected_until(*asked_at: float) -> float:
-    """How long a tenant is expected back that has asked at these seconds, in tenths of one."""
+    """The second until which a tenant is expected back that has asked at these."""
     recent = RecentTenants()
     for now in asked_at:
         recent.asks("quiet", now)

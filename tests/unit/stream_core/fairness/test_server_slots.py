@@ -232,7 +232,7 @@ def test_few_calls_at_once_say_nothing_of_many() -> None:
 def test_a_task_that_has_found_nothing_goes_by_what_another_one_has_found() -> None:
     slots = Prefills(delay=0.02).slots
     wanted = {"a": {"t": 300}, "b": {"t": 200}, "c": {"t": 200}}
-    slots.learn(CallsElsewhere(slots=24, task="b", wanted=wanted), now=0.0)
+    slots.learn(CallsElsewhere(found=(24,), task="b", wanted=wanted), now=0.0)
     assert [slots.has_room(running) for running in (7, 8)] == [True, False]
     assert slots.limit is None
     slots.limit = 30
@@ -242,7 +242,7 @@ def test_a_task_that_has_found_nothing_goes_by_what_another_one_has_found() -> N
 def test_what_others_have_found_is_kept_while_they_are_idle_and_forgotten_in_time() -> None:
     slots = Prefills(delay=0.02).slots
     wanted = {"a": {"t": 300}, "b": {"t": 200}}
-    slots.learn(CallsElsewhere(slots=24, task="b", wanted=wanted), now=1_000.0)
+    slots.learn(CallsElsewhere(found=(24,), task="b", wanted=wanted), now=1_000.0)
     slots.learn(CallsElsewhere(tasks=2), now=1_001.0)
     assert slots.part == 12, "an equal part, until others have told what they ask"
     slots.first_token(FirstToken(0, 0, 100, 0, 0.1), 1, now=1_300.0)
