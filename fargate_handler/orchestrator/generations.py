@@ -11,10 +11,11 @@ from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.admission import Admission, Kind
 from fargate_handler.orchestrator.ended_answers import EndedAnswers
 from fargate_handler.orchestrator.generation import Generation
+from fargate_handler.orchestrator.queue_places import QueuePlaces
 from fargate_handler.orchestrator.service_charges import ServiceCharges
 from stream_core.fairness.fair_queue import FairQueue, Line
 from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.queue_place import QueuePlace, StartRate
+from stream_core.policy.queue_place import StartRate
 from stream_core.policy.shares import QUARTER, Shares
 from stream_core.protocol.errors import EvenflowError, Overloaded
 from stream_core.tenants.tenant import ServiceClass
@@ -57,6 +58,7 @@ class Generations:
         # Those of the running ones whose readers all pause, the longest pause first.
         self._idle: dict[str, Generation] = {}
         self._starts = StartRate()
+        self._queue_places = QueuePlaces(context.clock, self._starts, self._waits)
         self._looks_at = 0.0
         # Those of the running ones that are of the lowest class; those that gave their place up.
         self._batch: dict[str, Generation] = {}
@@ -155,10 +157,7 @@ class Generations:
 
     def tell_places(self, now: float) -> None:
         """Tell those that wait their places in the queue, and how long it takes."""
-        for position, generation in enumerate(self._queue.in_order(), 1):
-            closed_for = generation.upstream.ceiling.opens_in(now)
-            expected = self._starts.expected_seconds(position, now, at_least=closed_for)
-            generation.stream.tell_place(QueuePlace(position, expected))
+        self._queue_places.tell(self._queue.in_order(), now)
 
     def ended(self, generation: Generation) -> None:
         """Note that a generation has ended or was abandoned. The next one begins."""
@@ -276,9 +275,9 @@ class Generations:
             self.fill()
 
     def _wait(self, generation: Generation) -> None:
-        # Who was held comes before all that its sender has asked since.
-        held = generation.stream.response_id in self._held
-        wanted_by = generation.stream.created_at if held else generation.wanted_by
+        # Who had a place comes before all that its sender has asked since.
+        had_one = generation.begun
+        wanted_by = generation.stream.created_at if had_one else generation.wanted_by
         self._queue.put(generation.line, generation, wanted_by, Kind.of(generation))
         self._waiting[generation.stream.response_id] = generation
         self._look_when_open(generation)
@@ -290,6 +289,9 @@ class Generations:
         if opens_at > now and not now < self._looks_at <= opens_at:
             self._looks_at = opens_at
             self._clock.put_after(self, opens_at - now)
+
+    def _waits(self, generation: Generation) -> bool:
+        return self._waiting.get(generation.stream.response_id) is generation
 
     def _stop_waiting(self, generation: Generation) -> None:
         self._queue.remove(generation.line, generation)
@@ -313,7 +315,7 @@ class Generations:
             generation.waits_since = self._monotonic()
             self._wait(generation)
             self.fill()
-        elif not wanted and self._waiting.get(response_id) is generation:
+        elif not wanted and self._waits(generation):
             generation.waits_since = None
             self._stop_waiting(generation)
             self._parked[response_id] = generation

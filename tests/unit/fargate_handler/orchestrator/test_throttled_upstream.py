@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest, single_channel
+from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
+from stream_core.policy.channel import COMPLETION
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import RateLimited, UpstreamAnswered
 from tests.unit.fargate_handler.orchestrator.controlled_source import SourceCall
@@ -115,6 +118,26 @@ async def test_who_waits_for_a_place_of_the_node_hears_it_too() -> None:
     assert streams[1].place is None
 
 
+async def test_a_long_queue_is_told_its_places_a_few_at_a_time() -> None:
+    node = Node(LIMITS.model_copy(update={"generations_per_node": 1}))
+    streams = (await ask(node, 101))[1:]
+    readers = [reader_of(node, stream) for stream in streams]
+
+    def told() -> list[int]:
+        return [len(reader.places) for reader in readers]
+
+    node.orchestrator.sweep(node.clock.now)
+    assert 0 < sum(told()) < 50
+    waiting = node.task.workload.generations
+    cancelled = waiting.of(streams[-1].response_id)
+    assert cancelled is not None
+    cancelled.cancel()
+    await node.clock.pass_time(0.1)
+    assert [place.position for reader in readers for place in reader.places] == [*range(1, 100)]
+    assert told() == [1] * 99 + [0]
+    await node.leave()
+
+
 async def test_while_the_server_is_closed_for_long_messages_are_refused_with_the_time() -> None:
     node = Node(LIMITS)
     await ask(node, 1)
@@ -136,3 +159,54 @@ async def test_a_server_that_says_its_quota_is_used_up_is_asked_nothing_until_th
     assert (len(running(node)), node.orchestrator.queued) == (1, 1)
     await node.clock.pass_time(3.1)
     assert (len(running(node)), node.orchestrator.queued) == (2, 0)
+
+
+async def ask_once(node: Node) -> ResponseStream:
+    """As a program that sends no key, and reads."""
+    text = WholeRequest(()).to_text()
+    event = IngestEvent(single_channel("t", "once"), "m1", None, text, kind=COMPLETION)
+    stream = (await node.orchestrator.submit(event)).stream
+    reader_of(node, stream)
+    await settle()
+    return stream
+
+
+async def test_a_request_without_a_key_waits_where_the_server_answers_others() -> None:
+    node = Node(LIMITS)
+    await ask(node, 1)
+    stream = await ask_once(node)
+    answered, refused = running(node)
+    answered.push("Here.")
+    refused.fail(throttled(0))
+    await settle()
+    assert (len(running(node)), node.orchestrator.queued) == (1, 1)
+    answered.finish()
+    await settle()
+    (again,) = running(node)
+    again.push("Here, too.")
+    again.finish()
+    await settle()
+    assert (stream.state, stream.log.text) == (ResponseState.COMPLETED, "Here, too.")
+
+
+async def test_a_request_without_a_key_is_told_where_the_server_answers_nobody() -> None:
+    node = Node(LIMITS)
+    await ask(node, 1)
+    stream = await ask_once(node)
+    running(node)[1].fail(throttled(0))
+    await settle()
+    assert stream.error is not None
+    assert (stream.state, stream.error["code"]) == (ResponseState.ERROR, "upstream_throttled")
+
+
+async def test_who_was_refused_comes_before_all_that_the_sender_has_asked_since() -> None:
+    node = Node(LIMITS.model_copy(update={"generations_per_node": 2}))
+    streams = await ask(node, 4)
+    await throttle(node, 1, seconds=0)
+    running(node)[0].finish()
+    await settle()
+    running(node)[0].finish()
+    await settle()
+    completed = [stream.state is ResponseState.COMPLETED for stream in streams]
+    assert completed == [True, True, False, False]
+    await node.leave()
