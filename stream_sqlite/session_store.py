@@ -48,7 +48,10 @@ class SQLiteSessionStore:
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         expires_at = now + kept_seconds(entry, self._lifetime)
         return await self._writes.run_together(
-            self._accept, Accepting(str(channel), entry, now, expires_at), durable=True
+            self._accept,
+            Accepting(str(channel), entry, now, expires_at),
+            durable=True,
+            urgent=True,
         )
 
     async def answered(

@@ -37,6 +37,7 @@ class _Asked:
     argument: Any
     durable: bool
     answer: asyncio.Future[Any]
+    urgent: bool
 
 
 class Transactions:
@@ -68,20 +69,28 @@ class Transactions:
         )
         self._thread.start()
 
-    async def run(self, operation: Operation[T], *, durable: bool = False) -> T:
+    async def run(
+        self, operation: Operation[T], *, durable: bool = False, urgent: bool = False
+    ) -> T:
         """Run an operation. Returns its result once the transaction is committed.
 
         Args:
             durable: whether the result must survive a power cut. All results survive the process.
+            urgent: as of `run_together`.
 
         Raises:
             StoreUnavailable: the file could not be read or written.
             Exception: whatever the operation raised.
         """
-        return await self.run_together(_alone(operation), None, durable=durable)
+        return await self.run_together(_alone(operation), None, durable=durable, urgent=urgent)
 
     async def run_together(
-        self, operation: JoinedOperation[A, T], argument: A, *, durable: bool = False
+        self,
+        operation: JoinedOperation[A, T],
+        argument: A,
+        *,
+        durable: bool = False,
+        urgent: bool = False,
     ) -> T:
         """Run an operation once for all calls of it that share a transaction.
 
@@ -91,6 +100,8 @@ class Transactions:
         Args:
             argument: of this call.
             durable: whether the result must survive a power cut. All results survive the process.
+            urgent: whether it doesn't wait for others that came with it: they share the transaction
+                after this one.
 
         Returns:
             The result of this call, once the transaction is committed.
@@ -102,7 +113,7 @@ class Transactions:
         if self._closed:
             raise StoreUnavailable(f"{self._path} is closed")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._asked.put(_Asked(operation, argument, durable, answer))
+        self._asked.put(_Asked(operation, argument, durable, answer, urgent))
         return await answer
 
     def close(self) -> None:
@@ -112,17 +123,25 @@ class Transactions:
         self._thread.join()
 
     def _work(self) -> None:
+        left: list[_Asked] = []
         closing = False
-        while not closing:
-            together = [self._asked.get()]
-            with suppress(Empty):
-                while True:
-                    together.append(self._asked.get_nowait())
-            closing = None in together
-            batch = [asked for asked in together if asked is not None]
+        while left or not closing:
+            came = self._all_asked(wait=not left)
+            closing = closing or None in came
+            asked = [it for it in came if it is not None]
+            # What was left once isn't left again.
+            batch, left = (left + asked, []) if left else _urgent_first(asked)
             if batch:
                 _answer(batch, self._do(batch))
         self._connection.close()
+
+    def _all_asked(self, *, wait: bool) -> list[_Asked | None]:
+        """All operations that wait. None: there are no more. `wait`: until there is one."""
+        together = [self._asked.get()] if wait else []
+        with suppress(Empty):
+            while True:
+                together.append(self._asked.get_nowait())
+        return together
 
     def _do(self, batch: list[_Asked]) -> list[object]:
         """The result of each operation, or its exception."""
@@ -181,6 +200,12 @@ def _alone(operation: Operation[T]) -> JoinedOperation[None, T]:
             return [refusal]
 
     return joined
+
+
+def _urgent_first(asked: list[_Asked]) -> tuple[list[_Asked], list[_Asked]]:
+    """Those of the next transaction, and those of the one after it."""
+    urgent = [it for it in asked if it.urgent]
+    return (urgent, [it for it in asked if not it.urgent]) if urgent else (asked, [])
 
 
 def _by_operation(batch: Sequence[_Asked]) -> dict[JoinedOperation[Any, Any], list[_Asked]]:

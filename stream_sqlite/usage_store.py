@@ -32,7 +32,7 @@ class SQLiteUsageStore:
 
     async def reserve(self, ask: Ask) -> str | None:
         # Its acceptance follows, which is durable, and makes this durable too.
-        granted = await self._writes.run(partial(_reserve, ask=ask))
+        granted = await self._writes.run(partial(_reserve, ask=ask), urgent=True)
         if isinstance(granted, ReservationGone):
             raise granted
         return granted

@@ -22,6 +22,8 @@ from bench.processes import Usage
 from fargate_handler.orchestrator.whole_request import IngestEvent
 from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
 from stream_core.delivery.delivery_clock import SLOT_SECONDS
+from stream_core.log.response_log import ResponseState
+from stream_core.log.response_stream import ResponseStream
 from stream_core.policy.channel import Channel, MessageKind
 from stream_core.policy.limits import Limits
 from stream_core.protocol.errors import EvenflowError, RateLimited, UpstreamAnswered
@@ -32,8 +34,10 @@ T = TypeVar("T")
 
 _TOKEN = "x" * 16
 _EMPTY_SECONDS = 3.0  # until tasks have forgotten what was cancelled
-# What `/v1` asks, read to its end without a reader.
-_KIND = MessageKind(grace_seconds=86_400.0, read_by_program=True, falls_back=False)
+# What `/v1` asks without a key, read to its end without a reader.
+_KIND = MessageKind(
+    grace_seconds=86_400.0, repeatable=False, read_by_program=True, falls_back=False
+)
 _NO_TIME = Usage(1.0, 0.0, 0.0, 0.0, 0.0)
 _REFUSED_AFTER_SECONDS = 0.01
 
@@ -75,6 +79,16 @@ class _Asker:
         self.ended = asyncio.get_running_loop().create_future()
         self.tokens: list[float] = []
         self.refused = False
+        self.stream: ResponseStream | None = None
+
+    def refuse(self) -> None:
+        self.refused = True
+        self.ended.set_result(None)
+
+    def look(self) -> None:
+        """Note whether the handler has told the client that its call was refused."""
+        if self.stream is not None and self.stream.state is ResponseState.ERROR:
+            self.refuse()
 
     def answered(self) -> Answered:
         return Answered(
@@ -114,11 +128,13 @@ class _EngineSource(TokenSource):
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         _, number, _ = DIRECTIVE.findall(request.turns[-1].text)[-1]
-        call = _Call(self.askers[int(number)], sink, self.engine)
+        asker = self.askers[int(number)]
+        call = _Call(asker, sink, self.engine)
         try:
             self.engine.add(call.request, call)
         except Refused:
             await asyncio.sleep(_REFUSED_AFTER_SECONDS)
+            asyncio.get_running_loop().call_later(SLOT_SECONDS, asker.look)
             raise UpstreamAnswered(
                 "too many calls at once",
                 code="rate_limit_exceeded",
@@ -154,10 +170,10 @@ class VirtualTime(Load):
         text = question(order.prompt, order.answer, number, order.preferred)
         message = IngestEvent(channel, "m", None, text, kind=_KIND)
         try:
-            await self._random.choice(self._tasks).orchestrator.submit(message)
+            task = self._random.choice(self._tasks)
+            asker.stream = (await task.orchestrator.submit(message)).stream
         except EvenflowError:
-            asker.refused = True
-            asker.ended.set_result(None)
+            asker.refuse()
         return asker
 
     async def stretch(self, seconds: float, *asking: Asking) -> Stretch:

@@ -130,6 +130,40 @@ async def test_calls_that_wait_for_a_transaction_are_one_call(tmp_path: Path) ->
     assert [type(found[number]) for number in (1, 3)] == [NotAccepted, NotAccepted]
 
 
+async def test_what_is_urgent_waits_for_nothing_that_came_with_it_and_that_only_once(
+    tmp_path: Path,
+) -> None:
+    called = list[list[str]]()
+
+    def note(_: Connection, names: Sequence[str]) -> Sequence[str | Exception]:
+        called.append([*names])
+        if names == ["urgent"]:
+            ask("later, urgent", urgent=True)
+        return names
+
+    with transactions(tmp_path / "evenflow.db") as running:
+        loop, asked = asyncio.get_running_loop(), list[asyncio.Task[object]]()
+
+        def ask(name: str, *, urgent: bool) -> None:
+            added = Event()
+
+            def add() -> None:
+                asked.append(loop.create_task(running.run_together(note, name, urgent=urgent)))
+                loop.call_soon(added.set)
+
+            loop.call_soon_threadsafe(add)
+            added.wait(5)
+
+        def hold(_: Connection) -> None:
+            ask("usual", urgent=False)
+            ask("urgent", urgent=True)
+
+        await running.run(hold)
+        await asked[1]
+        await asyncio.gather(*asked)
+    assert called == [["urgent"], ["usual", "later, urgent"]]
+
+
 async def test_one_that_fails_takes_none_of_the_others_with_it(tmp_path: Path) -> None:
     def double(_: Connection, numbers: Sequence[int]) -> Sequence[int | Exception]:
         if 1 in numbers:
