@@ -14,7 +14,7 @@ from pathlib import Path
 from stream_core.policy.limits import Limits
 from stream_core.policy.memory_bound import MEBIBYTE, bounds, limits_bound
 
-_YOUNG_OBJECTS = 20_000  # a collection of so many takes about two milliseconds
+_YOUNG_OBJECTS = 4_000  # a collection of so many takes 1 to 9 ms
 _NEVER = 1_000_000_000
 _FEW = 200
 _AFTER_A_CROWD = 2

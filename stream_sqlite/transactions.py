@@ -27,6 +27,9 @@ Operation = Callable[[sqlite3.Connection], T]
 JoinedOperation = Callable[[sqlite3.Connection, Sequence[A]], Sequence[T | Exception]]
 """The same for many calls: it takes the argument of each, and returns each result or exception."""
 
+# What is urgent waits for no more than so many others, or a quarter of them.
+_FEW = 8
+
 # An operation raises these before it has written anything.
 _REFUSALS = (LeaseLost, NotAccepted, TenantChanged)
 
@@ -41,7 +44,8 @@ class _Asked:
 
 
 class Transactions:
-    """One connection and its thread. Operations that wait for a transaction share the next one.
+    """One connection and its thread. Operations that wait share the next transaction: all that are
+    urgent, or a few others.
 
     All calls must come from one event loop.
 
@@ -100,8 +104,8 @@ class Transactions:
         Args:
             argument: of this call.
             durable: whether the result must survive a power cut. All results survive the process.
-            urgent: whether it doesn't wait for others that came with it: they share the transaction
-                after this one.
+            urgent: whether it comes before others that wait. They have a transaction of their own
+                after each such one, a few at a time.
 
         Returns:
             The result of this call, once the transaction is committed.
@@ -123,16 +127,18 @@ class Transactions:
         self._thread.join()
 
     def _work(self) -> None:
-        left: list[_Asked] = []
+        others: list[_Asked] = []
         closing = False
-        while left or not closing:
-            came = self._all_asked(wait=not left)
+        while others or not closing:
+            came = self._all_asked(wait=not others)
             closing = closing or None in came
             asked = [it for it in came if it is not None]
-            # What was left once isn't left again.
-            batch, left = (left + asked, []) if left else _urgent_first(asked)
-            if batch:
-                _answer(batch, self._do(batch))
+            others += [it for it in asked if not it.urgent]
+            few = max(_FEW, len(others) // 4)
+            for batch in ([it for it in asked if it.urgent], others[:few]):
+                if batch:
+                    _answer(batch, self._do(batch))
+            del others[:few]
         self._connection.close()
 
     def _all_asked(self, *, wait: bool) -> list[_Asked | None]:
@@ -200,12 +206,6 @@ def _alone(operation: Operation[T]) -> JoinedOperation[None, T]:
             return [refusal]
 
     return joined
-
-
-def _urgent_first(asked: list[_Asked]) -> tuple[list[_Asked], list[_Asked]]:
-    """Those of the next transaction, and those of the one after it."""
-    urgent = [it for it in asked if it.urgent]
-    return (urgent, [it for it in asked if not it.urgent]) if urgent else (asked, [])
 
 
 def _by_operation(batch: Sequence[_Asked]) -> dict[JoinedOperation[Any, Any], list[_Asked]]:

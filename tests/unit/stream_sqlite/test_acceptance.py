@@ -130,7 +130,7 @@ async def test_calls_that_wait_for_a_transaction_are_one_call(tmp_path: Path) ->
     assert [type(found[number]) for number in (1, 3)] == [NotAccepted, NotAccepted]
 
 
-async def test_what_is_urgent_waits_for_nothing_that_came_with_it_and_that_only_once(
+async def test_what_is_urgent_comes_first_and_others_have_their_turn_between(
     tmp_path: Path,
 ) -> None:
     called = list[list[str]]()
@@ -138,13 +138,14 @@ async def test_what_is_urgent_waits_for_nothing_that_came_with_it_and_that_only_
     def note(_: Connection, names: Sequence[str]) -> Sequence[str | Exception]:
         called.append([*names])
         if names == ["urgent"]:
-            ask("later, urgent", urgent=True)
+            ask("later", urgent=True)
         return names
 
     with transactions(tmp_path / "evenflow.db") as running:
         loop, asked = asyncio.get_running_loop(), list[asyncio.Task[object]]()
 
         def ask(name: str, *, urgent: bool) -> None:
+            """Called in the thread of the transactions. Returns when it waits for one."""
             added = Event()
 
             def add() -> None:
@@ -155,13 +156,14 @@ async def test_what_is_urgent_waits_for_nothing_that_came_with_it_and_that_only_
             added.wait(5)
 
         def hold(_: Connection) -> None:
-            ask("usual", urgent=False)
+            for number in range(10):
+                ask(f"{number}", urgent=False)
             ask("urgent", urgent=True)
 
         await running.run(hold)
-        await asked[1]
+        await asked[10]
         await asyncio.gather(*asked)
-    assert called == [["urgent"], ["usual", "later, urgent"]]
+    assert called == [["urgent"], [f"{number}" for number in range(8)], ["later"], ["8", "9"]]
 
 
 async def test_one_that_fails_takes_none_of_the_others_with_it(tmp_path: Path) -> None:
