@@ -28,7 +28,7 @@ JoinedOperation = Callable[[sqlite3.Connection, Sequence[A]], Sequence[T | Excep
 """The same for many calls: it takes the argument of each, and returns each result or exception."""
 
 # What is urgent waits for no more than so many others, or a quarter of them.
-_FEW = 8
+_FEW = 2
 
 # An operation raises these before it has written anything.
 _REFUSALS = (LeaseLost, NotAccepted, TenantChanged)
