@@ -7,7 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 # Who pauses for so many of their longest pauses is not expected back, and never after the last.
-_PAUSES, _SHORTEST_SECONDS, _LONGEST_SECONDS = 3.0, 15.0, 60.0
+_PAUSES, _SHORTEST_SECONDS, _LONGEST_SECONDS = 3.0, 13.0, 60.0
 # Of the longest pause, what is left of it after each question.
 _PAUSE_KEPT_SHARE = 0.9
 # Other tasks tell of theirs each second.
@@ -25,7 +25,7 @@ class _Asked(NamedTuple):
 class RecentTenants:
     """The tenants that are expected back, here or at other tasks.
 
-    Slots are kept free for them. So who has asked each second and asks no more is expected for 15
+    Slots are kept free for them. So who has asked each second and asks no more is expected for 13
     seconds, and who has asked once, or twice a minute, for a minute.
     """
 

@@ -69,8 +69,8 @@ def expected_until(*asked_at: float) -> float:
     return max(after for after in range(100) if recent.here(last + after)) + last
 
 
-def test_who_asked_each_second_and_asks_no_more_is_expected_for_15_seconds() -> None:
-    assert expected_until(0, 1, 2, 3) == 3 + 15
+def test_who_asked_each_second_and_asks_no_more_is_expected_for_13_seconds() -> None:
+    assert expected_until(0, 1, 2, 3) == 3 + 13
 
 
 def test_who_asked_once_is_expected_for_a_minute() -> None:
