@@ -27,7 +27,7 @@ Operation = Callable[[sqlite3.Connection], T]
 JoinedOperation = Callable[[sqlite3.Connection, Sequence[A]], Sequence[T | Exception]]
 """The same for many calls: it takes the argument of each, and returns each result or exception."""
 
-# What is urgent waits for no more than so many others, or a quarter of them.
+# So many other writes come between urgent ones, or a quarter of those that wait.
 _FEW = 2
 
 # An operation raises these before it has written anything.
@@ -44,8 +44,8 @@ class _Asked:
 
 
 class Transactions:
-    """One connection and its thread. Operations that wait share the next transaction: all that are
-    urgent, or a few others.
+    """One connection and its thread. Operations that wait share the next transaction: all reads,
+    all urgent writes, or a few other writes.
 
     All calls must come from one event loop.
 
@@ -60,6 +60,7 @@ class Transactions:
     def __init__(self, path: Path, *, writes: bool) -> None:
         self._path = path
         self._connection = connect(path)
+        self._writes = writes
         # A transaction that begins as a reader may be refused when it writes.
         self._begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
         if not writes:
@@ -104,8 +105,7 @@ class Transactions:
         Args:
             argument: of this call.
             durable: whether the result must survive a power cut. All results survive the process.
-            urgent: whether it comes before others that wait. They have a transaction of their own
-                after each such one, a few at a time.
+            urgent: whether it comes before other writes that wait. A few of those come after it.
 
         Returns:
             The result of this call, once the transaction is committed.
@@ -134,7 +134,8 @@ class Transactions:
             closing = closing or None in came
             asked = [it for it in came if it is not None]
             others += [it for it in asked if not it.urgent]
-            few = max(_FEW, len(others) // 4)
+            # Of reads none is urgent.
+            few = max(_FEW, len(others) // 4) if self._writes else len(others)
             for batch in ([it for it in asked if it.urgent], others[:few]):
                 if batch:
                     _answer(batch, self._do(batch))

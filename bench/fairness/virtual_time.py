@@ -87,7 +87,11 @@ class _Asker:
 
     def look(self) -> None:
         """Note whether the handler has told the client that its call was refused."""
-        if self.stream is not None and self.stream.state is ResponseState.ERROR:
+        if (
+            not self.refused
+            and self.stream is not None
+            and self.stream.state is ResponseState.ERROR
+        ):
             self.refuse()
 
     def answered(self) -> Answered:

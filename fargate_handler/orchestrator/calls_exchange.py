@@ -114,7 +114,7 @@ class CallsExchange:
             if running or wanted[name]:
                 calls[name] = ModelCalls(
                     running=running,
-                    answered=running - len(prefills),
+                    answered=upstream.answered,
                     prompts=prefills.tokens,
                     wanted=dict(wanted[name].most_common(_TENANTS_TOLD)),
                     delay=prefills.window.slope or 0.0,

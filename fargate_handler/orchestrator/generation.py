@@ -251,9 +251,8 @@ class Generation:
     def _waits_for_quota(self, outcome: ModelFinish | EvenflowError) -> bool:
         """Whether to wait in the queue until the model's server takes calls again."""
         now, gave_tokens = self._monotonic(), self._calls.gave_tokens
-        # Who asks without a key comes back by itself, but a place is known to come sooner when the
-        # server answers others of ours.
-        is_told = not (self.kind.repeatable or self.upstream.answers)
+        # Who asks without a key is told and comes back, unless a call that runs will leave a place.
+        is_told = not (self.kind.repeatable or self.upstream.answered)
         if isinstance(outcome, ModelFinish) or is_told or gave_tokens or not is_over_quota(outcome):
             self._throttled = self._throttled_since = None
             return False

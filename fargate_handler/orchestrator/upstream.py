@@ -32,9 +32,9 @@ class Upstream:
     calls_of: Counter[str] = field(default_factory=Counter, compare=False)
 
     @property
-    def answers(self) -> bool:
-        """Whether any call has a token and has not ended."""
-        return self.ceiling.running > len(self.prefills)
+    def answered(self) -> int:
+        """How many calls that run have a token."""
+        return self.ceiling.running - len(self.prefills)
 
     def takes(self, now: float, shared: bool, tenant: str, goes_on: bool = False) -> bool:
         """Whether one more answer may begin, for a tenant.

@@ -95,23 +95,26 @@ def test_who_asks_again_for_what_is_on_record_is_told_the_same() -> None:
 
 
 @contextmanager
-def transactions(path: Path) -> Iterator[Transactions]:
+def transactions(path: Path, *, writes: bool = True) -> Iterator[Transactions]:
     prepare(path)
-    running = Transactions(path, writes=True)
+    running = Transactions(path, writes=writes)
     try:
         yield running
     finally:
         running.close()
 
 
-async def test_calls_that_wait_for_a_transaction_are_one_call(tmp_path: Path) -> None:
+@pytest.mark.parametrize("writes", [True, False])
+async def test_reads_or_urgent_writes_that_wait_for_a_transaction_are_one_call(
+    tmp_path: Path, writes: bool
+) -> None:
     called = list[list[int]]()
 
     def double(_: Connection, numbers: Sequence[int]) -> Sequence[int | Exception]:
         called.append([*numbers])
         return [NotAccepted("odd") if number % 2 else 2 * number for number in numbers]
 
-    with transactions(tmp_path / "evenflow.db") as running:
+    with transactions(tmp_path / "evenflow.db", writes=writes) as running:
         begun, go_on = Event(), Event()
 
         def hold(_: Connection) -> None:
@@ -121,7 +124,7 @@ async def test_calls_that_wait_for_a_transaction_are_one_call(tmp_path: Path) ->
         holding = asyncio.create_task(running.run(hold))
         await asyncio.to_thread(begun.wait, 5)
         asked = [
-            asyncio.create_task(running.run_together(double, number, urgent=True))
+            asyncio.create_task(running.run_together(double, number, urgent=writes))
             for number in range(4)
         ]
         await asyncio.sleep(0)
