@@ -10,6 +10,7 @@ import orjson
 
 from stream_core.ports.response_store import LIFETIME_SECONDS, Lease, ResponseHead
 from stream_core.ports.session_store import LedgerEntry, NotAccepted
+from stream_sqlite.expiry import delete_expired
 from stream_sqlite.response_store import starts_text
 
 ENTRY = (
@@ -45,12 +46,14 @@ class Accepting(NamedTuple):
     """A message that is to be put on record.
 
     `now`, `expires_at`: seconds since the epoch. `expires_at`: when the message is forgotten.
+    `tidies`: whether some of what has expired is deleted first.
     """
 
     channel: str
     entry: LedgerEntry
     now: float
     expires_at: float
+    tidies: bool = False
 
     @property
     def head(self) -> ResponseHead:
@@ -69,6 +72,8 @@ class Accepting(NamedTuple):
 
 def accept_all(connection: Connection, messages: Sequence[Accepting]) -> list[Lease | NotAccepted]:
     """Put messages on record, each with its response. Returns the outcome of each."""
+    if any(message.tidies for message in messages):
+        delete_expired(connection, messages[-1].now)
     outcomes: dict[int, Lease | NotAccepted] = {}
     left = dict(enumerate(messages))
     while left:
@@ -100,7 +105,7 @@ def _known_or_next(connection: Connection, messages: Mapping[int, Accepting]) ->
     """Those that are on record (True) or may be put there (False). Others are left out."""
     rows = [
         (number, channel, entry.message_id, entry.previous_message_id, entry.response_id, now)
-        for number, (channel, entry, now, _) in messages.items()
+        for number, (channel, entry, now, *_) in messages.items()
     ]
     found = connection.execute(_KNOWN_OR_NEXT.format(rows=_marks(rows)), _flat(rows)).fetchone()
     return {number: bool(is_known) for number, is_known in orjson.loads(found[0])}

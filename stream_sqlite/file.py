@@ -13,7 +13,8 @@ _LOCK_INFIX = "-process-"
 
 
 class ProcessLock:
-    """The lock of this process: a file beside the database, locked until the process ends.
+    """The lock of this process: a file beside the database, locked until the process ends, and
+    the one that writes for it.
 
     Args:
         database: the shared file.
@@ -27,13 +28,13 @@ class ProcessLock:
         """The name by which other processes find the lock."""
         self._database = database
         self._path = self._path_of(self.name)
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        self.descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        fcntl.flock(self.descriptor, fcntl.LOCK_EX)
 
     def release(self) -> None:
         """Give the lock up, because the process ends."""
         self._path.unlink(missing_ok=True)
-        os.close(self._descriptor)
+        os.close(self.descriptor)
 
     def is_gone(self, name: str) -> bool:
         """Whether the process with this lock has ended. If so, its file is deleted."""

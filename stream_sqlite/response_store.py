@@ -25,7 +25,8 @@ from stream_core.ports.response_store import (
 from stream_core.ports.stored_json import ending_text, plain_entries, read_ending, read_entries
 from stream_sqlite import leases
 from stream_sqlite.file import ProcessLock
-from stream_sqlite.transactions import Transactions
+from stream_sqlite.reads import Reads
+from stream_sqlite.writes import Writes
 
 _logger = logging.getLogger(__name__)
 
@@ -34,7 +35,6 @@ _HEAD = (
     "starts, ending, form"
 )
 
-# One statement for many chunks: after each the thread has to wait for the event loop.
 _WRITE_CHUNKS = """
 INSERT OR IGNORE INTO chunks
 SELECT number, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value -> 5
@@ -55,13 +55,31 @@ class SQLiteResponseStore:
     chunks_per_write = 1_000
     chunks_per_second = 1_000
 
-    def __init__(self, writes: Transactions, reads: Transactions, process: ProcessLock) -> None:
+    def __init__(self, writes: Writes, reads: Reads, process: ProcessLock) -> None:
         self._writes = writes
         self._reads = reads
         self._process = process
 
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        return await self._writes.run(partial(_append, chunks=chunks)) if chunks else ()
+        if not chunks:
+            return ()
+        try:
+            rows = orjson.dumps([_row(chunk) for chunk in chunks]).decode()
+        except TypeError:
+            if len(chunks) == 1:
+                _logger.exception(
+                    "a chunk of response %s has text that can't be stored", chunks[0].response_id
+                )
+                return chunks
+            # One bad chunk must not keep the others out.
+            return [left for chunk in chunks for left in await self.append([chunk])]
+        forms = [
+            (chunk.form, chunk.response_id, chunk.epoch)
+            for chunk in chunks
+            if chunk.form > TEXT_FORM
+        ]
+        await self._writes.run(partial(_append, rows=rows, forms=forms))
+        return ()
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
         await self._writes.run(
@@ -124,24 +142,11 @@ class SQLiteResponseStore:
         await self._writes.run(partial(_delete, response_ids=response_ids))
 
 
-def _append(connection: Connection, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-    try:
-        rows = orjson.dumps([_row(chunk) for chunk in chunks]).decode()
-    except TypeError:
-        if len(chunks) == 1:
-            _logger.exception(
-                "a chunk of response %s has text that can't be stored", chunks[0].response_id
-            )
-            return chunks
-        # One bad chunk must not keep the others out.
-        return [left for chunk in chunks for left in _append(connection, [chunk])]
+def _append(connection: Connection, rows: str, forms: Sequence[tuple[int, str, int]]) -> None:
     connection.execute(_WRITE_CHUNKS, (rows,))
-    forms = [(chunk.form, chunk.response_id, chunk.epoch) for chunk in chunks]
     connection.executemany(
-        "UPDATE responses SET form = ?1 WHERE response_id = ?2 AND epoch = ?3 AND form < ?1",
-        [noted for noted in forms if noted[0] > TEXT_FORM],
+        "UPDATE responses SET form = ?1 WHERE response_id = ?2 AND epoch = ?3 AND form < ?1", forms
     )
-    return ()
 
 
 def _row(chunk: Chunk) -> tuple[object, ...]:

@@ -10,14 +10,14 @@ from stream_core.policy.channel import Channel
 from stream_core.ports.response_store import LIFETIME_SECONDS, Lease
 from stream_core.ports.session_store import (
     LedgerEntry,
-    NotAccepted,
     StoredConversation,
     in_causal_order,
     kept_seconds,
 )
 from stream_sqlite.acceptance import ENTRY, Accepting, accept_all
 from stream_sqlite.expiry import Expiry
-from stream_sqlite.transactions import Transactions
+from stream_sqlite.reads import Reads
+from stream_sqlite.writes import Writes
 
 
 class SQLiteSessionStore:
@@ -27,7 +27,7 @@ class SQLiteSessionStore:
         lifetime: how long messages of chats are kept, in seconds.
     """
 
-    def __init__(self, writes: Transactions, reads: Transactions, lifetime: float) -> None:
+    def __init__(self, writes: Writes, reads: Reads, lifetime: float) -> None:
         self._writes = writes
         self._reads = reads
         self._lifetime = lifetime
@@ -48,8 +48,8 @@ class SQLiteSessionStore:
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         expires_at = now + kept_seconds(entry, self._lifetime)
         return await self._writes.run_together(
-            self._accept,
-            Accepting(str(channel), entry, now, expires_at),
+            accept_all,
+            Accepting(str(channel), entry, now, expires_at, self._expiry.is_due(now)),
             durable=True,
             urgent=True,
         )
@@ -70,12 +70,6 @@ class SQLiteSessionStore:
 
     async def end(self, channel: Channel, now: float) -> Sequence[LedgerEntry]:
         return await self._writes.run(partial(_end, channel=str(channel), now=now), durable=True)
-
-    def _accept(
-        self, connection: Connection, messages: Sequence[Accepting]
-    ) -> Sequence[Lease | NotAccepted]:
-        self._expiry.delete_some(connection, messages[-1].now)
-        return accept_all(connection, messages)
 
 
 def _session(connection: Connection, channel: str, now: float) -> tuple[str | None, bool]:

@@ -14,13 +14,14 @@ from stream_core.ports.response_store import LIFETIME_SECONDS, StoreUnavailable
 from stream_core.ports.session_store import LARGE_TEXT_SECONDS
 from stream_core.ports.usage_store import KEPT_SECONDS
 from stream_sqlite.file import FileUnusable, ProcessLock, connect, prepare, signing_key
+from stream_sqlite.reads import Reads
 from stream_sqlite.response_store import SQLiteResponseStore
 from stream_sqlite.session_store import SQLiteSessionStore
 from stream_sqlite.task_calls import SQLiteCallsOfTasks
 from stream_sqlite.tenant_activity import SQLiteTenantActivity
 from stream_sqlite.tenant_store import SQLiteTenantStore
-from stream_sqlite.transactions import Transactions
 from stream_sqlite.usage_store import SQLiteUsageStore
+from stream_sqlite.writes import Writes
 
 # As long as an SQS queue keeps them. They are for people too.
 _LETTER_SECONDS = 14 * 86_400.0
@@ -52,12 +53,13 @@ class SQLiteStores:
             with closing(connect(path)) as connection:
                 self.signing_key = signing_key(connection)
             self._lock = ProcessLock(path)
-            self._writes = Transactions(path, writes=True)
-            self._reads = Transactions(path, writes=False)
         except (sqlite3.Error, OSError) as error:
             raise FileUnusable(
                 f"{error}; this process must be able to write the file and others beside it"
             ) from error
+        # Others take over when nothing more of this process is written.
+        self._writes = Writes(path, kept_open=(self._lock.descriptor,))
+        self._reads = Reads(path)
         self.responses = SQLiteResponseStore(self._writes, self._reads, self._lock)
         self.sessions = SQLiteSessionStore(self._writes, self._reads, lifetime)
         self.usage = SQLiteUsageStore(self._writes, self._reads, usage_kept)
@@ -77,7 +79,7 @@ class SQLiteStores:
 class SQLiteDeadLetters:
     """Dead letters in SQLite (`DeadLetters`), one for each response."""
 
-    def __init__(self, writes: Transactions) -> None:
+    def __init__(self, writes: Writes) -> None:
         self._writes = writes
 
     async def send(self, letter: DeadLetter) -> None:
@@ -90,9 +92,7 @@ class SQLiteDeadLetters:
 class SQLiteLargeTexts:
     """Large texts in SQLite (`LargeTexts`)."""
 
-    def __init__(
-        self, writes: Transactions, reads: Transactions, wall_time: Callable[[], float]
-    ) -> None:
+    def __init__(self, writes: Writes, reads: Reads, wall_time: Callable[[], float]) -> None:
         self._writes = writes
         self._reads = reads
         self._wall_time = wall_time

@@ -7,27 +7,29 @@ from functools import partial
 from sqlite3 import Connection
 
 from stream_core.ports.task_calls import KEPT_SECONDS, TaskCalls
-from stream_sqlite.transactions import Transactions
+from stream_sqlite.reads import Reads
+from stream_sqlite.writes import Writes
 
 
 class SQLiteCallsOfTasks:
     """The calls of tasks in SQLite (`CallsOfTasks`)."""
 
-    def __init__(self, writes: Transactions, reads: Transactions) -> None:
+    def __init__(self, writes: Writes, reads: Reads) -> None:
         self._writes = writes
         self._reads = reads
 
     async def tell(self, row: TaskCalls, now: float) -> None:
-        await self._writes.run(partial(_tell, row=row, now=now))
+        await self._writes.run(
+            partial(_tell, task=row.task, row=row.to_text(), expires_at=now + KEPT_SECONDS)
+        )
 
     async def all(self, now: float) -> Sequence[TaskCalls]:
         return await self._reads.run(partial(_all, now=now))
 
 
-def _tell(connection: Connection, row: TaskCalls, now: float) -> None:
+def _tell(connection: Connection, task: str, row: str, expires_at: float) -> None:
     connection.execute(
-        "INSERT OR REPLACE INTO task_calls VALUES (?, ?, ?)",
-        (row.task, row.to_text(), now + KEPT_SECONDS),
+        "INSERT OR REPLACE INTO task_calls VALUES (?, ?, ?)", (task, row, expires_at)
     )
 
 

@@ -8,7 +8,8 @@ from functools import partial
 from sqlite3 import Connection
 
 from stream_core.ports.tenant_activity import KEPT_SECONDS, Activity
-from stream_sqlite.transactions import Transactions
+from stream_sqlite.reads import Reads
+from stream_sqlite.writes import Writes
 
 _COLUMNS = (
     "tenant, task, service, requests, input_tokens, output_tokens, answers, connections, expected"
@@ -18,7 +19,7 @@ _COLUMNS = (
 class SQLiteTenantActivity:
     """The activity of tenants in SQLite (`TenantActivity`)."""
 
-    def __init__(self, writes: Transactions, reads: Transactions) -> None:
+    def __init__(self, writes: Writes, reads: Reads) -> None:
         self._writes = writes
         self._reads = reads
 

@@ -7,13 +7,14 @@ from sqlite3 import Connection
 
 from stream_core.ports.tenant_store import StoredTenants, TenantChanged
 from stream_core.tenants.tenant import Tenant
-from stream_sqlite.transactions import Transactions
+from stream_sqlite.reads import Reads
+from stream_sqlite.writes import Writes
 
 
 class SQLiteTenantStore:
     """The tenants' records in SQLite (`TenantStore`)."""
 
-    def __init__(self, writes: Transactions, reads: Transactions) -> None:
+    def __init__(self, writes: Writes, reads: Reads) -> None:
         self._writes = writes
         self._reads = reads
 

@@ -11,7 +11,8 @@ import orjson
 from stream_core.ports.usage_store import COUNTERS_KEPT_SECONDS, KEPT_SECONDS, ReservationGone
 from stream_core.tenants.budget import Ask, Reservation, settlement, without_room
 from stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord
-from stream_sqlite.transactions import Transactions
+from stream_sqlite.reads import Reads
+from stream_sqlite.writes import Writes
 
 _RESERVATION = "tenant, response_id, owner, created_at, amounts, step"
 
@@ -23,9 +24,7 @@ class SQLiteUsageStore:
         kept_seconds: how long usage records are kept.
     """
 
-    def __init__(
-        self, writes: Transactions, reads: Transactions, kept_seconds: float = KEPT_SECONDS
-    ) -> None:
+    def __init__(self, writes: Writes, reads: Reads, kept_seconds: float = KEPT_SECONDS) -> None:
         self._writes = writes
         self._reads = reads
         self._kept_seconds = kept_seconds

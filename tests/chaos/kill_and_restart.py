@@ -1,5 +1,5 @@
 """`python -m tests.chaos.kill_and_restart`: `kill -9` in the middle of a handler's answers, and a
-start.
+start. Before that the process that writes for it is killed, which no reader may notice.
 
 The handler has the settings of `make run`: its stores are a file. Exits with 1 on any gap,
 duplicate, wrong byte, or answer without its whole end.
@@ -21,6 +21,7 @@ from time import monotonic
 
 import aiohttp
 import numpy as np
+import psutil
 import uvloop
 
 from fargate_handler.token_sources.demo.script import demo_tokens
@@ -35,6 +36,7 @@ from tests.chaos.window import Window
 from tests.integration.server_process import ServerProcess
 
 _RAMP_SECONDS = 10.0
+_WITHOUT_NOTICE_SECONDS = 3.0
 _GAP_MS = 500
 _TOKENS = (60, 80)
 _ACCEPTED_SECONDS = 60.0
@@ -97,6 +99,8 @@ class Run:
             _RAMP_SECONDS + _ACCEPTED_SECONDS,
         )
         print("all are asked" if asked else "not all could be asked in time", flush=True)
+        self._kill_writer()
+        await asyncio.sleep(_WITHOUT_NOTICE_SECONDS)
         killed_at = monotonic()
         self._server.kill()
         self.struck = [reader for reader in self.readers if not reader.check.ended]
@@ -110,6 +114,15 @@ class Run:
     def stop(self) -> None:
         """End the handler."""
         self._server.stop()
+
+    def _kill_writer(self) -> None:
+        (writer,) = [
+            it
+            for it in psutil.Process(self._server.process.pid).children(recursive=True)
+            if "stream_sqlite.writer" in it.cmdline()
+        ]
+        writer.kill()
+        print("killed the process that writes", flush=True)
 
     def _start(self, port: int | None) -> ServerProcess:
         store = {

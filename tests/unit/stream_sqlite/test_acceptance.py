@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from sqlite3 import Connection
 from tempfile import TemporaryDirectory
-from threading import Event
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.ports.response_store import StoreUnavailable
 from stream_core.ports.session_store import LedgerEntry, NotAccepted
 from stream_sqlite.acceptance import Accepting, accept_all
+from stream_sqlite.expiry import Expiry
 from stream_sqlite.file import connect, prepare
-from stream_sqlite.transactions import Transactions
 from tests.integration.stores.stores import NOW
 
 SELECT = "SELECT * FROM "
@@ -94,95 +91,21 @@ def test_who_asks_again_for_what_is_on_record_is_told_the_same() -> None:
         assert [len(table) for table in rows(connection)] == [2, 1, 2]
 
 
-@contextmanager
-def transactions(path: Path, *, writes: bool = True) -> Iterator[Transactions]:
-    prepare(path)
-    running = Transactions(path, writes=writes)
-    try:
-        yield running
-    finally:
-        running.close()
-
-
-@pytest.mark.parametrize("writes", [True, False])
-async def test_reads_or_urgent_writes_that_wait_for_a_transaction_are_one_call(
-    tmp_path: Path, writes: bool
-) -> None:
-    called = list[list[int]]()
-
-    def double(_: Connection, numbers: Sequence[int]) -> Sequence[int | Exception]:
-        called.append([*numbers])
-        return [NotAccepted("odd") if number % 2 else 2 * number for number in numbers]
-
-    with transactions(tmp_path / "evenflow.db", writes=writes) as running:
-        begun, go_on = Event(), Event()
-
-        def hold(_: Connection) -> None:
-            begun.set()
-            go_on.wait(5)
-
-        holding = asyncio.create_task(running.run(hold))
-        await asyncio.to_thread(begun.wait, 5)
-        asked = [
-            asyncio.create_task(running.run_together(double, number, urgent=writes))
-            for number in range(4)
-        ]
-        await asyncio.sleep(0)
-        go_on.set()
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        await holding
-    assert called == [[0, 1, 2, 3]]
-    assert (found[0], found[2]) == (0, 4)
-    assert [type(found[number]) for number in (1, 3)] == [NotAccepted, NotAccepted]
-
-
-async def test_what_is_urgent_comes_first_and_others_have_their_turn_between(
-    tmp_path: Path,
-) -> None:
-    called = list[list[str]]()
-
-    def note(_: Connection, names: Sequence[str]) -> Sequence[str | Exception]:
-        called.append([*names])
-        if names == ["urgent"]:
-            ask("later", urgent=True)
-        return names
-
-    with transactions(tmp_path / "evenflow.db") as running:
-        loop, asked = asyncio.get_running_loop(), list[asyncio.Task[object]]()
-
-        def ask(name: str, *, urgent: bool) -> None:
-            """Called in the thread of the transactions. Returns when it waits for one."""
-            added = Event()
-
-            def add() -> None:
-                asked.append(loop.create_task(running.run_together(note, name, urgent=urgent)))
-                loop.call_soon(added.set)
-
-            loop.call_soon_threadsafe(add)
-            added.wait(5)
-
-        def hold(_: Connection) -> None:
-            for number in range(5):
-                ask(f"{number}", urgent=False)
-            ask("urgent", urgent=True)
-
-        await running.run(hold)
-        await asked[5]
-        await asyncio.gather(*asked)
-    assert called == [["urgent"], ["0", "1"], ["later"], ["2", "3"], ["4"]]
-
-
-async def test_one_that_fails_takes_none_of_the_others_with_it(tmp_path: Path) -> None:
-    def double(_: Connection, numbers: Sequence[int]) -> Sequence[int | Exception]:
-        if 1 in numbers:
-            raise ValueError(numbers)
-        return [2 * number for number in numbers]
-
-    with transactions(tmp_path / "evenflow.db") as running:
-        found = await asyncio.gather(
-            *(running.run_together(double, number) for number in range(3)), return_exceptions=True
-        )
-        assert (found[0], found[2]) == (0, 4)
-        assert isinstance(found[1], ValueError)
-    with pytest.raises(StoreUnavailable):
-        await running.run_together(double, 4)
+def test_what_has_expired_is_deleted_when_it_is_time() -> None:
+    expiry = Expiry()
+    assert [expiry.is_due(NOW + after) for after in (0.0, 0.2, 0.3, 0.4)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    old = Accepting("t:a:old", LedgerEntry("m1", None, "hi", "r1", "task"), NOW, NOW + 60)
+    new = old._replace(channel="t:a:new", now=NOW + 90_000, expires_at=NOW + 99_000)
+    with new_file() as connection:
+        accept_all(connection, [old])
+        accept_all(connection, [new._replace(entry=replace(new.entry, response_id="r2"))])
+        assert [len(table) for table in rows(connection)] == [2, 2, 2]
+        third = new._replace(channel="t:a:3", entry=replace(new.entry, response_id="r3"))
+        accept_all(connection, [third._replace(tidies=True)])
+        assert [len(table) for table in rows(connection)] == [2, 2, 2]
+        assert "r1" not in str(rows(connection))

@@ -9,6 +9,7 @@ import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -190,20 +191,20 @@ async def test_while_another_process_writes_for_long_the_store_is_unavailable(
     assert (await opened.sessions.load(channel, NOW)).last_message_id is None
 
 
+def allow(connection: sqlite3.Connection, pages: int) -> None:
+    connection.execute(f"PRAGMA max_page_count={pages}")
+
+
 async def test_when_the_disk_is_full_nothing_is_torn_and_what_was_kept_can_be_read(
     opened: SQLiteStores, stores: Stores
 ) -> None:
     lease = await stores.begin("a")
     await stores.write(lease, 0, ["a"])
-    await opened._writes.run(
-        lambda connection: connection.execute("PRAGMA max_page_count=1") and None
-    )
+    await opened._writes.run(partial(allow, pages=1))
     with pytest.raises(StoreUnavailable, match="full"):
         await opened.responses.append([chunk(lease, 1, ["b"]), chunk(lease, 2, ["x" * 100_000])])
     assert await stores.read(lease.response_id) == ["a"]
-    await opened._writes.run(
-        lambda connection: connection.execute("PRAGMA max_page_count=100000") and None
-    )
+    await opened._writes.run(partial(allow, pages=100_000))
     await stores.write(lease, 1, ["b"])
     assert await stores.read(lease.response_id) == ["a", "b"]
 

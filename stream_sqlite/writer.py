@@ -1,0 +1,109 @@
+"""`python -m stream_sqlite.writer <file> <descriptor>`: the process that writes for a handler.
+
+It does the calls that come through the descriptor, a socket, and ends when that is closed.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+from stream_sqlite.pipe import RECEIVED_BYTES, Frames, frame
+from stream_sqlite.transactions import Call, Transactions
+
+# So many other writes come between urgent ones, or a quarter of those that wait.
+_FEW = 2
+
+Numbered = tuple[int, Call]
+"""A call, and the number by which its outcome is known."""
+
+
+class WriteOrder:
+    """Which of the calls that wait go into the next transactions."""
+
+    def __init__(self) -> None:
+        self._urgent: list[Numbered] = []
+        self._others: list[Numbered] = []
+
+    def __len__(self) -> int:
+        return len(self._urgent) + len(self._others)
+
+    def add(self, number: int, call: Call) -> None:
+        """A call waits."""
+        (self._urgent if call.urgent else self._others).append((number, call))
+
+    def take(self) -> list[list[Numbered]]:
+        """Remove and return the calls of the next transactions: all urgent ones, then a few of the
+        others.
+        """
+        few = max(_FEW, len(self._others) // 4)
+        taken = [self._urgent, self._others[:few]]
+        self._urgent, self._others = [], self._others[few:]
+        return [calls for calls in taken if calls]
+
+
+def serve(pipe: socket.socket, run: Callable[[Sequence[Call]], Sequence[object]]) -> None:
+    """Answer calls until the pipe is closed and none waits.
+
+    Raises:
+        OSError: nobody reads the outcomes.
+    """
+    frames, order, is_open = Frames(), WriteOrder(), True
+    while is_open or order:
+        if is_open:
+            is_open = _receive(pipe, frames, order)
+        for numbered in order.take():
+            outcomes = run([call for _, call in numbered])
+            answers = [
+                (number, _sendable(outcome))
+                for (number, _), outcome in zip(numbered, outcomes, strict=True)
+            ]
+            pipe.setblocking(True)
+            pipe.sendall(frame(answers))
+
+
+def _receive(pipe: socket.socket, frames: Frames, order: WriteOrder) -> bool:
+    """Take all that has come, and wait where nothing waits. Returns whether more may come."""
+    with suppress(BlockingIOError):
+        while True:
+            pipe.setblocking(not order)
+            data = pipe.recv(RECEIVED_BYTES)
+            if not data:
+                return False
+            for numbered in frames.feed(data):
+                order.add(*numbered)
+    return True
+
+
+def _sendable(outcome: object) -> object:
+    """The outcome. In the place of an exception that does not survive pickle: what it says."""
+    if isinstance(outcome, Exception):
+        try:
+            [*Frames().feed(frame(outcome))]
+        except Exception:
+            return RuntimeError("".join(traceback.format_exception(outcome)))
+    return outcome
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Serve one handler."""
+    path, descriptor = arguments
+    # Who stops the handler stops the whole group. It still writes then, and closes the pipe.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    with (
+        socket.socket(fileno=int(descriptor)) as pipe,
+        closing(Transactions(Path(path), writes=True)) as transactions,
+        # The handler was killed: nobody waits for what it has asked.
+        suppress(OSError),
+    ):
+        serve(pipe, transactions.run)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
