@@ -85,7 +85,7 @@ async def test_a_killed_one_is_started_again_and_what_it_had_committed_is_kept(
     with pytest.raises(StoreUnavailable, match="exit code -9"):
         await writes.run(partial(kill_itself, how=signal.SIGKILL))
     assert "the process that writes it has ended (exit code -9)" in caplog.text
-    await writes.run(partial(put, name="behind"))
+    await asyncio.wait_for(writes.run(partial(put, name="behind")), 10)
     assert len(started) == 2
     with closing(Reads(path)) as reads:
         assert await reads.run(names) == ["before", "behind"]
