@@ -34,8 +34,9 @@ class Admission:
     Its model has to take calls, and to have a slot for it, where there is more than one tenant.
     While several ask, and prompts are in prefill that would have a newcomer wait for long, or most
     slots are taken, an answer begins only if its tenant stays the one that was given least. A
-    tenant has no more than its part of the slots, and one, while another waits that has less: tasks
-    hear of each other late, so many answers of one would begin at once, and then none for long.
+    tenant has no more than its part of the slots, and one, while another waits that has less, here
+    or at another task: tasks hear of each other late, so many answers of one would begin at once,
+    and then none for long.
 
     What holds for all messages of a tenant to a model is found out once, since thousands may wait,
     and what is compared with others only where it matters.
@@ -46,7 +47,8 @@ class Admission:
         several: whether more than one has asked lately.
         most_prefills: how many answers of a tenant may have no token yet. None: any number.
         waiting: tenants of whom messages wait.
-        urgency_of: the place of a tenant's most urgent class, the first one's is 0.
+        urgency_of: the place of a tenant's most urgent class, the first one's is 0. Of one of whom
+            nothing waits here: of its own class.
         may_come: finds tenants that may ask and wait for nothing, two at least if there are.
         least_served: finds who was given least, as `TokenCounters.least_served` tells.
         service_of: the service that a generation is expected to be given.
@@ -136,12 +138,16 @@ class Admission:
         )
 
     def _has_its_part(self, tenant: str, upstream: Upstream) -> bool:
-        """Whether a tenant has its part of the slots, and another one waits that has not, for
-        something as urgent.
+        """Whether a tenant has its part of the slots, and another one waits that has not, or waits
+        at another task, for something as urgent.
         """
-        most_of, has = upstream.prefills.slots.most_of, upstream.calls_of
-        most = most_of(tenant)
+        slots, has = upstream.prefills.slots, upstream.calls_of
+        most = slots.most_of(tenant)
         if most is None or has[tenant] < most:
             return False
-        others = (it for it in self._waiting if it != tenant and has[it] < (most_of(it) or 0))
-        return any(self._urgency_of(other) <= self._urgency_of(tenant) for other in others)
+
+        def is_as_urgent(other: str) -> bool:
+            return other != tenant and self._urgency_of(other) <= self._urgency_of(tenant)
+
+        here = (it for it in self._waiting if has[it] < (slots.most_of(it) or 0))
+        return any(map(is_as_urgent, here)) or slots.elsewhere.any_waits(is_as_urgent)

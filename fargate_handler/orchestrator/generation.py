@@ -252,7 +252,7 @@ class Generation:
         """Whether to wait in the queue until the model's server takes calls again."""
         now, gave_tokens = self._monotonic(), self._calls.gave_tokens
         # Who asks without a key is told and comes back, unless a call that runs will leave a place.
-        is_told = not (self.kind.repeatable or self.upstream.answered)
+        is_told = not (self.kind.repeatable or self.upstream.answers_anybody)
         if isinstance(outcome, ModelFinish) or is_told or gave_tokens or not is_over_quota(outcome):
             self._throttled = self._throttled_since = None
             return False

@@ -13,11 +13,13 @@ from stream_core.fairness.token_counters import TokenCounters
 from stream_core.fairness.usual_answers import UsualAnswers
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.ports.tenant_activity import Activity
+from stream_core.tenants.tenant import ServiceClass
 
 # Not by the token: that would cost as much as its delivery.
 _CHARGED_EACH_SECONDS = 0.2
 # Of what other tasks have told, each second.
 _CHARGED_SHARE = 0.4
+_CLASSES = tuple(ServiceClass)
 # So many questions of a tenant that was idle needn't wait, however busy others are. As service.
 _SAVED_UP_ANSWERS, _SAVED_UP = 4, 8_192.0
 
@@ -83,13 +85,19 @@ class ServiceCharges:
             urgency_of: the place of a tenant's most urgent class, the first one's is 0.
         """
         now = self._monotonic()
+
+        def urgency(tenant: str) -> int:
+            if tenant in waiting:
+                return urgency_of(tenant)
+            return _CLASSES.index(self._tenants.of(tenant).service_class)
+
         return Admission(
             now,
             self.shared,
             self.recent.several(now),
             self._most_prefills,
             waiting,
-            urgency_of,
+            urgency,
             lambda: self.recent.that_may_come(waiting, now),
             lambda: self.counters.least_served({*waiting, *self._of_tenant}),
             lambda generation: generation.meter.whole(

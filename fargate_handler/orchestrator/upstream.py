@@ -36,6 +36,11 @@ class Upstream:
         """How many calls that run have a token."""
         return self.ceiling.running - len(self.prefills)
 
+    @property
+    def answers_anybody(self) -> bool:
+        """Whether any call that runs has a token, here or, as they told last, at other tasks."""
+        return self.answered + self.prefills.slots.elsewhere.answered > 0
+
     def takes(self, now: float, shared: bool, tenant: str, goes_on: bool = False) -> bool:
         """Whether one more answer may begin, for a tenant.
 

@@ -95,6 +95,11 @@ class CallsElsewhere:
         division = divide_slots(slots, self.task, self.wanted, self.weight_of)
         return division._replace(part=min(equal, division.part))
 
+    def any_waits(self, counts: Callable[[str], bool]) -> bool:
+        """Whether tenants that count wait at other tasks: they want more calls than run there."""
+        wants = (of.items() for task, of in self.wanted.items() if task != self.task)
+        return sum(n for of in wants for tenant, n in of if counts(tenant)) > self.running
+
     def equal_part(self, amount: int) -> int:
         """This task's part of an amount that all divide equally. All parts together are all."""
         if not self.wanted:

@@ -149,7 +149,7 @@ def test_a_tenant_has_its_part_of_the_slots_and_one_while_another_waits_that_has
     slots, calls_of = waiting.prefills.slots, waiting.upstream.calls_of
     slots.refused(12, began_at=0.0, now=0.5)
     wanted = {"a": {"long": 9, "short": 9}, "b": {"long": 9, "short": 9}}
-    slots.elsewhere = CallsElsewhere(task="a", wanted=wanted)
+    slots.elsewhere = CallsElsewhere(running=9, task="a", wanted=wanted)
     assert [slots.most_of(tenant) for tenant in ("long", "short", "new")] == [4, 4, None]
     calls_of["long"] = 4
     waiting.tenants = ("long", "new")
@@ -163,3 +163,21 @@ def test_a_tenant_has_its_part_of_the_slots_and_one_while_another_waits_that_has
     assert not waiting.again()(waiting.message("long"))
     calls_of["short"] = 4
     assert waiting.again()(waiting.message("long"))
+
+
+def test_a_tenant_has_its_part_and_one_too_while_another_waits_at_another_task() -> None:
+    waiting = Waiting(ahead=0, may_come=[], least=("few", 50.0))
+    slots = waiting.prefills.slots
+    slots.refused(12, began_at=0.0, now=0.5)
+    waiting.upstream.calls_of["long"], waiting.tenants = 4, ("long",)
+
+    def may_begin(running: int, **elsewhere: int) -> bool:
+        wanted = {"a": {"long": 9, "short": 3}, "b": {"long": 9, **elsewhere}}
+        slots.elsewhere = CallsElsewhere(running=running, task="a", wanted=wanted)
+        return waiting.again()(waiting.message("long"))
+
+    assert may_begin(6, short=6), "all that the others want may run"
+    assert not may_begin(6, short=7)
+    assert not may_begin(6, short=3, other=4)
+    waiting.urgency["short"] = 2
+    assert may_begin(6, short=7), "what is less urgent waits behind it"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest, single_channel
+from stream_core.fairness.calls_elsewhere import CallsElsewhere
 from stream_core.log.response_log import ResponseState
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
@@ -188,6 +189,18 @@ async def test_a_request_without_a_key_waits_where_the_server_answers_others() -
     again.finish()
     await settle()
     assert (stream.state, stream.log.text) == (ResponseState.COMPLETED, "Here, too.")
+
+
+async def test_it_waits_too_where_other_tasks_are_answered() -> None:
+    node = Node(LIMITS)
+    await ask_once(node)
+    (upstream,) = node.orchestrator._dispatcher.upstreams.by_name.values()
+    upstream.prefills.slots.elsewhere = CallsElsewhere(running=1, answered=1)
+    running(node)[0].fail(throttled(0))
+    await settle()
+    waits = node.orchestrator.answering
+    await node.leave()
+    assert waits == 1
 
 
 async def test_a_request_without_a_key_is_told_where_the_server_answers_nobody() -> None:
