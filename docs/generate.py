@@ -109,8 +109,9 @@ def _memory_section(limits: Limits) -> Iterable[str]:
         *paragraph(
             "A machine, or a control group, that has less than the sum is told so at the start; a "
             "deployment's settings are refused. All of this is of one process: EVENFLOW_PROCESSES "
-            "multiplies it. With EVENFLOW_STORE=memory the store has messages and answers a second "
-            "time, without a limit: it is for tests and trials."
+            "multiplies it. With EVENFLOW_STORE=sqlite another process writes the file: 40 MiB, "
+            "and what is being written. With EVENFLOW_STORE=memory the store has messages and "
+            "answers a second time, without a limit: it is for tests and trials."
         ),
         "",
         "These are counted as:",

@@ -227,6 +227,8 @@ class Handler:
             self._identities.begin()
         self._driver.start()
         self._clock.put_after(self, _SWEEP_SECONDS)
+        if self._garbage is not None:
+            self._garbage.follow(self._clock)
 
     def stand_in(self, place: Place, number: int) -> None:
         """Accept what comes for another process of this machine, which has ended."""

@@ -16,15 +16,19 @@ from pathlib import Path
 from stream_sqlite.pipe import RECEIVED_BYTES, Frames, frame
 from stream_sqlite.transactions import Call, Transactions
 
-# So many other writes come between urgent ones, or a quarter of those that wait.
-_FEW = 2
+# So many other writes go along with urgent ones, or a quarter of those that wait.
+_FEW = 4
 
 Numbered = tuple[int, Call]
 """A call, and the number by which its outcome is known."""
 
 
 class WriteOrder:
-    """Which of the calls that wait go into the next transactions."""
+    """Which of the calls that wait go into the next transaction.
+
+    Those that are not urgent go along with urgent ones, since a transaction of their own would wait
+    for the disk once more, and urgent ones behind it.
+    """
 
     def __init__(self) -> None:
         self._urgent: list[Numbered] = []
@@ -37,14 +41,12 @@ class WriteOrder:
         """A call waits."""
         (self._urgent if call.urgent else self._others).append((number, call))
 
-    def take(self) -> list[list[Numbered]]:
-        """Remove and return the calls of the next transactions: all urgent ones, then a few of the
-        others.
-        """
+    def take(self) -> list[Numbered]:
+        """Remove and return the next calls: all urgent ones, then a few of the others."""
         few = max(_FEW, len(self._others) // 4)
-        taken = [self._urgent, self._others[:few]]
+        taken = [*self._urgent, *self._others[:few]]
         self._urgent, self._others = [], self._others[few:]
-        return [calls for calls in taken if calls]
+        return taken
 
 
 def serve(pipe: socket.socket, run: Callable[[Sequence[Call]], Sequence[object]]) -> None:
@@ -57,7 +59,7 @@ def serve(pipe: socket.socket, run: Callable[[Sequence[Call]], Sequence[object]]
     while is_open or order:
         if is_open:
             is_open = _receive(pipe, frames, order)
-        for numbered in order.take():
+        if numbered := order.take():
             outcomes = run([call for _, call in numbered])
             answers = [
                 (number, _sendable(outcome))

@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
-from subprocess import Popen
+from subprocess import DEVNULL, Popen
 from typing import Any
 
 from stream_core.ports.response_store import StoreUnavailable
@@ -54,7 +54,7 @@ class Writes:
 
         Args:
             durable: whether the result must survive a power cut. All results survive the process.
-            urgent: whether it comes before other writes that wait. A few of those come after it.
+            urgent: whether it comes before other writes that wait. A few of those go along.
 
         Raises:
             StoreUnavailable: the file could not be read or written.
@@ -75,7 +75,7 @@ class Writes:
         Args:
             argument: of this call.
             durable: whether the result must survive a power cut. All results survive the process.
-            urgent: whether it comes before other writes that wait. A few of those come after it.
+            urgent: whether it comes before other writes that wait. A few of those go along.
 
         Returns:
             The result of this call, once the transaction is committed.
@@ -219,6 +219,7 @@ def _started(path: Path, descriptor: int, kept_open: Sequence[int]) -> Popen[byt
     searched = os.pathsep.join(filter(None, (str(_PACKAGES), os.environ.get("PYTHONPATH"))))
     return Popen(  # noqa: S603 - our own program
         [sys.executable, "-P", "-m", "stream_sqlite.writer", str(path), str(descriptor)],
+        stdin=DEVNULL,
         pass_fds=(descriptor, *kept_open),
         env={**os.environ, "PYTHONPATH": searched},
     )

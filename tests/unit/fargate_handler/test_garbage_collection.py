@@ -6,6 +6,7 @@ import gc
 import pytest
 
 from fargate_handler.memory import GarbageCollection, resident_bytes, return_freed_memory
+from tests.unit.hand_turned_clock import HandTurnedClock
 
 MIB = 1_048_576
 
@@ -15,16 +16,17 @@ class Memory:
 
     def __init__(self) -> None:
         self.used = 100 * MIB
-        self.collections = 0
+        self.collections = self.of_young = 0
         self.returned = 0
 
     def return_freed(self) -> None:
         """Instead of glibc's."""
         self.returned += 1
 
-    def collect(self) -> int:
+    def collect(self, generation: int = 2) -> int:
         """Instead of `gc.collect`."""
-        self.collections += 1
+        self.collections += generation == 2
+        self.of_young += generation == 0
         return 0
 
 
@@ -33,6 +35,14 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Memory:
     memory = Memory()
     monkeypatch.setattr(gc, "collect", memory.collect)
     return memory
+
+
+def test_young_objects_are_collected_five_times_a_second(memory: Memory) -> None:
+    garbage = GarbageCollection(0.0, lambda: memory.used, memory.return_freed)
+    clock = HandTurnedClock()
+    garbage.follow(clock.delivery)
+    clock.turn(2.0)
+    assert memory.of_young == pytest.approx(10, abs=1)
 
 
 def test_a_quiet_node_collects_once_a_minute(memory: Memory) -> None:
