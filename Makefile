@@ -113,7 +113,7 @@ bench-guidellm: .venv/.bench .build/guidellm/.installed ## GuideLLM, a load gene
 bench: .venv/.bench ## the side-by-side measurements: a table, JSON and a plot in bench/results/
 	$(PY) -m bench
 
-bench-fairness: .venv/.bench ## who is given how much of a busy model, and how soon: Evenflow beside round robin and first come first served, 1 task and 3; in virtual time (8 minutes), then in real time (27 minutes), and before a service that refuses (10 minutes)
+bench-fairness: .venv/.bench ## who is given how much of a busy model, and how soon: Evenflow beside round robin and first come first served, 1 task and 3; in virtual time (8 minutes), then in real time (27 minutes), and before a service that refuses (23 minutes)
 	$(PY) -m bench.fairness.simulated
 	$(PY) -m bench.fairness
 	$(PY) -m bench.fairness --fleet

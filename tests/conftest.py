@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from stream_sqlite.file import prepare
 
 # A search of the suite looks at the same few examples in each run; `make soak` looks at more, and
 # others each time.
@@ -32,6 +35,14 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def prepared_file(tmp_path: Path) -> Path:
+    """A store's file without rows."""
+    path = tmp_path / "evenflow.db"
+    prepare(path)
+    return path
 
 
 @pytest.fixture(scope="module")

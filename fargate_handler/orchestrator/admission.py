@@ -146,8 +146,10 @@ class Admission:
         if most is None or has[tenant] < most:
             return False
 
+        urgency = self._urgency_of(tenant)
+
         def is_as_urgent(other: str) -> bool:
-            return other != tenant and self._urgency_of(other) <= self._urgency_of(tenant)
+            return other != tenant and self._urgency_of(other) <= urgency
 
         here = (it for it in self._waiting if has[it] < (slots.most_of(it) or 0))
         return any(map(is_as_urgent, here)) or slots.elsewhere.any_waits(is_as_urgent)

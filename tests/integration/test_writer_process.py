@@ -17,7 +17,7 @@ import pytest
 
 from stream_core.ports.response_store import StoreUnavailable
 from stream_sqlite import writes as module
-from stream_sqlite.file import ProcessLock, prepare
+from stream_sqlite.file import ProcessLock
 from stream_sqlite.reads import Reads
 from stream_sqlite.stores import SQLiteStores
 from stream_sqlite.writes import Writes
@@ -52,13 +52,6 @@ def names(connection: Connection) -> list[str]:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    file = tmp_path / "evenflow.db"
-    prepare(file)
-    return file
-
-
-@pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     """The processes, in their order."""
     processes, start = Started(), module._started
@@ -72,14 +65,14 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 
 
 @pytest.fixture
-async def writes(path: Path, started: Started) -> AsyncIterator[Writes]:
-    with closing(Writes(path)) as running:
+async def writes(prepared_file: Path, started: Started) -> AsyncIterator[Writes]:
+    with closing(Writes(prepared_file)) as running:
         yield running
     assert all(process.returncode is not None for process in started)
 
 
 async def test_a_killed_one_is_started_again_and_what_it_had_committed_is_kept(
-    path: Path, writes: Writes, started: Started, caplog: pytest.LogCaptureFixture
+    prepared_file: Path, writes: Writes, started: Started, caplog: pytest.LogCaptureFixture
 ) -> None:
     await writes.run(partial(put, name="before"))
     with pytest.raises(StoreUnavailable, match="exit code -9"):
@@ -87,7 +80,7 @@ async def test_a_killed_one_is_started_again_and_what_it_had_committed_is_kept(
     assert "the process that writes it has ended (exit code -9)" in caplog.text
     await asyncio.wait_for(writes.run(partial(put, name="behind")), 10)
     assert len(started) == 2
-    with closing(Reads(path)) as reads:
+    with closing(Reads(prepared_file)) as reads:
         assert await reads.run(names) == ["before", "behind"]
 
 
@@ -99,7 +92,7 @@ async def test_who_stops_the_whole_group_does_not_stop_it(writes: Writes, starte
 
 
 async def test_large_calls_and_results_pass_each_other_also_while_it_is_closed(
-    path: Path, writes: Writes
+    prepared_file: Path, writes: Writes
 ) -> None:
     asked = [
         asyncio.create_task(writes.run(partial(put, name=f"{number}", text="x" * LARGE)))
@@ -108,7 +101,7 @@ async def test_large_calls_and_results_pass_each_other_also_while_it_is_closed(
     await asyncio.sleep(0)
     writes.close()
     assert [len(text) for text in await asyncio.gather(*asked)] == [LARGE] * 3
-    with closing(Reads(path)) as reads:
+    with closing(Reads(prepared_file)) as reads:
         assert await reads.run(names) == ["0", "1", "2"]
 
 
@@ -129,9 +122,9 @@ async def test_what_can_not_go_through_the_pipe_fails_alone(
 
 
 async def test_the_lock_of_a_killed_handler_is_held_until_its_writer_has_ended(
-    path: Path, started: Started
+    prepared_file: Path, started: Started
 ) -> None:
-    opened, other = SQLiteStores(path, lambda: NOW), ProcessLock(path)
+    opened, other = SQLiteStores(prepared_file, lambda: NOW), ProcessLock(prepared_file)
     lock = opened._lock
     await opened.responses.renew("a", NOW + 10)
     os.close(lock.descriptor)  # as the kernel does
@@ -143,8 +136,11 @@ async def test_the_lock_of_a_killed_handler_is_held_until_its_writer_has_ended(
 
 
 async def test_one_that_cant_be_started_is_unavailable(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    prepared_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "executable", str(path.with_name("none")))
-    with closing(Writes(path)) as writes, pytest.raises(StoreUnavailable, match="be started"):
+    monkeypatch.setattr(sys, "executable", str(prepared_file.with_name("none")))
+    with (
+        closing(Writes(prepared_file)) as writes,
+        pytest.raises(StoreUnavailable, match="be started"),
+    ):
         await writes.run(partial(put, name="one"))

@@ -30,11 +30,10 @@ from stream_core.ports.task_calls import CallsOfTasks
 from stream_core.ports.tenant_activity import TenantActivity
 from stream_core.ports.tenant_store import TenantStore
 from stream_core.ports.usage_store import UsageStore
-from stream_sqlite import writes
 from stream_sqlite.stores import SQLiteStores
 from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
 from tests.integration.stores.stores import LONG_LIFETIME, NOW, Stores, new_name
-from tests.integration.stores.writer_thread import WriterThread
+from tests.integration.stores.writer_thread import writers_are_threads  # noqa: F401 - a fixture
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +62,6 @@ class FileStores(Stores):
     def of_another_task(self) -> ResponseStore:
         """See there."""
         return self.other.responses
-
-
-@pytest.fixture(autouse=True)
-def _writers_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writes, "_started", WriterThread)
 
 
 @pytest.fixture

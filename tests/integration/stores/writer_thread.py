@@ -9,6 +9,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from threading import Thread
 
+import pytest
+
+from stream_sqlite import writes
 from stream_sqlite.transactions import Transactions
 from stream_sqlite.writer import serve
 
@@ -39,3 +42,9 @@ class WriterThread:
         """Wait until it has ended."""
         self._thread.join()
         return 0
+
+
+@pytest.fixture(autouse=True)
+def writers_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the tests of a folder whose `conftest.py` imports this."""
+    monkeypatch.setattr(writes, "_started", WriterThread)

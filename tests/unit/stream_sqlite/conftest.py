@@ -1,13 +1,3 @@
 """Writers that are threads of this process."""
 
-from __future__ import annotations
-
-import pytest
-
-from stream_sqlite import writes
-from tests.integration.stores.writer_thread import WriterThread
-
-
-@pytest.fixture(autouse=True)
-def _writers_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writes, "_started", WriterThread)
+from tests.integration.stores.writer_thread import writers_are_threads  # noqa: F401 - a fixture

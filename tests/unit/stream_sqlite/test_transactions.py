@@ -23,15 +23,8 @@ from stream_sqlite.writer import WriteOrder
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    file = tmp_path / "evenflow.db"
-    prepare(file)
-    return file
-
-
-@pytest.fixture
-def transactions(path: Path) -> Iterator[Transactions]:
-    with closing(Transactions(path, writes=True)) as running:
+def transactions(prepared_file: Path) -> Iterator[Transactions]:
+    with closing(Transactions(prepared_file, writes=True)) as running:
         yield running
 
 
@@ -73,7 +66,7 @@ def test_a_file_that_cant_be_used_is_tried_again_with_each_call(tmp_path: Path) 
         assert transactions.run([call]) == [0]
 
 
-async def test_reads_that_wait_share_a_transaction(path: Path) -> None:
+async def test_reads_that_wait_share_a_transaction(prepared_file: Path) -> None:
     said = list[str]()
     begun, go_on = Event(), Event()
 
@@ -82,7 +75,7 @@ async def test_reads_that_wait_share_a_transaction(path: Path) -> None:
         go_on.wait(5)
         connection.set_trace_callback(said.append)
 
-    with closing(Reads(path)) as reads:
+    with closing(Reads(prepared_file)) as reads:
         holding = asyncio.create_task(reads.run(hold))
         await asyncio.to_thread(begun.wait, 5)
         asked = [
@@ -96,8 +89,8 @@ async def test_reads_that_wait_share_a_transaction(path: Path) -> None:
     assert said == ["COMMIT", "BEGIN", "COMMIT"]
 
 
-async def test_what_only_reads_can_not_write(path: Path) -> None:
-    with closing(Reads(path)) as reads, pytest.raises(StoreUnavailable, match="readonly"):
+async def test_what_only_reads_can_not_write(prepared_file: Path) -> None:
+    with closing(Reads(prepared_file)) as reads, pytest.raises(StoreUnavailable, match="readonly"):
         await reads.run(lambda connection: connection.execute("DELETE FROM sessions"))
     with pytest.raises(StoreUnavailable, match="is closed"):
         await reads.run(lambda connection: connection.total_changes)
