@@ -15,6 +15,7 @@ from fargate_handler.orchestrator.calls_exchange import CallsExchange
 from fargate_handler.orchestrator.dispatcher import Dispatcher, ServedModel
 from fargate_handler.orchestrator.followed_responses import FollowedResponses
 from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
+from fargate_handler.orchestrator.left_reservations import LeftReservations
 from fargate_handler.orchestrator.message_ledger import KeptTexts, MessageLedger
 from fargate_handler.orchestrator.orchestrator import Orchestrator
 from fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
@@ -91,10 +92,20 @@ class Membership:
             context,
             stores.usage,
             prices=model.prices,
-            responses=stores.responses,
             keeper=self.keeper,
-            leases=self._leases,
             is_writing=self.recorder.is_writing,
+        )
+        self._left_reservations = (
+            None
+            if stores.usage is None
+            else LeftReservations(
+                context,
+                stores.usage,
+                responses=stores.responses,
+                keeper=self.keeper,
+                leases=self._leases,
+                usage=self.usage,
+            )
         )
         self._usage_files = (
             None
@@ -180,7 +191,8 @@ class Membership:
         self.succession.start()
         self.exchange.start()
         self._calls.start()
-        self.usage.start()
+        if self._left_reservations is not None:
+            self._left_reservations.start()
         if self._usage_files is not None:
             self._usage_files.start()
 
@@ -215,6 +227,8 @@ class Membership:
         await self.workload.generations.aclose()
         await self.recorder.aclose()
         await self.usage.aclose()
+        if self._left_reservations is not None:
+            await self._left_reservations.aclose()
         if self._usage_files is not None:
             await self._usage_files.aclose()
         await self.keeper.aclose()

@@ -44,7 +44,8 @@ from stream_core.tenants.usage import DayTotals, UsageRecord, summed, totals_of
 
 _ROWS_OF_A_TRANSACTION = 100
 _ASKS_AT_ONCE = 90
-_READ_AT_ONCE = 33  # three rows each, of the hundred that BatchGetItem takes
+_ROWS_OF_A_BATCH = 100  # that BatchGetItem takes
+_READ_AT_ONCE = _ROWS_OF_A_BATCH // 3  # three rows each
 # Each try learns what was in its way.
 _TRIES = 20
 
@@ -80,6 +81,10 @@ class DynamoDBUsageStore:
         self._kept_seconds = kept_seconds
         self._reserving: GroupedCalls[Ask, str | None] = GroupedCalls(self._reserve, _ASKS_AT_ONCE)
         self._settling: GroupedCalls[_Ended, None] = GroupedCalls(self._settle, _READ_AT_ONCE)
+        # Who takes over what a lost task answered asks for hundreds.
+        self._finding: GroupedCalls[str, Reservation | None] = GroupedCalls(
+            self._find, _ROWS_OF_A_BATCH
+        )
 
     async def reserve(self, ask: Ask) -> str | None:
         return await self._reserving.do(ask.wanted.tenant, ask)
@@ -106,9 +111,7 @@ class DynamoDBUsageStore:
         return [reservation_of(item) for item in await self._beginning(tenant, RESERVED)]
 
     async def reservation(self, tenant: str, response_id: str) -> Reservation | None:
-        row = RESERVED + response_id
-        item = (await self._rows(tenant, [row])).get(row)
-        return None if item is None else reservation_of(item)
+        return await self._finding.do(tenant, response_id)
 
     async def committed(self, tenant: str, counters: Iterable[str]) -> Mapping[str, int]:
         rows = {row_of_counter(name): name for name in counters}
@@ -125,6 +128,11 @@ class DynamoDBUsageStore:
     ) -> Sequence[UsageRecord]:
         items = await self._beginning(tenant, first_of_records(day, user))
         return [record_in(item) for item in items]
+
+    async def _find(self, tenant: str, response_ids: Sequence[str]) -> Sequence[Reservation | None]:
+        rows = [RESERVED + response_id for response_id in response_ids]
+        found = await self._rows(tenant, rows)
+        return [reservation_of(found[row]) if row in found else None for row in rows]
 
     # -- writing -----------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -13,12 +12,12 @@ from functools import partial
 from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.expected_cost import ExpectedCost
-from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
+from fargate_handler.orchestrator.leases import LeaseKeeper
 from stream_core.log.response_stream import ResponseStream
 from stream_core.metrics import metric_catalogue as catalogue
 from stream_core.policy.agents import MessageTerms
 from stream_core.policy.model_prices import ModelPrices
-from stream_core.ports.response_store import ResponseStore, StoreUnavailable
+from stream_core.ports.response_store import StoreUnavailable
 from stream_core.ports.usage_store import ReservationGone, UsageStore
 from stream_core.protocol.errors import InvalidRequest, Overloaded, RateLimited
 from stream_core.records.answer_usage import usage_record
@@ -34,9 +33,6 @@ from stream_core.tenants.usage import UsageRecord
 
 _logger = logging.getLogger(__name__)
 
-_SWEEP_SECONDS = (4.0, 6.0)
-# How often to see whether a sweep is due. An overloaded wheel turns slower than time passes.
-_LOOK_SECONDS = 0.5
 _RETRY_SECONDS = 1.0
 _RETRY_AFTER_MS = 2_000
 # Browsers' timers count no further, 24 days: what is longer is over at once.
@@ -65,8 +61,7 @@ class TenantUsage:
 
     Args:
         store: None: nothing is reserved or recorded, since there is no table of tenants.
-        responses: the responses of all tasks.
-        keeper, leases: this task's lease, and its view of those of others.
+        keeper: this task's lease.
         is_writing: whether a response, by its id, is this task's and not all in the store.
     """
 
@@ -76,37 +71,23 @@ class TenantUsage:
         store: UsageStore | None,
         *,
         prices: ModelPrices,
-        responses: ResponseStore,
         keeper: LeaseKeeper,
-        leases: LeaseView,
         is_writing: Callable[[str], bool],
     ) -> None:
         self.store = store
         self._prices = prices
-        self._responses = responses
         self._keeper = keeper
-        self._leases = leases
         self._is_writing = is_writing
         self._tenants = context.tenants
-        self._clock = context.clock
-        self._monotonic = context.monotonic
         self._wall_time = context.wall_time
         self._step = context.limits.reserved_tokens
         self._held: dict[str, _Held] = {}
         self._accepting: set[str] = set()
-        self._sweep_at = 0.0
-        self._sweeping = False
         self._background = Background()
         context.metrics.gauge(catalogue.BUDGET_RESERVATIONS, lambda: len(self._held))
 
-    def start(self) -> None:
-        """Begin to look for reservations that nobody has any more."""
-        if self.store is not None:
-            self._sweep_at = self._monotonic() + random.uniform(*_SWEEP_SECONDS)
-            self._clock.put_after(self, _LOOK_SECONDS)
-
     async def aclose(self) -> None:
-        """Stop looking, and reserve no more."""
+        """Reserve no more."""
         await self._background.aclose()
 
     # -- acceptance --------------------------------------------------------------------------------
@@ -286,46 +267,15 @@ class TenantUsage:
         budgets = budgets_of(tenant, record.key, record.user, record.ended_at)
         await self.store.settle(record, [budget.counter for budget in budgets])
 
-    # -- what nobody has any more ------------------------------------------------------------------
-
-    def on_due(self, _slot: int) -> None:
-        """Look for reservations that nobody has any more."""
-        self._clock.put_after(self, _LOOK_SECONDS)
-        if self.store and self._monotonic() >= self._sweep_at and not self._sweeping:
-            self._sweep_at = self._monotonic() + random.uniform(*_SWEEP_SECONDS)
-            self._background.run(self._sweep(self.store))
-
-    async def _sweep(self, store: UsageStore) -> None:
-        self._sweeping = True
-        try:
-            for response_id in tuple(self._held):
-                if not self._is_here(response_id):
-                    del self._held[response_id]  # another task has it
-            for tenant in self._tenants.records:
-                if has_budgets(tenant):
-                    await self._sweep_tenant(store, tenant.id)
-        except StoreUnavailable:
-            _logger.info("what is reserved can't be read from the store now")
-        finally:
-            self._sweeping = False
-
-    async def _sweep_tenant(self, store: UsageStore, tenant: str) -> None:
-        for reservation in await store.reservations(tenant):
-            if not self._is_here(reservation.response_id) and await self._is_left(reservation):
-                _logger.info("the reservation of %s is released", reservation.response_id)
-                await store.release(tenant, reservation.response_id)
-
-    def _is_here(self, response_id: str) -> bool:
+    def is_here(self, response_id: str) -> bool:
+        """Whether an answer is this task's, or is being accepted by it."""
         return response_id in self._accepting or self._is_writing(response_id)
 
-    async def _is_left(self, reservation: Reservation) -> bool:
-        """Whether nobody settles it: its task is gone or has forgotten it, and no answer runs."""
-        if reservation.owner != self._keeper.owner:
-            lease = await self._leases.of(reservation.owner)
-            if lease is not None and not await self._leases.is_lost(lease):
-                return False
-        head = await self._responses.head(reservation.response_id, self._wall_time())
-        return head is None or head.ending is not None
+    def let_go_of_others(self) -> None:
+        """Hold no longer what was reserved for answers that other tasks have now."""
+        for response_id in tuple(self._held):
+            if not self.is_here(response_id):
+                del self._held[response_id]
 
 
 async def _release(store: UsageStore, tenant: str, response_id: str) -> None:

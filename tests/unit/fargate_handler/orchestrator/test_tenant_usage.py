@@ -344,6 +344,19 @@ async def test_what_a_killed_task_reserved_for_nobody_is_released_and_what_runs_
     assert (await reserved(stores), await committed(stores)) == ({}, INPUT + 1)
 
 
+async def test_answers_of_a_killed_task_are_not_asked_for_one_by_one() -> None:
+    stores = shared()
+    a = await Task.join(stores, "a", limits=LIMITS)
+    for number in range(9):
+        await ask(a, session=f"s{number}", longest=100)
+    b = await Task.join(stores, "b", limits=LIMITS)
+    b.responses.network.hold("take_over")  # the store has much to do
+    a.cut_off()
+    b.responses.network.calls.clear()
+    await b.clock.pass_time(2 * SWEEP, step=0.05)
+    assert (len(await reserved(stores)), b.responses.network.calls["head"]) == (9, 0)
+
+
 async def test_a_successor_settles_once_whether_or_not_the_killed_task_had() -> None:
     stores = shared()
     a = await Task.join(stores, "a", limits=LIMITS)
