@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
@@ -55,6 +56,8 @@ class CallsExchange:
         # Since when this task has calls of a model.
         self._asked_since: dict[str, float] = {}
         self._other_tasks = 0
+        # What other tasks have told last, by their names.
+        self._asked_before: dict[str, Mapping[str, int]] = {}
         self._interval = ExchangeInterval(_EACH_SECONDS)
         self._under_way = self._failing = False
         self._background = Background()
@@ -120,8 +123,8 @@ class CallsExchange:
                     delay=prefills.window.slope or 0.0,
                     slots=prefills.slots.told,
                 )
-        recent = self._generations.charges.recent.here(self._monotonic())
-        return TaskCalls(task=self._task, tenants=tuple(recent), calls=calls)
+        asked = self._generations.charges.recent.here(self._monotonic())
+        return TaskCalls(task=self._task, asked=asked, calls=calls)
 
     def _learn(self, own: TaskCalls, rows: Iterable[TaskCalls]) -> None:
         now = self._monotonic()
@@ -136,6 +139,15 @@ class CallsExchange:
             asked_before = now - self._asked_since.get(name, now) >= _EACH_SECONDS
             elsewhere = CallsElsewhere.of(name, own, others, self._weight_of, asked_before)
             upstream.prefills.learn(elsewhere, now)
-        tenants = {tenant for row in others for tenant in row.tenants}
-        self._generations.charges.recent.ask_elsewhere(tenants, now)
+        self._generations.charges.recent.ask_elsewhere(self._asked(others), now)
         self._generations.fill()
+
+    def _asked(self, others: Iterable[TaskCalls]) -> Mapping[str, int]:
+        """How many questions tenants have asked other tasks since these told it last."""
+        before, self._asked_before = self._asked_before, {row.task: row.asked for row in others}
+        asked = Counter[str]()
+        for task, questions in self._asked_before.items():
+            told = before.get(task, {})
+            for tenant, count in questions.items():
+                asked[tenant] += max(0, count - told[tenant]) if tenant in told else 1
+        return asked

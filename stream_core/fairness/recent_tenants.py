@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
@@ -12,21 +12,34 @@ _PAUSES, _SHORTEST_SECONDS, _LONGEST_SECONDS = 3.0, 13.0, 60.0
 _PAUSE_KEPT_SHARE = 0.9
 # Other tasks tell of theirs each second.
 _TOLD_SECONDS = 5.0
-# Decisions depend on whether there are others, not on how many.
-_MOST_TOLD = 2
+# So that what others are told stays short.
+_MOST_TOLD = 10
 
 
 class _Asked(NamedTuple):
+    """`questions`: to this task. `at`, `pause`: of questions to all of them, as far as is known."""
+
     at: float
     pause: float
     until: float
+    questions: int = 0
+
+    def again(self, now: float, times: int) -> _Asked:
+        """The same after so many more questions to this task or others."""
+        if self.pause == _LONGEST_SECONDS:  # of the first question none is known
+            pause = now - self.at
+        else:
+            pause = max(now - self.at, _PAUSE_KEPT_SHARE**times * self.pause)
+        expected = min(_LONGEST_SECONDS, max(_SHORTEST_SECONDS, _PAUSES * pause))
+        return _Asked(now, pause, now + expected, self.questions)
 
 
 class RecentTenants:
     """The tenants that are expected back, here or at other tasks.
 
     Slots are kept free for them. So who has asked each second and asks no more is expected for 13
-    seconds, and who has asked once, or twice a minute, for a minute.
+    seconds, and who has asked once, or twice a minute, for a minute. Questions to other tasks
+    count, too: of many tasks each is asked seldom.
     """
 
     def __init__(self) -> None:
@@ -38,25 +51,27 @@ class RecentTenants:
         """A tenant asks something here."""
         last = self._here.pop(tenant, None)
         if last is None:
-            pause = _LONGEST_SECONDS
-        elif last.pause == _LONGEST_SECONDS:  # of the first question none is known
-            pause = now - last.at
+            asked = _Asked(now, _LONGEST_SECONDS, now + _LONGEST_SECONDS)
         else:
-            pause = max(now - last.at, _PAUSE_KEPT_SHARE * last.pause)
-        expected = min(_LONGEST_SECONDS, max(_SHORTEST_SECONDS, _PAUSES * pause))
-        self._here[tenant] = _Asked(now, pause, now + expected)
+            asked = last.again(now, times=1)
+        self._here[tenant] = asked._replace(questions=asked.questions + 1)
+        self._elsewhere.pop(tenant, None)
         _forget(self._here, now)
 
-    def ask_elsewhere(self, tenants: Iterable[str], now: float) -> None:
-        """Other tasks expect tenants back."""
-        for tenant in tenants:
-            self._elsewhere.pop(tenant, None)
-            self._elsewhere[tenant] = _Asked(now, 0.0, now + _TOLD_SECONDS)
+    def ask_elsewhere(self, questions: Mapping[str, int], now: float) -> None:
+        """Other tasks expect tenants back. They have asked so many questions there since."""
+        for tenant, times in questions.items():
+            if tenant not in self._here:
+                self._elsewhere.pop(tenant, None)
+                self._elsewhere[tenant] = _Asked(now, 0.0, now + _TOLD_SECONDS)
+            elif times:
+                self._here[tenant] = self._here.pop(tenant).again(now, times)
         _forget(self._elsewhere, now)
 
-    def here(self, now: float) -> list[str]:
-        """The tenants that asked here, the last two at most."""
-        return [*islice(_expected(self._here, now), _MOST_TOLD)]
+    def here(self, now: float) -> dict[str, int]:
+        """How many questions tenants have asked here that are expected back, the last ten."""
+        last = islice(_expected(self._here, now), _MOST_TOLD)
+        return {tenant: self._here[tenant].questions for tenant in last}
 
     def several(self, now: float) -> bool:
         """Whether more than one tenant has asked."""

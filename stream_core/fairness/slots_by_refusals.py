@@ -61,9 +61,14 @@ class SlotsByRefusals:
             began_at: when its own began.
             now: in seconds.
         """
-        if began_at > self._refused_at:
-            if self._untold and elsewhere is not None and now - self._refused_at < _TOLD_SECONDS:
-                return  # others have still to tell of the last one
+        again = began_at > self._refused_at
+        waits = self._untold > 0 and now - self._refused_at < _TOLD_SECONDS
+        if again and waits and elsewhere is not None:
+            return  # others have still to tell of the last one
+        if again and waits and self._seen == 1:
+            # Whether there are others isn't known yet, so this says no more than the first.
+            self._here = max(here, int(_LOWERED_TO * self._here))
+        elif again:
             self._before, self._here, self._refused_at = self.slots, here, now
             self._seen += 1
             self._untold = 0 if elsewhere is None and self._seen > 1 else _TOLD_TIMES

@@ -37,12 +37,12 @@ class TaskCalls(BaseModel, frozen=True):
     """What one task does now.
 
     Args:
-        tenants: that have asked it lately, two at most.
+        asked: by tenants that it expects back, ten at most, how many questions they have asked it.
         calls: by the models' names at their servers. Without those that nobody asks.
     """
 
     task: str
-    tenants: tuple[str, ...] = ()
+    asked: Mapping[str, int] = {}
     calls: Mapping[str, ModelCalls] = {}
 
     @classmethod

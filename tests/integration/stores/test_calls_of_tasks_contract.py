@@ -13,7 +13,7 @@ from tests.integration.stores.conftest import DynamoDBStores, Tasks
 from tests.integration.stores.stores import NOW
 
 BUSY = ModelCalls(running=9, answered=4, prompts=1_200, wanted={"acme": 70, "b.2": 1}, slots=32)
-ROW = TaskCalls(task="a", tenants=("acme", "b.2"), calls={"eu.model-v1:0": BUSY})
+ROW = TaskCalls(task="a", asked={"acme": 812, "b.2": 1}, calls={"eu.model-v1:0": BUSY})
 
 
 def by_task(rows: Sequence[TaskCalls]) -> list[TaskCalls]:

@@ -198,6 +198,20 @@ async def test_a_tenant_that_asks_another_task_is_known_here_for_a_minute() -> N
     await tasks.leave()
 
 
+async def test_questions_to_other_tasks_tell_each_when_a_tenant_is_expected_back() -> None:
+    tasks = await Tasks.join(2)
+    one, other = tasks.tasks
+    recent, now = one.workload.generations.charges.recent, one.clock.monotonic
+    await tasks.send(one, "quiet")
+    for _ in range(12):
+        await tasks.send(other, "quiet")
+        await tasks.pass_seconds(1)
+    assert recent.here(now()) == {"quiet": 1}
+    await tasks.pass_seconds(16)
+    assert recent.here(now()) == {}, "who asks once is expected for a minute, but not this one"
+    await tasks.leave()
+
+
 async def test_where_nothing_is_asked_or_there_is_one_tenant_nothing_is_written() -> None:
     tasks = await Tasks.join(2)
     await tasks.pass_seconds(5)

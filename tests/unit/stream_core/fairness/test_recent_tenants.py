@@ -42,9 +42,9 @@ def test_there_are_several_while_two_have_asked_within_a_minute() -> None:
 def test_who_has_asked_another_task_may_come_here() -> None:
     recent = RecentTenants()
     recent.asks("busy", now=0.0)
-    recent.ask_elsewhere(["busy"], now=0.0)
+    recent.ask_elsewhere({"busy": 1}, now=0.0)
     assert not recent.several(now=1.0), "one tenant that asks everywhere"
-    recent.ask_elsewhere(["busy", "quiet"], now=1.0)
+    recent.ask_elsewhere({"busy": 0, "quiet": 1}, now=1.0)
     assert recent.several(now=1.0)
     assert recent.that_may_come(waiting={"busy"}, now=1.0) == ["quiet"]
     assert not recent.several(now=6.1), "that task tells nothing of it any more"
@@ -52,12 +52,19 @@ def test_who_has_asked_another_task_may_come_here() -> None:
 
 def test_others_are_told_only_of_those_that_have_asked_here() -> None:
     recent = RecentTenants()
-    recent.ask_elsewhere(["there"], now=0.0)
-    assert recent.here(now=0.0) == []
-    for now, tenant in enumerate("abc"):
+    recent.ask_elsewhere({"there": 1}, now=0.0)
+    assert recent.here(now=0.0) == {}
+    for now, tenant in enumerate("abb"):
         recent.asks(tenant, now)
-    assert recent.here(now=2.0) == ["c", "b"]
-    assert recent.here(now=61.5) == ["c"]
+    assert recent.here(now=2.0) == {"b": 2, "a": 1}
+    assert recent.here(now=60.5) == {}
+
+
+def test_others_are_told_of_the_last_ten() -> None:
+    recent = RecentTenants()
+    for now in range(11):
+        recent.asks(f"t{now}", now)
+    assert list(recent.here(now=10.0)) == [f"t{last}" for last in range(10, 0, -1)]
 
 
 def expected_until(*asked_at: float) -> float:
@@ -83,7 +90,31 @@ def test_who_pauses_is_expected_for_three_of_their_longest_pauses() -> None:
     assert expected_until(0, 50, 100) == 100 + 60
 
 
+def test_questions_to_other_tasks_count_for_the_pauses() -> None:
+    """One of many tasks is asked seldom by a tenant that asks each second."""
+    recent = RecentTenants()
+    recent.asks("quiet", now=0.0)
+    for now in range(1, 40):
+        recent.ask_elsewhere({"quiet": 1}, now)
+    recent.asks("quiet", now=40.0)
+    recent.ask_elsewhere({"quiet": 0}, now=45.0)
+    assert recent.here(53.0) == {"quiet": 2}
+    assert recent.here(53.1) == {}
+    recent.ask_elsewhere({"quiet": 4}, now=60.0)
+    assert recent.here(100.0), "a pause of 20 seconds"
+    assert not recent.here(120.1)
+
+
+def test_each_question_to_another_task_leaves_less_of_a_long_pause() -> None:
+    recent = RecentTenants()
+    for now in (0.0, 8.0):
+        recent.asks("quiet", now)
+    recent.ask_elsewhere({"quiet": 3}, now=9.0)
+    assert recent.here(9.0 + 17)
+    assert not recent.here(9.0 + 18)
+
+
 def test_nobody_told_of_is_nobody() -> None:
     recent = RecentTenants()
-    recent.ask_elsewhere([], now=0.0)
+    recent.ask_elsewhere({}, now=0.0)
     assert not recent.several(now=0.0)

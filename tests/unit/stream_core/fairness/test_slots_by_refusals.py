@@ -31,6 +31,16 @@ def test_until_they_have_told_a_task_keeps_what_the_server_took() -> None:
     assert (slots.limit, slots.held) == (30, 0)
 
 
+def test_refusals_before_others_have_told_for_the_first_time_count_as_one() -> None:
+    """A flood begins at several tasks: each is refused more than once before it knows of others."""
+    slots = SlotsByRefusals(None)
+    for now in (1.0, 1.1, 1.2):
+        slots.refused(16, None, began_at=now - 0.05, now=now)
+    slots.told(8, ())
+    slots.told(16, ())
+    assert (slots.limit, slots.held) == (32, 0)
+
+
 def test_the_next_ones_count_less_until_it_is_a_quarter() -> None:
     """What others have told is a second old."""
     slots, limits = found(12, 20), list[int]()
