@@ -56,8 +56,8 @@ class CallsExchange:
         # Since when this task has calls of a model.
         self._asked_since: dict[str, float] = {}
         self._other_tasks = 0
-        # What other tasks have told last, by their names.
-        self._asked_before: dict[str, Mapping[str, int]] = {}
+        # By other tasks, what they have told last of the questions of tenants.
+        self._questions_told: dict[str, Mapping[str, int]] = {}
         self._interval = ExchangeInterval(_EACH_SECONDS)
         self._under_way = self._failing = False
         self._background = Background()
@@ -139,15 +139,15 @@ class CallsExchange:
             asked_before = now - self._asked_since.get(name, now) >= _EACH_SECONDS
             elsewhere = CallsElsewhere.of(name, own, others, self._weight_of, asked_before)
             upstream.prefills.learn(elsewhere, now)
-        self._generations.charges.recent.ask_elsewhere(self._asked(others), now)
+        self._generations.charges.recent.ask_elsewhere(self._new_questions(others), now)
         self._generations.fill()
 
-    def _asked(self, others: Iterable[TaskCalls]) -> Mapping[str, int]:
-        """How many questions tenants have asked other tasks since these told it last."""
-        before, self._asked_before = self._asked_before, {row.task: row.asked for row in others}
-        asked = Counter[str]()
-        for task, questions in self._asked_before.items():
+    def _new_questions(self, others: Iterable[TaskCalls]) -> Mapping[str, int]:
+        """How many questions tenants have asked other tasks since they told it last."""
+        before, self._questions_told = self._questions_told, {it.task: it.asked for it in others}
+        new = Counter[str]()
+        for task, asked in self._questions_told.items():
             told = before.get(task, {})
-            for tenant, count in questions.items():
-                asked[tenant] += max(0, count - told[tenant]) if tenant in told else 1
-        return asked
+            for tenant, count in asked.items():
+                new[tenant] += max(0, count - told[tenant]) if tenant in told else 1
+        return new

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Iterable, Sequence
 
-from fargate_handler.background import Background
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
+from fargate_handler.orchestrator.sweep import Sweep
 from fargate_handler.orchestrator.tenant_usage import TenantUsage
 from stream_core.ports.response_store import ResponseStore, StoreUnavailable
 from stream_core.ports.usage_store import UsageStore
@@ -16,9 +15,7 @@ from stream_core.tenants.budget import Reservation, has_budgets
 
 _logger = logging.getLogger(__name__)
 
-_SWEEP_SECONDS = (4.0, 6.0)
-# How often to see whether a sweep is due. An overloaded wheel turns slower than time passes.
-_LOOK_SECONDS = 0.5
+_SWEEP_SECONDS, _LOOK_SECONDS = (4.0, 6.0), 0.5
 
 
 class LeftReservations:
@@ -46,31 +43,18 @@ class LeftReservations:
         self._leases = leases
         self._usage = usage
         self._tenants = context.tenants
-        self._clock = context.clock
-        self._monotonic = context.monotonic
         self._wall_time = context.wall_time
-        self._sweep_at = 0.0
-        self._sweeping = False
-        self._background = Background()
+        self._sweep = Sweep(context, self._release_left, every=_SWEEP_SECONDS, look=_LOOK_SECONDS)
 
     def start(self) -> None:
         """Begin to look."""
-        self._sweep_at = self._monotonic() + random.uniform(*_SWEEP_SECONDS)
-        self._clock.put_after(self, _LOOK_SECONDS)
-
-    def on_due(self, _slot: int) -> None:
-        """Sweep, if it is time to."""
-        self._clock.put_after(self, _LOOK_SECONDS)
-        if self._monotonic() >= self._sweep_at and not self._sweeping:
-            self._sweep_at = self._monotonic() + random.uniform(*_SWEEP_SECONDS)
-            self._background.run(self._sweep())
+        self._sweep.start()
 
     async def aclose(self) -> None:
         """Stop looking."""
-        await self._background.aclose()
+        await self._sweep.aclose()
 
-    async def _sweep(self) -> None:
-        self._sweeping = True
+    async def _release_left(self) -> None:
         try:
             self._usage.let_go_of_others()
             elsewhere = await self._elsewhere()
@@ -78,11 +62,9 @@ class LeftReservations:
             gone = {owner for owner in owners if await self._is_gone(owner)}
             doubtful = [each for each in elsewhere if each.owner in gone]
             if doubtful:
-                await self._release_left(doubtful)
+                await self._release_ended(doubtful)
         except StoreUnavailable:
             _logger.info("what is reserved can't be read from the store now")
-        finally:
-            self._sweeping = False
 
     async def _elsewhere(self) -> Sequence[Reservation]:
         """The reservations for answers that are not this task's."""
@@ -101,7 +83,7 @@ class LeftReservations:
         lease = await self._leases.of(owner)
         return lease is None or await self._leases.is_lost(lease)
 
-    async def _release_left(self, doubtful: Iterable[Reservation]) -> None:
+    async def _release_ended(self, doubtful: Iterable[Reservation]) -> None:
         """Release those of these reservations whose answers no task has."""
         # A lost task leaves hundreds, and just then the store has much to do. So the answers that
         # run are read together.

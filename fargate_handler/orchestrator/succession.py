@@ -14,6 +14,7 @@ from fargate_handler.event_log import log_event
 from fargate_handler.node_context import NodeContext
 from fargate_handler.orchestrator.leases import OtherTasks
 from fargate_handler.orchestrator.message_ledger import KeptTexts
+from fargate_handler.orchestrator.sweep import Sweep
 from fargate_handler.orchestrator.workload import Workload
 from stream_core.log.entries import Restart, size_of
 from stream_core.log.response_log import ResponseState
@@ -44,9 +45,7 @@ _logger = logging.getLogger(__name__)
 ATTEMPTS_EXHAUSTED = "attempts_exhausted"
 """The error code of a response that lost all of its owners."""
 
-_SWEEP_SECONDS = (0.35, 0.65)
-# How often to see whether a sweep is due. An overloaded wheel turns slower than time passes.
-_LOOK_SECONDS = 0.05
+_SWEEP_SECONDS, _LOOK_SECONDS = (0.35, 0.65), 0.05
 _AT_ONCE = 32
 # A lost lease is remembered for so long: what its task had just accepted may take so long to be
 # found.
@@ -104,7 +103,6 @@ class Succession:
         self._sessions = sessions
         self._texts = texts
         self._dead_letters = dead_letters
-        self._clock = context.clock
         self._limits = context.limits
         self._monotonic = context.monotonic
         self._wall_time = context.wall_time
@@ -114,26 +112,18 @@ class Succession:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._taking: dict[str, asyncio.Task[bool]] = {}
         self._claimed: set[str] = set()  # perhaps ours, but they could not all be read yet
-        self._sweeping = False
-        self._sweep_at = 0.0
+        self._sweep = Sweep(context, self._look, every=_SWEEP_SECONDS, look=_LOOK_SECONDS)
         self._background = Background()
         self._taken = context.metrics.counter(catalogue.TAKE_OVERS)
         self._dead = context.metrics.counter(catalogue.DEAD_LETTERS)
 
     def start(self) -> None:
         """Begin to look."""
-        self._sweep_at = self._monotonic() + random.uniform(*_SWEEP_SECONDS)
-        self._clock.put_after(self, _LOOK_SECONDS)
-
-    def on_due(self, _slot: int) -> None:
-        """Look for leases that have run out."""
-        self._clock.put_after(self, _LOOK_SECONDS)
-        if self._monotonic() >= self._sweep_at and not self._sweeping:
-            self._sweep_at = self._monotonic() + random.uniform(*_SWEEP_SECONDS)
-            self._background.run(self._sweep())
+        self._sweep.start()
 
     async def aclose(self) -> None:
         """Take nothing more over."""
+        await self._sweep.aclose()
         await self._background.aclose()
 
     @property
@@ -162,8 +152,8 @@ class Succession:
         self._claimed.add(response_id)
         await self._try(response_id)
 
-    async def _sweep(self) -> None:
-        self._sweeping = True
+    async def _look(self) -> None:
+        """Look for leases that have run out."""
         try:
             await asyncio.gather(*(self._try(response_id) for response_id in self._claimed))
             # Also without room to take anything over: leases that change must be seen to.
@@ -174,12 +164,10 @@ class Succession:
                 if not left and self._may_take_over:
                     await self._inherit(lease)
                 # One that runs out before the next sweep is looked at in that moment.
-                self._sweep_at = min(self._sweep_at, self._monotonic() + (left or inf))
+                self._sweep.hasten(left or inf)
         except StoreUnavailable:
             if self._keeper.in_force:
                 _logger.warning("the leases can't be read from the store now")
-        finally:
-            self._sweeping = False
 
     async def _inherit(self, lease: TaskLease) -> None:
         if not await self._leases.is_lost(lease):

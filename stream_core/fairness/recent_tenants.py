@@ -59,7 +59,7 @@ class RecentTenants:
         _forget(self._here, now)
 
     def ask_elsewhere(self, questions: Mapping[str, int], now: float) -> None:
-        """Other tasks expect tenants back. They have asked so many questions there since."""
+        """Other tasks expect tenants back, which have asked so many questions there since."""
         for tenant, times in questions.items():
             if tenant not in self._here:
                 self._elsewhere.pop(tenant, None)
@@ -69,7 +69,7 @@ class RecentTenants:
         _forget(self._elsewhere, now)
 
     def here(self, now: float) -> dict[str, int]:
-        """How many questions tenants have asked here that are expected back, the last ten."""
+        """The last ten tenants that are expected back, and how many questions they asked here."""
         last = islice(_expected(self._here, now), _MOST_TOLD)
         return {tenant: self._here[tenant].questions for tenant in last}
 

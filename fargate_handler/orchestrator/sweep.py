@@ -1,0 +1,64 @@
+"""Work that tasks do again and again, each at moments of its own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+
+from fargate_handler.background import Background
+from fargate_handler.node_context import NodeContext
+
+
+class Sweep:
+    """Does its work after a random time, and again, never twice at once.
+
+    Args:
+        work: what is done.
+        every: seconds between two beginnings, at least and at most.
+        look: seconds between two looks whether it is time. An overloaded wheel turns slower than
+            time passes.
+    """
+
+    def __init__(
+        self,
+        context: NodeContext,
+        work: Callable[[], Awaitable[None]],
+        *,
+        every: tuple[float, float],
+        look: float,
+    ) -> None:
+        self._work = work
+        self._every = every
+        self._look = look
+        self._clock = context.clock
+        self._monotonic = context.monotonic
+        self._next_at = 0.0
+        self._working = False
+        self._background = Background()
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._next_at = self._monotonic() + random.uniform(*self._every)
+        self._clock.put_after(self, self._look)
+
+    def hasten(self, seconds: float) -> None:
+        """Do it in so many seconds, if the next time is later."""
+        self._next_at = min(self._next_at, self._monotonic() + seconds)
+
+    def on_due(self, _slot: int) -> None:
+        """Begin, if it is time."""
+        self._clock.put_after(self, self._look)
+        if self._monotonic() >= self._next_at and not self._working:
+            self._next_at = self._monotonic() + random.uniform(*self._every)
+            self._background.run(self._do())
+
+    async def aclose(self) -> None:
+        """Stop."""
+        await self._background.aclose()
+
+    async def _do(self) -> None:
+        self._working = True
+        try:
+            await self._work()
+        finally:
+            self._working = False
