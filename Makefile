@@ -38,7 +38,7 @@ help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
 
 run: .venv/.runtime web/dist/index.html ## serve the page on http://127.0.0.1:8080 (HTTP_PORT=; WS_PORT= for a second one; PROCESSES=n or auto)
-	@EVENFLOW_HTTP_PORT=$(HTTP_PORT) $(if $(WS_PORT),EVENFLOW_WS_PORT=$(WS_PORT)) $(if $(PROCESSES),EVENFLOW_PROCESSES=$(PROCESSES)) exec $(PY) -m fargate_handler
+	@EVENFLOW_HTTP_PORT=$(HTTP_PORT) $(if $(WS_PORT),EVENFLOW_WS_PORT=$(WS_PORT)) $(if $(PROCESSES),EVENFLOW_PROCESSES=$(PROCESSES)) exec $(PY) -m evenflow.fargate_handler
 
 run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the deployed system on an emulated AWS, behind one port (needs haproxy)
 	@command -v haproxy >/dev/null || { echo "run-aws needs haproxy: apt-get install haproxy"; exit 2; }
@@ -125,10 +125,10 @@ synth: .venv/.infra web/dist/index.html infra/node_modules/.installed ## the Clo
 	$(CDK) synth --quiet -c env=$(ENV) $(if $(REGION),-c region=$(REGION)) $(if $(INSTALLATION),-c installation=$(INSTALLATION))
 
 preflight: .venv/.infra .venv/.aws ## look whether an account has what ENV=dev|staging|prod needs: model, quotas, certificate, bootstrap, Docker (reads only)
-	@$(PY) -m infra.preflight $(ENV) $(if $(REGION),--region $(REGION)) $(if $(INSTALLATION),--installation $(INSTALLATION))
+	@$(PY) -m evenflow.infra.preflight $(ENV) $(if $(REGION),--region $(REGION)) $(if $(INSTALLATION),--installation $(INSTALLATION))
 
 deploy: synth ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials); says first what it creates and costs, and asks (YES=1: does not)
-	@$(PY) -m infra.announce $(ENV) '$(REGION)' '$(INSTALLATION)'
+	@$(PY) -m evenflow.infra.announce $(ENV) '$(REGION)' '$(INSTALLATION)'
 	@! grep -qs '"dockerFile"' cdk.out/*.assets.json || command -v "$${CDK_DOCKER:-docker}" >/dev/null || { echo "deploy builds the handler's image: install Docker, name another builder in CDK_DOCKER, or an image in infra/environments.py"; exit 2; }
 	@$(call ask,Deploy this?)
 	$(CDK) deploy --app cdk.out --all --require-approval $(if $(YES),never,broadening)
@@ -139,20 +139,20 @@ destroy: synth ## take ENV=dev|staging|prod away again; what an environment keep
 
 deployer: .venv/.infra .venv/.aws infra/node_modules/.installed ## the role with which REPOSITORY=owner/name on GitHub deploys into this account, without a key (REGION=, INSTALLATION=; PROVIDER= the ARN of GitHub's provider where the account has it)
 	@test -n "$(REPOSITORY)" || { echo "say whose: make deployer REPOSITORY=owner/name"; exit 2; }
-	$(CDK) deploy --app "$(PY) -m infra.deployer $(REPOSITORY)$(if $(REGION), --region $(REGION))$(if $(INSTALLATION), --installation $(INSTALLATION))$(if $(PROVIDER), --provider-arn $(PROVIDER))"
+	$(CDK) deploy --app "$(PY) -m evenflow.infra.deployer $(REPOSITORY)$(if $(REGION), --region $(REGION))$(if $(INSTALLATION), --installation $(INSTALLATION))$(if $(PROVIDER), --provider-arn $(PROVIDER))"
 
 smoke: .venv/.dev ## call a deployment at URL= over every transport and protocol: a table, and an exit status (key: EVENFLOW_TENANT_KEY)
 	@test -n "$(URL)" || { echo "say where: make smoke URL=https://d111.cloudfront.net"; exit 2; }
-	@$(PY) -m functions.canary smoke $(URL)
+	@$(PY) -m evenflow.functions.canary smoke $(URL)
 
 redrive: .venv/.aws ## give the messages of ENV's dead letters another life (LIMIT=, DRY_RUN=1; needs AWS credentials)
-	@$(PY) -m stream_aws.redrive --env $(ENV) $(if $(INSTALLATION),--installation $(INSTALLATION)) $(if $(REGION),--region $(REGION)) $(if $(LIMIT),--limit $(LIMIT)) $(if $(DRY_RUN),--dry-run)
+	@$(PY) -m evenflow.stream_aws.redrive --env $(ENV) $(if $(INSTALLATION),--installation $(INSTALLATION)) $(if $(REGION),--region $(REGION)) $(if $(LIMIT),--limit $(LIMIT)) $(if $(DRY_RUN),--dry-run)
 
 docs: .venv/.dev ## write the pages that are generated from the code
 	$(PY) -m docs.generate
 
 proto: .venv/.dev ## write the messages of proto/ (fargate_handler/inference/llm_v1)
-	$(PY) -m grpc_tools.protoc -Ifargate_handler/inference/llm_v1=proto/llm/v1 --python_out=. --pyi_out=. --grpc_python_out=. fargate_handler/inference/llm_v1/inference.proto
+	$(PY) -m grpc_tools.protoc -Ievenflow/fargate_handler/inference/llm_v1=proto/llm/v1 --python_out=. --pyi_out=. --grpc_python_out=. evenflow/fargate_handler/inference/llm_v1/inference.proto
 
 docs-check: .venv/.dev
 	$(PY) -m docs.generate --check

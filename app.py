@@ -10,13 +10,13 @@ import sys
 
 import aws_cdk as cdk
 
-from infra.application import build_application
-from infra.constructs.edge.web_client import PageNotBuiltError
-from infra.constructs.network.network import UnreachableImageError
-from infra.environments import UnknownEnvironmentError, environment
-from infra.function_package import FunctionPackageError
-from infra.pager import NobodyIsPagedError
-from infra.regions import UnknownRegionError
+from evenflow.infra.application import build_application
+from evenflow.infra.constructs.edge.web_client import PageNotBuiltError
+from evenflow.infra.constructs.network.network import UnreachableImageError
+from evenflow.infra.environments import UnknownEnvironmentError, environment
+from evenflow.infra.function_package import FunctionPackageError
+from evenflow.infra.pager import NobodyIsPagedError
+from evenflow.infra.regions import UnknownRegionError
 
 _REFUSALS = (
     UnknownEnvironmentError,

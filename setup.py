@@ -1,34 +1,30 @@
-"""What a wheel holds: our packages, and within infra the files that it deploys."""
+"""What a wheel holds: one package, `evenflow`, and the files that its infra deploys.
+
+In a checkout `evenflow/` has a link to each folder at the top that belongs to the package, so
+`evenflow.infra` is the same module here and in a wheel.
+"""
 
 from setuptools import find_packages, setup
 
-_OURS = (
-    "evenflow",
-    "fargate_handler",
-    "functions",
-    "infra",
-    "stream_aws",
-    "stream_core",
-    "stream_sqlite",
-)
+_INFRA = "evenflow.infra"
 
 setup(
     packages=[
-        *find_packages(include=[*_OURS, *(f"{name}.*" for name in _OURS)]),
-        "infra.page",
-        "infra.requirements",
-        "infra.runbooks",
+        *find_packages(include=["evenflow", "evenflow.*"]),
+        f"{_INFRA}.page",
+        f"{_INFRA}.requirements",
+        f"{_INFRA}.runbooks",
     ],
     package_dir={
-        "infra.page": "web/dist",
-        "infra.requirements": "requirements",
-        "infra.runbooks": "docs/runbooks",
+        f"{_INFRA}.page": "web/dist",
+        f"{_INFRA}.requirements": "requirements",
+        f"{_INFRA}.runbooks": "docs/runbooks",
     },
     package_data={
-        "infra.constructs.edge": ["viewer_host.js"],
-        "infra.page": ["**/*"],
-        "infra.requirements": ["functions.txt"],
-        "infra.runbooks": ["*.md"],
+        f"{_INFRA}.constructs.edge": ["viewer_host.js"],
+        f"{_INFRA}.page": ["**/*"],
+        f"{_INFRA}.requirements": ["functions.txt"],
+        f"{_INFRA}.runbooks": ["*.md"],
     },
     include_package_data=False,
 )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 
 
 @dataclass(frozen=True)

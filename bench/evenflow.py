@@ -1,5 +1,5 @@
-"""The server under measurement: `python -m fargate_handler`, at its defaults or with limits that
-are lifted above what the load needs. What is lifted is in the report.
+"""The server under measurement, `python -m evenflow.fargate_handler`: at its defaults, or with
+limits that are lifted above what the load needs. What is lifted is in the report.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from bench.machine import SERVER_CORE
 from bench.processes import Child, child
 from bench.report import Row
 from bench.sessions import KEY_ID, SECRET
-from fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.settings import HandlerSettings
 from tests.integration.server_process import free_port
 
 ROOM = 30_000  # above every count of a plan, so that no admission limit shapes a measurement
@@ -51,7 +51,7 @@ async def evenflow(
     core: int | None = SERVER_CORE,
     address: str = "127.0.0.1",
     admission: Mapping[str, int] = ADMISSION,
-    module: Sequence[str] = ("fargate_handler",),
+    module: Sequence[str] = ("evenflow.fargate_handler",),
     **settings: object,
 ) -> AsyncIterator[Evenflow]:
     """Run Evenflow until the block ends.

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from docs.markdown import item, paragraph
-from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
-from infra import prices
-from infra.costs import (
+from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
+from evenflow.infra import prices
+from evenflow.infra.costs import (
     CANARY_OUTPUT_TOKENS,
     HOURS_PER_MONTH,
     Row,
@@ -22,8 +22,8 @@ from infra.costs import (
     month_of_looks,
     tasks_for,
 )
-from infra.environments import ENVIRONMENTS, environment
-from infra.traffic import Traffic
+from evenflow.infra.environments import ENVIRONMENTS, environment
+from evenflow.infra.traffic import Traffic
 
 _SNAPSHOTS = Path(__file__).resolve().parent.parent / "tests" / "infrastructure" / "snapshots"
 _ENDPOINTS_OF_DEV = 7

@@ -18,22 +18,22 @@ from docs.grafana_dashboard import grafana_dashboard
 from docs.licences import licences_page
 from docs.log_lines import log_lines_page
 from docs.markdown import paragraph
-from fargate_handler.settings import HandlerSettings
-from stream_core.api_documents.asyncapi import asyncapi_document
-from stream_core.api_documents.openapi import openapi_document
-from stream_core.delivery.flow_control import FLOW_TRANSITIONS
-from stream_core.log.response_log import RESPONSE_TRANSITIONS
-from stream_core.metrics.canary_metrics import CANARY_METRICS
-from stream_core.metrics.metric_catalogue import (
+from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.stream_core.api_documents.asyncapi import asyncapi_document
+from evenflow.stream_core.api_documents.openapi import openapi_document
+from evenflow.stream_core.delivery.flow_control import FLOW_TRANSITIONS
+from evenflow.stream_core.log.response_log import RESPONSE_TRANSITIONS
+from evenflow.stream_core.metrics.canary_metrics import CANARY_METRICS
+from evenflow.stream_core.metrics.metric_catalogue import (
     BURN_RATES,
     CATALOGUE,
     PROMISES,
     Metric,
     Promise,
 )
-from stream_core.policy import memory_bound as memory
-from stream_core.policy.limits import Limits
-from stream_core.protocol.client_session_states import SESSION_TRANSITIONS
+from evenflow.stream_core.policy import memory_bound as memory
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.client_session_states import SESSION_TRANSITIONS
 
 State = TypeVar("State", bound=StrEnum)
 Event = TypeVar("Event", bound=StrEnum)

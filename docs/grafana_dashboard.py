@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
+from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
 
 # A metric belongs to the first row with a prefix of its name.
 _ROWS = (

@@ -7,15 +7,15 @@ from types import NoneType
 from typing import get_args, get_type_hints
 
 from docs.markdown import paragraph
-from stream_core.records.answer_record import AnswerRecord
-from stream_core.records.connection_records import (
+from evenflow.stream_core.records.answer_record import AnswerRecord
+from evenflow.stream_core.records.connection_records import (
     CloseRecord,
     RefusalRecord,
     ShadowRecord,
     SlowReaderRecord,
 )
-from stream_core.records.event_record import EventRecord, names_of
-from stream_core.records.reader_record import ReaderRecord
+from evenflow.stream_core.records.event_record import EventRecord, names_of
+from evenflow.stream_core.records.reader_record import ReaderRecord
 
 _RECORDS: tuple[type[EventRecord], ...] = (
     AnswerRecord,

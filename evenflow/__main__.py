@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from evenflow import tenants
 from evenflow.command_line import CommandFailed, Parser
-from fargate_handler.settings import ConfigurationError
-from stream_core.ports.response_store import StoreUnavailable
+from evenflow.fargate_handler.settings import ConfigurationError
+from evenflow.stream_core.ports.response_store import StoreUnavailable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

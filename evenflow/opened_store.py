@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evenflow.command_line import CommandFailed
+from evenflow.fargate_handler.settings import ConfigurationError
 from evenflow.server_variables import server_variable
-from fargate_handler.settings import ConfigurationError
-from stream_core.ports.tenant_store import TenantStore
-from stream_core.ports.usage_store import UsageStore
-from stream_sqlite.file import FileUnusable
-from stream_sqlite.stores import SQLiteStores
+from evenflow.stream_core.ports.tenant_store import TenantStore
+from evenflow.stream_core.ports.usage_store import UsageStore
+from evenflow.stream_sqlite.file import FileUnusable
+from evenflow.stream_sqlite.stores import SQLiteStores
 
 _NO_RECORDS = (
     "EVENFLOW_STORE=memory: a server that keeps nothing has no records that could be reached from "
@@ -75,9 +75,9 @@ async def _table(table: str) -> AsyncIterator[OpenedTenants]:
     from aiobotocore.session import get_session
     from botocore.exceptions import ClientError, NoRegionError
 
-    from stream_aws.dynamodb import client_config
-    from stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
-    from stream_aws.dynamodb_usage_store import DynamoDBUsageStore
+    from evenflow.stream_aws.dynamodb import client_config
+    from evenflow.stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
+    from evenflow.stream_aws.dynamodb_usage_store import DynamoDBUsageStore
 
     region, config = os.environ.get("AWS_REGION"), client_config(connections=1)
     try:

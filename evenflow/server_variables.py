@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.settings import HandlerSettings
 
 
 def server_variable(setting: str) -> str:

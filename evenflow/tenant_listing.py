@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from stream_core.tenants.tenant import EVERY_SCOPE, ApiKey, QuotaLimits, Tenant
+from evenflow.stream_core.tenants.tenant import EVERY_SCOPE, ApiKey, QuotaLimits, Tenant
 
 _HEADING = ("tenant", "weight", "class", "keys", "bounds and the rest")
 _GAP = "  "

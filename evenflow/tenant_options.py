@@ -9,9 +9,15 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Any, TypeVar
 
-from stream_core.policy.allowed_origins import parse_origins
-from stream_core.policy.channel import NAME_PATTERN
-from stream_core.tenants.tenant import EVERY_SCOPE, QuotaLimits, Scope, ServiceClass, Tenant
+from evenflow.stream_core.policy.allowed_origins import parse_origins
+from evenflow.stream_core.policy.channel import NAME_PATTERN
+from evenflow.stream_core.tenants.tenant import (
+    EVERY_SCOPE,
+    QuotaLimits,
+    Scope,
+    ServiceClass,
+    Tenant,
+)
 
 T = TypeVar("T")
 

@@ -13,10 +13,10 @@ from evenflow import usage
 from evenflow.command_line import CommandFailed
 from evenflow.model_prices import check_prices
 from evenflow.opened_store import OpenedTenants, open_tenants
+from evenflow.stream_core.ports.tenant_store import StoredTenants, TenantChanged
+from evenflow.stream_core.tenants.rotation import KeyUnclear, rotated
+from evenflow.stream_core.tenants.tenant import ApiKey, Tenant, digest_of, new_key
 from evenflow.tenant_listing import as_json, as_table, moment
-from stream_core.ports.tenant_store import StoredTenants, TenantChanged
-from stream_core.tenants.rotation import KeyUnclear, rotated
-from stream_core.tenants.tenant import ApiKey, Tenant, digest_of, new_key
 
 if TYPE_CHECKING:
     from evenflow.command_line import Commands

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from evenflow import tenant_options as options
 from evenflow.command_line import CommandFailed
 from evenflow.opened_store import open_tenants
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.http_bodies import UsageReport, UsedOfDay
+from evenflow.stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.tenants.usage_report import MOST_DAYS, day_file, days_asked, usage_report
 from evenflow.tenant_listing import in_columns
-from stream_core.protocol.errors import InvalidRequest
-from stream_core.protocol.http_bodies import UsageReport, UsedOfDay
-from stream_core.tenants.tenant import Tenant
-from stream_core.tenants.usage_report import MOST_DAYS, day_file, days_asked, usage_report
 
 if TYPE_CHECKING:
     from evenflow.command_line import Commands

@@ -1,4 +1,6 @@
-"""`python -m fargate_handler`: a handler, until it is told to leave. `--role worker`: a worker."""
+"""`python -m evenflow.fargate_handler`: a handler that serves until SIGTERM. `--role worker`: a
+worker.
+"""
 
 from __future__ import annotations
 
@@ -17,38 +19,42 @@ from typing import TYPE_CHECKING, Protocol
 
 import uvloop
 
-from fargate_handler.background import Background
-from fargate_handler.bounded_log import BoundedLog
-from fargate_handler.chosen_adapters import open_adapters, open_tracing
-from fargate_handler.handler import Handler
-from fargate_handler.leave import Leave, signals
-from fargate_handler.line_writer import LineWriter
-from fargate_handler.log_formats import TEXT_FORMAT, JsonFormatter, LineFormatter
-from fargate_handler.memory import GarbageCollection, memory_bytes, warn_of_too_little_memory
-from fargate_handler.metrics import Metrics
-from fargate_handler.processes import (
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.bounded_log import BoundedLog
+from evenflow.fargate_handler.chosen_adapters import open_adapters, open_tracing
+from evenflow.fargate_handler.handler import Handler
+from evenflow.fargate_handler.leave import Leave, signals
+from evenflow.fargate_handler.line_writer import LineWriter
+from evenflow.fargate_handler.log_formats import TEXT_FORMAT, JsonFormatter, LineFormatter
+from evenflow.fargate_handler.memory import (
+    GarbageCollection,
+    memory_bytes,
+    warn_of_too_little_memory,
+)
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.processes import (
     Place,
     SupervisorLine,
     public_addresses,
     public_sockets,
     reserved_ports,
 )
-from fargate_handler.scale_in_protection import deactivated
-from fargate_handler.settings import ConfigurationError, HandlerSettings, load_settings
-from fargate_handler.supervisor import (
+from evenflow.fargate_handler.scale_in_protection import deactivated
+from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings, load_settings
+from evenflow.fargate_handler.supervisor import (
     WRONG_CONFIGURATION,
     HandlerProcess,
     Supervisor,
     start_handler,
 )
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.limits import Limits
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.limits import Limits
 
 if TYPE_CHECKING:
-    from fargate_handler.tracing.call_trace import CallTraces
-    from fargate_handler.tracing.exporting import Tracing
+    from evenflow.fargate_handler.tracing.call_trace import CallTraces
+    from evenflow.fargate_handler.tracing.exporting import Tracing
 
-_logger = logging.getLogger("evenflow")
+_logger = logging.getLogger("evenflow.process")
 
 
 class _Serving(Protocol):
@@ -67,7 +73,7 @@ class _Serving(Protocol):
 def main() -> int:
     """Run. Returns the exit status: 0 after leaving in order, 2 for a wrong configuration."""
     parser = argparse.ArgumentParser(
-        prog="python -m fargate_handler", description="Serve until told to leave."
+        prog="python -m evenflow.fargate_handler", description="Serve until told to leave."
     )
     parser.add_argument(
         "--role", choices=("handler", "worker"), default="handler", help="default: %(default)s"
@@ -177,7 +183,7 @@ async def _supervise(settings: HandlerSettings) -> int:
 
 async def _serve_model(settings: HandlerSettings) -> None:
     # gRPC is loaded only where it is used.
-    from fargate_handler.inference.worker import Worker  # noqa: PLC0415
+    from evenflow.fargate_handler.inference.worker import Worker  # noqa: PLC0415
 
     leave = Leave()
     async with open_tracing("evenflow-worker") as tracing:
@@ -189,8 +195,8 @@ async def _serve_model(settings: HandlerSettings) -> None:
 
 def _call_traces(tracing: Tracing) -> CallTraces:
     # OpenTelemetry is loaded only where it is used.
-    from fargate_handler.tracing.call_trace import CallTraces  # noqa: PLC0415
-    from fargate_handler.tracing.spans import Spans  # noqa: PLC0415
+    from evenflow.fargate_handler.tracing.call_trace import CallTraces  # noqa: PLC0415
+    from evenflow.fargate_handler.tracing.spans import Spans  # noqa: PLC0415
 
     return CallTraces(Spans(tracing, time.monotonic, time.time))
 

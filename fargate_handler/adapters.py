@@ -8,27 +8,31 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fargate_handler.settings import ConfigurationError, HandlerSettings
-from stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
-from stream_core.ports.memory_activity import MemoryTenantActivity
-from stream_core.ports.memory_calls import MemoryCallsOfTasks
-from stream_core.ports.memory_store import MemoryLargeTexts, MemoryResponseStore, MemorySessionStore
-from stream_core.ports.memory_tenant_store import MemoryTenantStore
-from stream_core.ports.memory_usage import MemoryUsageStore
-from stream_core.ports.response_store import LIFETIME_SECONDS, ResponseStore
-from stream_core.ports.session_store import LargeTexts, SessionStore
-from stream_core.ports.task_calls import CallsOfTasks
-from stream_core.ports.tenant_activity import TenantActivity
-from stream_core.ports.tenant_store import TenantStore
-from stream_core.ports.usage_store import KEPT_SECONDS, UsageStore
-from stream_sqlite.file import FileUnusable
-from stream_sqlite.stores import SQLiteStores
+from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
+from evenflow.stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
+from evenflow.stream_core.ports.memory_activity import MemoryTenantActivity
+from evenflow.stream_core.ports.memory_calls import MemoryCallsOfTasks
+from evenflow.stream_core.ports.memory_store import (
+    MemoryLargeTexts,
+    MemoryResponseStore,
+    MemorySessionStore,
+)
+from evenflow.stream_core.ports.memory_tenant_store import MemoryTenantStore
+from evenflow.stream_core.ports.memory_usage import MemoryUsageStore
+from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, ResponseStore
+from evenflow.stream_core.ports.session_store import LargeTexts, SessionStore
+from evenflow.stream_core.ports.task_calls import CallsOfTasks
+from evenflow.stream_core.ports.tenant_activity import TenantActivity
+from evenflow.stream_core.ports.tenant_store import TenantStore
+from evenflow.stream_core.ports.usage_store import KEPT_SECONDS, UsageStore
+from evenflow.stream_sqlite.file import FileUnusable
+from evenflow.stream_sqlite.stores import SQLiteStores
 
 if TYPE_CHECKING:
-    from fargate_handler.tracing.exporting import Tracing
-    from stream_aws.ecs_task import EcsTask, TaskProtection
-    from stream_aws.key_secret import KeySecret
-    from stream_aws.metric_publication import MetricPublication
+    from evenflow.fargate_handler.tracing.exporting import Tracing
+    from evenflow.stream_aws.ecs_task import EcsTask, TaskProtection
+    from evenflow.stream_aws.key_secret import KeySecret
+    from evenflow.stream_aws.metric_publication import MetricPublication
 
 ECS_METADATA = "ECS_CONTAINER_METADATA_URI_V4"
 """The variable with the address of a task's metadata. ECS sets it in each container."""

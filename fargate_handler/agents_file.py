@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fargate_handler.settings import ConfigurationError, HandlerSettings
-from stream_core.policy.agents import (
+from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
+from evenflow.stream_core.policy.agents import (
     Agent,
     AgentsError,
     agents_from_json,

@@ -12,30 +12,30 @@ import aiohttp
 from aiobotocore.session import get_session
 from botocore.exceptions import NoRegionError
 
-from fargate_handler.adapters import ECS_AGENT, ECS_METADATA, Adapters, Stores, own_stores
-from fargate_handler.metrics import Metrics
-from fargate_handler.settings import ConfigurationError, HandlerSettings
-from stream_aws.dynamodb import client_config as dynamodb_config
-from stream_aws.dynamodb_response_store import DynamoDBResponseStore
-from stream_aws.dynamodb_session_store import DynamoDBSessionStore
-from stream_aws.dynamodb_task_calls import DynamoDBCallsOfTasks
-from stream_aws.dynamodb_tenant_activity import DynamoDBTenantActivity
-from stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
-from stream_aws.dynamodb_usage_store import DynamoDBUsageStore
-from stream_aws.ecs_task import CLIENT_CONFIG as ECS_CONFIG
-from stream_aws.ecs_task import EcsTask, TaskProtection
-from stream_aws.key_secret import CLIENT_CONFIG as SECRETS_CONFIG
-from stream_aws.key_secret import Keys, KeySecret
-from stream_aws.keys import KeysUnreadable, parse_signing_keys, parse_tenant_keys
-from stream_aws.metric_publication import CLIENT_CONFIG as CLOUDWATCH_CONFIG
-from stream_aws.metric_publication import CloudWatchPublisher, MetricPublication
-from stream_aws.s3_large_texts import CLIENT_CONFIG as S3_CONFIG
-from stream_aws.s3_large_texts import S3LargeTexts
-from stream_aws.sqs_dead_letters import CLIENT_CONFIG as SQS_CONFIG
-from stream_aws.sqs_dead_letters import SqsDeadLetters
-from stream_aws.tables import TableNames
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
+from evenflow.fargate_handler.adapters import ECS_AGENT, ECS_METADATA, Adapters, Stores, own_stores
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
+from evenflow.stream_aws.dynamodb import client_config as dynamodb_config
+from evenflow.stream_aws.dynamodb_response_store import DynamoDBResponseStore
+from evenflow.stream_aws.dynamodb_session_store import DynamoDBSessionStore
+from evenflow.stream_aws.dynamodb_task_calls import DynamoDBCallsOfTasks
+from evenflow.stream_aws.dynamodb_tenant_activity import DynamoDBTenantActivity
+from evenflow.stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
+from evenflow.stream_aws.dynamodb_usage_store import DynamoDBUsageStore
+from evenflow.stream_aws.ecs_task import CLIENT_CONFIG as ECS_CONFIG
+from evenflow.stream_aws.ecs_task import EcsTask, TaskProtection
+from evenflow.stream_aws.key_secret import CLIENT_CONFIG as SECRETS_CONFIG
+from evenflow.stream_aws.key_secret import Keys, KeySecret
+from evenflow.stream_aws.keys import KeysUnreadable, parse_signing_keys, parse_tenant_keys
+from evenflow.stream_aws.metric_publication import CLIENT_CONFIG as CLOUDWATCH_CONFIG
+from evenflow.stream_aws.metric_publication import CloudWatchPublisher, MetricPublication
+from evenflow.stream_aws.s3_large_texts import CLIENT_CONFIG as S3_CONFIG
+from evenflow.stream_aws.s3_large_texts import S3LargeTexts
+from evenflow.stream_aws.sqs_dead_letters import CLIENT_CONFIG as SQS_CONFIG
+from evenflow.stream_aws.sqs_dead_letters import SqsDeadLetters
+from evenflow.stream_aws.tables import TableNames
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
 
 _logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from stream_core.ports.response_store import StoreUnavailable
-from stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.protocol.errors import EvenflowError
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ import re
 import time
 from collections.abc import Callable
 
-from fargate_handler.line_writer import LineWriter
-from stream_core.policy.log_rate import LogRate
-from stream_core.records.event_record import EventRecord
+from evenflow.fargate_handler.line_writer import LineWriter
+from evenflow.stream_core.policy.log_rate import LogRate
+from evenflow.stream_core.records.event_record import EventRecord
 
 REPEATED = "repeated"
 """Why a line was left out: there were enough of its kind within the second."""

@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fargate_handler.adapters import ECS_METADATA, Adapters, own_stores
-from fargate_handler.metrics import Metrics
-from fargate_handler.settings import HandlerSettings
-from fargate_handler.tracing.settings import traces_wanted
+from evenflow.fargate_handler.adapters import ECS_METADATA, Adapters, own_stores
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.tracing.settings import traces_wanted
 
 if TYPE_CHECKING:
-    from fargate_handler.tracing.exporting import Tracing
+    from evenflow.fargate_handler.tracing.exporting import Tracing
 
 
 @asynccontextmanager
@@ -44,7 +44,7 @@ async def open_tracing(service: str) -> AsyncIterator[Tracing | None]:
     if not traces_wanted(os.environ):
         yield None
         return
-    from fargate_handler.tracing.exporting import exported_traces
+    from evenflow.fargate_handler.tracing.exporting import exported_traces
 
     async with exported_traces(service) as tracing:
         yield tracing
@@ -57,7 +57,7 @@ async def _open(settings: HandlerSettings, metrics: Metrics) -> AsyncIterator[Ad
             keys = settings.signing_keys_beside(stores.signing_key)
             yield Adapters(keys, stores, tenant_keys=settings.keys_of_tenants)
         return
-    from fargate_handler.aws_adapters import open_aws_adapters
+    from evenflow.fargate_handler.aws_adapters import open_aws_adapters
 
     async with open_aws_adapters(settings, metrics) as adapters:
         yield adapters

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from stream_core.delivery.delivery_clock import DeliveryClock
+from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 
 _logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stream_core.records.event_record import EventRecord
+    from evenflow.stream_core.records.event_record import EventRecord
 
 _logger = logging.getLogger(__name__)
 

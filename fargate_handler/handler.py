@@ -10,55 +10,60 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fargate_handler.adapters import Adapters
-from fargate_handler.agents_file import read_agents
-from fargate_handler.background import Background
-from fargate_handler.clock_driver import ClockDriver
-from fargate_handler.event_log import log_event
-from fargate_handler.filters.chosen_filters import chosen_filters
-from fargate_handler.gateway.accepted_connections import AcceptedConnections
-from fargate_handler.gateway.address_turns import AddressTurns
-from fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_endpoints import HttpEndpoints
-from fargate_handler.gateway.listener import Listener
-from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
-from fargate_handler.gateway.reconnect_rate import ReconnectRate
-from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
-from fargate_handler.identity_keys import IdentityKeys
-from fargate_handler.membership import Membership
-from fargate_handler.memory import GarbageCollection, memory_bytes, open_files, resident_bytes
-from fargate_handler.metrics import Metrics
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.agent_requests import AgentRequests
-from fargate_handler.orchestrator.dispatcher import ServedModel
-from fargate_handler.peers import Peers, own_address
-from fargate_handler.processes import Place, Siblings, public_addresses, public_sockets
-from fargate_handler.scale_in_protection import ScaleInProtection
-from fargate_handler.settings import ConfigurationError, HandlerSettings
-from fargate_handler.token_sources.chosen_source import chosen_source
-from stream_core.delivery.delivery_clock import DeliveryClock
-from stream_core.delivery.departures import Departures
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.address_rates import AddressRates
-from stream_core.policy.agents import Agents
-from stream_core.policy.allowed_hosts import AllowedHosts
-from stream_core.policy.allowed_origins import AllowedOrigins
-from stream_core.policy.client_address import TrustedProxies
-from stream_core.policy.connection_places import ConnectionPlaces, most_served
-from stream_core.policy.node_load import LoadFigure, NodeUse
-from stream_core.policy.oidc import IdentityTokens
-from stream_core.policy.public_models import names_at_server
-from stream_core.policy.session_token import SessionTokens
-from stream_core.protocol.ending_frames import CloseCode
-from stream_core.protocol.errors import RateLimited
-from stream_core.records.connection_records import ShadowRecord
-from stream_core.tenants.quotas import Quotas
-from stream_core.tenants.registry import Tenants
+from evenflow.fargate_handler.adapters import Adapters
+from evenflow.fargate_handler.agents_file import read_agents
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.clock_driver import ClockDriver
+from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.filters.chosen_filters import chosen_filters
+from evenflow.fargate_handler.gateway.accepted_connections import AcceptedConnections
+from evenflow.fargate_handler.gateway.address_turns import AddressTurns
+from evenflow.fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
+from evenflow.fargate_handler.gateway.listener import Listener
+from evenflow.fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
+from evenflow.fargate_handler.gateway.reconnect_rate import ReconnectRate
+from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
+from evenflow.fargate_handler.identity_keys import IdentityKeys
+from evenflow.fargate_handler.membership import Membership
+from evenflow.fargate_handler.memory import (
+    GarbageCollection,
+    memory_bytes,
+    open_files,
+    resident_bytes,
+)
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
+from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
+from evenflow.fargate_handler.peers import Peers, own_address
+from evenflow.fargate_handler.processes import Place, Siblings, public_addresses, public_sockets
+from evenflow.fargate_handler.scale_in_protection import ScaleInProtection
+from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
+from evenflow.fargate_handler.token_sources.chosen_source import chosen_source
+from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
+from evenflow.stream_core.delivery.departures import Departures
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.address_rates import AddressRates
+from evenflow.stream_core.policy.agents import Agents
+from evenflow.stream_core.policy.allowed_hosts import AllowedHosts
+from evenflow.stream_core.policy.allowed_origins import AllowedOrigins
+from evenflow.stream_core.policy.client_address import TrustedProxies
+from evenflow.stream_core.policy.connection_places import ConnectionPlaces, most_served
+from evenflow.stream_core.policy.node_load import LoadFigure, NodeUse
+from evenflow.stream_core.policy.oidc import IdentityTokens
+from evenflow.stream_core.policy.public_models import names_at_server
+from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.protocol.ending_frames import CloseCode
+from evenflow.stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.records.connection_records import ShadowRecord
+from evenflow.stream_core.tenants.quotas import Quotas
+from evenflow.stream_core.tenants.registry import Tenants
 
 if TYPE_CHECKING:
-    from fargate_handler.tracing.answer_trace import AnswerTraces
-    from stream_aws.key_secret import Keys, KeySecret
+    from evenflow.fargate_handler.tracing.answer_trace import AnswerTraces
+    from evenflow.stream_aws.key_secret import Keys, KeySecret
 
 _logger = logging.getLogger(__name__)
 
@@ -389,8 +394,8 @@ class Handler:
         if self._adapters.tracing is None:
             return None
         # OpenTelemetry is loaded only where it is used.
-        from fargate_handler.tracing.answer_trace import AnswerTraces  # noqa: PLC0415
-        from fargate_handler.tracing.spans import Spans  # noqa: PLC0415
+        from evenflow.fargate_handler.tracing.answer_trace import AnswerTraces  # noqa: PLC0415
+        from evenflow.fargate_handler.tracing.spans import Spans  # noqa: PLC0415
 
         settings = self._settings
         spans = Spans(self._adapters.tracing, self._monotonic, self._wall_time)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import aiohttp
 
-from fargate_handler.background import Background
-from stream_core.policy.oidc import IdentityTokens
-from stream_core.policy.oidc_keys import (
+from evenflow.fargate_handler.background import Background
+from evenflow.stream_core.policy.oidc import IdentityTokens
+from evenflow.stream_core.policy.oidc_keys import (
     FETCH_SECONDS,
     LARGEST_DOCUMENT,
     DocumentUnreadable,

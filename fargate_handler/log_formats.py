@@ -10,8 +10,8 @@ from typing import Any
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.orjson import OrjsonFormatter
 
-from stream_core.policy.log_rate import EACH
-from stream_core.records.event_record import EventRecord
+from evenflow.stream_core.policy.log_rate import EACH
+from evenflow.stream_core.records.event_record import EventRecord
 
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 

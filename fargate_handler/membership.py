@@ -7,35 +7,35 @@ import logging
 from contextlib import suppress
 from pathlib import Path
 
-from fargate_handler.adapters import Stores
-from fargate_handler.event_log import log_event
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.activity_exchange import ActivityExchange
-from fargate_handler.orchestrator.calls_exchange import CallsExchange
-from fargate_handler.orchestrator.dispatcher import Dispatcher, ServedModel
-from fargate_handler.orchestrator.followed_responses import FollowedResponses
-from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
-from fargate_handler.orchestrator.left_reservations import LeftReservations
-from fargate_handler.orchestrator.message_ledger import KeptTexts, MessageLedger
-from fargate_handler.orchestrator.orchestrator import Orchestrator
-from fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
-from fargate_handler.orchestrator.quota_activity import QuotaActivity
-from fargate_handler.orchestrator.response_recorder import ResponseRecorder
-from fargate_handler.orchestrator.session_messages import SessionMessages
-from fargate_handler.orchestrator.succession import Succession
-from fargate_handler.orchestrator.tenant_usage import TenantUsage
-from fargate_handler.orchestrator.workload import Workload
-from fargate_handler.settings import ConfigurationError
-from fargate_handler.tenant_records import TenantRecords
-from fargate_handler.usage_files import UsageFiles
-from stream_core.log.peer_log import PeerLog
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.channel import Channel
-from stream_core.ports.response_store import StoreUnavailable
-from stream_core.ports.session_store import LedgerEntry, NotAccepted
-from stream_core.protocol.errors import Overloaded
-from stream_core.records.answer_record import answer_record
+from evenflow.fargate_handler.adapters import Stores
+from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.activity_exchange import ActivityExchange
+from evenflow.fargate_handler.orchestrator.calls_exchange import CallsExchange
+from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher, ServedModel
+from evenflow.fargate_handler.orchestrator.followed_responses import FollowedResponses
+from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
+from evenflow.fargate_handler.orchestrator.left_reservations import LeftReservations
+from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts, MessageLedger
+from evenflow.fargate_handler.orchestrator.orchestrator import Orchestrator
+from evenflow.fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
+from evenflow.fargate_handler.orchestrator.quota_activity import QuotaActivity
+from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
+from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
+from evenflow.fargate_handler.orchestrator.succession import Succession
+from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
+from evenflow.fargate_handler.orchestrator.workload import Workload
+from evenflow.fargate_handler.settings import ConfigurationError
+from evenflow.fargate_handler.tenant_records import TenantRecords
+from evenflow.fargate_handler.usage_files import UsageFiles
+from evenflow.stream_core.log.peer_log import PeerLog
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted
+from evenflow.stream_core.protocol.errors import Overloaded
+from evenflow.stream_core.records.answer_record import answer_record
 
 _logger = logging.getLogger(__name__)
 

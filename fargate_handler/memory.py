@@ -11,9 +11,9 @@ import resource
 from collections.abc import Callable
 from pathlib import Path
 
-from stream_core.delivery.delivery_clock import DeliveryClock
-from stream_core.policy.limits import Limits
-from stream_core.policy.memory_bound import MEBIBYTE, bounds, limits_bound
+from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.memory_bound import MEBIBYTE, bounds, limits_bound
 
 # A collection of so many takes 2 to 3 ms. Python counts what was made, less what was freed, of any
 # age: while older ones go, 29,000 gathered, for 17 ms. So they are collected by time, too.
@@ -133,7 +133,7 @@ class GarbageCollection:
         self._resident_then = self._resident()
 
 
-_logger = logging.getLogger("evenflow")
+_logger = logging.getLogger("evenflow.process")
 
 _UNLIMITED_FILES = 1_000_000
 _CGROUP = Path("/sys/fs/cgroup")

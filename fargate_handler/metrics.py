@@ -10,9 +10,9 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.metrics.metric_catalogue import Metric, MetricKind
-from stream_core.metrics.metric_snapshot import Distribution, MetricSnapshot
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.metrics.metric_catalogue import Metric, MetricKind
+from evenflow.stream_core.metrics.metric_snapshot import Distribution, MetricSnapshot
 
 _T = TypeVar("_T")
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fargate_handler.metrics import Metrics
-from stream_core.delivery.delivery_clock import DeliveryClock
-from stream_core.policy.limits import Limits
-from stream_core.tenants.quotas import Quotas
-from stream_core.tenants.registry import Tenants
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.tenants.quotas import Quotas
+from evenflow.stream_core.tenants.registry import Tenants
 
 if TYPE_CHECKING:
-    from fargate_handler.filters.content_filters import ContentFilters
-    from fargate_handler.tracing.answer_trace import AnswerTraces
+    from evenflow.fargate_handler.filters.content_filters import ContentFilters
+    from evenflow.fargate_handler.tracing.answer_trace import AnswerTraces
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,20 +8,20 @@ from contextlib import asynccontextmanager
 import aiohttp
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from fargate_handler.gateway.events_endpoint import NEXT_INDEX_HEADER
-from fargate_handler.gateway.http_answers import VIA_HEADER
-from fargate_handler.settings import HandlerSettings
-from fargate_handler.token_sources.stream_decoders import SseDecoder
-from stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
-from stream_core.log.response_log import ResponseState
-from stream_core.policy.session_token import SessionTokens, for_peers
-from stream_core.protocol.messages import (
+from evenflow.fargate_handler.gateway.events_endpoint import NEXT_INDEX_HEADER
+from evenflow.fargate_handler.gateway.http_answers import VIA_HEADER
+from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.token_sources.stream_decoders import SseDecoder
+from evenflow.stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.policy.session_token import SessionTokens, for_peers
+from evenflow.stream_core.protocol.messages import (
     PresenceNotice,
     ResponseCompleted,
     ResponseFailed,
     ResponseQueued,
 )
-from stream_core.protocol.routes import METRICS
+from evenflow.stream_core.protocol.routes import METRICS
 
 _EVENT: TypeAdapter[PeerEvent] = TypeAdapter(PeerEvent)
 # Measured with a late event loop and a thousand handshakes at once.

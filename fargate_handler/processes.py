@@ -12,11 +12,11 @@ from itertools import chain
 
 from pydantic import BaseModel, ConfigDict
 
-from fargate_handler.gateway.listening_socket import listening_socket, listening_sockets
-from fargate_handler.leave import Leave
-from fargate_handler.settings import ConfigurationError, HandlerSettings
-from stream_core.log.peer_log import PeerUnreachable
-from stream_core.policy.limits import Limits
+from evenflow.fargate_handler.gateway.listening_socket import listening_socket, listening_sockets
+from evenflow.fargate_handler.leave import Leave
+from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
+from evenflow.stream_core.log.peer_log import PeerUnreachable
+from evenflow.stream_core.policy.limits import Limits
 
 SERVING = b"serving\n"
 """What a process says on the line when it serves."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from stream_aws.ecs_task import EcsTask
+    from evenflow.stream_aws.ecs_task import EcsTask
 
 
 _logger = logging.getLogger(__name__)

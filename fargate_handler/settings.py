@@ -25,26 +25,26 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from fargate_handler.inference.worker_pool import split_address
-from fargate_handler.memory import usable_cores
-from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
-from fargate_handler.token_sources.bedrock_terms import (
+from evenflow.fargate_handler.inference.worker_pool import split_address
+from evenflow.fargate_handler.memory import usable_cores
+from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
+from evenflow.fargate_handler.token_sources.bedrock_terms import (
     BedrockTerms,
     CacheTtl,
     Guardrail,
     GuardrailMode,
     ServiceTier,
 )
-from stream_core.filtering.groups import GROUPS, Group
-from stream_core.policy.allowed_hosts import is_loopback, parse_hosts
-from stream_core.policy.allowed_origins import parse_origins
-from stream_core.policy.channel import NAME_PATTERN
-from stream_core.policy.client_address import LOCAL_PROXIES, TrustedProxies
-from stream_core.policy.limits import Limits
-from stream_core.policy.model_prices import ModelPrices
-from stream_core.policy.oidc_settings import Claim, Issuer, OidcSettings, ProviderUrl
-from stream_core.policy.public_models import own_name, parse_models
-from stream_core.protocol.session_init import OPEN_TENANT
+from evenflow.stream_core.filtering.groups import GROUPS, Group
+from evenflow.stream_core.policy.allowed_hosts import is_loopback, parse_hosts
+from evenflow.stream_core.policy.allowed_origins import parse_origins
+from evenflow.stream_core.policy.channel import NAME_PATTERN
+from evenflow.stream_core.policy.client_address import LOCAL_PROXIES, TrustedProxies
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.model_prices import ModelPrices
+from evenflow.stream_core.policy.oidc_settings import Claim, Issuer, OidcSettings, ProviderUrl
+from evenflow.stream_core.policy.public_models import own_name, parse_models
+from evenflow.stream_core.protocol.session_init import OPEN_TENANT
 
 _PREFIX = "EVENFLOW_"
 _ROOT = Path(__file__).resolve().parent.parent

@@ -13,14 +13,14 @@ from contextlib import suppress
 from itertools import chain
 from typing import Protocol
 
-from fargate_handler.background import Background
-from fargate_handler.leave import Leave
-from fargate_handler.processes import LEAVE, SERVING, STAND_DOWN, STAND_IN, Place
-from stream_core.policy.log_rate import EACH
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.leave import Leave
+from evenflow.fargate_handler.processes import LEAVE, SERVING, STAND_DOWN, STAND_IN, Place
+from evenflow.stream_core.policy.log_rate import EACH
 
-_logger = logging.getLogger("evenflow")
+_logger = logging.getLogger("evenflow.process")
 
-HANDLER = "fargate_handler"
+HANDLER = "evenflow.fargate_handler"
 """The module that each process runs."""
 
 _Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]

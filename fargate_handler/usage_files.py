@@ -8,13 +8,13 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from fargate_handler.background import Background
-from fargate_handler.node_context import NodeContext
-from stream_core.ports.response_store import StoreUnavailable
-from stream_core.ports.usage_store import UsageStore
-from stream_core.tenants.budget import day_of
-from stream_core.tenants.usage import LATE_SECONDS
-from stream_core.tenants.usage_report import day_file
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.ports.usage_store import UsageStore
+from evenflow.stream_core.tenants.budget import day_of
+from evenflow.stream_core.tenants.usage import LATE_SECONDS
+from evenflow.stream_core.tenants.usage_report import day_file
 
 _logger = logging.getLogger(__name__)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from functions.cached_secret import CachedSecret
-from stream_aws.keys import parse_key_object
-from stream_core.policy.session_token import key_matches
-from stream_core.protocol.errors import HostNotAllowed
-from stream_core.protocol.routes import EDGE_KEY_HEADER
+from evenflow.functions.cached_secret import CachedSecret
+from evenflow.stream_aws.keys import parse_key_object
+from evenflow.stream_core.policy.session_token import key_matches
+from evenflow.stream_core.protocol.errors import HostNotAllowed
+from evenflow.stream_core.protocol.routes import EDGE_KEY_HEADER
 
 _SHORTEST = 32
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, TypedDict
 import orjson
 from aws_lambda_powertools import Logger
 
-from stream_core.policy.allowed_origins import AllowedOrigins
-from stream_core.policy.client_address import TrustedProxies
-from stream_core.protocol.content_encoding import ContentDecoder
-from stream_core.protocol.errors import EvenflowError
-from stream_core.protocol.http_contract import (
+from evenflow.stream_core.policy.allowed_origins import AllowedOrigins
+from evenflow.stream_core.policy.client_address import TrustedProxies
+from evenflow.stream_core.protocol.content_encoding import ContentDecoder
+from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.protocol.http_contract import (
     NEVER_CACHED,
     allow_header,
     error_headers,
@@ -22,8 +22,8 @@ from stream_core.protocol.http_contract import (
     method_not_allowed,
     path_not_found,
 )
-from stream_core.protocol.routes import Route
-from stream_core.records.connection_records import RefusalRecord
+from evenflow.stream_core.protocol.routes import Route
+from evenflow.stream_core.records.connection_records import RefusalRecord
 
 Event = Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""`python -m infra.announce dev`: what a deployment would create, and about what it costs.
+"""`python -m evenflow.infra.announce dev`: what a deployment would create, and about what it costs.
 
 A region and an installation may follow, in this order.
 
@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from infra.costs import HOURS_PER_MONTH, Row, Template, costs
-from infra.environments import UnknownEnvironmentError, environment
-from infra.quotas import announced
-from infra.regions import UnknownRegionError
-from infra.settings import EnvironmentSettings
-from infra.traffic import Traffic
+from evenflow.infra.costs import HOURS_PER_MONTH, Row, Template, costs
+from evenflow.infra.environments import UnknownEnvironmentError, environment
+from evenflow.infra.quotas import announced
+from evenflow.infra.regions import UnknownRegionError
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.traffic import Traffic
 
 _ASSEMBLY = Path("cdk.out")
 # What people look for in a list of resources. Permissions, routes and the like are left out.

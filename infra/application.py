@@ -5,20 +5,20 @@ from __future__ import annotations
 import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
-from infra.constructs.inference.model_access import ModelAccess
-from infra.pager import check_somebody_is_paged
-from infra.regions import GLOBAL_REGION
-from infra.settings import EnvironmentSettings
-from infra.stacks.canary_stack import CanaryStack
-from infra.stacks.certificate_stack import CertificateStack
-from infra.stacks.data_stack import DataStack
-from infra.stacks.edge_stack import EdgeStack
-from infra.stacks.firewall_stack import FirewallStack
-from infra.stacks.functions_stack import FunctionsStack
-from infra.stacks.inference_stack import InferenceStack
-from infra.stacks.network_stack import NetworkStack
-from infra.stacks.observability_stack import ObservabilityStack
-from infra.stacks.service_stack import ServiceStack
+from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.pager import check_somebody_is_paged
+from evenflow.infra.regions import GLOBAL_REGION
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.stacks.canary_stack import CanaryStack
+from evenflow.infra.stacks.certificate_stack import CertificateStack
+from evenflow.infra.stacks.data_stack import DataStack
+from evenflow.infra.stacks.edge_stack import EdgeStack
+from evenflow.infra.stacks.firewall_stack import FirewallStack
+from evenflow.infra.stacks.functions_stack import FunctionsStack
+from evenflow.infra.stacks.inference_stack import InferenceStack
+from evenflow.infra.stacks.network_stack import NetworkStack
+from evenflow.infra.stacks.observability_stack import ObservabilityStack
+from evenflow.infra.stacks.service_stack import ServiceStack
 
 
 def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from infra import prices
-from infra.prices import Price
-from infra.settings import EnvironmentSettings
-from infra.stack_settings import ServiceSettings
-from infra.traffic import Traffic
-from stream_core.metrics.canary_metrics import CANARY_METRICS
-from stream_core.metrics.metric_catalogue import PUBLISHED, MetricKind
+from evenflow.infra import prices
+from evenflow.infra.prices import Price
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.stack_settings import ServiceSettings
+from evenflow.infra.traffic import Traffic
+from evenflow.stream_core.metrics.canary_metrics import CANARY_METRICS
+from evenflow.stream_core.metrics.metric_catalogue import PUBLISHED, MetricKind
 
 HOURS_PER_MONTH = 730
 CANARY_OUTPUT_TOKENS = 150

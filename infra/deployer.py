@@ -16,10 +16,10 @@ from aws_cdk import aws_iam as iam
 from cdk_nag import AwsSolutionsChecks
 from constructs import Construct
 
-from infra.acknowledge import acknowledge
-from infra.preflight.account import ACTIONS
-from infra.regions import GLOBAL_REGION, REGIONS
-from infra.settings import INSTALLATION_PATTERN
+from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.preflight.account import ACTIONS
+from evenflow.infra.regions import GLOBAL_REGION, REGIONS
+from evenflow.infra.settings import INSTALLATION_PATTERN
 
 _ISSUER = "token.actions.githubusercontent.com"
 _AUDIENCE = "sts.amazonaws.com"
@@ -135,7 +135,7 @@ def _installation(text: str) -> str:
 
 def main() -> int:
     """Synthesize the stack; returns the exit status. Wrong arguments exit with 2."""
-    parser = argparse.ArgumentParser(prog="python -m infra.deployer", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m evenflow.infra.deployer", description=__doc__)
     parser.add_argument("repository", type=_repository, help="owner/name on GitHub")
     parser.add_argument("--environment", default="test-account", help="GitHub's, not Evenflow's")
     parser.add_argument("--region", default="us-east-1", choices=REGIONS)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from infra.canary_settings import CanarySettings
-from infra.inference_settings import BedrockSettings, InferenceSettings
-from infra.regions import Region, region_named
-from infra.settings import EnvironmentSettings
-from infra.stack_settings import (
+from evenflow.infra.canary_settings import CanarySettings
+from evenflow.infra.inference_settings import BedrockSettings, InferenceSettings
+from evenflow.infra.regions import Region, region_named
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.stack_settings import (
     AlarmSettings,
     DataSettings,
     EdgeSettings,
@@ -18,8 +18,8 @@ from infra.stack_settings import (
     NetworkSettings,
     ReservedConcurrency,
 )
-from stream_core.policy.limits import Limits
-from stream_core.policy.memory_bound import MEBIBYTE
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.memory_bound import MEBIBYTE
 
 
 class UnknownEnvironmentError(Exception):

@@ -14,30 +14,30 @@ from aws_cdk import aws_route53 as route53
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.acknowledge import in_findings
-from infra.canary_settings import CanarySettings
-from infra.constructs.data.buckets import BucketArn
-from infra.constructs.data.data import Data
-from infra.constructs.data.keys import allow_use_of
-from infra.constructs.data.tables import Tables
-from infra.constructs.edge.edge import Edge
-from infra.constructs.edge.firewall import Firewall
-from infra.constructs.edge.outputs import frontend_outputs
-from infra.constructs.functions.canary import Canary
-from infra.constructs.functions.functions import Functions
-from infra.constructs.inference.model import model_access
-from infra.constructs.network.network import Network
-from infra.constructs.network.security_groups import SecurityGroups
-from infra.constructs.observability.observability import Observability
-from infra.constructs.service.handlers import Handlers
-from infra.constructs.service.outputs import tenants_output
-from infra.environments import environment
-from infra.filter_settings import FilterSettings
-from infra.inference_settings import InferenceSettings
-from infra.pager import check_somebody_is_paged
-from infra.regions import GLOBAL_REGION
-from infra.settings import EnvironmentSettings, LogRetentionDays
-from infra.stack_settings import (
+from evenflow.infra.acknowledge import in_findings
+from evenflow.infra.canary_settings import CanarySettings
+from evenflow.infra.constructs.data.buckets import BucketArn
+from evenflow.infra.constructs.data.data import Data
+from evenflow.infra.constructs.data.keys import allow_use_of
+from evenflow.infra.constructs.data.tables import Tables
+from evenflow.infra.constructs.edge.edge import Edge
+from evenflow.infra.constructs.edge.firewall import Firewall
+from evenflow.infra.constructs.edge.outputs import frontend_outputs
+from evenflow.infra.constructs.functions.canary import Canary
+from evenflow.infra.constructs.functions.functions import Functions
+from evenflow.infra.constructs.inference.model import model_access
+from evenflow.infra.constructs.network.network import Network
+from evenflow.infra.constructs.network.security_groups import SecurityGroups
+from evenflow.infra.constructs.observability.observability import Observability
+from evenflow.infra.constructs.service.handlers import Handlers
+from evenflow.infra.constructs.service.outputs import tenants_output
+from evenflow.infra.environments import environment
+from evenflow.infra.filter_settings import FilterSettings
+from evenflow.infra.inference_settings import InferenceSettings
+from evenflow.infra.pager import check_somebody_is_paged
+from evenflow.infra.regions import GLOBAL_REGION
+from evenflow.infra.settings import EnvironmentSettings, LogRetentionDays
+from evenflow.infra.stack_settings import (
     AlarmSettings,
     DataSettings,
     EdgeSettings,
@@ -47,10 +47,10 @@ from infra.stack_settings import (
     NetworkSettings,
     WorkerServiceSettings,
 )
-from infra.tracing_settings import TracingSettings
-from stream_core.policy.agents import Agent
-from stream_core.policy.limits import Limits
-from stream_core.policy.oidc_settings import OidcSettings
+from evenflow.infra.tracing_settings import TracingSettings
+from evenflow.stream_core.policy.agents import Agent
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.oidc_settings import OidcSettings
 
 _LONGEST_NAME = 27  # with `evenflow-` before it
 
@@ -258,8 +258,8 @@ class EvenflowService(Construct):
         if region != GLOBAL_REGION:
             raise WebAclNeededError(
                 f"CloudFront takes its web ACL from {GLOBAL_REGION}, and this is {region}: make an "
-                "infra.constructs.edge.firewall.Firewall in a stack there, and name it with "
-                "web_acl_arn"
+                "evenflow.infra.constructs.edge.firewall.Firewall in a stack there, and name it "
+                "with web_acl_arn"
             )
         name = self._settings.global_prefix
         return Firewall(self, "Firewall", name=name, firewall=edge.firewall).web_acl_arn

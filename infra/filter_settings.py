@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from infra.stack_settings import Settings
-from stream_core.filtering.groups import Group
+from evenflow.infra.stack_settings import Settings
+from evenflow.stream_core.filtering.groups import Group
 
 # As handlers take it: an id or an ARN, and a version.
 _GUARDRAIL = (

@@ -15,8 +15,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.package_data import CHECKOUT, functions_cache, functions_lock
+from evenflow.infra.package_data import CHECKOUT, functions_cache, functions_lock
 
+_PACKAGE = "evenflow"  # what is ours is within it, here as there
 _SHARED = ("stream_core", "stream_aws")
 _PIP = (
     *("--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps", "--require-hashes"),
@@ -58,7 +59,7 @@ def build(name: str, cache: Path | None = None) -> FunctionPackage:
         with _made_whole(folder) as unfinished:
             shutil.copytree(_dependencies(cache), unfinished, dirs_exist_ok=True)
             for source in sources:
-                target = unfinished / source.relative_to(CHECKOUT)
+                target = unfinished / _PACKAGE / source.relative_to(CHECKOUT)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
     return FunctionPackage(folder, input_hash)

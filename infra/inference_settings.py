@@ -7,10 +7,10 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from infra.filter_settings import GuardrailName
-from infra.stack_settings import Settings
-from stream_core.policy.model_prices import ModelPrices
-from stream_core.policy.public_models import parse_models
+from evenflow.infra.filter_settings import GuardrailName
+from evenflow.infra.stack_settings import Settings
+from evenflow.stream_core.policy.model_prices import ModelPrices
+from evenflow.stream_core.policy.public_models import parse_models
 
 
 class BedrockSettings(Settings):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-_HERE = Path(__file__).resolve().parent
+_HERE = Path(__file__).resolve().parent  # evenflow/infra is a link to it
 CHECKOUT = _HERE.parent
 """The folder of our packages. In a checkout it has everything else, too."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.stack_settings import AlarmSettings
+from evenflow.infra.stack_settings import AlarmSettings
 
 WHOM_TO_PAGE = (
     "in infra/environments.py, or as an argument of EvenflowService, give it "

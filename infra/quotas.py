@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from infra.inference_settings import BedrockSettings
-from infra.settings import EnvironmentSettings
-from infra.traffic import Traffic
+from evenflow.infra.inference_settings import BedrockSettings
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.traffic import Traffic
 
 # An account must leave so many of its concurrent executions unreserved.
 _LAMBDA_UNRESERVED = 100

@@ -7,11 +7,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from infra.canary_settings import CanarySettings
-from infra.filter_settings import FilterSettings
-from infra.inference_settings import InferenceSettings
-from infra.regions import GLOBAL_REGION, US_EAST_1, Region
-from infra.stack_settings import (
+from evenflow.infra.canary_settings import CanarySettings
+from evenflow.infra.filter_settings import FilterSettings
+from evenflow.infra.inference_settings import InferenceSettings
+from evenflow.infra.regions import GLOBAL_REGION, US_EAST_1, Region
+from evenflow.infra.stack_settings import (
     AlarmSettings,
     DataSettings,
     EdgeSettings,
@@ -21,13 +21,13 @@ from infra.stack_settings import (
     Settings,
     WorkerServiceSettings,
 )
-from infra.tracing_settings import TracingSettings
-from stream_core.policy.agents import Agent, agents_as_json
-from stream_core.policy.allowed_origins import parse_origins
-from stream_core.policy.channel import NAME_PATTERN
-from stream_core.policy.limits import Limits
-from stream_core.policy.memory_bound import MEBIBYTE, limits_bound
-from stream_core.policy.oidc_settings import OidcSettings
+from evenflow.infra.tracing_settings import TracingSettings
+from evenflow.stream_core.policy.agents import Agent, agents_as_json
+from evenflow.stream_core.policy.allowed_origins import parse_origins
+from evenflow.stream_core.policy.channel import NAME_PATTERN
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.memory_bound import MEBIBYTE, limits_bound
+from evenflow.stream_core.policy.oidc_settings import OidcSettings
 
 LogRetentionDays = Literal[7, 30, 90, 365]
 INSTALLATION_PATTERN = r"^[a-z][a-z0-9]*$"

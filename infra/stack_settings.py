@@ -54,7 +54,7 @@ class DataSettings(Settings):
             response buffer is never backed up. 0: nothing is.
         warm_writes_per_second: what the buffer of responses takes at once, from its first minute. A
             new table takes 4,000, and more as it is used more. What is above that is paid once.
-            `infra.announce` says what the load needs. It can be raised, never lowered.
+            `make deploy` says what the load needs. It can be raised, never lowered.
         signing_key_rotation_days: a key signs for one such period, and verifies for three.
         usage_file_days: how long the file of a day's usage is kept.
     """
@@ -158,8 +158,7 @@ class FunctionSettings(Settings):
 
     Args:
         reserved_concurrency: None reserves nothing. A new account can do nothing else: it has a
-            quota of 10, and must leave 10 unreserved. `infra.announce` says what an environment
-            needs.
+            quota of 10, and must leave 10 unreserved. `make deploy` says what an environment needs.
         memory_mib: a poll is paid by it for as long as it waits. Imported, it takes 90.
         throttle_rate, throttle_burst: requests a second, over all clients.
         session_rate, session_burst: how many of them session_init answers, so that a flood of these

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from infra.image_reference import ecr_image
-from infra.stack_settings import Settings
+from evenflow.infra.image_reference import ecr_image
+from evenflow.infra.stack_settings import Settings
 
 
 class TracingSettings(Settings):

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from botocore.exceptions import ClientError
 
-from stream_aws.attributes import Item, flag, number, seconds, text
-from stream_aws.dynamodb import Client, condition_failed, query_all, repeated
-from stream_aws.tables import TTL_ATTRIBUTE
-from stream_core.ports.response_store import LIFETIME_SECONDS, LeaseLost, TaskLease
+from evenflow.stream_aws.attributes import Item, flag, number, seconds, text
+from evenflow.stream_aws.dynamodb import Client, condition_failed, query_all, repeated
+from evenflow.stream_aws.tables import TTL_ATTRIBUTE
+from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, LeaseLost, TaskLease
 
 _PARTITION = "leases"
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from botocore.exceptions import ClientError
 
-from stream_aws import response_items as requests
-from stream_aws.attributes import Item
-from stream_aws.dynamodb import (
+from evenflow.stream_aws import response_items as requests
+from evenflow.stream_aws.attributes import Item
+from evenflow.stream_aws.dynamodb import (
     Client,
     condition_failed,
     delete_all,
@@ -20,9 +20,9 @@ from stream_aws.dynamodb import (
     query_all,
     repeated,
 )
-from stream_aws.dynamodb_leases import DynamoDBLeases
-from stream_aws.grouped_updates import GroupedUpdates
-from stream_aws.response_items import (
+from evenflow.stream_aws.dynamodb_leases import DynamoDBLeases
+from evenflow.stream_aws.grouped_updates import GroupedUpdates
+from evenflow.stream_aws.response_items import (
     alive,
     chunk_item,
     is_chunk,
@@ -30,7 +30,7 @@ from stream_aws.response_items import (
     read_chunk,
     read_head,
 )
-from stream_core.ports.response_store import (
+from evenflow.stream_core.ports.response_store import (
     TEXT_FORM,
     Chunk,
     Ending,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from botocore.exceptions import ClientError
 
-from stream_aws.attributes import Item, flag, number, seconds, text
-from stream_aws.dynamodb import (
+from evenflow.stream_aws.attributes import Item, flag, number, seconds, text
+from evenflow.stream_aws.dynamodb import (
     Client,
     condition_failed,
     delete_all,
@@ -16,11 +16,11 @@ from stream_aws.dynamodb import (
     repeated,
     transact,
 )
-from stream_aws.response_items import alive, head_item
-from stream_aws.tables import TTL_ATTRIBUTE, TableNames
-from stream_core.policy.channel import Channel
-from stream_core.ports.response_store import LIFETIME_SECONDS, Lease, ResponseHead
-from stream_core.ports.session_store import (
+from evenflow.stream_aws.response_items import alive, head_item
+from evenflow.stream_aws.tables import TTL_ATTRIBUTE, TableNames
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, Lease, ResponseHead
+from evenflow.stream_core.ports.session_store import (
     LedgerEntry,
     NotAccepted,
     StoredConversation,

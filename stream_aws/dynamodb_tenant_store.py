@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 from botocore.exceptions import ClientError
 
-from stream_aws.dynamodb import Client, condition_failed, query_all, repeated, transact
-from stream_aws.tenant_items import (
+from evenflow.stream_aws.dynamodb import Client, condition_failed, query_all, repeated, transact
+from evenflow.stream_aws.tenant_items import (
     change,
     read_records,
     read_revision,
     records_request,
     revision_request,
 )
-from stream_core.ports.response_store import StoreUnavailable
-from stream_core.ports.tenant_store import StoredTenants, TenantChanged
-from stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.ports.tenant_store import StoredTenants, TenantChanged
+from evenflow.stream_core.tenants.tenant import Tenant
 
 # To apply the rest of a transaction takes DynamoDB milliseconds.
 _MOST_LOOKS = 5

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from botocore.exceptions import ClientError
 
-from stream_aws.attributes import Item
-from stream_aws.dynamodb import Client, condition_failed, query_all, repeated, transact
-from stream_aws.grouped_calls import GroupedCalls
-from stream_aws.usage_items import (
+from evenflow.stream_aws.attributes import Item
+from evenflow.stream_aws.dynamodb import Client, condition_failed, query_all, repeated, transact
+from evenflow.stream_aws.grouped_calls import GroupedCalls
+from evenflow.stream_aws.usage_items import (
     RESERVED,
     add_to_counter,
     add_to_totals,
@@ -30,9 +30,9 @@ from stream_aws.usage_items import (
     rows_request,
     totals_in,
 )
-from stream_core.ports.response_store import StoreUnavailable
-from stream_core.ports.usage_store import KEPT_SECONDS, ReservationGone
-from stream_core.tenants.budget import (
+from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.ports.usage_store import KEPT_SECONDS, ReservationGone
+from evenflow.stream_core.tenants.budget import (
     Ask,
     Reservation,
     added_by,
@@ -40,7 +40,7 @@ from stream_core.tenants.budget import (
     settlement,
     without_room,
 )
-from stream_core.tenants.usage import DayTotals, UsageRecord, summed, totals_of
+from evenflow.stream_core.tenants.usage import DayTotals, UsageRecord, summed, totals_of
 
 _ROWS_OF_A_TRANSACTION = 100
 _ASKS_AT_ONCE = 90

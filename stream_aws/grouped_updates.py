@@ -9,7 +9,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from stream_aws.dynamodb import Client, condition_failed, repeated, transact
+from evenflow.stream_aws.dynamodb import Client, condition_failed, repeated, transact
 
 _MOST = 25
 # A transaction may have 100. Two tasks that update the same items conflict more often then.

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from aiobotocore.config import AioConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stream_aws.keys import KeysUnreadable
+from evenflow.stream_aws.keys import KeysUnreadable
 
 CLIENT_CONFIG = AioConfig(
     connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from aiobotocore.config import AioConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stream_core.metrics.metric_snapshot import MetricPoint, MetricSnapshot
+from evenflow.stream_core.metrics.metric_snapshot import MetricPoint, MetricSnapshot
 
 NAMESPACE = "Evenflow"
 DIMENSION = "Environment"

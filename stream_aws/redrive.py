@@ -1,4 +1,4 @@
-"""`python -m stream_aws.redrive --env dev` (make redrive): dead letters are answered again."""
+"""`python -m evenflow.stream_aws.redrive --env dev` (make redrive): dead letters get a new try."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from aiobotocore.session import get_session
 from botocore.exceptions import ClientError
 
-from stream_aws.dynamodb import UNREACHABLE, client_config
-from stream_aws.redriving import Redriven, Redriving
-from stream_aws.sqs_dead_letters import CLIENT_CONFIG
-from stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_aws.dynamodb import UNREACHABLE, client_config
+from evenflow.stream_aws.redriving import Redriven, Redriving
+from evenflow.stream_aws.sqs_dead_letters import CLIENT_CONFIG
+from evenflow.stream_core.ports.response_store import StoreUnavailable
 
 NAMES = {
     "ledger": "{installation}-{env}-ledger",
@@ -42,7 +42,9 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m stream_aws.redrive", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m evenflow.stream_aws.redrive", description=__doc__
+    )
     parser.add_argument("--env", required=True, help="the environment: dev, staging or prod")
     parser.add_argument(
         "--installation", default="evenflow", help="what names begin with (default: %(default)s)"

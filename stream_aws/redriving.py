@@ -10,14 +10,14 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from stream_aws.attributes import Item, flag, number, text
-from stream_aws.dynamodb import Client, condition_failed, repeated, transact
-from stream_aws.dynamodb_response_store import DynamoDBResponseStore
-from stream_aws.response_items import alive, head_item
-from stream_aws.sqs_dead_letters import read_letter
-from stream_aws.tables import TTL_ATTRIBUTE
-from stream_core.ports.dead_letters import DeadLetter
-from stream_core.ports.response_store import LIFETIME_SECONDS, ResponseHead
+from evenflow.stream_aws.attributes import Item, flag, number, text
+from evenflow.stream_aws.dynamodb import Client, condition_failed, repeated, transact
+from evenflow.stream_aws.dynamodb_response_store import DynamoDBResponseStore
+from evenflow.stream_aws.response_items import alive, head_item
+from evenflow.stream_aws.sqs_dead_letters import read_letter
+from evenflow.stream_aws.tables import TTL_ATTRIBUTE
+from evenflow.stream_core.ports.dead_letters import DeadLetter
+from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, ResponseHead
 
 _AT_ONCE = 10
 """The most that ReceiveMessage gives."""

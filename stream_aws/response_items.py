@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 
-from stream_aws.attributes import Item, number, number_set, seconds, text
-from stream_aws.tables import TTL_ATTRIBUTE, UNFINISHED_INDEX, UNFINISHED_KEY
-from stream_core.log.response_log import ResponseState
-from stream_core.ports.response_store import (
+from evenflow.stream_aws.attributes import Item, number, number_set, seconds, text
+from evenflow.stream_aws.tables import TTL_ATTRIBUTE, UNFINISHED_INDEX, UNFINISHED_KEY
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.ports.response_store import (
     LIFETIME_SECONDS,
     NEWEST_FORM,
     TEXT_FORM,
@@ -20,8 +20,13 @@ from stream_core.ports.response_store import (
     Lease,
     ResponseHead,
 )
-from stream_core.ports.stored_json import ending_text, plain_entries, read_ending, read_entries
-from stream_core.protocol.errors import written_by_newer_version
+from evenflow.stream_core.ports.stored_json import (
+    ending_text,
+    plain_entries,
+    read_ending,
+    read_entries,
+)
+from evenflow.stream_core.protocol.errors import written_by_newer_version
 
 HEAD_POSITION = "~head"
 

@@ -7,8 +7,8 @@ from typing import Any
 from aiobotocore.config import AioConfig
 from botocore.exceptions import ClientError
 
-from stream_aws.dynamodb import UNREACHABLE, error_code
-from stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_aws.dynamodb import UNREACHABLE, error_code
+from evenflow.stream_core.ports.response_store import StoreUnavailable
 
 # The regional address, in us-east-1 too: tasks reach S3 only through their region's gateway
 # endpoint.

@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 
-from stream_aws.attributes import Item, number, seconds, text
-from stream_aws.tables import TTL_ATTRIBUTE
-from stream_core.ports.usage_store import COUNTERS_KEPT_SECONDS
-from stream_core.tenants.budget import Ask, Reservation, day_of, digest_of_user
-from stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord
+from evenflow.stream_aws.attributes import Item, number, seconds, text
+from evenflow.stream_aws.tables import TTL_ATTRIBUTE
+from evenflow.stream_core.ports.usage_store import COUNTERS_KEPT_SECONDS
+from evenflow.stream_core.tenants.budget import Ask, Reservation, day_of, digest_of_user
+from evenflow.stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord
 
 RESERVED = "reserved#"
 """The beginning of rows of reservations: an answer's id follows."""

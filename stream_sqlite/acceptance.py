@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import orjson
 
-from stream_core.ports.response_store import LIFETIME_SECONDS, Lease, ResponseHead
-from stream_core.ports.session_store import LedgerEntry, NotAccepted
-from stream_sqlite.expiry import delete_expired
-from stream_sqlite.response_store import starts_text
+from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, Lease, ResponseHead
+from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted
+from evenflow.stream_sqlite.expiry import delete_expired
+from evenflow.stream_sqlite.response_store import starts_text
 
 ENTRY = (
     "message_id, previous_message_id, text, response_id, owner, answer, ended, replaces, terms, "

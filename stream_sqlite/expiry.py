@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlite3 import Connection
 
-from stream_sqlite.file import EXPIRING
+from evenflow.stream_sqlite.file import EXPIRING
 
 # So 2,000 rows of each table go in a second, more than come for long.
 _PAUSE_SECONDS = 0.25

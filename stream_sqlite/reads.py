@@ -10,9 +10,9 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from stream_core.ports.response_store import StoreUnavailable
-from stream_sqlite.outcomes import Outcomes
-from stream_sqlite.transactions import Call, Operation, T, Transactions, single
+from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_sqlite.outcomes import Outcomes
+from evenflow.stream_sqlite.transactions import Call, Operation, T, Transactions, single
 
 
 @dataclass(frozen=True, slots=True)

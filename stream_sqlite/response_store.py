@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from stream_core.ports.response_store import (
+from evenflow.stream_core.ports.response_store import (
     TEXT_FORM,
     Chunk,
     Ending,
@@ -22,11 +22,16 @@ from stream_core.ports.response_store import (
     TaskLease,
     gapless,
 )
-from stream_core.ports.stored_json import ending_text, plain_entries, read_ending, read_entries
-from stream_sqlite import leases
-from stream_sqlite.file import ProcessLock
-from stream_sqlite.reads import Reads
-from stream_sqlite.writes import Writes
+from evenflow.stream_core.ports.stored_json import (
+    ending_text,
+    plain_entries,
+    read_ending,
+    read_entries,
+)
+from evenflow.stream_sqlite import leases
+from evenflow.stream_sqlite.file import ProcessLock
+from evenflow.stream_sqlite.reads import Reads
+from evenflow.stream_sqlite.writes import Writes
 
 _logger = logging.getLogger(__name__)
 

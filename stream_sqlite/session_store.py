@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from functools import partial
 from sqlite3 import Connection
 
-from stream_core.policy.channel import Channel
-from stream_core.ports.response_store import LIFETIME_SECONDS, Lease
-from stream_core.ports.session_store import (
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, Lease
+from evenflow.stream_core.ports.session_store import (
     LedgerEntry,
     StoredConversation,
     in_causal_order,
     kept_seconds,
 )
-from stream_sqlite.acceptance import ENTRY, Accepting, accept_all
-from stream_sqlite.expiry import Expiry
-from stream_sqlite.reads import Reads
-from stream_sqlite.writes import Writes
+from evenflow.stream_sqlite.acceptance import ENTRY, Accepting, accept_all
+from evenflow.stream_sqlite.expiry import Expiry
+from evenflow.stream_sqlite.reads import Reads
+from evenflow.stream_sqlite.writes import Writes
 
 
 class SQLiteSessionStore:

@@ -9,19 +9,19 @@ from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
 
-from stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
-from stream_core.ports.response_store import LIFETIME_SECONDS, StoreUnavailable
-from stream_core.ports.session_store import LARGE_TEXT_SECONDS
-from stream_core.ports.usage_store import KEPT_SECONDS
-from stream_sqlite.file import FileUnusable, ProcessLock, connect, prepare, signing_key
-from stream_sqlite.reads import Reads
-from stream_sqlite.response_store import SQLiteResponseStore
-from stream_sqlite.session_store import SQLiteSessionStore
-from stream_sqlite.task_calls import SQLiteCallsOfTasks
-from stream_sqlite.tenant_activity import SQLiteTenantActivity
-from stream_sqlite.tenant_store import SQLiteTenantStore
-from stream_sqlite.usage_store import SQLiteUsageStore
-from stream_sqlite.writes import Writes
+from evenflow.stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
+from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, StoreUnavailable
+from evenflow.stream_core.ports.session_store import LARGE_TEXT_SECONDS
+from evenflow.stream_core.ports.usage_store import KEPT_SECONDS
+from evenflow.stream_sqlite.file import FileUnusable, ProcessLock, connect, prepare, signing_key
+from evenflow.stream_sqlite.reads import Reads
+from evenflow.stream_sqlite.response_store import SQLiteResponseStore
+from evenflow.stream_sqlite.session_store import SQLiteSessionStore
+from evenflow.stream_sqlite.task_calls import SQLiteCallsOfTasks
+from evenflow.stream_sqlite.tenant_activity import SQLiteTenantActivity
+from evenflow.stream_sqlite.tenant_store import SQLiteTenantStore
+from evenflow.stream_sqlite.usage_store import SQLiteUsageStore
+from evenflow.stream_sqlite.writes import Writes
 
 # As long as an SQS queue keeps them. They are for people too.
 _LETTER_SECONDS = 14 * 86_400.0

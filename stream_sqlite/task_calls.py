@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from sqlite3 import Connection
 
-from stream_core.ports.task_calls import KEPT_SECONDS, TaskCalls
-from stream_sqlite.reads import Reads
-from stream_sqlite.writes import Writes
+from evenflow.stream_core.ports.task_calls import KEPT_SECONDS, TaskCalls
+from evenflow.stream_sqlite.reads import Reads
+from evenflow.stream_sqlite.writes import Writes
 
 
 class SQLiteCallsOfTasks:

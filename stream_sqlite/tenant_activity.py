@@ -7,9 +7,9 @@ from dataclasses import astuple
 from functools import partial
 from sqlite3 import Connection
 
-from stream_core.ports.tenant_activity import KEPT_SECONDS, Activity
-from stream_sqlite.reads import Reads
-from stream_sqlite.writes import Writes
+from evenflow.stream_core.ports.tenant_activity import KEPT_SECONDS, Activity
+from evenflow.stream_sqlite.reads import Reads
+from evenflow.stream_sqlite.writes import Writes
 
 _COLUMNS = (
     "tenant, task, service, requests, input_tokens, output_tokens, answers, connections, expected"

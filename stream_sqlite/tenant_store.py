@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from sqlite3 import Connection
 
-from stream_core.ports.tenant_store import StoredTenants, TenantChanged
-from stream_core.tenants.tenant import Tenant
-from stream_sqlite.reads import Reads
-from stream_sqlite.writes import Writes
+from evenflow.stream_core.ports.tenant_store import StoredTenants, TenantChanged
+from evenflow.stream_core.tenants.tenant import Tenant
+from evenflow.stream_sqlite.reads import Reads
+from evenflow.stream_sqlite.writes import Writes
 
 
 class SQLiteTenantStore:

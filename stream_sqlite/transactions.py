@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stream_core.ports.response_store import LeaseLost, StoreUnavailable
-from stream_core.ports.session_store import NotAccepted
-from stream_core.ports.tenant_store import TenantChanged
-from stream_sqlite.file import connect
+from evenflow.stream_core.ports.response_store import LeaseLost, StoreUnavailable
+from evenflow.stream_core.ports.session_store import NotAccepted
+from evenflow.stream_core.ports.tenant_store import TenantChanged
+from evenflow.stream_sqlite.file import connect
 
 T = TypeVar("T")
 A = TypeVar("A")

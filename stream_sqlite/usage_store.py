@@ -8,11 +8,15 @@ from sqlite3 import Connection
 
 import orjson
 
-from stream_core.ports.usage_store import COUNTERS_KEPT_SECONDS, KEPT_SECONDS, ReservationGone
-from stream_core.tenants.budget import Ask, Reservation, settlement, without_room
-from stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord
-from stream_sqlite.reads import Reads
-from stream_sqlite.writes import Writes
+from evenflow.stream_core.ports.usage_store import (
+    COUNTERS_KEPT_SECONDS,
+    KEPT_SECONDS,
+    ReservationGone,
+)
+from evenflow.stream_core.tenants.budget import Ask, Reservation, settlement, without_room
+from evenflow.stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord
+from evenflow.stream_sqlite.reads import Reads
+from evenflow.stream_sqlite.writes import Writes
 
 _RESERVATION = "tenant, response_id, owner, created_at, amounts, step"
 

@@ -1,4 +1,4 @@
-"""`python -m stream_sqlite.writer <file> <descriptor>`: the process that writes for a handler.
+"""`python -m evenflow.stream_sqlite.writer <file> <descriptor>`: the writer process of a handler.
 
 It does the calls that come through the descriptor, a socket, and ends when that is closed.
 """
@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from stream_sqlite.pipe import RECEIVED_BYTES, Frames, frame
-from stream_sqlite.transactions import Call, Transactions
+from evenflow.stream_sqlite.pipe import RECEIVED_BYTES, Frames, frame
+from evenflow.stream_sqlite.transactions import Call, Transactions
 
 # So many other writes go along with urgent ones, or a quarter of those that wait.
 _FEW = 4

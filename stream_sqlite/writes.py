@@ -17,10 +17,10 @@ from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from subprocess import DEVNULL, Popen
 from typing import Any
 
-from stream_core.ports.response_store import StoreUnavailable
-from stream_sqlite.outcomes import Outcomes
-from stream_sqlite.pipe import RECEIVED_BYTES, Frames, frame
-from stream_sqlite.transactions import A, Call, JoinedOperation, Operation, T, single
+from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_sqlite.outcomes import Outcomes
+from evenflow.stream_sqlite.pipe import RECEIVED_BYTES, Frames, frame
+from evenflow.stream_sqlite.transactions import A, Call, JoinedOperation, Operation, T, single
 
 _logger = logging.getLogger(__name__)
 
@@ -218,7 +218,7 @@ class _Writer:
 def _started(path: Path, descriptor: int, kept_open: Sequence[int]) -> Popen[bytes]:
     searched = os.pathsep.join(filter(None, (str(_PACKAGES), os.environ.get("PYTHONPATH"))))
     return Popen(  # noqa: S603 - our own program
-        [sys.executable, "-P", "-m", "stream_sqlite.writer", str(path), str(descriptor)],
+        [sys.executable, "-P", "-m", "evenflow.stream_sqlite.writer", str(path), str(descriptor)],
         stdin=DEVNULL,
         pass_fds=(descriptor, *kept_open),
         env={**os.environ, "PYTHONPATH": searched},

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from stream_sqlite.file import prepare
+from evenflow.stream_sqlite.file import prepare
 
 # A search of the suite looks at the same few examples in each run; `make soak` looks at more, and
 # others each time.
@@ -50,5 +50,7 @@ def no_pause_before_a_retry() -> Iterator[None]:
     """A failed attempt is followed by the next one at once."""
     with pytest.MonkeyPatch.context() as patch:
         # By its name: most tests need no handler.
-        patch.setattr("fargate_handler.orchestrator.generation._RETRY_PAUSE_SECONDS", (0.0, 0.0))
+        patch.setattr(
+            "evenflow.fargate_handler.orchestrator.generation._RETRY_PAUSE_SECONDS", (0.0, 0.0)
+        )
         yield

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from bench.fairness.orders import FirstComeFirstServed, RoundRobin
 from bench.fairness.tenants import RECORDS
-from fargate_handler import supervisor
-from fargate_handler.__main__ import main
-from fargate_handler.orchestrator import generations
-from stream_sqlite.stores import SQLiteStores
+from evenflow.fargate_handler import supervisor
+from evenflow.fargate_handler.__main__ import main
+from evenflow.fargate_handler.orchestrator import generations
+from evenflow.stream_sqlite.stores import SQLiteStores
 
 OWN, FIRST_COME, ROUND_ROBIN = "own", "first-come", "round-robin"
 ORDERS = {FIRST_COME: FirstComeFirstServed, ROUND_ROBIN: RoundRobin}

@@ -4,9 +4,9 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable
 from typing import Generic, TypeVar
 
-from stream_core.fairness.fair_queue import Line, QueueFull
-from stream_core.fairness.token_counters import TokenCounters
-from stream_core.tenants.tenant import ServiceClass
+from evenflow.stream_core.fairness.fair_queue import Line, QueueFull
+from evenflow.stream_core.fairness.token_counters import TokenCounters
+from evenflow.stream_core.tenants.tenant import ServiceClass
 
 T = TypeVar("T")
 

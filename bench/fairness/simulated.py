@@ -20,7 +20,7 @@ from bench.fairness.report import BY_DEFAULT, NAMES, preferred, slower
 from bench.fairness.scenarios import GREEDIES, Plan, equal, quiet, weighted
 from bench.fairness.system import PLACES
 from bench.report import aligned
-from fargate_handler.orchestrator import generations
+from evenflow.fargate_handler.orchestrator import generations
 
 RESULTS = Path(__file__).parents[1] / "results"
 ENGINE, FLEET = "an engine", "a service that refuses"

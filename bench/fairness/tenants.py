@@ -1,6 +1,6 @@
 """The tenants of the measurement: their keys, and their records."""
 
-from stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.tenants.tenant import Tenant
 
 QUIET, GREEDY = "quiet", "greedy"
 LONG = "long"  # asks for long answers

@@ -19,15 +19,20 @@ from bench.fairness.load import Answered, Load, Order
 from bench.fairness.system import GRACE_SECONDS, Asking, Stretch
 from bench.fairness.tenants import RECORDS
 from bench.processes import Usage
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
-from stream_core.delivery.delivery_clock import SLOT_SECONDS
-from stream_core.log.response_log import ResponseState
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import Channel, MessageKind
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import EvenflowError, RateLimited, UpstreamAnswered
-from stream_core.protocol.messages import Usage as Counted
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.token_sources.port import (
+    ModelFinish,
+    ModelRequest,
+    TokenSink,
+    TokenSource,
+)
+from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import Channel, MessageKind
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import EvenflowError, RateLimited, UpstreamAnswered
+from evenflow.stream_core.protocol.messages import Usage as Counted
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from time import perf_counter
 from bench import targets
 from bench.plan import Plan
 from bench.report import Outcome, at_least
-from fargate_handler.token_sources.demo.script import demo_tokens
-from stream_core.log.response_log import ResumePoint
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.stream_core.log.response_log import ResumePoint
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.encoders.readers import KINDS, Kind
 from tests.unit.stream_core.test_response_stream import new_stream

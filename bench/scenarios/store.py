@@ -24,11 +24,11 @@ from bench.plan import Plan
 from bench.report import Outcome, Row, at_most, none_of
 from bench.sessions import KEY_ID, SECRET, session_tokens
 from bench.verify import Tally, responses
-from functions.poll_response.long_poll import LongPoll
-from functions.poll_response.stored_responses import StoredResponses
-from stream_aws.tables import TableNames
-from stream_core.policy.session_token import SessionTokens
-from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
+from evenflow.functions.poll_response.long_poll import LongPoll
+from evenflow.functions.poll_response.stored_responses import StoredResponses
+from evenflow.stream_aws.tables import TableNames
+from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
 from tests.integration.aws_emulator import SIGNED_BY
 from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from fargate_handler.filters.content_filters import (
+from evenflow.fargate_handler.filters.content_filters import (
     ContentFilters,
     FilterUnusable,
     filter_from_python,
     patterns_from_toml,
 )
-from fargate_handler.metrics import Metrics
-from fargate_handler.settings import ConfigurationError, HandlerSettings
-from fargate_handler.token_sources.bedrock_terms import Guardrail
-from stream_core.filtering.port import FilterAction, Filtering
-from stream_core.tenants.registry import Tenants
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
+from evenflow.fargate_handler.token_sources.bedrock_terms import Guardrail
+from evenflow.stream_core.filtering.port import FilterAction, Filtering
+from evenflow.stream_core.tenants.registry import Tenants
 
 _T = TypeVar("_T")
 
@@ -36,7 +36,7 @@ def chosen_filters(
     judge = None
     if guardrail is not None:
         # The SDK need not be installed, or takes memory, where no guardrail is set.
-        from fargate_handler.filters.guardrail_client import (  # noqa: PLC0415
+        from evenflow.fargate_handler.filters.guardrail_client import (  # noqa: PLC0415
             GuardrailClient,
         )
 

@@ -11,27 +11,27 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
-from fargate_handler.filters.filtering_sink import ContentFiltered, FilteringSink
-from fargate_handler.filters.guardrail import GuardedSink, Judge
-from fargate_handler.filters.retracting_sink import CheckedSink, RetractingSink
-from fargate_handler.metrics import Metrics
-from fargate_handler.token_sources.port import ModelFinish, TokenSink
-from stream_core.filtering.chain import FilterChain
-from stream_core.filtering.groups import Group
-from stream_core.filtering.pattern import (
+from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered, FilteringSink
+from evenflow.fargate_handler.filters.guardrail import GuardedSink, Judge
+from evenflow.fargate_handler.filters.retracting_sink import CheckedSink, RetractingSink
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
+from evenflow.stream_core.filtering.chain import FilterChain
+from evenflow.stream_core.filtering.groups import Group
+from evenflow.stream_core.filtering.pattern import (
     REDACTED,
     Pattern,
     PatternRefused,
     Patterns,
     check_expression,
 )
-from stream_core.filtering.pattern_filter import PatternFilter
-from stream_core.filtering.port import FilterAction, Filtering, MakeFilter, TextFilter
-from stream_core.log.entries import Content
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.channel import MessageKind
-from stream_core.tenants.registry import Tenants
+from evenflow.stream_core.filtering.pattern_filter import PatternFilter
+from evenflow.stream_core.filtering.port import FilterAction, Filtering, MakeFilter, TextFilter
+from evenflow.stream_core.log.entries import Content
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.channel import MessageKind
+from evenflow.stream_core.tenants.registry import Tenants
 
 _FILTERED = ModelFinish("content_filter", None)
 
@@ -162,7 +162,7 @@ class ContentFilters:
     @cached_property
     def _patterns(self) -> Patterns:
         # Tenths of a second, and megabytes: only where something is filtered.
-        from stream_core.filtering.known_patterns import patterns_of  # noqa: PLC0415
+        from evenflow.stream_core.filtering.known_patterns import patterns_of  # noqa: PLC0415
 
         return Patterns((*self._own, *patterns_of(self._groups)))
 

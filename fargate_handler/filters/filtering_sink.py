@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from fargate_handler.token_sources.port import TokenSink
-from stream_core.filtering.pattern import REDACTED
-from stream_core.filtering.port import MakeFilter, StopAnswer, TextFilter
-from stream_core.log.entries import (
+from evenflow.fargate_handler.token_sources.port import TokenSink
+from evenflow.stream_core.filtering.pattern import REDACTED
+from evenflow.stream_core.filtering.port import MakeFilter, StopAnswer, TextFilter
+from evenflow.stream_core.log.entries import (
     JOINING,
     LOGPROBS,
     Content,
@@ -20,7 +20,7 @@ from stream_core.log.entries import (
     text_of,
     with_text,
 )
-from stream_core.protocol.errors import EvenflowError, InternalError
+from evenflow.stream_core.protocol.errors import EvenflowError, InternalError
 
 _logger = logging.getLogger(__name__)
 _T = TypeVar("_T")

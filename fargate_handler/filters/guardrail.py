@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from fargate_handler.filters.filtering_sink import ContentFiltered, filter_failed
-from fargate_handler.token_sources.port import TokenSink
-from stream_core.filtering.port import FilterAction
-from stream_core.filtering.windows import LONGEST_WINDOW, window_of
-from stream_core.log.entries import JOINING, Content, Part, joins, text_of, with_text
-from stream_core.protocol.errors import EvenflowError
+from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered, filter_failed
+from evenflow.fargate_handler.token_sources.port import TokenSink
+from evenflow.stream_core.filtering.port import FilterAction
+from evenflow.stream_core.filtering.windows import LONGEST_WINDOW, window_of
+from evenflow.stream_core.log.entries import JOINING, Content, Part, joins, text_of, with_text
+from evenflow.stream_core.protocol.errors import EvenflowError
 
 _logger = logging.getLogger(__name__)
 _MOST_WAITING = 16 * LONGEST_WINDOW

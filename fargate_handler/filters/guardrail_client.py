@@ -6,10 +6,10 @@ import asyncio
 import random
 from typing import Any
 
-from fargate_handler.filters.guardrail import Verdict
-from fargate_handler.token_sources.aws_client import AwsClient
-from fargate_handler.token_sources.bedrock_terms import Guardrail
-from stream_core.protocol.errors import EvenflowError
+from evenflow.fargate_handler.filters.guardrail import Verdict
+from evenflow.fargate_handler.token_sources.aws_client import AwsClient
+from evenflow.fargate_handler.token_sources.bedrock_terms import Guardrail
+from evenflow.stream_core.protocol.errors import EvenflowError
 
 _ATTEMPTS = 3
 _PAUSE_SECONDS = (0.05, 0.25)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fargate_handler.filters.filtering_sink import ContentFiltered, spells_text
-from fargate_handler.token_sources.port import TokenSink
-from stream_core.log.entries import Content, Part, joined, text_of, with_text
-from stream_core.log.response_stream import ResponseStream
+from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered, spells_text
+from evenflow.fargate_handler.token_sources.port import TokenSink
+from evenflow.stream_core.log.entries import Content, Part, joined, text_of, with_text
+from evenflow.stream_core.log.response_stream import ResponseStream
 
 
 class CheckedSink:

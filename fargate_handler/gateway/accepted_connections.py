@@ -6,8 +6,8 @@ import asyncio
 import logging
 from enum import StrEnum
 
-from fargate_handler.metrics import LabelledCounter
-from stream_core.policy.connection_places import ConnectionPlaces
+from evenflow.fargate_handler.metrics import LabelledCounter
+from evenflow.stream_core.policy.connection_places import ConnectionPlaces
 
 _logger = logging.getLogger(__name__)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from fargate_handler.gateway.client_connection import ClientConnection
-from fargate_handler.gateway.context import GatewayContext
-from stream_core.metrics.metric_catalogue import CONNECTIONS_REFUSED
-from stream_core.policy.session_token import SessionClaims
-from stream_core.protocol.client_session import ClientSession
-from stream_core.protocol.dialect import Dialect
-from stream_core.protocol.ending_frames import CloseCode
-from stream_core.protocol.errors import Overloaded
-from stream_core.tenants.charges import Payer
+from evenflow.fargate_handler.gateway.client_connection import ClientConnection
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.stream_core.metrics.metric_catalogue import CONNECTIONS_REFUSED
+from evenflow.stream_core.policy.session_token import SessionClaims
+from evenflow.stream_core.protocol.client_session import ClientSession
+from evenflow.stream_core.protocol.dialect import Dialect
+from evenflow.stream_core.protocol.ending_frames import CloseCode
+from evenflow.stream_core.protocol.errors import Overloaded
+from evenflow.stream_core.tenants.charges import Payer
 
 
 def admit_client(

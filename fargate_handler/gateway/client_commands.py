@@ -7,28 +7,28 @@ import math
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from fargate_handler.event_log import log_event
-from fargate_handler.gateway.client_reader import ClientReader, ReadingClient
-from fargate_handler.gateway.client_readers import ClientReaders, start_frame
-from fargate_handler.gateway.other_connections import tell_others
-from fargate_handler.gateway.resumption import Progress, Resumption, resume
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from stream_core.delivery.paced_cursor import Pace
-from stream_core.delivery.presence import Listener
-from stream_core.log.response_log import ResumePoint, resume_point
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.rights import check_right
-from stream_core.policy.session_token import SessionClaims
-from stream_core.protocol.ending_frames import CloseCode, ids_of, refusal_frame
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.client_reader import ClientReader, ReadingClient
+from evenflow.fargate_handler.gateway.client_readers import ClientReaders, start_frame
+from evenflow.fargate_handler.gateway.other_connections import tell_others
+from evenflow.fargate_handler.gateway.resumption import Progress, Resumption, resume
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.stream_core.delivery.paced_cursor import Pace
+from evenflow.stream_core.delivery.presence import Listener
+from evenflow.stream_core.log.response_log import ResumePoint, resume_point
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.rights import check_right
+from evenflow.stream_core.policy.session_token import SessionClaims
+from evenflow.stream_core.protocol.ending_frames import CloseCode, ids_of, refusal_frame
+from evenflow.stream_core.protocol.errors import (
     AuthenticationFailed,
     EvenflowError,
     InvalidRequest,
     NotFound,
 )
-from stream_core.protocol.http_contract import internal_error
-from stream_core.protocol.messages import (
+from evenflow.stream_core.protocol.http_contract import internal_error
+from evenflow.stream_core.protocol.messages import (
     ChatMessageFrame,
     ClientMessage,
     NearLimit,
@@ -42,8 +42,8 @@ from stream_core.protocol.messages import (
     ResponseResume,
     right_for,
 )
-from stream_core.records.connection_records import RefusalRecord
-from stream_core.tenants.charges import Payer
+from evenflow.stream_core.records.connection_records import RefusalRecord
+from evenflow.stream_core.tenants.charges import Payer
 
 _logger = logging.getLogger(__name__)
 

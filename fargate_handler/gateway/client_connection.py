@@ -5,19 +5,19 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from fargate_handler.event_log import log_event
-from fargate_handler.gateway import client_commands
-from fargate_handler.gateway.client_reader import ClientReader
-from fargate_handler.gateway.client_readers import ClientReaders
-from fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
-from fargate_handler.gateway.connection_events import connection_ended
-from fargate_handler.gateway.context import ClientContext
-from fargate_handler.gateway.presence_notice import presence_notice
-from stream_core.delivery.presence import Present
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.channel import Channel
-from stream_core.protocol.client_session import ClientSession
-from stream_core.protocol.client_session_states import (
+from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway import client_commands
+from evenflow.fargate_handler.gateway.client_reader import ClientReader
+from evenflow.fargate_handler.gateway.client_readers import ClientReaders
+from evenflow.fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
+from evenflow.fargate_handler.gateway.connection_events import connection_ended
+from evenflow.fargate_handler.gateway.context import ClientContext
+from evenflow.fargate_handler.gateway.presence_notice import presence_notice
+from evenflow.stream_core.delivery.presence import Present
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.protocol.client_session import ClientSession
+from evenflow.stream_core.protocol.client_session_states import (
     Command,
     Disconnect,
     Ended,
@@ -31,22 +31,22 @@ from stream_core.protocol.client_session_states import (
     SetTimer,
     StopReading,
 )
-from stream_core.protocol.ending_frames import NO_CODE, RESET, CloseCode
-from stream_core.protocol.messages import (
+from evenflow.stream_core.protocol.ending_frames import NO_CODE, RESET, CloseCode
+from evenflow.stream_core.protocol.messages import (
     ResponseSummary,
     ServerMessage,
     SessionLimits,
     SessionReady,
 )
-from stream_core.protocol.session_init import iso_time
-from stream_core.records.connection_records import (
+from evenflow.stream_core.protocol.session_init import iso_time
+from evenflow.stream_core.records.connection_records import (
     BY_CLIENT,
     BY_SERVER,
     CloseRecord,
     RefusalRecord,
 )
-from stream_core.records.event_record import milliseconds
-from stream_core.tenants.charges import NOT_COUNTED, Payer
+from evenflow.stream_core.records.event_record import milliseconds
+from evenflow.stream_core.tenants.charges import NOT_COUNTED, Payer
 
 _OF_CLIENT = (SessionEvent.CLIENT_CLOSE, SessionEvent.DISCONNECT)
 
@@ -104,7 +104,7 @@ class ClientConnection:
     def receive(
         self, opcode: int, payload: bytes, *, final: bool = True, reserved: bool = False
     ) -> None:
-        """The client sent a frame. `opcode` is a `stream_core.protocol.client_session.Opcode`."""
+        """The client sent a frame. `opcode` is an `Opcode` of `stream_core/protocol`."""
         now = self.context.monotonic()
         self._do(self.session.receive_frame(opcode, payload, now, final=final, reserved=reserved))
 

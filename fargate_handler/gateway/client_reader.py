@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from fargate_handler.gateway.client_transport import ClientTransport
-from fargate_handler.gateway.connection_registry import OpenConnection
-from fargate_handler.gateway.context import ClientContext
-from fargate_handler.gateway.live_reader import LiveReader
-from stream_core.delivery.flow_control import FlowEvent, FlowState, Lag
-from stream_core.delivery.paced_cursor import Pace, PacedCursor, Transport
-from stream_core.log.entries import Part
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import Channel
-from stream_core.policy.queue_place import QueuePlace
-from stream_core.protocol.client_session import ClientSession
-from stream_core.protocol.dialect import EntryEncoder
-from stream_core.protocol.ending_frames import queued_frame, restart_frame, terminal_frame
-from stream_core.protocol.messages import LagNotice
+from evenflow.fargate_handler.gateway.client_transport import ClientTransport
+from evenflow.fargate_handler.gateway.connection_registry import OpenConnection
+from evenflow.fargate_handler.gateway.context import ClientContext
+from evenflow.fargate_handler.gateway.live_reader import LiveReader
+from evenflow.stream_core.delivery.flow_control import FlowEvent, FlowState, Lag
+from evenflow.stream_core.delivery.paced_cursor import Pace, PacedCursor, Transport
+from evenflow.stream_core.log.entries import Part
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.queue_place import QueuePlace
+from evenflow.stream_core.protocol.client_session import ClientSession
+from evenflow.stream_core.protocol.dialect import EntryEncoder
+from evenflow.stream_core.protocol.ending_frames import queued_frame, restart_frame, terminal_frame
+from evenflow.stream_core.protocol.messages import LagNotice
 
 
 class ReadingClient(OpenConnection, Protocol):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fargate_handler.gateway.client_reader import ClientReader, ReadingClient
-from stream_core.delivery.flow_control import FlowEvent
-from stream_core.delivery.paced_cursor import Pace
-from stream_core.log.response_log import EVERYTHING, ResumePoint
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.ending_frames import CloseCode, restart_frame
-from stream_core.protocol.messages import ResponseStart
+from evenflow.fargate_handler.gateway.client_reader import ClientReader, ReadingClient
+from evenflow.stream_core.delivery.flow_control import FlowEvent
+from evenflow.stream_core.delivery.paced_cursor import Pace
+from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.ending_frames import CloseCode, restart_frame
+from evenflow.stream_core.protocol.messages import ResponseStart
 
 
 class ClientReaders(dict[str, ClientReader]):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fargate_handler.event_log import log_event
-from fargate_handler.metrics import Metrics
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.protocol.ending_frames import RESET, CloseCode, code_label
-from stream_core.records.connection_records import BY_SERVER, CloseRecord
+from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.protocol.ending_frames import RESET, CloseCode, code_label
+from evenflow.stream_core.records.connection_records import BY_SERVER, CloseRecord
 
 
 def connection_ended(metrics: Metrics, closed: CloseRecord) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.policy.memory_account import MemoryPart
-from stream_core.policy.shares import Shares
-from stream_core.protocol.errors import Overloaded, RateLimited
-from stream_core.protocol.messages import ServerMessage
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.memory_account import MemoryPart
+from evenflow.stream_core.policy.shares import Shares
+from evenflow.stream_core.protocol.errors import Overloaded, RateLimited
+from evenflow.stream_core.protocol.messages import ServerMessage
 
 _FREE_PART = 8
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fargate_handler.background import Background
-from fargate_handler.gateway.accepted_connections import AcceptedConnections
-from fargate_handler.gateway.address_turns import AddressTurns
-from fargate_handler.gateway.connection_registry import ConnectionRegistry
-from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
-from fargate_handler.gateway.reconnect_rate import ReconnectRate
-from fargate_handler.identity_keys import IdentityKeys
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.orchestrator import Orchestrator
-from stream_core.policy.address_rates import AddressRates
-from stream_core.policy.agents import Agents
-from stream_core.policy.allowed_hosts import AllowedHosts
-from stream_core.policy.allowed_origins import AllowedOrigins, is_own_page
-from stream_core.policy.channel import Channel
-from stream_core.policy.client_address import TrustedProxies
-from stream_core.policy.node_load import LoadFigure
-from stream_core.policy.session_token import SessionTokens
-from stream_core.protocol.session_init import OPEN_TENANT
-from stream_core.tenants.access import check_origin, usable_models
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.gateway.accepted_connections import AcceptedConnections
+from evenflow.fargate_handler.gateway.address_turns import AddressTurns
+from evenflow.fargate_handler.gateway.connection_registry import ConnectionRegistry
+from evenflow.fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
+from evenflow.fargate_handler.gateway.reconnect_rate import ReconnectRate
+from evenflow.fargate_handler.identity_keys import IdentityKeys
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.orchestrator import Orchestrator
+from evenflow.stream_core.policy.address_rates import AddressRates
+from evenflow.stream_core.policy.agents import Agents
+from evenflow.stream_core.policy.allowed_hosts import AllowedHosts
+from evenflow.stream_core.policy.allowed_origins import AllowedOrigins, is_own_page
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.client_address import TrustedProxies
+from evenflow.stream_core.policy.node_load import LoadFigure
+from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.protocol.session_init import OPEN_TENANT
+from evenflow.stream_core.tenants.access import check_origin, usable_models
 
 # A name or an address, with or without a port.
 _AUTHORITY = re.compile(r"([A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")

@@ -9,9 +9,9 @@ from email.utils import formatdate
 from functools import lru_cache
 from http.cookies import Morsel
 
-from fargate_handler.gateway.context import GatewayContext
-from stream_core.policy.session_token import SessionClaims
-from stream_core.protocol.routes import EVENTS
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.stream_core.policy.session_token import SessionClaims
+from evenflow.stream_core.protocol.routes import EVENTS
 
 STICKY_COOKIE = "WSID"
 STICKY_SECONDS = 3_600

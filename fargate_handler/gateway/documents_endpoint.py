@@ -5,10 +5,10 @@ from __future__ import annotations
 import orjson
 from aiohttp import web
 
-from stream_core.api_documents.asyncapi import asyncapi_document
-from stream_core.api_documents.openapi import openapi_document
-from stream_core.policy.limits import Limits
-from stream_core.protocol.routes import ASYNCAPI, OPENAPI
+from evenflow.stream_core.api_documents.asyncapi import asyncapi_document
+from evenflow.stream_core.api_documents.openapi import openapi_document
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.routes import ASYNCAPI, OPENAPI
 
 _HEADERS = {"Cache-Control": "public, max-age=3600"}
 

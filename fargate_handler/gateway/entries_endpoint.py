@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import reading_channel
-from stream_core.encoders.entry_range import entry_range
-from stream_core.protocol.http_contract import KEPT_FOR_EVER, whole_number
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.http_answers import reading_channel
+from evenflow.stream_core.encoders.entry_range import entry_range
+from evenflow.stream_core.protocol.http_contract import KEPT_FOR_EVER, whole_number
 
 
 class EntriesEndpoint:

@@ -6,17 +6,22 @@ import logging
 
 from aiohttp import web
 
-from fargate_handler.event_log import log_event
-from fargate_handler.gateway.anthropic.refusals import is_of_anthropic, refusal
-from fargate_handler.gateway.http_answers import ERROR_CODE, TENANT, RequestHandler, error_answer
-from stream_core.protocol.errors import EvenflowError, InvalidRequest
-from stream_core.protocol.http_contract import (
+from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.anthropic.refusals import is_of_anthropic, refusal
+from evenflow.fargate_handler.gateway.http_answers import (
+    ERROR_CODE,
+    TENANT,
+    RequestHandler,
+    error_answer,
+)
+from evenflow.stream_core.protocol.errors import EvenflowError, InvalidRequest
+from evenflow.stream_core.protocol.http_contract import (
     allow_header,
     internal_error,
     method_not_allowed,
     path_not_found,
 )
-from stream_core.records.connection_records import RefusalRecord
+from evenflow.stream_core.records.connection_records import RefusalRecord
 
 _logger = logging.getLogger(__name__)
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, cast
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.deadline import Deadline
-from fargate_handler.gateway.event_reader import STILL_HERE, ClockTimer, EventReader
-from fargate_handler.gateway.http_answers import VIA_HEADER, protocol_of, user_of
-from fargate_handler.gateway.resumption import Progress, resume
-from stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.client_session import CLOSE_SECONDS
-from stream_core.protocol.errors import EvenflowError, TooSlow
-from stream_core.tenants.charges import NOT_COUNTED, Payer
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.deadline import Deadline
+from evenflow.fargate_handler.gateway.event_reader import STILL_HERE, ClockTimer, EventReader
+from evenflow.fargate_handler.gateway.http_answers import VIA_HEADER, protocol_of, user_of
+from evenflow.fargate_handler.gateway.resumption import Progress, resume
+from evenflow.stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.client_session import CLOSE_SECONDS
+from evenflow.stream_core.protocol.errors import EvenflowError, TooSlow
+from evenflow.stream_core.tenants.charges import NOT_COUNTED, Payer
 
 if TYPE_CHECKING:
-    from fargate_handler.gateway.http_connection import HttpConnection
+    from evenflow.fargate_handler.gateway.http_connection import HttpConnection
 
 _PEER = "peer"
 EVENT_STREAM_HEADERS = {

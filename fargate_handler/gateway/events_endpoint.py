@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.cookies import EVENTS_COOKIE
-from fargate_handler.gateway.event_stream import EventStream
-from fargate_handler.gateway.http_answers import (
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.cookies import EVENTS_COOKIE
+from evenflow.fargate_handler.gateway.event_stream import EventStream
+from evenflow.fargate_handler.gateway.http_answers import (
     epoch_of_query,
     note_tenant,
     number_of_query,
@@ -16,10 +16,10 @@ from fargate_handler.gateway.http_answers import (
     reading_channel,
     requested_resumption,
 )
-from fargate_handler.gateway.resumption import Progress
-from stream_core.encoders.frames import EventEncoder
-from stream_core.encoders.port import LAST_EVENT_ID, EventId
-from stream_core.policy.channel import Channel
+from evenflow.fargate_handler.gateway.resumption import Progress
+from evenflow.stream_core.encoders.frames import EventEncoder
+from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
+from evenflow.stream_core.policy.channel import Channel
 
 NEXT_INDEX_HEADER = "Evenflow-Next-Index"
 """The header with the number of entries when the stream began."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from picows import WSUpgradeRequest
 
-from stream_core.protocol.errors import InvalidRequest, UpgradeRequired
+from evenflow.stream_core.protocol.errors import InvalidRequest, UpgradeRequired
 
 LONGEST_HEAD = 16_384
 """In bytes. picows takes none that is as long."""

@@ -8,23 +8,28 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.deadline import TimedOut
-from fargate_handler.gateway.resumption import PATIENCE_SECONDS, Progress, Resumption, resume
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import Channel
-from stream_core.policy.client_address import FORWARDED_FOR
-from stream_core.policy.rights import Right
-from stream_core.policy.session_token import SessionClaims, for_peers
-from stream_core.protocol.errors import EvenflowError, RequestTimeout, is_worth_repeating
-from stream_core.protocol.http_contract import (
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.deadline import TimedOut
+from evenflow.fargate_handler.gateway.resumption import (
+    PATIENCE_SECONDS,
+    Progress,
+    Resumption,
+    resume,
+)
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.client_address import FORWARDED_FOR
+from evenflow.stream_core.policy.rights import Right
+from evenflow.stream_core.policy.session_token import SessionClaims, for_peers
+from evenflow.stream_core.protocol.errors import EvenflowError, RequestTimeout, is_worth_repeating
+from evenflow.stream_core.protocol.http_contract import (
     NEVER_CACHED,
     error_headers,
     whole_number,
 )
-from stream_core.protocol.routes import EVENFLOW
-from stream_core.protocol.session_init import OPEN_TENANT, bearer
-from stream_core.tenants.charges import Payer
+from evenflow.stream_core.protocol.routes import EVENFLOW
+from evenflow.stream_core.protocol.session_init import OPEN_TENANT, bearer
+from evenflow.stream_core.tenants.charges import Payer
 
 RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

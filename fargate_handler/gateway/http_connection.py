@@ -10,13 +10,13 @@ from typing import cast
 
 from aiohttp import web
 
-from fargate_handler.gateway.accepted_connections import Cut
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.event_reader import ClockTimer
-from fargate_handler.gateway.http_answers import error_answer
-from stream_core.policy.memory_bound import READ_AHEAD_BYTES
-from stream_core.protocol.client_session import CLOSE_SECONDS
-from stream_core.protocol.errors import InvalidRequest
+from evenflow.fargate_handler.gateway.accepted_connections import Cut
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.event_reader import ClockTimer
+from evenflow.fargate_handler.gateway.http_answers import error_answer
+from evenflow.stream_core.policy.memory_bound import READ_AHEAD_BYTES
+from evenflow.stream_core.protocol.client_session import CLOSE_SECONDS
+from evenflow.stream_core.protocol.errors import InvalidRequest
 
 # A proxy that nobody has named still says so. Whoever makes it up gets a longer idle time only.
 _SAYS_PROXY = re.compile(rb"\n(?:x-forwarded-for|forwarded|via):", re.IGNORECASE)

@@ -10,57 +10,65 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from aiohttp import web
 
-from fargate_handler.gateway.anthropic.messages_endpoint import (
+from evenflow.fargate_handler.gateway.anthropic.messages_endpoint import (
     PATHS_NOT_SERVED as NOT_SERVED_OF_ANTHROPIC,
 )
-from fargate_handler.gateway.anthropic.messages_endpoint import MessagesEndpoint
-from fargate_handler.gateway.anthropic.messages_endpoint import not_served as anthropic_not_served
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
-from fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
-from fargate_handler.gateway.entries_endpoint import EntriesEndpoint
-from fargate_handler.gateway.error_shapes import error_in_shape, errors_in_shape, expectation
-from fargate_handler.gateway.events_endpoint import EventsEndpoint
-from fargate_handler.gateway.handshake import asks_for_upgrade, head_fault, no_upgrade
-from fargate_handler.gateway.http_answers import (
+from evenflow.fargate_handler.gateway.anthropic.messages_endpoint import MessagesEndpoint
+from evenflow.fargate_handler.gateway.anthropic.messages_endpoint import (
+    not_served as anthropic_not_served,
+)
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.cookies import released_cookie, sticky_cookie
+from evenflow.fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
+from evenflow.fargate_handler.gateway.entries_endpoint import EntriesEndpoint
+from evenflow.fargate_handler.gateway.error_shapes import (
+    error_in_shape,
+    errors_in_shape,
+    expectation,
+)
+from evenflow.fargate_handler.gateway.events_endpoint import EventsEndpoint
+from evenflow.fargate_handler.gateway.handshake import asks_for_upgrade, head_fault, no_upgrade
+from evenflow.fargate_handler.gateway.http_answers import (
     PROTOCOL,
     RequestHandler,
     address_of,
     credentials_of,
     json_answer,
 )
-from fargate_handler.gateway.http_connection import HttpConnection
-from fargate_handler.gateway.interfaces.chat_endpoint import ChatEndpoint
-from fargate_handler.gateway.interfaces.run_endpoint import RunEndpoint
-from fargate_handler.gateway.message_endpoint import MessageEndpoint
-from fargate_handler.gateway.openai.chat_completions_endpoint import ChatCompletionsEndpoint
-from fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
-from fargate_handler.gateway.openai.not_served import PATH as NOT_SERVED
-from fargate_handler.gateway.openai.not_served import not_served
-from fargate_handler.gateway.openai.responses.responses_endpoint import ResponsesEndpoint
-from fargate_handler.gateway.operator_endpoints import OperatorEndpoints, is_metrics_port
-from fargate_handler.gateway.other_origins import OtherOrigins
-from fargate_handler.gateway.presence_endpoint import PresenceEndpoint
-from fargate_handler.gateway.rate_answers import RateAnswers
-from fargate_handler.gateway.request_body import node_full
-from fargate_handler.gateway.session_endpoint import SessionEndpoint
-from fargate_handler.gateway.streams_endpoint import StreamsEndpoint
-from fargate_handler.gateway.usage_endpoint import UsageEndpoint
-from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
-from fargate_handler.processes import Siblings
-from stream_core.metrics.metric_catalogue import HTTP_REFUSED, HTTP_REQUESTS
-from stream_core.policy.allowed_origins import page_policy
-from stream_core.policy.shares import Shares
-from stream_core.protocol import routes
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.gateway.http_connection import HttpConnection
+from evenflow.fargate_handler.gateway.interfaces.chat_endpoint import ChatEndpoint
+from evenflow.fargate_handler.gateway.interfaces.run_endpoint import RunEndpoint
+from evenflow.fargate_handler.gateway.message_endpoint import MessageEndpoint
+from evenflow.fargate_handler.gateway.openai.chat_completions_endpoint import (
+    ChatCompletionsEndpoint,
+)
+from evenflow.fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
+from evenflow.fargate_handler.gateway.openai.not_served import PATH as NOT_SERVED
+from evenflow.fargate_handler.gateway.openai.not_served import not_served
+from evenflow.fargate_handler.gateway.openai.responses.responses_endpoint import ResponsesEndpoint
+from evenflow.fargate_handler.gateway.operator_endpoints import OperatorEndpoints, is_metrics_port
+from evenflow.fargate_handler.gateway.other_origins import OtherOrigins
+from evenflow.fargate_handler.gateway.presence_endpoint import PresenceEndpoint
+from evenflow.fargate_handler.gateway.rate_answers import RateAnswers
+from evenflow.fargate_handler.gateway.request_body import node_full
+from evenflow.fargate_handler.gateway.session_endpoint import SessionEndpoint
+from evenflow.fargate_handler.gateway.streams_endpoint import StreamsEndpoint
+from evenflow.fargate_handler.gateway.usage_endpoint import UsageEndpoint
+from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
+from evenflow.fargate_handler.processes import Siblings
+from evenflow.stream_core.metrics.metric_catalogue import HTTP_REFUSED, HTTP_REQUESTS
+from evenflow.stream_core.policy.allowed_origins import page_policy
+from evenflow.stream_core.policy.shares import Shares
+from evenflow.stream_core.protocol import routes
+from evenflow.stream_core.protocol.errors import (
     HostNotAllowed,
     NotFound,
     OriginNotAllowed,
     UnsupportedMediaType,
 )
-from stream_core.protocol.http_bodies import Health
-from stream_core.protocol.http_contract import path_not_found
-from stream_core.protocol.routes import ROUTES, Origin, Route, paths_of
+from evenflow.stream_core.protocol.http_bodies import Health
+from evenflow.stream_core.protocol.http_contract import path_not_found
+from evenflow.stream_core.protocol.routes import ROUTES, Origin, Route, paths_of
 
 if TYPE_CHECKING:
     from aiohttp.http import WebSocketReader

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import cast
 
-from fargate_handler.gateway.accepted_connections import AcceptedConnections, Cut
-from fargate_handler.gateway.address_turns import AddressTurns
-from fargate_handler.gateway.handshake import LONGEST_HEAD
+from evenflow.fargate_handler.gateway.accepted_connections import AcceptedConnections, Cut
+from evenflow.fargate_handler.gateway.address_turns import AddressTurns
+from evenflow.fargate_handler.gateway.handshake import LONGEST_HEAD
 
 # Bursts of thousands of connections wait here, instead of a second for another SYN.
 _BACKLOG = 8192

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from fargate_handler.event_log import log_event
-from fargate_handler.gateway.context import ClientContext
-from stream_core.delivery.flow_control import FlowEvent, FlowState, Lag, ReaderFlow
-from stream_core.delivery.paced_cursor import Transport
-from stream_core.log.response_log import Cursor
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.queue_place import QueuePlace
-from stream_core.records.connection_records import SlowReaderRecord
-from stream_core.records.event_record import milliseconds
-from stream_core.records.reader_record import Left, ReaderFigures
+from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.context import ClientContext
+from evenflow.stream_core.delivery.flow_control import FlowEvent, FlowState, Lag, ReaderFlow
+from evenflow.stream_core.delivery.paced_cursor import Transport
+from evenflow.stream_core.log.response_log import Cursor
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.queue_place import QueuePlace
+from evenflow.stream_core.records.connection_records import SlowReaderRecord
+from evenflow.stream_core.records.event_record import milliseconds
+from evenflow.stream_core.records.reader_record import Left, ReaderFigures
 
 
 class LiveReader(ABC):

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from fargate_handler.event_log import log_event
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.cookies import events_cookie, ticket_of
-from fargate_handler.gateway.http_answers import (
+from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.cookies import events_cookie, ticket_of
+from evenflow.fargate_handler.gateway.http_answers import (
     VIA_HEADER,
     address_of,
     check_room_for_text,
@@ -22,22 +22,22 @@ from fargate_handler.gateway.http_answers import (
     requested_stream,
     user_of,
 )
-from fargate_handler.gateway.other_connections import tell_others
-from fargate_handler.gateway.request_body import read_body
-from fargate_handler.gateway.requests.submission import first_token_ms
-from fargate_handler.gateway.resumption import Progress, reading
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from stream_core.log.response_log import ResumePoint
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.rights import Right, check_right
-from stream_core.policy.trace_context import TRACEPARENT, known_traceparent
-from stream_core.protocol.content_encoding import GZIP
-from stream_core.protocol.http_bodies import MessageAccepted, ResponseStatus
-from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS, Polled, PollPatience
-from stream_core.protocol.messages import POSTED_MESSAGE, parse
-from stream_core.protocol.routes import EVENFLOW
-from stream_core.records.reader_record import ReaderFigures
+from evenflow.fargate_handler.gateway.other_connections import tell_others
+from evenflow.fargate_handler.gateway.request_body import read_body
+from evenflow.fargate_handler.gateway.requests.submission import first_token_ms
+from evenflow.fargate_handler.gateway.resumption import Progress, reading
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.stream_core.log.response_log import ResumePoint
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.rights import Right, check_right
+from evenflow.stream_core.policy.trace_context import TRACEPARENT, known_traceparent
+from evenflow.stream_core.protocol.content_encoding import GZIP
+from evenflow.stream_core.protocol.http_bodies import MessageAccepted, ResponseStatus
+from evenflow.stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS, Polled, PollPatience
+from evenflow.stream_core.protocol.messages import POSTED_MESSAGE, parse
+from evenflow.stream_core.protocol.routes import EVENFLOW
+from evenflow.stream_core.records.reader_record import ReaderFigures
 
 
 class MessageEndpoint:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from stream_core.protocol.messages import SessionMessage
+from evenflow.fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.stream_core.protocol.messages import SessionMessage
 
 
 def tell_others(

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from aiohttp import web
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import RequestHandler
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.http_answers import RequestHandler
 
 
 class OtherOrigins:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fargate_handler.metrics import Counter, Metrics, Ratio
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.metrics.metric_snapshot import Distribution
+from evenflow.fargate_handler.metrics import Counter, Metrics, Ratio
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.metrics.metric_snapshot import Distribution
 
 
 class DeliveryMeasures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from fargate_handler.metrics import Counter
+from evenflow.fargate_handler.metrics import Counter
 
 _logger = logging.getLogger(__name__)
 

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.event_reader import STILL_HERE
-from fargate_handler.gateway.event_stream import EVENT_STREAM_HEADERS
-from fargate_handler.gateway.http_answers import peer_channel, reading_channel
-from fargate_handler.gateway.presence_notice import presence_notice
-from stream_core.delivery.presence import Present
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import Overloaded
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.event_reader import STILL_HERE
+from evenflow.fargate_handler.gateway.event_stream import EVENT_STREAM_HEADERS
+from evenflow.fargate_handler.gateway.http_answers import peer_channel, reading_channel
+from evenflow.fargate_handler.gateway.presence_notice import presence_notice
+from evenflow.stream_core.delivery.presence import Present
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.errors import Overloaded
 
 # A task that says nothing for 2.5 s is taken for lost.
 _TASK_HEARTBEAT_SECONDS = 1.0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fargate_handler.gateway.context import ClientContext
-from stream_core.delivery.presence import Present
-from stream_core.policy.channel import Channel
-from stream_core.protocol.messages import PresenceNotice, PresentClient
-from stream_core.protocol.session_init import iso_time
+from evenflow.fargate_handler.gateway.context import ClientContext
+from evenflow.stream_core.delivery.presence import Present
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.protocol.messages import PresenceNotice, PresentClient
+from evenflow.stream_core.protocol.session_init import iso_time
 
 
 def presence_notice(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from fargate_handler.gateway.anthropic.refusals import is_of_anthropic
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import payer_of
-from stream_core.protocol.rate_headers import anthropic_rate_headers, openai_rate_headers
+from evenflow.fargate_handler.gateway.anthropic.refusals import is_of_anthropic
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.http_answers import payer_of
+from evenflow.stream_core.protocol.rate_headers import anthropic_rate_headers, openai_rate_headers
 
 _API = "/v1/"
 _READABLE = "Access-Control-Expose-Headers"

@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection
 
 from aiohttp import web
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import address_of, credentials_of
-from stream_core.protocol.content_encoding import ContentDecoder
-from stream_core.protocol.errors import Overloaded, RequestTimeout
-from stream_core.protocol.http_contract import body_too_large
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.http_answers import address_of, credentials_of
+from evenflow.stream_core.protocol.content_encoding import ContentDecoder
+from evenflow.stream_core.protocol.errors import Overloaded, RequestTimeout
+from evenflow.stream_core.protocol.http_contract import body_too_large
 
 
 class ArrivingBody:

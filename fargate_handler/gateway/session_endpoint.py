@@ -7,26 +7,26 @@ from typing import Any
 
 from aiohttp import web
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import (
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.http_answers import (
     address_of,
     check_room,
     claims_of,
     json_answer,
     number_of_query,
 )
-from fargate_handler.gateway.request_body import read_body
-from fargate_handler.orchestrator.session_messages import SaidMessage
-from stream_core.policy.memory_bound import GENERATION_BYTES
-from stream_core.policy.rights import TO_READ, Right, check_right
-from stream_core.policy.session_token import SessionClaims
-from stream_core.protocol.ending_frames import CloseCode
-from stream_core.protocol.errors import NotFound
-from stream_core.protocol.http_bodies import SessionShared
-from stream_core.protocol.http_contract import NEVER_CACHED
-from stream_core.protocol.messages import SESSION_REQUEST, SHARE_REQUEST, parse
-from stream_core.protocol.part_objects import part_object
-from stream_core.protocol.session_init import bearer, check_address, iso_time, open_session
+from evenflow.fargate_handler.gateway.request_body import read_body
+from evenflow.fargate_handler.orchestrator.session_messages import SaidMessage
+from evenflow.stream_core.policy.memory_bound import GENERATION_BYTES
+from evenflow.stream_core.policy.rights import TO_READ, Right, check_right
+from evenflow.stream_core.policy.session_token import SessionClaims
+from evenflow.stream_core.protocol.ending_frames import CloseCode
+from evenflow.stream_core.protocol.errors import NotFound
+from evenflow.stream_core.protocol.http_bodies import SessionShared
+from evenflow.stream_core.protocol.http_contract import NEVER_CACHED
+from evenflow.stream_core.protocol.messages import SESSION_REQUEST, SHARE_REQUEST, parse
+from evenflow.stream_core.protocol.part_objects import part_object
+from evenflow.stream_core.protocol.session_init import bearer, check_address, iso_time, open_session
 
 _MESSAGES_PER_PAGE, _MOST_MESSAGES_PER_PAGE = 20, 100
 

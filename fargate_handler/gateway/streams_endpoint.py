@@ -9,10 +9,10 @@ import secrets
 
 from aiohttp import web
 
-from fargate_handler.event_log import log_event
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.event_stream import EventStream
-from fargate_handler.gateway.http_answers import (
+from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.event_stream import EventStream
+from evenflow.fargate_handler.gateway.http_answers import (
     VIA_HEADER,
     error_answer,
     payer_of,
@@ -20,16 +20,16 @@ from fargate_handler.gateway.http_answers import (
     requested_resumption,
     user_of,
 )
-from fargate_handler.gateway.resumption import Progress, Resumption, reading
-from stream_core.encoders.durable_streams import (
+from evenflow.fargate_handler.gateway.resumption import Progress, Resumption, reading
+from evenflow.stream_core.encoders.durable_streams import (
     Chunk,
     StreamEvents,
     chunk_of,
     last_control,
     tail_of,
 )
-from stream_core.encoders.port import EventId
-from stream_core.encoders.stream_offsets import (
+from evenflow.stream_core.encoders.port import EventId
+from evenflow.stream_core.encoders.stream_offsets import (
     BEGINNING,
     CURSORS_AHEAD,
     NOW,
@@ -37,12 +37,12 @@ from stream_core.encoders.stream_offsets import (
     offset_of,
     read_offset,
 )
-from stream_core.log.response_log import ResumePoint
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import EvenflowError, InvalidRequest
-from stream_core.protocol.http_contract import KEPT_FOR_EVER, NEVER_CACHED
-from stream_core.protocol.routes import STREAM
-from stream_core.records.reader_record import ReaderFigures
+from evenflow.stream_core.log.response_log import ResumePoint
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.errors import EvenflowError, InvalidRequest
+from evenflow.stream_core.protocol.http_contract import KEPT_FOR_EVER, NEVER_CACHED
+from evenflow.stream_core.protocol.routes import STREAM
+from evenflow.stream_core.records.reader_record import ReaderFigures
 
 LONGEST_WAIT_SECONDS = 20.0
 _NEXT_OFFSET, _CURSOR = "Stream-Next-Offset", "Stream-Cursor"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import json_answer
-from fargate_handler.gateway.requests.submission import sender_of
-from stream_core.policy.rights import Right
-from stream_core.ports.response_store import StoreUnavailable
-from stream_core.protocol.errors import NotFound, Overloaded
-from stream_core.tenants.usage_report import (
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.http_answers import json_answer
+from evenflow.fargate_handler.gateway.requests.submission import sender_of
+from evenflow.stream_core.policy.rights import Right
+from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.protocol.errors import NotFound, Overloaded
+from evenflow.stream_core.tenants.usage_report import (
     MOST_DAYS,
     MOST_DAYS_OF_A_USER,
     days_asked,

@@ -6,8 +6,8 @@ from typing import Final, Protocol, cast
 
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
-from fargate_handler.gateway.client_transport import ClientTransport
-from stream_core.protocol.ending_frames import CloseCode
+from evenflow.fargate_handler.gateway.client_transport import ClientTransport
+from evenflow.stream_core.protocol.ending_frames import CloseCode
 
 WEBSOCKET: Final = "websocket"
 """The name of this transport in the log."""

@@ -15,27 +15,27 @@ from picows import (
     WSUpgradeResponseWithListener,
 )
 
-from fargate_handler.event_log import log_event
-from fargate_handler.gateway.client_admission import admit_client
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
-from fargate_handler.gateway.handshake import check_handshake, head_fault
-from fargate_handler.gateway.openai.not_served import RealtimeRefusal
-from fargate_handler.gateway.openai.responses.responses_socket import ResponsesSocket
-from fargate_handler.gateway.operator_endpoints import is_metrics_port
-from fargate_handler.gateway.parser_log import ParserLog
-from fargate_handler.gateway.request_body import node_full
-from fargate_handler.gateway.requests.submission import sender_with
-from fargate_handler.gateway.websocket_connection import WEBSOCKET as OVER_WEBSOCKET
-from fargate_handler.gateway.websocket_connection import WebSocketConnection
-from fargate_handler.gateway.websocket_protocol import WebSocketProtocol
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.client_address import FORWARDED_FOR
-from stream_core.policy.rights import Right, check_right
-from stream_core.policy.trace_context import TRACEPARENT, known_traceparent
-from stream_core.protocol import openai_realtime
-from stream_core.protocol.dialect import CompactDialect, Dialect, subprotocols
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.client_admission import admit_client
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.cookies import released_cookie, sticky_cookie
+from evenflow.fargate_handler.gateway.handshake import check_handshake, head_fault
+from evenflow.fargate_handler.gateway.openai.not_served import RealtimeRefusal
+from evenflow.fargate_handler.gateway.openai.responses.responses_socket import ResponsesSocket
+from evenflow.fargate_handler.gateway.operator_endpoints import is_metrics_port
+from evenflow.fargate_handler.gateway.parser_log import ParserLog
+from evenflow.fargate_handler.gateway.request_body import node_full
+from evenflow.fargate_handler.gateway.requests.submission import sender_with
+from evenflow.fargate_handler.gateway.websocket_connection import WEBSOCKET as OVER_WEBSOCKET
+from evenflow.fargate_handler.gateway.websocket_connection import WebSocketConnection
+from evenflow.fargate_handler.gateway.websocket_protocol import WebSocketProtocol
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.client_address import FORWARDED_FOR
+from evenflow.stream_core.policy.rights import Right, check_right
+from evenflow.stream_core.policy.trace_context import TRACEPARENT, known_traceparent
+from evenflow.stream_core.protocol import openai_realtime
+from evenflow.stream_core.protocol.dialect import CompactDialect, Dialect, subprotocols
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     HostNotAllowed,
     InternalError,
@@ -44,11 +44,16 @@ from stream_core.protocol.errors import (
     OriginNotAllowed,
     Overloaded,
 )
-from stream_core.protocol.http_contract import error_headers
-from stream_core.protocol.realtime import RealtimeDialect
-from stream_core.protocol.routes import OPENAI_REALTIME, REALTIME, RESPONSES_WEBSOCKET, WEBSOCKET
-from stream_core.protocol.session_init import bearer
-from stream_core.records.connection_records import RefusalRecord
+from evenflow.stream_core.protocol.http_contract import error_headers
+from evenflow.stream_core.protocol.realtime import RealtimeDialect
+from evenflow.stream_core.protocol.routes import (
+    OPENAI_REALTIME,
+    REALTIME,
+    RESPONSES_WEBSOCKET,
+    WEBSOCKET,
+)
+from evenflow.stream_core.protocol.session_init import bearer
+from evenflow.stream_core.records.connection_records import RefusalRecord
 
 # By path. A client that offers no subprotocol gets the first one.
 _DIALECTS: dict[str, tuple[Dialect, ...]] = {

@@ -6,8 +6,8 @@ import asyncio
 
 from picows.picows import WSProtocol  # type: ignore[attr-defined]
 
-from fargate_handler.gateway.accepted_connections import AcceptedConnections
-from fargate_handler.gateway.websocket_connection import WebSocketConnection
+from evenflow.fargate_handler.gateway.accepted_connections import AcceptedConnections
+from evenflow.fargate_handler.gateway.websocket_connection import WebSocketConnection
 
 # The smallest frames of a client have six bytes. picows parses all that it is given at once.
 READ_BYTES = 4_096

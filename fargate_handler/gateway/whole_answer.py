@@ -8,22 +8,22 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from fargate_handler.event_log import log_event
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.deadline import Deadline
-from fargate_handler.gateway.http_answers import (
+from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.deadline import Deadline
+from evenflow.fargate_handler.gateway.http_answers import (
     VIA_HEADER,
     check_room_for_text,
     json_answer,
     protocol_of,
     user_of,
 )
-from fargate_handler.gateway.resumption import Progress, WakingReader, reading
-from stream_core.encoders.completion_chunks import check_completed
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import EvenflowError
-from stream_core.protocol.http_contract import NEVER_CACHED
-from stream_core.records.reader_record import Left, ReaderFigures
+from evenflow.fargate_handler.gateway.resumption import Progress, WakingReader, reading
+from evenflow.stream_core.encoders.completion_chunks import check_completed
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.protocol.http_contract import NEVER_CACHED
+from evenflow.stream_core.records.reader_record import Left, ReaderFigures
 
 # Readers of JSON ignore white space before it.
 _STILL_HERE = b"\n"

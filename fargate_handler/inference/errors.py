@@ -7,10 +7,10 @@ from urllib.parse import quote, unquote
 
 import grpc
 
-from fargate_handler.token_sources.model_refusals import refusal
-from fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.token_sources.model_refusals import refusal
+from evenflow.fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     InternalError,
     ModelRefused,

@@ -8,17 +8,17 @@ from typing import Any
 
 import orjson
 
-from fargate_handler.inference.llm_v1 import inference_pb2 as wire
-from fargate_handler.token_sources.port import (
+from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
+from evenflow.fargate_handler.token_sources.port import (
     Caller,
     ModelEnd,
     ModelFinish,
     ModelOptions,
     ModelRequest,
 )
-from stream_core.log.conversation import ToolCall, Turn
-from stream_core.log.entries import Content, Kind, NotAPart, Part, text_of
-from stream_core.protocol.messages import Usage
+from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.log.entries import Content, Kind, NotAPart, Part, text_of
+from evenflow.stream_core.protocol.messages import Usage
 
 _REASONS: dict[str, ModelEnd] = {
     "length": "length",

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from fargate_handler.clock_driver import ClockDriver
-from fargate_handler.inference.errors import worker_options
-from fargate_handler.inference.llm_v1 import inference_pb2
-from fargate_handler.inference.llm_v1.inference_pb2_grpc import add_InferenceServicer_to_server
-from fargate_handler.inference.service import InferenceService
-from fargate_handler.settings import ConfigurationError, HandlerSettings
-from fargate_handler.token_sources.chosen_source import chosen_source
-from stream_core.delivery.delivery_clock import DeliveryClock
+from evenflow.fargate_handler.clock_driver import ClockDriver
+from evenflow.fargate_handler.inference.errors import worker_options
+from evenflow.fargate_handler.inference.llm_v1 import inference_pb2
+from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import (
+    add_InferenceServicer_to_server,
+)
+from evenflow.fargate_handler.inference.service import InferenceService
+from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
+from evenflow.fargate_handler.token_sources.chosen_source import chosen_source
+from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 
 if TYPE_CHECKING:
-    from fargate_handler.tracing.call_trace import CallTraces
+    from evenflow.fargate_handler.tracing.call_trace import CallTraces
 
 _STOP_SECONDS = 5.0
 _SERVICE = inference_pb2.DESCRIPTOR.services_by_name["Inference"].full_name

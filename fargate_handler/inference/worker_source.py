@@ -10,18 +10,18 @@ from contextlib import asynccontextmanager
 
 import grpc
 
-from fargate_handler.inference.errors import error_of, handler_options
-from fargate_handler.inference.llm_v1 import inference_pb2 as wire
-from fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
-from fargate_handler.inference.messages import finish_of, message_of, part_of
-from fargate_handler.inference.worker_pool import KnownWorker, WorkerPool, resolve
-from fargate_handler.token_sources.model_connection import while_paused
-from fargate_handler.token_sources.operator_log import OperatorLog
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from stream_core.log.entries import NotAPart, Part
-from stream_core.policy.limits import Limits
-from stream_core.policy.trace_context import TRACEPARENT
-from stream_core.protocol.errors import ModelRefused, UpstreamFailed, UpstreamUnreadable
+from evenflow.fargate_handler.inference.errors import error_of, handler_options
+from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
+from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
+from evenflow.fargate_handler.inference.messages import finish_of, message_of, part_of
+from evenflow.fargate_handler.inference.worker_pool import KnownWorker, WorkerPool, resolve
+from evenflow.fargate_handler.token_sources.model_connection import while_paused
+from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.stream_core.log.entries import NotAPart, Part
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.trace_context import TRACEPARENT
+from evenflow.stream_core.protocol.errors import ModelRefused, UpstreamFailed, UpstreamUnreadable
 
 _logger = logging.getLogger(__name__)
 

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from fargate_handler.background import Background
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.exchange_interval import ExchangeInterval
-from stream_core.fairness.other_tasks import OtherTasks
-from stream_core.ports.tenant_activity import KEPT_SECONDS, Activity, TenantActivity
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.exchange_interval import ExchangeInterval
+from evenflow.stream_core.fairness.other_tasks import OtherTasks
+from evenflow.stream_core.ports.tenant_activity import KEPT_SECONDS, Activity, TenantActivity
 
 _logger = logging.getLogger(__name__)
 

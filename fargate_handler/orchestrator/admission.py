@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from math import inf
 from typing import NamedTuple
 
-from fargate_handler.orchestrator.generation import Generation
-from fargate_handler.orchestrator.upstream import Upstream
-from stream_core.fairness.prefills import Prefills
+from evenflow.fargate_handler.orchestrator.generation import Generation
+from evenflow.fargate_handler.orchestrator.upstream import Upstream
+from evenflow.stream_core.fairness.prefills import Prefills
 
 _CLOSED, _OPEN = -1.0, inf
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fargate_handler.orchestrator.whole_request import WholeRequest, asked_by
-from fargate_handler.token_sources.port import ModelOptions
-from stream_core.log.conversation import Turn
-from stream_core.policy.agents import Agent, Agents, MessageTerms
-from stream_core.policy.channel import CHAT, Channel, MessageKind
-from stream_core.policy.limits import Limits
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, asked_by
+from evenflow.fargate_handler.token_sources.port import ModelOptions
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.policy.agents import Agent, Agents, MessageTerms
+from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
+from evenflow.stream_core.policy.limits import Limits
 
 
 class AgentRequests:

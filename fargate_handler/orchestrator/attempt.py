@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from fargate_handler.token_sources.port import ModelFinish, TokenSink
-from stream_core.log.entries import JOINING, Kind, Part
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.circuit_breaker import Call
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
+from evenflow.stream_core.log.entries import JOINING, Kind, Part
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.circuit_breaker import Call
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     InternalError,
     Overloaded,

@@ -6,13 +6,13 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from fargate_handler.background import Background
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.exchange_interval import ExchangeInterval
-from fargate_handler.orchestrator.generations import Generations
-from fargate_handler.orchestrator.upstream import Upstreams
-from stream_core.fairness.calls_elsewhere import CallsElsewhere
-from stream_core.ports.task_calls import KEPT_SECONDS, CallsOfTasks, ModelCalls, TaskCalls
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.exchange_interval import ExchangeInterval
+from evenflow.fargate_handler.orchestrator.generations import Generations
+from evenflow.fargate_handler.orchestrator.upstream import Upstreams
+from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.ports.task_calls import KEPT_SECONDS, CallsOfTasks, ModelCalls, TaskCalls
 
 _logger = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from weakref import WeakValueDictionary
 
-from stream_core.log.conversation import Conversation
-from stream_core.policy.channel import CHAT, Channel, MessageKind
-from stream_core.policy.limits import Limits
-from stream_core.policy.memory_account import MemoryAccount
-from stream_core.policy.memory_bound import CONVERSATION_BYTES
-from stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.log.conversation import Conversation
+from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.memory_account import MemoryAccount
+from evenflow.stream_core.policy.memory_bound import CONVERSATION_BYTES
+from evenflow.stream_core.protocol.errors import RateLimited
 
 
 class Conversations:

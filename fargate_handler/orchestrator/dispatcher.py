@@ -6,35 +6,35 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.agent_requests import AgentRequests
-from fargate_handler.orchestrator.attempt import upstream_unavailable
-from fargate_handler.orchestrator.expected_cost import ExpectedCost
-from fargate_handler.orchestrator.generation import Generation
-from fargate_handler.orchestrator.message_ledger import MessageLedger
-from fargate_handler.orchestrator.succession import Inheritance
-from fargate_handler.orchestrator.tenant_usage import TenantUsage
-from fargate_handler.orchestrator.upstream import Upstreams
-from fargate_handler.orchestrator.whole_request import (
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
+from evenflow.fargate_handler.orchestrator.attempt import upstream_unavailable
+from evenflow.fargate_handler.orchestrator.expected_cost import ExpectedCost
+from evenflow.fargate_handler.orchestrator.generation import Generation
+from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
+from evenflow.fargate_handler.orchestrator.succession import Inheritance
+from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
+from evenflow.fargate_handler.orchestrator.upstream import Upstreams
+from evenflow.fargate_handler.orchestrator.whole_request import (
     IngestEvent,
     WholeRequest,
     can_go_on,
     line_of,
 )
-from fargate_handler.orchestrator.workload import Workload
-from fargate_handler.token_sources.port import TokenSource
-from stream_core.fairness.fair_queue import Line
-from stream_core.log.conversation import Conversation, Turn
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.agents import MessageTerms
-from stream_core.policy.channel import CHAT, Channel, MessageKind
-from stream_core.policy.limits import Limits
-from stream_core.policy.model_prices import ModelPrices
-from stream_core.policy.token_estimate import tokens_of_text_turn
-from stream_core.policy.trace_context import trace_id_in
-from stream_core.protocol.errors import EvenflowError, NotFound, RateLimited, is_throttled
-from stream_core.tenants.charges import Asked, Payer
+from evenflow.fargate_handler.orchestrator.workload import Workload
+from evenflow.fargate_handler.token_sources.port import TokenSource
+from evenflow.stream_core.fairness.fair_queue import Line
+from evenflow.stream_core.log.conversation import Conversation, Turn
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.agents import MessageTerms
+from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.model_prices import ModelPrices
+from evenflow.stream_core.policy.token_estimate import tokens_of_text_turn
+from evenflow.stream_core.policy.trace_context import trace_id_in
+from evenflow.stream_core.protocol.errors import EvenflowError, NotFound, RateLimited, is_throttled
+from evenflow.stream_core.tenants.charges import Asked, Payer
 
 
 @dataclass(frozen=True, slots=True)

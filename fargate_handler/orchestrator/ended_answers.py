@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fargate_handler.metrics import Metrics
-from stream_core.log.response_log import ResponseState
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.protocol.errors import is_refusal
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.protocol.errors import is_refusal
 
 _OUTCOMES = {
     ResponseState.COMPLETED: catalogue.RESPONSES_COMPLETED,

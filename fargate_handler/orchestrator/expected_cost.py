@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from stream_core.tenants.charges import Asked
+from evenflow.stream_core.tenants.charges import Asked
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,18 @@ import logging
 from collections.abc import Awaitable, Callable, Container, Iterator
 from contextlib import contextmanager
 
-from fargate_handler.background import Background
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.following import Diverged, Following
-from fargate_handler.orchestrator.leases import OtherTasks
-from fargate_handler.orchestrator.responses import Responses
-from stream_core.log.peer_log import PeerResponse, PeerUnreachable
-from stream_core.log.response_log import ResponseState
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.channel import Channel
-from stream_core.ports.response_store import NewerForm, ResponseHead, StoreUnavailable
-from stream_core.protocol.errors import Overloaded, written_by_newer_version
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.following import Diverged, Following
+from evenflow.fargate_handler.orchestrator.leases import OtherTasks
+from evenflow.fargate_handler.orchestrator.responses import Responses
+from evenflow.stream_core.log.peer_log import PeerResponse, PeerUnreachable
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.ports.response_store import NewerForm, ResponseHead, StoreUnavailable
+from evenflow.stream_core.protocol.errors import Overloaded, written_by_newer_version
 
 _logger = logging.getLogger(__name__)
 

@@ -7,15 +7,15 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.leases import OtherTasks
-from stream_core.log.entries import LogEntry, Restart
-from stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
-from stream_core.log.response_log import ResponseState
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import Channel
-from stream_core.policy.queue_place import QueuePlace
-from stream_core.ports.response_store import (
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.leases import OtherTasks
+from evenflow.stream_core.log.entries import LogEntry, Restart
+from evenflow.stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.queue_place import QueuePlace
+from evenflow.stream_core.ports.response_store import (
     Ending,
     NewerForm,
     ResponseHead,
@@ -23,7 +23,7 @@ from stream_core.ports.response_store import (
     StoreUnavailable,
     TaskLease,
 )
-from stream_core.protocol.messages import (
+from evenflow.stream_core.protocol.messages import (
     ResponseCompleted,
     ResponseDelta,
     ResponseFailed,

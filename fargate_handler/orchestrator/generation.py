@@ -7,20 +7,20 @@ import math
 import random
 from collections.abc import Callable
 
-from fargate_handler.background import Background
-from fargate_handler.filters.content_filters import ContentFilters
-from fargate_handler.filters.filtering_sink import FilterFailed
-from fargate_handler.orchestrator.model_calls import ModelCalls
-from fargate_handler.orchestrator.upstream import Upstream
-from fargate_handler.orchestrator.whole_request import WholeRequest
-from fargate_handler.token_sources.port import ModelFinish
-from stream_core.delivery.delivery_clock import DeliveryClock
-from stream_core.fairness.fair_queue import Line
-from stream_core.fairness.token_counters import AnswerMeter
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import MessageKind
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.filters.content_filters import ContentFilters
+from evenflow.fargate_handler.filters.filtering_sink import FilterFailed
+from evenflow.fargate_handler.orchestrator.model_calls import ModelCalls
+from evenflow.fargate_handler.orchestrator.upstream import Upstream
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.token_sources.port import ModelFinish
+from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
+from evenflow.stream_core.fairness.fair_queue import Line
+from evenflow.stream_core.fairness.token_counters import AnswerMeter
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import MessageKind
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     ModelRefused,
     Overloaded,

@@ -6,19 +6,19 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from fargate_handler.background import Background
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.admission import Admission, Kind
-from fargate_handler.orchestrator.ended_answers import EndedAnswers
-from fargate_handler.orchestrator.generation import Generation
-from fargate_handler.orchestrator.queue_places import QueuePlaces
-from fargate_handler.orchestrator.service_charges import ServiceCharges
-from stream_core.fairness.fair_queue import FairQueue, Line
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.queue_place import StartRate
-from stream_core.policy.shares import QUARTER, Shares
-from stream_core.protocol.errors import EvenflowError, Overloaded
-from stream_core.tenants.tenant import ServiceClass
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.admission import Admission, Kind
+from evenflow.fargate_handler.orchestrator.ended_answers import EndedAnswers
+from evenflow.fargate_handler.orchestrator.generation import Generation
+from evenflow.fargate_handler.orchestrator.queue_places import QueuePlaces
+from evenflow.fargate_handler.orchestrator.service_charges import ServiceCharges
+from evenflow.stream_core.fairness.fair_queue import FairQueue, Line
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.queue_place import StartRate
+from evenflow.stream_core.policy.shares import QUARTER, Shares
+from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded
+from evenflow.stream_core.tenants.tenant import ServiceClass
 
 _RETRY_AFTER_MS = 5_000
 # Who has a turn though more urgent ones wait has its place for so long.

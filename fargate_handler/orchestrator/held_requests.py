@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from stream_core.log.conversation import Turn
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import MessageKind
-from stream_core.policy.memory_account import MemoryAccount
-from stream_core.policy.memory_bound import GENERATION_BYTES
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import MessageKind
+from evenflow.stream_core.policy.memory_account import MemoryAccount
+from evenflow.stream_core.policy.memory_bound import GENERATION_BYTES
 
 # What Python's objects for JSON take beside its text. Measured: the worst are those with one
 # member.

@@ -10,10 +10,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
-from fargate_handler.background import Background
-from fargate_handler.node_context import NodeContext
-from stream_core.log.peer_log import PeerLog
-from stream_core.ports.response_store import LeaseLost, ResponseStore, StoreUnavailable, TaskLease
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.stream_core.log.peer_log import PeerLog
+from evenflow.stream_core.ports.response_store import (
+    LeaseLost,
+    ResponseStore,
+    StoreUnavailable,
+    TaskLease,
+)
 
 _logger = logging.getLogger(__name__)
 

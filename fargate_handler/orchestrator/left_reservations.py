@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
-from fargate_handler.orchestrator.sweep import Sweep
-from fargate_handler.orchestrator.tenant_usage import TenantUsage
-from stream_core.ports.response_store import ResponseStore, StoreUnavailable
-from stream_core.ports.usage_store import UsageStore
-from stream_core.tenants.budget import Reservation, has_budgets
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
+from evenflow.fargate_handler.orchestrator.sweep import Sweep
+from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
+from evenflow.stream_core.ports.response_store import ResponseStore, StoreUnavailable
+from evenflow.stream_core.ports.usage_store import UsageStore
+from evenflow.stream_core.tenants.budget import Reservation, has_budgets
 
 _logger = logging.getLogger(__name__)
 

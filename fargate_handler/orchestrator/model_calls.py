@@ -6,9 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from fargate_handler.filters.content_filters import ContentFilters
-from fargate_handler.filters.filtering_sink import ContentFiltered
-from fargate_handler.orchestrator.attempt import (
+from evenflow.fargate_handler.filters.content_filters import ContentFilters
+from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered
+from evenflow.fargate_handler.orchestrator.attempt import (
     FirstTokenSink,
     ModelWatch,
     ReplacingSink,
@@ -16,15 +16,15 @@ from fargate_handler.orchestrator.attempt import (
     tell,
     upstream_unavailable,
 )
-from fargate_handler.orchestrator.upstream import Upstream
-from fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from stream_core.log.entries import NotAPart
-from stream_core.log.response_stream import ResponseFull, ResponseStream
-from stream_core.policy.channel import MessageKind
-from stream_core.policy.circuit_breaker import Call, CircuitOpen
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.orchestrator.upstream import Upstream
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.stream_core.log.entries import NotAPart
+from evenflow.stream_core.log.response_stream import ResponseFull, ResponseStream
+from evenflow.stream_core.policy.channel import MessageKind
+from evenflow.stream_core.policy.circuit_breaker import Call, CircuitOpen
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     InternalError,
     UpstreamFailed,

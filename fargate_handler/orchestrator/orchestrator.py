@@ -6,26 +6,26 @@ import secrets
 from contextlib import suppress
 from typing import NamedTuple
 
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.dispatcher import Dispatcher
-from fargate_handler.orchestrator.followed_responses import FollowedResponses
-from fargate_handler.orchestrator.held_requests import memory_of_text
-from fargate_handler.orchestrator.message_ledger import MessageLedger
-from fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
-from fargate_handler.orchestrator.session_messages import SessionMessages, session_ended
-from fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Succession
-from fargate_handler.orchestrator.tenant_usage import TenantUsage
-from fargate_handler.orchestrator.turns_at_the_store import TurnsAtTheStore
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from fargate_handler.orchestrator.workload import Workload
-from stream_core.log.conversation import Conversation
-from stream_core.log.response_log import ResponseState
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.channel import Channel
-from stream_core.policy.memory_bound import EXCHANGE_BYTES
-from stream_core.ports.session_store import NotAccepted
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher
+from evenflow.fargate_handler.orchestrator.followed_responses import FollowedResponses
+from evenflow.fargate_handler.orchestrator.held_requests import memory_of_text
+from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
+from evenflow.fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
+from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages, session_ended
+from evenflow.fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Succession
+from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
+from evenflow.fargate_handler.orchestrator.turns_at_the_store import TurnsAtTheStore
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.workload import Workload
+from evenflow.stream_core.log.conversation import Conversation
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.memory_bound import EXCHANGE_BYTES
+from evenflow.stream_core.ports.session_store import NotAccepted
+from evenflow.stream_core.protocol.errors import (
     Conflict,
     EvenflowError,
     Gone,

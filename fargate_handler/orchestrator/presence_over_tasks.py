@@ -8,14 +8,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import aclosing, contextmanager
 
-from fargate_handler.background import Background
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.responses import Responses
-from stream_core.delivery.presence import Listener, Presence, Present, PresentReader, together
-from stream_core.log.peer_log import PeerLog, PeerResponse, PeerUnreachable
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.messages import PresenceNotice
-from stream_core.protocol.session_init import seconds_of
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.responses import Responses
+from evenflow.stream_core.delivery.presence import (
+    Listener,
+    Presence,
+    Present,
+    PresentReader,
+    together,
+)
+from evenflow.stream_core.log.peer_log import PeerLog, PeerResponse, PeerUnreachable
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.messages import PresenceNotice
+from evenflow.stream_core.protocol.session_init import seconds_of
 
 _logger = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from fargate_handler.orchestrator.generation import Generation
-from stream_core.delivery.delivery_clock import DeliveryClock
-from stream_core.policy.queue_place import QueuePlace, StartRate
+from evenflow.fargate_handler.orchestrator.generation import Generation
+from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
+from evenflow.stream_core.policy.queue_place import QueuePlace, StartRate
 
 # Each is a system call or more: a thousand at once held the event loop for 40 to 180 ms.
 _AT_ONCE = 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from fargate_handler.node_context import NodeContext
-from stream_core.ports.tenant_activity import Activity
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.stream_core.ports.tenant_activity import Activity
 
 
 class QuotaActivity:

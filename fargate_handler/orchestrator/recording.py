@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stream_core.log.conversation import REMEMBERED
-from stream_core.log.entries import LogEntry, size_of
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import MessageKind
-from stream_core.ports.outcome import Outcome, contents_of
-from stream_core.ports.response_store import Chunk, Ending, Lease
-from stream_core.protocol.long_poll import linger_seconds
+from evenflow.stream_core.log.conversation import REMEMBERED
+from evenflow.stream_core.log.entries import LogEntry, size_of
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import MessageKind
+from evenflow.stream_core.ports.outcome import Outcome, contents_of
+from evenflow.stream_core.ports.response_store import Chunk, Ending, Lease
+from evenflow.stream_core.protocol.long_poll import linger_seconds
 
 # A DynamoDB item may have 400 KB, and a byte of text can take six there.
 _CHUNK_BYTES = 16_384

@@ -11,20 +11,20 @@ from functools import partial
 from itertools import islice
 from math import ceil
 
-from fargate_handler.background import Background
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.recording import Recording
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.channel import CHAT, MessageKind
-from stream_core.ports.response_store import (
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.recording import Recording
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.channel import CHAT, MessageKind
+from evenflow.stream_core.ports.response_store import (
     Chunk,
     Lease,
     LeaseLost,
     ResponseStore,
     StoreUnavailable,
 )
-from stream_core.ports.session_store import SessionStore
+from evenflow.stream_core.ports.session_store import SessionStore
 
 _logger = logging.getLogger(__name__)
 

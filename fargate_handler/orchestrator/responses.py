@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 
-from stream_core.log.folded_entries import FoldedEntries
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.policy.memory_account import MemoryAccount
-from stream_core.policy.memory_bound import (
+from evenflow.stream_core.log.folded_entries import FoldedEntries
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.memory_account import MemoryAccount
+from evenflow.stream_core.policy.memory_bound import (
     DELTA_BYTES,
     PART_OBJECT_BYTES,
     ended_response_bytes,
 )
-from stream_core.protocol.errors import Gone, NotFound
+from evenflow.stream_core.protocol.errors import Gone, NotFound
 
 
 class Responses:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.admission import Admission
-from fargate_handler.orchestrator.generation import Generation
-from stream_core.fairness.recent_tenants import RecentTenants
-from stream_core.fairness.token_counters import TokenCounters
-from stream_core.fairness.usual_answers import UsualAnswers
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.ports.tenant_activity import Activity
-from stream_core.tenants.tenant import ServiceClass
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.admission import Admission
+from evenflow.fargate_handler.orchestrator.generation import Generation
+from evenflow.stream_core.fairness.recent_tenants import RecentTenants
+from evenflow.stream_core.fairness.token_counters import TokenCounters
+from evenflow.stream_core.fairness.usual_answers import UsualAnswers
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.ports.tenant_activity import Activity
+from evenflow.stream_core.tenants.tenant import ServiceClass
 
 # Not by the token: that would cost as much as its delivery.
 _CHARGED_EACH_SECONDS = 0.2

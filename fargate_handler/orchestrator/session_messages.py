@@ -7,18 +7,18 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.followed_responses import store_reached
-from fargate_handler.orchestrator.message_ledger import KeptTexts
-from fargate_handler.orchestrator.responses import Responses
-from stream_core.log.entries import text_of
-from stream_core.log.response_log import ResponseLog, ResponseState
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import Channel
-from stream_core.ports.outcome import Outcome, contents_of
-from stream_core.ports.response_store import ResponseStore
-from stream_core.ports.session_store import LedgerEntry, SessionStore
-from stream_core.protocol.errors import Gone, NotFound
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.followed_responses import store_reached
+from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts
+from evenflow.fargate_handler.orchestrator.responses import Responses
+from evenflow.stream_core.log.entries import text_of
+from evenflow.stream_core.log.response_log import ResponseLog, ResponseState
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.ports.outcome import Outcome, contents_of
+from evenflow.stream_core.ports.response_store import ResponseStore
+from evenflow.stream_core.ports.session_store import LedgerEntry, SessionStore
+from evenflow.stream_core.protocol.errors import Gone, NotFound
 
 MOST_BYTES_PER_PAGE = 1_048_576
 """Bytes of text after which a page ends, whatever its limit. It has one message at least."""

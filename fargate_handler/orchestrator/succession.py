@@ -9,22 +9,22 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from math import inf
 
-from fargate_handler.background import Background
-from fargate_handler.event_log import log_event
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.leases import OtherTasks
-from fargate_handler.orchestrator.message_ledger import KeptTexts
-from fargate_handler.orchestrator.sweep import Sweep
-from fargate_handler.orchestrator.workload import Workload
-from stream_core.log.entries import Restart, size_of
-from stream_core.log.response_log import ResponseState
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.agents import MessageTerms
-from stream_core.policy.channel import Channel
-from stream_core.policy.token_estimate import tokens_of
-from stream_core.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersUnavailable
-from stream_core.ports.outcome import Outcome, contents_of
-from stream_core.ports.response_store import (
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.leases import OtherTasks
+from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts
+from evenflow.fargate_handler.orchestrator.sweep import Sweep
+from evenflow.fargate_handler.orchestrator.workload import Workload
+from evenflow.stream_core.log.entries import Restart, size_of
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.agents import MessageTerms
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.token_estimate import tokens_of
+from evenflow.stream_core.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersUnavailable
+from evenflow.stream_core.ports.outcome import Outcome, contents_of
+from evenflow.stream_core.ports.response_store import (
     Chunk,
     Ending,
     Lease,
@@ -34,11 +34,11 @@ from stream_core.ports.response_store import (
     StoreUnavailable,
     TaskLease,
 )
-from stream_core.ports.session_store import LedgerEntry, SessionStore, StoredConversation
-from stream_core.protocol.errors import InternalError, RateLimited
-from stream_core.records.answer_record import given_up_record
-from stream_core.records.answer_usage import given_up_usage
-from stream_core.tenants.usage import UsageRecord
+from evenflow.stream_core.ports.session_store import LedgerEntry, SessionStore, StoredConversation
+from evenflow.stream_core.protocol.errors import InternalError, RateLimited
+from evenflow.stream_core.records.answer_record import given_up_record
+from evenflow.stream_core.records.answer_usage import given_up_usage
+from evenflow.stream_core.tenants.usage import UsageRecord
 
 _logger = logging.getLogger(__name__)
 

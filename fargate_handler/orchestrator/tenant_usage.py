@@ -9,19 +9,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from fargate_handler.background import Background
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.expected_cost import ExpectedCost
-from fargate_handler.orchestrator.leases import LeaseKeeper
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.agents import MessageTerms
-from stream_core.policy.model_prices import ModelPrices
-from stream_core.ports.response_store import StoreUnavailable
-from stream_core.ports.usage_store import ReservationGone, UsageStore
-from stream_core.protocol.errors import InvalidRequest, Overloaded, RateLimited
-from stream_core.records.answer_usage import usage_record
-from stream_core.tenants.budget import (
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.expected_cost import ExpectedCost
+from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.agents import MessageTerms
+from evenflow.stream_core.policy.model_prices import ModelPrices
+from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.ports.usage_store import ReservationGone, UsageStore
+from evenflow.stream_core.protocol.errors import InvalidRequest, Overloaded, RateLimited
+from evenflow.stream_core.records.answer_usage import usage_record
+from evenflow.stream_core.tenants.budget import (
     Ask,
     Budget,
     Cost,
@@ -29,7 +29,7 @@ from stream_core.tenants.budget import (
     budgets_of,
     has_budgets,
 )
-from stream_core.tenants.usage import UsageRecord
+from evenflow.stream_core.tenants.usage import UsageRecord
 
 _logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from stream_core.fairness.fair_queue import FairQueue, Line
+from evenflow.stream_core.fairness.fair_queue import FairQueue, Line
 
 _MOST_WAITING = 2**31
 """No bound: who may wait is decided before."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from fargate_handler.token_sources.port import TokenSource
-from stream_core.fairness.prefills import Prefills
-from stream_core.policy.adaptive_ceiling import AdaptiveCeiling
-from stream_core.policy.circuit_breaker import CircuitBreaker
-from stream_core.policy.limits import Limits
+from evenflow.fargate_handler.token_sources.port import TokenSource
+from evenflow.stream_core.fairness.prefills import Prefills
+from evenflow.stream_core.policy.adaptive_ceiling import AdaptiveCeiling
+from evenflow.stream_core.policy.circuit_breaker import CircuitBreaker
+from evenflow.stream_core.policy.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,24 +7,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.conversations import Conversations
-from fargate_handler.orchestrator.generation import Generation
-from fargate_handler.orchestrator.generations import Generations
-from fargate_handler.orchestrator.held_requests import HeldRequests
-from fargate_handler.orchestrator.responses import Responses
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from stream_core.fairness.delivery_shares import over_their_share
-from stream_core.fairness.fair_queue import Line
-from stream_core.log.conversation import REMEMBERED, Conversation
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.channel import CHAT, Channel, MessageKind
-from stream_core.policy.memory_account import MemoryAccount
-from stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
-from stream_core.protocol.http_contract import internal_error
-from stream_core.records.answer_usage import pieces_used
-from stream_core.tenants.charges import Asked, Charge
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.conversations import Conversations
+from evenflow.fargate_handler.orchestrator.generation import Generation
+from evenflow.fargate_handler.orchestrator.generations import Generations
+from evenflow.fargate_handler.orchestrator.held_requests import HeldRequests
+from evenflow.fargate_handler.orchestrator.responses import Responses
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.stream_core.fairness.delivery_shares import over_their_share
+from evenflow.stream_core.fairness.fair_queue import Line
+from evenflow.stream_core.log.conversation import REMEMBERED, Conversation
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
+from evenflow.stream_core.policy.memory_account import MemoryAccount
+from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
+from evenflow.stream_core.protocol.http_contract import internal_error
+from evenflow.stream_core.records.answer_usage import pieces_used
+from evenflow.stream_core.tenants.charges import Asked, Charge
 
 
 class _InFlight(NamedTuple):

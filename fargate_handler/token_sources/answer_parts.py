@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 import orjson
 
-from fargate_handler.token_sources.port import ModelEnd, TokenSink
-from stream_core.log.entries import JOINING, LOGPROBS, Kind, Part
+from evenflow.fargate_handler.token_sources.port import ModelEnd, TokenSink
+from evenflow.stream_core.log.entries import JOINING, LOGPROBS, Kind, Part
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """The names under which servers send reasoning. Some send it under both."""

@@ -15,10 +15,14 @@ from aiobotocore.session import get_session
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from botocore.parsers import ResponseParserError
 
-from fargate_handler.token_sources.aws_failures import NOT_READABLE, failure_of, unreadable_event
-from fargate_handler.token_sources.model_connection import abort_connection
-from fargate_handler.token_sources.operator_log import OperatorLog
-from stream_core.protocol.errors import EvenflowError
+from evenflow.fargate_handler.token_sources.aws_failures import (
+    NOT_READABLE,
+    failure_of,
+    unreadable_event,
+)
+from evenflow.fargate_handler.token_sources.model_connection import abort_connection
+from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
+from evenflow.stream_core.protocol.errors import EvenflowError
 
 _logger = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from botocore.exceptions import ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as NotConnected
 from botocore.parsers import ResponseParserError
 
-from fargate_handler.token_sources.model_refusals import refusal
-from fargate_handler.token_sources.openai_failures import told_in
-from fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.token_sources.model_refusals import refusal
+from evenflow.fargate_handler.token_sources.openai_failures import told_in
+from evenflow.fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     ModelRefused,
     Overloaded,

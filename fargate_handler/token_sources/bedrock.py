@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fargate_handler.token_sources.aws_client import AwsClient, hanging_up
-from fargate_handler.token_sources.bedrock_answer import AnswerTool, BedrockAnswer
-from fargate_handler.token_sources.bedrock_request import answer_tool, bedrock_request
-from fargate_handler.token_sources.bedrock_terms import BedrockTerms
-from fargate_handler.token_sources.model_connection import while_paused
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.fargate_handler.token_sources.aws_client import AwsClient, hanging_up
+from evenflow.fargate_handler.token_sources.bedrock_answer import AnswerTool, BedrockAnswer
+from evenflow.fargate_handler.token_sources.bedrock_request import answer_tool, bedrock_request
+from evenflow.fargate_handler.token_sources.bedrock_terms import BedrockTerms
+from evenflow.fargate_handler.token_sources.model_connection import while_paused
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 
 _CHECK = (
     "EVENFLOW_MODEL_NAME (a model or an inference profile of this region), AWS_REGION, the "

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fargate_handler.token_sources.answer_parts import AnswerParts
-from fargate_handler.token_sources.aws_client import Event
-from fargate_handler.token_sources.aws_failures import NOT_READABLE, unreadable_event
-from fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
-from stream_core.log.entries import Kind
-from stream_core.protocol.errors import UpstreamFailed
-from stream_core.protocol.messages import Usage
+from evenflow.fargate_handler.token_sources.answer_parts import AnswerParts
+from evenflow.fargate_handler.token_sources.aws_client import Event
+from evenflow.fargate_handler.token_sources.aws_failures import NOT_READABLE, unreadable_event
+from evenflow.fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
+from evenflow.stream_core.log.entries import Kind
+from evenflow.stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.protocol.messages import Usage
 
 
 class AnswerTool:

@@ -10,11 +10,18 @@ from typing import Any
 
 import orjson
 
-from fargate_handler.token_sources.bedrock_parameters import check_passed, models_own, wanted_schema
-from fargate_handler.token_sources.conversation_forms import alternating_turns, system_texts
-from fargate_handler.token_sources.port import ModelOptions, ModelRequest
-from stream_core.log.conversation import ToolCall, Turn
-from stream_core.protocol.errors import ModelRefused, UnsupportedByModel
+from evenflow.fargate_handler.token_sources.bedrock_parameters import (
+    check_passed,
+    models_own,
+    wanted_schema,
+)
+from evenflow.fargate_handler.token_sources.conversation_forms import (
+    alternating_turns,
+    system_texts,
+)
+from evenflow.fargate_handler.token_sources.port import ModelOptions, ModelRequest
+from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.protocol.errors import ModelRefused, UnsupportedByModel
 
 _FORMATS = {"png": "png", "jpeg": "jpeg", "jpg": "jpeg", "gif": "gif", "webp": "webp"}
 _IMAGE = re.compile(r"data:image/([a-z]+);base64,", re.IGNORECASE)

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from fargate_handler.settings import HandlerSettings
-from fargate_handler.token_sources.demo.passages import Passages
-from fargate_handler.token_sources.demo.source import DemoModel
-from fargate_handler.token_sources.openai import OpenAIModel
-from fargate_handler.token_sources.port import TokenSource
-from stream_core.delivery.delivery_clock import DeliveryClock
+from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.token_sources.demo.passages import Passages
+from evenflow.fargate_handler.token_sources.demo.source import DemoModel
+from evenflow.fargate_handler.token_sources.openai import OpenAIModel
+from evenflow.fargate_handler.token_sources.port import TokenSource
+from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 
 
 def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSource:
@@ -25,11 +25,11 @@ def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSourc
             continues=settings.model_continues,
         )
     if settings.model == "grpc":
-        from fargate_handler.inference.worker_source import GrpcWorkers
+        from evenflow.fargate_handler.inference.worker_source import GrpcWorkers
 
         return GrpcWorkers(settings.workers, settings)
     if settings.model == "bedrock":
-        from fargate_handler.token_sources.bedrock import BedrockModel
+        from evenflow.fargate_handler.token_sources.bedrock import BedrockModel
 
         return BedrockModel(
             settings.model_name,
@@ -38,7 +38,7 @@ def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSourc
             settings.bedrock_terms,
         )
     if settings.model == "sagemaker":
-        from fargate_handler.token_sources.sagemaker import SageMakerModel
+        from evenflow.fargate_handler.token_sources.sagemaker import SageMakerModel
 
         return SageMakerModel(
             settings.model_name, settings.model_max_tokens, settings.generations_per_node

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import dropwhile, groupby
 from typing import Any
 
-from stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.log.conversation import ToolCall, Turn
 
 
 def openai_message(turn: Turn) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import get_args
 
-from stream_core.protocol.errors import InvalidRequest, ModelRefused
-from stream_core.protocol.http_contract import ErrorType
+from evenflow.stream_core.protocol.errors import InvalidRequest, ModelRefused
+from evenflow.stream_core.protocol.http_contract import ErrorType
 
 TOO_LONG = "context_length_exceeded"
 REFUSED = "model_refused"

@@ -10,21 +10,24 @@ from typing import Any
 import aiohttp
 import orjson
 
-from fargate_handler.token_sources.conversation_forms import openai_message, streamed_parameters
-from fargate_handler.token_sources.guarded_connections import GuardedConnector
-from fargate_handler.token_sources.model_connection import (
+from evenflow.fargate_handler.token_sources.conversation_forms import (
+    openai_message,
+    streamed_parameters,
+)
+from evenflow.fargate_handler.token_sources.guarded_connections import GuardedConnector
+from evenflow.fargate_handler.token_sources.model_connection import (
     abort_connection,
     caller_headers,
 )
-from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
-from fargate_handler.token_sources.openai_failures import Failures
-from fargate_handler.token_sources.openai_quota import quota_used_for
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from fargate_handler.token_sources.pushed_body import Arrivals, PushedBody
-from fargate_handler.token_sources.stream_decoders import SseDecoder
-from stream_core.log.conversation import Turn
-from stream_core.policy.memory_bound import READ_AHEAD_BYTES
-from stream_core.protocol.errors import EvenflowError, UpstreamFailed, UpstreamUnreadable
+from evenflow.fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
+from evenflow.fargate_handler.token_sources.openai_failures import Failures
+from evenflow.fargate_handler.token_sources.openai_quota import quota_used_for
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.fargate_handler.token_sources.pushed_body import Arrivals, PushedBody
+from evenflow.fargate_handler.token_sources.stream_decoders import SseDecoder
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.policy.memory_bound import READ_AHEAD_BYTES
+from evenflow.stream_core.protocol.errors import EvenflowError, UpstreamFailed, UpstreamUnreadable
 
 # A chunk has some 300 bytes for a token, and log probabilities count as text.
 _WIRE_BYTES_A_BYTE = 256

@@ -6,12 +6,12 @@ from typing import Any
 
 import orjson
 
-from fargate_handler.token_sources.answer_parts import AnswerParts, cited
-from fargate_handler.token_sources.openai_failures import Failures
-from fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
-from fargate_handler.token_sources.text_chunks import TextChunks
-from stream_core.protocol.errors import UpstreamFailed, UpstreamUnreadable
-from stream_core.protocol.messages import Usage
+from evenflow.fargate_handler.token_sources.answer_parts import AnswerParts, cited
+from evenflow.fargate_handler.token_sources.openai_failures import Failures
+from evenflow.fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
+from evenflow.fargate_handler.token_sources.text_chunks import TextChunks
+from evenflow.stream_core.protocol.errors import UpstreamFailed, UpstreamUnreadable
+from evenflow.stream_core.protocol.messages import Usage
 
 DONE = b"[DONE]"
 # Tokens. Stores add the counts of a day up in 64 bits.

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from fargate_handler.token_sources.model_refusals import refusal
-from fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.token_sources.model_refusals import refusal
+from evenflow.fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     InvalidRequest,
     Overloaded,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import aiohttp
 
-from fargate_handler.token_sources.guarded_connections import guard_of
-from fargate_handler.token_sources.model_connection import while_paused
-from fargate_handler.token_sources.port import TokenSink
+from evenflow.fargate_handler.token_sources.guarded_connections import guard_of
+from evenflow.fargate_handler.token_sources.model_connection import while_paused
+from evenflow.fargate_handler.token_sources.port import TokenSink
 
 # So many bodies are taken while the loop looks at its sockets: that takes a few milliseconds.
 _AT_ONCE = 128

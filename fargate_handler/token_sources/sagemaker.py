@@ -7,20 +7,20 @@ from typing import Any
 
 import orjson
 
-from fargate_handler.token_sources.aws_client import AwsClient, Event, hanging_up
-from fargate_handler.token_sources.aws_failures import unreadable_event
-from fargate_handler.token_sources.conversation_forms import (
+from evenflow.fargate_handler.token_sources.aws_client import AwsClient, Event, hanging_up
+from evenflow.fargate_handler.token_sources.aws_failures import unreadable_event
+from evenflow.fargate_handler.token_sources.conversation_forms import (
     alternating_turns,
     openai_message,
     streamed_parameters,
     system_texts,
 )
-from fargate_handler.token_sources.model_connection import while_paused
-from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
-from fargate_handler.token_sources.openai_failures import Failures
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from fargate_handler.token_sources.stream_decoders import JsonLinesDecoder, SseDecoder
-from stream_core.log.conversation import Turn
+from evenflow.fargate_handler.token_sources.model_connection import while_paused
+from evenflow.fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
+from evenflow.fargate_handler.token_sources.openai_failures import Failures
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.fargate_handler.token_sources.stream_decoders import JsonLinesDecoder, SseDecoder
+from evenflow.stream_core.log.conversation import Turn
 
 _CHECK = (
     "EVENFLOW_MODEL_NAME (an endpoint of this region, in service), AWS_REGION, the credentials "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_core.protocol.errors import UpstreamUnreadable
+from evenflow.stream_core.protocol.errors import UpstreamUnreadable
 
 _MOST_BYTES = 1_048_576
 _LF, _CR = b"\n\r"

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from fargate_handler.token_sources.answer_parts import REASONING_FIELDS
+from evenflow.fargate_handler.token_sources.answer_parts import REASONING_FIELDS
 
 _BESIDE_TEXT = (*REASONING_FIELDS, "refusal", "tool_calls", "annotations")
 # A server whose chunks always differ in more than the text is not tried for ever.

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from opentelemetry.trace import Span, SpanKind, set_span_in_context
 
-from fargate_handler.tracing import names
-from fargate_handler.tracing.names import Attribute, SpanName
-from fargate_handler.tracing.spans import Spans, Value, remote_parent, traceparent_of
+from evenflow.fargate_handler.tracing import names
+from evenflow.fargate_handler.tracing.names import Attribute, SpanName
+from evenflow.fargate_handler.tracing.spans import Spans, Value, remote_parent, traceparent_of
 
 _ATTRIBUTES: dict[str, Value] = {
     Attribute.RPC_SYSTEM: names.GRPC,

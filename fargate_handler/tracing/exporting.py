@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ParentBased, Sampler, TraceIdRatioBased
 from opentelemetry.trace import Tracer
 
-from fargate_handler.tracing.chosen_ids import ChosenIds
+from evenflow.fargate_handler.tracing.chosen_ids import ChosenIds
 
 _logger = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from fargate_handler.tracing.exporting import Tracing
-from fargate_handler.tracing.names import Attribute, SpanName
+from evenflow.fargate_handler.tracing.exporting import Tracing
+from evenflow.fargate_handler.tracing.names import Attribute, SpanName
 
 Value = str | bool | int | float | Sequence[str]
 

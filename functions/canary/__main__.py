@@ -1,4 +1,4 @@
-"""`python -m functions.canary smoke URL` (make smoke) and `python -m functions.canary canary URL`.
+"""`python -m evenflow.functions.canary smoke URL` (make smoke), and `… canary URL`.
 
 `smoke` checks everything once. `canary` asks once a minute, until Ctrl-C. The tenant's key comes
 from EVENFLOW_TENANT_KEY. Exit status: 0 all is well, 1 something is wrong, 2 it can't be tried.
@@ -11,9 +11,9 @@ import os
 import sys
 import time
 
-from functions.canary.checks import as_table
-from functions.canary.front_door import FrontDoor
-from functions.canary.smoke import QUESTION, Caller, canary, smoke
+from evenflow.functions.canary.checks import as_table
+from evenflow.functions.canary.front_door import FrontDoor
+from evenflow.functions.canary.smoke import QUESTION, Caller, canary, smoke
 
 _EVERY_SECONDS = 60.0
 
@@ -53,7 +53,7 @@ def _every_minute(caller: Caller, times: int | None) -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m functions.canary",
+        prog="python -m evenflow.functions.canary",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

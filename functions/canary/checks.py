@@ -11,7 +11,7 @@ from http.cookies import CookieError
 
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
-from functions.canary.reading import Reading, WrongAnswer
+from evenflow.functions.canary.reading import Reading, WrongAnswer
 
 # More would be a burst of sessions that an environment's throttle refuses.
 _SIDE_BY_SIDE = 4

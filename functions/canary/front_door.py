@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from functions.canary.reading import WrongAnswer
-from stream_core.protocol.routes import OPEN_SESSION, Route
+from evenflow.functions.canary.reading import WrongAnswer
+from evenflow.stream_core.protocol.routes import OPEN_SESSION, Route
 
 
 @dataclass(frozen=True, slots=True)

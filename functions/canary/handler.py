@@ -8,14 +8,14 @@ from aws_lambda_powertools import Logger, Tracer
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from functions.aws_client import aws_client
-from functions.cached_secret import CachedSecret
-from functions.canary.checks import Finding
-from functions.canary.front_door import FrontDoor
-from functions.canary.smoke import Caller, canary
-from functions.settings import CanarySettings
-from stream_aws.keys import parse_tenant_keys
-from stream_core.metrics.canary_metrics import CANARY_FAILURES, CANARY_FIRST_TEXT
+from evenflow.functions.aws_client import aws_client
+from evenflow.functions.cached_secret import CachedSecret
+from evenflow.functions.canary.checks import Finding
+from evenflow.functions.canary.front_door import FrontDoor
+from evenflow.functions.canary.smoke import Caller, canary
+from evenflow.functions.settings import CanarySettings
+from evenflow.stream_aws.keys import parse_tenant_keys
+from evenflow.stream_core.metrics.canary_metrics import CANARY_FAILURES, CANARY_FIRST_TEXT
 
 logger = Logger()
 tracer = Tracer()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from functions.canary.checks import Check, Finding, run_check
-from functions.canary.front_door import Session
-from functions.canary.reading import Stopwatch
-from functions.canary.transports import TRANSPORTS, ask
+from evenflow.functions.canary.checks import Check, Finding, run_check
+from evenflow.functions.canary.front_door import Session
+from evenflow.functions.canary.reading import Stopwatch
+from evenflow.functions.canary.transports import TRANSPORTS, ask
 
 
 def read_one_answer(session: Session, question: str) -> list[Finding]:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from functions.canary.event_stream import server_events
-from functions.canary.front_door import Session
-from functions.canary.reading import Reading, Stopwatch, WrongAnswer
-from stream_core.protocol.routes import (
+from evenflow.functions.canary.event_stream import server_events
+from evenflow.functions.canary.front_door import Session
+from evenflow.functions.canary.reading import Reading, Stopwatch, WrongAnswer
+from evenflow.stream_core.protocol.routes import (
     ANTHROPIC_MESSAGES,
     CHAT,
     COMPLETIONS,

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from functions.canary import behaviours
-from functions.canary.checks import Check, Finding, run_check, run_checks
-from functions.canary.front_door import FrontDoor, Session
-from functions.canary.one_answer import read_one_answer
-from functions.canary.protocols import STREAMED, WHOLE, read_streamed, read_whole
-from functions.canary.reading import Reading
+from evenflow.functions.canary import behaviours
+from evenflow.functions.canary.checks import Check, Finding, run_check, run_checks
+from evenflow.functions.canary.front_door import FrontDoor, Session
+from evenflow.functions.canary.one_answer import read_one_answer
+from evenflow.functions.canary.protocols import STREAMED, WHOLE, read_streamed, read_whole
+from evenflow.functions.canary.reading import Reading
 
 QUESTION = "Count from one to sixty in words."
 """Its answer takes a model some seconds."""

@@ -7,10 +7,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from functions.canary.event_stream import server_events
-from functions.canary.front_door import Session
-from functions.canary.reading import Frame, LogText, Reading, Stopwatch, WrongAnswer
-from stream_core.protocol.routes import EVENTS, POLL, POST_MESSAGE, REALTIME, STREAM, WEBSOCKET
+from evenflow.functions.canary.event_stream import server_events
+from evenflow.functions.canary.front_door import Session
+from evenflow.functions.canary.reading import Frame, LogText, Reading, Stopwatch, WrongAnswer
+from evenflow.stream_core.protocol.routes import (
+    EVENTS,
+    POLL,
+    POST_MESSAGE,
+    REALTIME,
+    STREAM,
+    WEBSOCKET,
+)
 
 V1, COMPACT, REALTIME_V1 = "evenflow.v1", "evenflow.v1.compact", "evenflow.realtime.v1"
 

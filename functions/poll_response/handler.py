@@ -10,25 +10,31 @@ from aws_lambda_powertools.logging import correlation_paths
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from functions.aws_client import aws_client
-from functions.cached_secret import CachedSecret
-from functions.cold_start import ColdStart
-from functions.edge_keys import EdgeKeys
-from functions.http_api import Event, HttpApiAnswer, HttpApiRequest, answer_event, json_answer
-from functions.poll_response.long_poll import LongPoll, PollResult
-from functions.poll_response.stored_responses import StoredResponses
-from functions.settings import PollResponseSettings
-from stream_aws.keys import parse_signing_keys
-from stream_core.metrics.metric_catalogue import POLL_COUNT, POLL_LATENCY
-from stream_core.policy.channel import Channel
-from stream_core.policy.rights import Right
-from stream_core.policy.session_token import SessionTokens
-from stream_core.protocol.http_contract import whole_number
-from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS, Polled
-from stream_core.protocol.routes import POLL
-from stream_core.protocol.session_init import bearer
-from stream_core.records.event_record import milliseconds
-from stream_core.records.reader_record import Left, ReaderRecord
+from evenflow.functions.aws_client import aws_client
+from evenflow.functions.cached_secret import CachedSecret
+from evenflow.functions.cold_start import ColdStart
+from evenflow.functions.edge_keys import EdgeKeys
+from evenflow.functions.http_api import (
+    Event,
+    HttpApiAnswer,
+    HttpApiRequest,
+    answer_event,
+    json_answer,
+)
+from evenflow.functions.poll_response.long_poll import LongPoll, PollResult
+from evenflow.functions.poll_response.stored_responses import StoredResponses
+from evenflow.functions.settings import PollResponseSettings
+from evenflow.stream_aws.keys import parse_signing_keys
+from evenflow.stream_core.metrics.metric_catalogue import POLL_COUNT, POLL_LATENCY
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.rights import Right
+from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.protocol.http_contract import whole_number
+from evenflow.stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS, Polled
+from evenflow.stream_core.protocol.routes import POLL
+from evenflow.stream_core.protocol.session_init import bearer
+from evenflow.stream_core.records.event_record import milliseconds
+from evenflow.stream_core.records.reader_record import Left, ReaderRecord
 
 logger = Logger()
 tracer = Tracer()

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from functions.poll_response.stored_responses import StoredResponses
-from stream_core.log.entries import Restart
-from stream_core.log.response_log import EVERYTHING, LogSlice, ResponseState, slice_of
-from stream_core.ports.response_store import Chunk, Ending, ResponseHead, StoredEntries, gapless
-from stream_core.protocol.long_poll import Polled, PollPatience, check_from_index
+from evenflow.functions.poll_response.stored_responses import StoredResponses
+from evenflow.stream_core.log.entries import Restart
+from evenflow.stream_core.log.response_log import EVERYTHING, LogSlice, ResponseState, slice_of
+from evenflow.stream_core.ports.response_store import (
+    Chunk,
+    Ending,
+    ResponseHead,
+    StoredEntries,
+    gapless,
+)
+from evenflow.stream_core.protocol.long_poll import Polled, PollPatience, check_from_index
 
 # How long the first news may wait to be seen, and an end while the poll lingers: on average half of
 # it. A look costs a read unit.

@@ -8,11 +8,16 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stream_aws import response_items as requests
-from stream_aws.attributes import Item
-from stream_aws.response_items import alive, is_chunk, is_head, read_chunk, read_head
-from stream_core.ports.response_store import Chunk, ResponseHead
-from stream_core.protocol.errors import Gone, NotFound, Overloaded, written_by_newer_version
+from evenflow.stream_aws import response_items as requests
+from evenflow.stream_aws.attributes import Item
+from evenflow.stream_aws.response_items import alive, is_chunk, is_head, read_chunk, read_head
+from evenflow.stream_core.ports.response_store import Chunk, ResponseHead
+from evenflow.stream_core.protocol.errors import (
+    Gone,
+    NotFound,
+    Overloaded,
+    written_by_newer_version,
+)
 
 
 class StoredResponses:

@@ -8,9 +8,9 @@ from aws_lambda_powertools import Logger, Tracer
 from aws_lambda_powertools.metrics import EphemeralMetrics
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from functions.aws_client import aws_client
-from functions.cold_start import ColdStart
-from functions.rotate_signing_keys.rotation import RotatingSecret, RotationRefused
+from evenflow.functions.aws_client import aws_client
+from evenflow.functions.cold_start import ColdStart
+from evenflow.functions.rotate_signing_keys.rotation import RotatingSecret, RotationRefused
 
 logger = Logger()
 tracer = Tracer()

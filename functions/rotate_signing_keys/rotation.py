@@ -7,9 +7,9 @@ import secrets
 import time
 from typing import Any
 
-from stream_aws.keys import parse_signing_keys
-from stream_core.policy.channel import Channel
-from stream_core.policy.session_token import SessionTokens
+from evenflow.stream_aws.keys import parse_signing_keys
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.session_token import SessionTokens
 
 _CURRENT, _PENDING = "AWSCURRENT", "AWSPENDING"
 

@@ -11,11 +11,11 @@ from aws_lambda_powertools.metrics import EphemeralMetrics
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.exceptions import BotoCoreError, ClientError
 
-from functions.aws_client import aws_client
-from functions.cached_secret import CachedSecret
-from functions.cold_start import ColdStart
-from functions.edge_keys import EdgeKeys
-from functions.http_api import (
+from evenflow.functions.aws_client import aws_client
+from evenflow.functions.cached_secret import CachedSecret
+from evenflow.functions.cold_start import ColdStart
+from evenflow.functions.edge_keys import EdgeKeys
+from evenflow.functions.http_api import (
     Event,
     HttpApiAnswer,
     HttpApiRequest,
@@ -23,21 +23,21 @@ from functions.http_api import (
     json_answer,
     public_address,
 )
-from functions.session_init.identity_keys import IdentityKeys
-from functions.session_init.session_table import SessionTable
-from functions.session_init.tenant_records import TenantRecords
-from functions.settings import SessionInitSettings
-from stream_aws.keys import parse_signing_keys, parse_tenant_keys
-from stream_core.policy.address_rates import AddressRates
-from stream_core.policy.agents import Agents
-from stream_core.policy.channel import Channel
-from stream_core.policy.oidc import IdentityTokens
-from stream_core.policy.session_token import SessionTokens
-from stream_core.protocol.errors import Overloaded
-from stream_core.protocol.messages import SESSION_REQUEST, parse
-from stream_core.protocol.routes import OPEN_SESSION
-from stream_core.protocol.session_init import bearer, check_address, open_session
-from stream_core.tenants.registry import Tenants
+from evenflow.functions.session_init.identity_keys import IdentityKeys
+from evenflow.functions.session_init.session_table import SessionTable
+from evenflow.functions.session_init.tenant_records import TenantRecords
+from evenflow.functions.settings import SessionInitSettings
+from evenflow.stream_aws.keys import parse_signing_keys, parse_tenant_keys
+from evenflow.stream_core.policy.address_rates import AddressRates
+from evenflow.stream_core.policy.agents import Agents
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.oidc import IdentityTokens
+from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.protocol.errors import Overloaded
+from evenflow.stream_core.protocol.messages import SESSION_REQUEST, parse
+from evenflow.stream_core.protocol.routes import OPEN_SESSION
+from evenflow.stream_core.protocol.session_init import bearer, check_address, open_session
+from evenflow.stream_core.tenants.registry import Tenants
 
 logger = Logger()
 tracer = Tracer()

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from aws_lambda_powertools import Logger
 
-from stream_core.policy.oidc import IdentityTokens
-from stream_core.policy.oidc_keys import (
+from evenflow.stream_core.policy.oidc import IdentityTokens
+from evenflow.stream_core.policy.oidc_keys import (
     FETCH_SECONDS,
     LARGEST_DOCUMENT,
     DocumentUnreadable,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from stream_aws.attributes import seconds, text
-from stream_aws.tables import SESSIONS, TTL_ATTRIBUTE
-from stream_core.policy.channel import Channel
-from stream_core.ports.response_store import LIFETIME_SECONDS
+from evenflow.stream_aws.attributes import seconds, text
+from evenflow.stream_aws.tables import SESSIONS, TTL_ATTRIBUTE
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS
 
 
 class SessionTable:

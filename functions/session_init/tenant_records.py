@@ -9,14 +9,14 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stream_aws.tenant_items import (
+from evenflow.stream_aws.tenant_items import (
     read_records,
     read_revision,
     records_request,
     revision_request,
 )
-from stream_core.ports.tenant_store import StoredTenants
-from stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.ports.tenant_store import StoredTenants
+from evenflow.stream_core.tenants.tenant import Tenant
 
 LOOK_SECONDS = 3.0
 """How long the records are taken for the newest."""

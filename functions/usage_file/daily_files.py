@@ -7,10 +7,10 @@ from datetime import UTC, date, datetime
 
 from aws_lambda_powertools import Logger
 
-from functions.usage_file.usage_bucket import UsageBucket
-from functions.usage_file.usage_table import UsageTable
-from stream_core.tenants.budget import day_of
-from stream_core.tenants.usage import LATE_SECONDS
+from evenflow.functions.usage_file.usage_bucket import UsageBucket
+from evenflow.functions.usage_file.usage_table import UsageTable
+from evenflow.stream_core.tenants.budget import day_of
+from evenflow.stream_core.tenants.usage import LATE_SECONDS
 
 MOST_DAYS = 7
 """How far back a missing file is written."""

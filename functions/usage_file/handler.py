@@ -10,14 +10,14 @@ from aws_lambda_powertools import Logger, Tracer
 from aws_lambda_powertools.metrics import EphemeralMetrics
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from functions.aws_client import aws_client
-from functions.cached_secret import CachedSecret
-from functions.cold_start import ColdStart
-from functions.settings import UsageFileSettings
-from functions.usage_file.daily_files import DailyFiles
-from functions.usage_file.usage_bucket import UsageBucket
-from functions.usage_file.usage_table import UsageTable
-from stream_aws.keys import parse_tenant_keys
+from evenflow.functions.aws_client import aws_client
+from evenflow.functions.cached_secret import CachedSecret
+from evenflow.functions.cold_start import ColdStart
+from evenflow.functions.settings import UsageFileSettings
+from evenflow.functions.usage_file.daily_files import DailyFiles
+from evenflow.functions.usage_file.usage_bucket import UsageBucket
+from evenflow.functions.usage_file.usage_table import UsageTable
+from evenflow.stream_aws.keys import parse_tenant_keys
 
 logger = Logger()
 tracer = Tracer()

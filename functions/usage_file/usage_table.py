@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from stream_aws.tenant_items import read_records, records_request
-from stream_aws.usage_items import first_of_records, record_in, rows_beginning
+from evenflow.stream_aws.tenant_items import read_records, records_request
+from evenflow.stream_aws.usage_items import first_of_records, record_in, rows_beginning
 
 # To apply the rest of a transaction takes DynamoDB milliseconds.
 _MOST_LOOKS = 5

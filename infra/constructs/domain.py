@@ -6,7 +6,7 @@ from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_route53 as route53
 from constructs import Construct
 
-from infra.stack_settings import HostedZone
+from evenflow.infra.stack_settings import HostedZone
 
 
 def hosted_zone(scope: Construct, construct_id: str, zone: HostedZone) -> route53.IHostedZone:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from infra.settings import EnvironmentSettings
-from stream_core.metrics.metric_catalogue import Metric
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.metrics.metric_catalogue import Metric
 
 METRIC_NAMESPACE = "Evenflow"
 MINUTE = Duration.minutes(1)

@@ -6,7 +6,7 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.settings import EnvironmentSettings
+from evenflow.infra.settings import EnvironmentSettings
 
 
 def removal_policy(settings: EnvironmentSettings) -> RemovalPolicy:

@@ -4,9 +4,9 @@ identity provider.
 
 from __future__ import annotations
 
-from infra.settings import EnvironmentSettings, told_of
-from stream_core.policy.agents import agents_as_json
-from stream_core.policy.limits import Limits
+from evenflow.infra.settings import EnvironmentSettings, told_of
+from evenflow.stream_core.policy.agents import agents_as_json
+from evenflow.stream_core.policy.limits import Limits
 
 
 def limit_variables(limits: Limits, *always: str) -> dict[str, str]:

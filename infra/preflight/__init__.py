@@ -1,1 +1,1 @@
-"""Looks before a deployment whether the account has what it needs: `python -m infra.preflight`."""
+"""Looks before a deployment whether the account has what it needs (`make preflight`)."""

@@ -1,4 +1,5 @@
-"""`python -m infra.preflight dev` (make preflight): what would stop a deployment, and what to do.
+"""`python -m evenflow.infra.preflight dev` (make preflight): what would stop a deployment, and what
+to do.
 
 `--policy` prints the rights that it needs: all of them read. Exit status: 0 ready, 1 something must
 be mended first, 2 there is no such environment.
@@ -13,18 +14,22 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from infra.environments import UnknownEnvironmentError, environment
-from infra.preflight.account import ACTIONS, Account, Unanswered
-from infra.preflight.account_quotas import quota_findings
-from infra.preflight.findings import Finding, Verdict, as_table
-from infra.preflight.image import builder_finding, image_finding
-from infra.preflight.model import model_findings
-from infra.preflight.pager import pager_findings
-from infra.preflight.place import bootstrap_finding, certificate_finding, credentials_finding
-from infra.quotas import quotas
-from infra.regions import UnknownRegionError
-from infra.settings import EnvironmentSettings
-from infra.traffic import Traffic
+from evenflow.infra.environments import UnknownEnvironmentError, environment
+from evenflow.infra.preflight.account import ACTIONS, Account, Unanswered
+from evenflow.infra.preflight.account_quotas import quota_findings
+from evenflow.infra.preflight.findings import Finding, Verdict, as_table
+from evenflow.infra.preflight.image import builder_finding, image_finding
+from evenflow.infra.preflight.model import model_findings
+from evenflow.infra.preflight.pager import pager_findings
+from evenflow.infra.preflight.place import (
+    bootstrap_finding,
+    certificate_finding,
+    credentials_finding,
+)
+from evenflow.infra.quotas import quotas
+from evenflow.infra.regions import UnknownRegionError
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.traffic import Traffic
 
 
 def preflight(settings: EnvironmentSettings, now: datetime) -> Iterator[Finding]:
@@ -72,7 +77,7 @@ def _model_name(account: Account, settings: EnvironmentSettings) -> str:
 def main() -> int:
     """Print the table; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m infra.preflight",
+        prog="python -m evenflow.infra.preflight",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

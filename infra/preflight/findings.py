@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from infra.preflight.account import Unanswered
+from evenflow.infra.preflight.account import Unanswered
 
 
 class Verdict(Enum):
@@ -49,7 +49,7 @@ def warning(name: str, found: str, to_do: str) -> Finding:
 
 def unanswered(name: str, error: Unanswered) -> Finding:
     """Nobody knows how it is, since AWS didn't say."""
-    to_do = "try again, or look at the rights: `python -m infra.preflight --policy`"
+    to_do = "try again, or look at the rights: `python -m evenflow.infra.preflight --policy`"
     return bad(name, str(error), to_do)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from infra.inference_settings import BedrockSettings
-from infra.preflight.account import Account, Unanswered
-from infra.preflight.findings import Finding, bad, good, warning
+from evenflow.infra.inference_settings import BedrockSettings
+from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.preflight.findings import Finding, bad, good, warning
 
 _ACCESS, _LIFE, _PROFILE = "model access", "model life-cycle", "inference profile"
 

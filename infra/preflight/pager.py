@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from infra.pager import WHOM_TO_PAGE, NobodyIsPagedError, check_somebody_is_paged
-from infra.preflight.findings import Finding, bad
-from infra.settings import EnvironmentSettings
+from evenflow.infra.pager import WHOM_TO_PAGE, NobodyIsPagedError, check_somebody_is_paged
+from evenflow.infra.preflight.findings import Finding, bad
+from evenflow.infra.settings import EnvironmentSettings
 
 
 def pager_findings(settings: EnvironmentSettings) -> Iterator[Finding]:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from infra.preflight.account import Account, Unanswered
-from infra.preflight.findings import Finding, bad, good, unanswered, warning
-from infra.regions import GLOBAL_REGION
-from infra.stack_settings import EdgeSettings
+from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.preflight.findings import Finding, bad, good, unanswered, warning
+from evenflow.infra.regions import GLOBAL_REGION
+from evenflow.infra.stack_settings import EdgeSettings
 
 _BOOTSTRAP_VERSION = "/cdk-bootstrap/hnb659fds/version"
 _OLDEST_BOOTSTRAP = 6

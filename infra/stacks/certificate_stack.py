@@ -5,10 +5,10 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.domain import domain_certificate
-from infra.regions import GLOBAL_REGION
-from infra.settings import EnvironmentSettings
-from infra.stack_settings import HostedZone
+from evenflow.infra.constructs.domain import domain_certificate
+from evenflow.infra.regions import GLOBAL_REGION
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.stack_settings import HostedZone
 
 
 class CertificateStack(cdk.Stack):

@@ -6,9 +6,9 @@ import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.constructs.data.buckets import BucketArn
-from infra.constructs.data.data import Data
-from infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.data.buckets import BucketArn
+from evenflow.infra.constructs.data.data import Data
+from evenflow.infra.settings import EnvironmentSettings
 
 
 class DataStack(cdk.Stack):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.data.data import Data
-from infra.constructs.edge.edge import Edge
-from infra.constructs.edge.outputs import frontend_outputs
-from infra.constructs.functions.functions import Functions
-from infra.constructs.service.handlers import Handlers
-from infra.regions import GLOBAL_REGION
-from infra.settings import EnvironmentSettings
-from infra.stacks.firewall_stack import FirewallStack
+from evenflow.infra.constructs.data.data import Data
+from evenflow.infra.constructs.edge.edge import Edge
+from evenflow.infra.constructs.edge.outputs import frontend_outputs
+from evenflow.infra.constructs.functions.functions import Functions
+from evenflow.infra.constructs.service.handlers import Handlers
+from evenflow.infra.regions import GLOBAL_REGION
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.stacks.firewall_stack import FirewallStack
 
 
 class EdgeStack(cdk.Stack):

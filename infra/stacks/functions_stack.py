@@ -5,9 +5,9 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.functions.functions import Functions
-from infra.settings import EnvironmentSettings
-from infra.stacks.data_stack import DataStack
+from evenflow.infra.constructs.functions.functions import Functions
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.stacks.data_stack import DataStack
 
 
 class FunctionsStack(cdk.Stack):

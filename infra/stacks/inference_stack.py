@@ -5,9 +5,9 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.inference.model import model_access
-from infra.settings import EnvironmentSettings
-from infra.stacks.network_stack import NetworkStack
+from evenflow.infra.constructs.inference.model import model_access
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.stacks.network_stack import NetworkStack
 
 
 class InferenceStack(cdk.Stack):

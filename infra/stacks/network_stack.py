@@ -5,8 +5,8 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.network.network import Network
-from infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.network.network import Network
+from evenflow.infra.settings import EnvironmentSettings
 
 
 class NetworkStack(cdk.Stack):

@@ -6,8 +6,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
-from infra.constructs.observability.observability import Observability
-from infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.observability.observability import Observability
+from evenflow.infra.settings import EnvironmentSettings
 
 
 class ObservabilityStack(cdk.Stack):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.data.tables import table_name
-from infra.constructs.inference.model import model_access
-from infra.constructs.inference.model_access import ModelAccess
-from infra.constructs.service.handlers import Handlers
-from infra.constructs.service.outputs import tenants_output
-from infra.settings import EnvironmentSettings
-from infra.stacks.data_stack import DataStack
-from infra.stacks.network_stack import NetworkStack
+from evenflow.infra.constructs.data.tables import table_name
+from evenflow.infra.constructs.inference.model import model_access
+from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.constructs.service.handlers import Handlers
+from evenflow.infra.constructs.service.outputs import tenants_output
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.stacks.data_stack import DataStack
+from evenflow.infra.stacks.network_stack import NetworkStack
 
 
 class ServiceStack(cdk.Stack):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
-from stream_core.api_documents.refusal_codes import ANY, BODY, COMPLETING, KEY
-from stream_core.api_documents.shared_parameters import FIRST_TOKEN, IDEMPOTENCY_KEY, KEYS
-from stream_core.protocol import routes
-from stream_core.protocol.anthropic_bodies import (
+from evenflow.stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
+from evenflow.stream_core.api_documents.refusal_codes import ANY, BODY, COMPLETING, KEY
+from evenflow.stream_core.api_documents.shared_parameters import FIRST_TOKEN, IDEMPOTENCY_KEY, KEYS
+from evenflow.stream_core.protocol import routes
+from evenflow.stream_core.protocol.anthropic_bodies import (
     AnswerMessage,
     AnthropicError,
     ContentBlockDelta,
@@ -18,7 +18,7 @@ from stream_core.protocol.anthropic_bodies import (
     MessageStop,
     Ping,
 )
-from stream_core.protocol.http_contract import CHUNK_ID_PATTERN
+from evenflow.stream_core.protocol.http_contract import CHUNK_ID_PATTERN
 
 _EVENTS = (
     *(MessageStart, ContentBlockStart, ContentBlockDelta, ContentBlockStop),

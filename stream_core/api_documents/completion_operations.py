@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
-from stream_core.api_documents.refusal_codes import ANY, BODY, COMPLETING, KEY
-from stream_core.api_documents.shared_parameters import FIRST_TOKEN, IDEMPOTENCY_KEY, KEYS, TIMEOUT
-from stream_core.protocol import routes
-from stream_core.protocol.completion_bodies import (
+from evenflow.stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
+from evenflow.stream_core.api_documents.refusal_codes import ANY, BODY, COMPLETING, KEY
+from evenflow.stream_core.api_documents.shared_parameters import (
+    FIRST_TOKEN,
+    IDEMPOTENCY_KEY,
+    KEYS,
+    TIMEOUT,
+)
+from evenflow.stream_core.protocol import routes
+from evenflow.stream_core.protocol.completion_bodies import (
     Completion,
     CompletionChunk,
     CompletionRequest,
     ModelList,
     ModelObject,
 )
-from stream_core.protocol.http_contract import CHUNK_ID_PATTERN, ErrorBody
+from evenflow.stream_core.protocol.http_contract import CHUNK_ID_PATTERN, ErrorBody
 
 _COMPLETIONS = Operation(
     routes.COMPLETIONS,

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core.core_schema import WithDefaultSchema
 
-from stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.limits import Limits
 
 _CLIENT_LIMITS = (
     "message_bytes",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
-from stream_core.api_documents.refusal_codes import (
+from evenflow.stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
+from evenflow.stream_core.api_documents.refusal_codes import (
     ANY,
     BODY,
     COMPLETING,
@@ -13,15 +13,15 @@ from stream_core.api_documents.refusal_codes import (
     RESPONSE,
     STOPPING,
 )
-from stream_core.api_documents.shared_parameters import (
+from evenflow.stream_core.api_documents.shared_parameters import (
     FIRST_TOKEN,
     IDEMPOTENCY_KEY,
     KEYS,
     LAST_CHUNK_ID,
 )
-from stream_core.protocol import routes
-from stream_core.protocol.agui_bodies import RunEvent, RunName, RunRequest
-from stream_core.protocol.ui_chat_bodies import ChatRequest, Stopped, StopRequest, UIChunk
+from evenflow.stream_core.protocol import routes
+from evenflow.stream_core.protocol.agui_bodies import RunEvent, RunName, RunRequest
+from evenflow.stream_core.protocol.ui_chat_bodies import ChatRequest, Stopped, StopRequest, UIChunk
 
 _CHAT_ID = Parameter(
     "chat_id", "path", "The chat's id, as its client named it.", {"type": "string", "minLength": 1}

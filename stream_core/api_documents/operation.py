@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from stream_core.api_documents.component_schemas import Model
-from stream_core.protocol.http_contract import ErrorBody
-from stream_core.protocol.routes import Route
+from evenflow.stream_core.api_documents.component_schemas import Model
+from evenflow.stream_core.protocol.http_contract import ErrorBody
+from evenflow.stream_core.protocol.routes import Route
 
 Codes = Mapping[int, tuple[str, ...]]
 """By status, the error codes that come with it."""

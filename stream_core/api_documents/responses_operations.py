@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stream_core.api_documents.operation import Answer, Codes, Operation, Parameter, refusals
-from stream_core.api_documents.refusal_codes import ANY, BODY, COMPLETING, HANDSHAKE, KEY
-from stream_core.api_documents.shared_parameters import FIRST_TOKEN, IDEMPOTENCY_KEY, KEYS, TIMEOUT
-from stream_core.protocol import routes
-from stream_core.protocol.response_bodies import (
+from evenflow.stream_core.api_documents.operation import (
+    Answer,
+    Codes,
+    Operation,
+    Parameter,
+    refusals,
+)
+from evenflow.stream_core.api_documents.refusal_codes import ANY, BODY, COMPLETING, HANDSHAKE, KEY
+from evenflow.stream_core.api_documents.shared_parameters import (
+    FIRST_TOKEN,
+    IDEMPOTENCY_KEY,
+    KEYS,
+    TIMEOUT,
+)
+from evenflow.stream_core.protocol import routes
+from evenflow.stream_core.protocol.response_bodies import (
     DeletedResponse,
     InputItemList,
     ResponseBody,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
-from stream_core.api_documents.refusal_codes import (
+from evenflow.stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
+from evenflow.stream_core.api_documents.refusal_codes import (
     ACCEPTING,
     ANY,
     BODY,
@@ -14,9 +14,9 @@ from stream_core.api_documents.refusal_codes import (
     RESPONSE,
     TOKEN,
 )
-from stream_core.api_documents.shared_parameters import FIRST_TOKEN, RESPONSE_ID
-from stream_core.protocol import routes
-from stream_core.protocol.http_bodies import (
+from evenflow.stream_core.api_documents.shared_parameters import FIRST_TOKEN, RESPONSE_ID
+from evenflow.stream_core.protocol import routes
+from evenflow.stream_core.protocol.http_bodies import (
     ConversationPage,
     MessageAccepted,
     PollAnswer,
@@ -25,9 +25,9 @@ from stream_core.protocol.http_bodies import (
     SessionOpened,
     SessionShared,
 )
-from stream_core.protocol.http_contract import EVENT_ID_PATTERN
-from stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
-from stream_core.protocol.messages import (
+from evenflow.stream_core.protocol.http_contract import EVENT_ID_PATTERN
+from evenflow.stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
+from evenflow.stream_core.protocol.messages import (
     ErrorFrame,
     PostedMessage,
     PresenceNotice,

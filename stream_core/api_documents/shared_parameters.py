@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stream_core.api_documents.operation import Parameter
-from stream_core.protocol.http_contract import CHUNK_ID_PATTERN
+from evenflow.stream_core.api_documents.operation import Parameter
+from evenflow.stream_core.protocol.http_contract import CHUNK_ID_PATTERN
 
 RESPONSE_ID = Parameter(
     "response_id",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
-from stream_core.api_documents.refusal_codes import ANY, LIVE, READING, RESPONSE, TOKEN
-from stream_core.api_documents.shared_parameters import RESPONSE_ID
-from stream_core.encoders.stream_offsets import BEGINNING, NOW, OFFSET_PATTERN
-from stream_core.protocol import routes
-from stream_core.protocol.stream_bodies import StreamControl, StreamMessages
+from evenflow.stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
+from evenflow.stream_core.api_documents.refusal_codes import ANY, LIVE, READING, RESPONSE, TOKEN
+from evenflow.stream_core.api_documents.shared_parameters import RESPONSE_ID
+from evenflow.stream_core.encoders.stream_offsets import BEGINNING, NOW, OFFSET_PATTERN
+from evenflow.stream_core.protocol import routes
+from evenflow.stream_core.protocol.stream_bodies import StreamControl, StreamMessages
 
 _PLACE = ("Stream-Next-Offset", "Stream-Cursor", "Stream-Up-To-Date", "Stream-Closed")
 

@@ -1,7 +1,7 @@
 """All WebSockets of clients. The AsyncAPI document is made from this table.
 
 A frame is in the document if it is in the union for its direction, in
-`stream_core.protocol.messages` or `stream_core.protocol.realtime`.
+`evenflow.stream_core.protocol.messages` or `evenflow.stream_core.protocol.realtime`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from stream_core.api_documents.component_schemas import Model
-from stream_core.protocol import routes
-from stream_core.protocol.dialect import COMPACT, REALTIME, V1
-from stream_core.protocol.ending_frames import CloseCode
-from stream_core.protocol.messages import (
+from evenflow.stream_core.api_documents.component_schemas import Model
+from evenflow.stream_core.protocol import routes
+from evenflow.stream_core.protocol.dialect import COMPACT, REALTIME, V1
+from evenflow.stream_core.protocol.ending_frames import CloseCode
+from evenflow.stream_core.protocol.messages import (
     ClientMessage,
     CompactDelta,
     CompactPart,
@@ -21,7 +21,7 @@ from stream_core.protocol.messages import (
     ResponsePart,
     ServerMessage,
 )
-from stream_core.protocol.realtime import RealtimeClientMessage, RealtimeServerMessage
+from evenflow.stream_core.protocol.realtime import RealtimeClientMessage, RealtimeServerMessage
 
 
 @dataclass(frozen=True, slots=True)

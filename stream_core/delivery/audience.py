@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from stream_core.delivery.delivery_clock import DeliveryClock
-from stream_core.delivery.paced_cursor import Reader
-from stream_core.delivery.presence import Presence
+from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
+from evenflow.stream_core.delivery.paced_cursor import Reader
+from evenflow.stream_core.delivery.presence import Presence
 
 AT_ONCE = 256
 """More readers than that are called by `Audience.call_many`. So many take a fifth of a slot."""

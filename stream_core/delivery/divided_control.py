@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from stream_core.delivery.interval_control import ALMOST, FULL, IntervalControl
+from evenflow.stream_core.delivery.interval_control import ALMOST, FULL, IntervalControl
 
 # Sums of fractions that should be the same may not be.
 _ROUNDING = 1 + 1e-9

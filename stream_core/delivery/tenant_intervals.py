@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from weakref import WeakValueDictionary
 
-from stream_core.delivery.divided_control import DividedControl
+from evenflow.stream_core.delivery.divided_control import DividedControl
 
 
 class TenantInterval:

@@ -6,15 +6,15 @@ from typing import Any
 
 import orjson
 
-from stream_core.encoders.block_encoder import Place, WriteDelta
-from stream_core.encoders.blocks import Begin, Block, Blocks, Value
-from stream_core.encoders.completion_chunks import check_completed
-from stream_core.encoders.port import event_id, rest_of_id
-from stream_core.log.entries import Content, Kind, Part
-from stream_core.log.response_log import ResumePoint, slice_of
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import EvenflowError
-from stream_core.protocol.messages import Usage
+from evenflow.stream_core.encoders.block_encoder import Place, WriteDelta
+from evenflow.stream_core.encoders.blocks import Begin, Block, Blocks, Value
+from evenflow.stream_core.encoders.completion_chunks import check_completed
+from evenflow.stream_core.encoders.port import event_id, rest_of_id
+from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.response_log import ResumePoint, slice_of
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.protocol.messages import Usage
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 """The event of a heartbeat."""

@@ -5,9 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from stream_core.log.entries import Content, Part, behind, joined, joins, text_of, with_text
-from stream_core.log.response_log import Cursor, ResponseLog, ResumePoint, slice_of
-from stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.log.entries import (
+    Content,
+    Part,
+    behind,
+    joined,
+    joins,
+    text_of,
+    with_text,
+)
+from evenflow.stream_core.log.response_log import Cursor, ResponseLog, ResumePoint, slice_of
+from evenflow.stream_core.protocol.errors import UpstreamFailed
 
 
 class AppendedContents:

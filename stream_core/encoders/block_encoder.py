@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from stream_core.encoders.appended import AppendedContents
-from stream_core.encoders.blocks import Begin, Block, BlockEvent, Blocks, Delta, End
-from stream_core.encoders.port import queued_comment
-from stream_core.log.entries import Part
-from stream_core.log.response_log import ResumePoint, slice_of
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.queue_place import QueuePlace
-from stream_core.protocol.errors import EvenflowError, UpstreamFailed
+from evenflow.stream_core.encoders.appended import AppendedContents
+from evenflow.stream_core.encoders.blocks import Begin, Block, BlockEvent, Blocks, Delta, End
+from evenflow.stream_core.encoders.port import queued_comment
+from evenflow.stream_core.log.entries import Part
+from evenflow.stream_core.log.response_log import ResumePoint, slice_of
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.queue_place import QueuePlace
+from evenflow.stream_core.protocol.errors import EvenflowError, UpstreamFailed
 
 
 class Place(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import Content, Kind, Part
 
 _PLAIN = (Kind.TEXT, Kind.REASONING, Kind.REFUSAL)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from stream_core.encoders.appended import AppendedContents
-from stream_core.encoders.completion_deltas import CompletionDeltas
-from stream_core.encoders.completion_objects import CompletionObjects, error_event
-from stream_core.encoders.port import event_id, queued_comment
-from stream_core.log.response_log import Cursor, ResponseState, ResumePoint, slice_of
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.queue_place import QueuePlace
-from stream_core.protocol.dialect import DeltaEncoder
-from stream_core.protocol.errors import (
+from evenflow.stream_core.encoders.appended import AppendedContents
+from evenflow.stream_core.encoders.completion_deltas import CompletionDeltas
+from evenflow.stream_core.encoders.completion_objects import CompletionObjects, error_event
+from evenflow.stream_core.encoders.port import event_id, queued_comment
+from evenflow.stream_core.log.response_log import Cursor, ResponseState, ResumePoint, slice_of
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.queue_place import QueuePlace
+from evenflow.stream_core.protocol.dialect import DeltaEncoder
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     Gone,
     InternalError,

@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 import orjson
 
-from stream_core.log.entries import Content, Kind, Part
-from stream_core.protocol.messages import FinishReason
+from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.protocol.messages import FinishReason
 
 Choice = dict[str, Any]
 """A choice in a chunk, as an object of OpenAI's API."""

@@ -7,16 +7,16 @@ from typing import Any
 
 import orjson
 
-from stream_core.encoders.completion_deltas import (
+from evenflow.stream_core.encoders.completion_deltas import (
     Choice,
     CompletionDeltas,
     WholeChoice,
     choice_object,
 )
-from stream_core.log.entries import joined
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import EvenflowError
-from stream_core.protocol.messages import Usage
+from evenflow.stream_core.log.entries import joined
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.protocol.messages import Usage
 
 DONE = b"data: [DONE]\n\n"
 

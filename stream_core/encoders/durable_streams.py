@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 from orjson import dumps
 
-from stream_core.encoders.frames import FrameEncoder, FrameEvents
-from stream_core.encoders.port import EventId, queued_comment
-from stream_core.encoders.stream_offsets import offset_of, offsets_of
-from stream_core.log.entries import Part
-from stream_core.log.response_log import ResumePoint
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.queue_place import QueuePlace
-from stream_core.protocol.dialect import EntryEncoder, V1Encoder
-from stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.encoders.frames import FrameEncoder, FrameEvents
+from evenflow.stream_core.encoders.port import EventId, queued_comment
+from evenflow.stream_core.encoders.stream_offsets import offset_of, offsets_of
+from evenflow.stream_core.log.entries import Part
+from evenflow.stream_core.log.response_log import ResumePoint
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.queue_place import QueuePlace
+from evenflow.stream_core.protocol.dialect import EntryEncoder, V1Encoder
+from evenflow.stream_core.protocol.errors import EvenflowError
 
 MOST_MESSAGES = 1_024
 MOST_BYTES = 262_144

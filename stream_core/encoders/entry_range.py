@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from orjson import dumps
 
-from stream_core.log.entries import Part
-from stream_core.log.response_log import Cursor
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.dialect import V1Encoder
-from stream_core.protocol.ending_frames import restart_frame
-from stream_core.protocol.errors import InvalidRequest, NotFound
+from evenflow.stream_core.log.entries import Part
+from evenflow.stream_core.log.response_log import Cursor
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.dialect import V1Encoder
+from evenflow.stream_core.protocol.ending_frames import restart_frame
+from evenflow.stream_core.protocol.errors import InvalidRequest, NotFound
 
 MOST_ENTRIES = 1_024
 """The most entries of a range."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from stream_core.encoders.port import event_id, rest_of_id
-from stream_core.log.entries import Part, Restart
-from stream_core.log.response_log import EVERYTHING, Cursor, ResumePoint
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.queue_place import QueuePlace
-from stream_core.protocol.dialect import EntryEncoder, V1Encoder
-from stream_core.protocol.ending_frames import queued_frame, restart_frame, terminal_frame
-from stream_core.protocol.errors import EvenflowError, TooSlow
-from stream_core.protocol.messages import ErrorFrame
+from evenflow.stream_core.encoders.port import event_id, rest_of_id
+from evenflow.stream_core.log.entries import Part, Restart
+from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResumePoint
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.queue_place import QueuePlace
+from evenflow.stream_core.protocol.dialect import EntryEncoder, V1Encoder
+from evenflow.stream_core.protocol.ending_frames import queued_frame, restart_frame, terminal_frame
+from evenflow.stream_core.protocol.errors import EvenflowError, TooSlow
+from evenflow.stream_core.protocol.messages import ErrorFrame
 
 _DELTA = "chat.response.delta"
 _EVENT = "chat.response.event"

@@ -14,11 +14,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Protocol
 
-from stream_core.log.response_log import Cursor, ResumePoint
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.queue_place import QueuePlace
-from stream_core.protocol.errors import EvenflowError, InvalidRequest
-from stream_core.protocol.http_contract import EVENT_ID_PATTERN
+from evenflow.stream_core.log.response_log import Cursor, ResumePoint
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.queue_place import QueuePlace
+from evenflow.stream_core.protocol.errors import EvenflowError, InvalidRequest
+from evenflow.stream_core.protocol.http_contract import EVENT_ID_PATTERN
 
 LAST_EVENT_ID = "Last-Event-ID"
 _EVENT_ID = re.compile(EVENT_ID_PATTERN, re.ASCII)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 
-from stream_core.encoders.port import EventId
-from stream_core.log.response_log import EVERYTHING
-from stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.encoders.port import EventId
+from evenflow.stream_core.log.response_log import EVERYTHING
+from evenflow.stream_core.protocol.errors import InvalidRequest
 
 BEGINNING = "-1"
 NOW = "now"

@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from stream_core.fairness.level_turns import LevelTurns
+from evenflow.stream_core.fairness.level_turns import LevelTurns
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from stream_core.fairness.division import Division, divide_slots
-from stream_core.ports.task_calls import ModelCalls, TaskCalls
+from evenflow.stream_core.fairness.division import Division, divide_slots
+from evenflow.stream_core.ports.task_calls import ModelCalls, TaskCalls
 
 _NO_CALLS = ModelCalls()
 

@@ -8,10 +8,10 @@ from itertools import count
 from math import inf
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from stream_core.fairness.address_queue import AddressQueue, Waiting, in_turns, largest
-from stream_core.fairness.level_turns import LevelTurns
-from stream_core.fairness.token_counters import TokenCounters
-from stream_core.tenants.tenant import ServiceClass
+from evenflow.stream_core.fairness.address_queue import AddressQueue, Waiting, in_turns, largest
+from evenflow.stream_core.fairness.level_turns import LevelTurns
+from evenflow.stream_core.fairness.token_counters import TokenCounters
+from evenflow.stream_core.tenants.tenant import ServiceClass
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 
-from stream_core.fairness.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
 
 # An engine's step takes as long as about so many tokens of a prompt.
 _TOKENS_OF_A_STEP = 256

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from stream_core.ports.tenant_activity import Activity
+from evenflow.stream_core.ports.tenant_activity import Activity
 
 _FIRST_READINGS = 2
 # A tenant that isn't read for so many readings was idle.

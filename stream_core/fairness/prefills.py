@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from stream_core.fairness.calls_elsewhere import CallsElsewhere
-from stream_core.fairness.first_tokens import FirstToken
-from stream_core.fairness.server_slots import ServerSlots
+from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.fairness.first_tokens import FirstToken
+from evenflow.stream_core.fairness.server_slots import ServerSlots
 
 # So much of what earlier first tokens have taught is forgotten with each new one.
 _FORGOTTEN_SHARE = 0.02

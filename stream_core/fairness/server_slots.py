@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from math import ceil, inf
 
-from stream_core.fairness.calls_elsewhere import CallsElsewhere
-from stream_core.fairness.division import Division
-from stream_core.fairness.first_tokens import FirstToken, UsualFirstTokens
-from stream_core.fairness.slots_by_refusals import SlotsByRefusals
+from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.fairness.division import Division
+from evenflow.stream_core.fairness.first_tokens import FirstToken, UsualFirstTokens
+from evenflow.stream_core.fairness.slots_by_refusals import SlotsByRefusals
 
 _LATE_ENOUGH = 4
 # So many that come in time at the bound, for one call more.

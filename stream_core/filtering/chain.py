@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stream_core.filtering.port import StopAnswer, TextFilter
+from evenflow.stream_core.filtering.port import StopAnswer, TextFilter
 
 
 class FilterChain:

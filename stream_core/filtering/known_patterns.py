@@ -25,8 +25,8 @@ from detect_secrets.plugins.square_oauth import SquareOAuthDetector
 from detect_secrets.plugins.stripe import StripeDetector
 from detect_secrets.plugins.twilio import TwilioKeyDetector
 
-from stream_core.filtering.groups import Group
-from stream_core.filtering.pattern import LONGEST_MATCH, Pattern, longest_match
+from evenflow.stream_core.filtering.groups import Group
+from evenflow.stream_core.filtering.pattern import LONGEST_MATCH, Pattern, longest_match
 
 # Of AWS the second one looks for words nearby.
 _DETECTORS: tuple[tuple[str, type[RegexBasedDetector], int | None], ...] = (

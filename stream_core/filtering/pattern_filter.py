@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stream_core.filtering.pattern import LONGEST_MATCH, NOT_IN_TEXT, Pattern, Patterns
-from stream_core.filtering.port import FilterAction, StopAnswer
+from evenflow.stream_core.filtering.pattern import LONGEST_MATCH, NOT_IN_TEXT, Pattern, Patterns
+from evenflow.stream_core.filtering.port import FilterAction, StopAnswer
 
 # Characters. A block whose end doesn't come is redacted up to here.
 _LONGEST_BLOCK = 16_384

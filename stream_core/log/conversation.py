@@ -7,13 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stream_core.log.response_log import ResponseState
-from stream_core.policy.limits import Limits
-from stream_core.policy.memory_account import MemoryPart
-from stream_core.policy.memory_bound import CONVERSATION_BYTES, EXCHANGE_BYTES, MESSAGE_BYTES
-from stream_core.policy.token_bucket import TokenBucket
-from stream_core.ports.session_store import StoredConversation, standing
-from stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.memory_account import MemoryPart
+from evenflow.stream_core.policy.memory_bound import (
+    CONVERSATION_BYTES,
+    EXCHANGE_BYTES,
+    MESSAGE_BYTES,
+)
+from evenflow.stream_core.policy.token_bucket import TokenBucket
+from evenflow.stream_core.ports.session_store import StoredConversation, standing
+from evenflow.stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited
 
 
 @dataclass(frozen=True, slots=True)

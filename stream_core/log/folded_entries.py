@@ -8,8 +8,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-from stream_core.log.entries import Content, LogEntry, Part, Restart, text_of, with_text
-from stream_core.policy.memory_bound import PIECE_DELTAS
+from evenflow.stream_core.log.entries import Content, LogEntry, Part, Restart, text_of, with_text
+from evenflow.stream_core.policy.memory_bound import PIECE_DELTAS
 
 # A size that stands for a restart, unless it is that of a delta.
 _OTHER = 255

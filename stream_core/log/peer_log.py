@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
 
-from stream_core.log.response_log import ResponseState
-from stream_core.policy.channel import Channel
-from stream_core.protocol.messages import (
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.protocol.messages import (
     PresenceNotice,
     ResponseCompleted,
     ResponseDelta,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from stream_core.log.entries import Content, LogEntry, Part, Restart, same_place
+from evenflow.stream_core.log.entries import Content, LogEntry, Part, Restart, same_place
 
 
 class ResponseState(StrEnum):

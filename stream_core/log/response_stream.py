@@ -7,28 +7,28 @@ from functools import partial
 from sys import maxsize
 from typing import Any, Literal, cast
 
-from stream_core.delivery.audience import AT_ONCE, Audience
-from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock, slots_of
-from stream_core.delivery.paced_cursor import Batcher, Reader
-from stream_core.delivery.presence import Listener, Presence, present_readers
-from stream_core.log.entries import JOINING, LogEntry, Part, Restart, same_place, size_of
-from stream_core.log.folded_entries import FoldedEntries
-from stream_core.log.response_log import (
+from evenflow.stream_core.delivery.audience import AT_ONCE, Audience
+from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock, slots_of
+from evenflow.stream_core.delivery.paced_cursor import Batcher, Reader
+from evenflow.stream_core.delivery.presence import Listener, Presence, present_readers
+from evenflow.stream_core.log.entries import JOINING, LogEntry, Part, Restart, same_place, size_of
+from evenflow.stream_core.log.folded_entries import FoldedEntries
+from evenflow.stream_core.log.response_log import (
     LogClosed,
     ResponseEvent,
     ResponseLog,
     ResponseState,
     next_response_state,
 )
-from stream_core.policy.channel import CHAT, Channel, MessageKind
-from stream_core.policy.limits import Limits
-from stream_core.policy.queue_place import BEGUN, QueuePlace
-from stream_core.ports.answer_observer import AnswerObserver
-from stream_core.protocol.dialect import Encoder, SharedEncoder
-from stream_core.protocol.errors import RateLimited
-from stream_core.protocol.messages import Usage, Via
-from stream_core.records.answer_figures import AnswerFigures
-from stream_core.records.token_gaps import TokenGaps
+from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.queue_place import BEGUN, QueuePlace
+from evenflow.stream_core.ports.answer_observer import AnswerObserver
+from evenflow.stream_core.protocol.dialect import Encoder, SharedEncoder
+from evenflow.stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.protocol.messages import Usage, Via
+from evenflow.stream_core.records.answer_figures import AnswerFigures
+from evenflow.stream_core.records.token_gaps import TokenGaps
 
 # The weight of the newest gap in a stream's pace. Three deltas later it counts less than half.
 _PACE_SMOOTHING = 0.25

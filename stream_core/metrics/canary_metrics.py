@@ -5,7 +5,13 @@ They are no part of the catalogue: no handler has them, and an environment may b
 
 from __future__ import annotations
 
-from stream_core.metrics.metric_catalogue import Alarm, Metric, MetricKind, Statistic, Urgency
+from evenflow.stream_core.metrics.metric_catalogue import (
+    Alarm,
+    Metric,
+    MetricKind,
+    Statistic,
+    Urgency,
+)
 
 CANARY_FAILURES = Metric(
     "canary.failures",

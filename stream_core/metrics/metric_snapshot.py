@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
-from stream_core.metrics.metric_catalogue import PUBLISHED, Metric, MetricKind
+from evenflow.stream_core.metrics.metric_catalogue import PUBLISHED, Metric, MetricKind
 
 # Preferred numbers (ISO 3, series R20), at most 14.3 % apart. They include the round numbers that
 # are thresholds, so a percentile from the buckets is on the same side of them as the true one.

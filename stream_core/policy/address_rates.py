@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from stream_core.policy.client_address import is_of_this_machine
-from stream_core.policy.token_bucket import TokenBucket
+from evenflow.stream_core.policy.client_address import is_of_this_machine
+from evenflow.stream_core.policy.token_bucket import TokenBucket
 
 _BURST_SECONDS = 60
 _MOST_ADDRESSES = 4_096

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from stream_core.policy.channel import NAME_PATTERN
-from stream_core.protocol.errors import NotFound
-from stream_core.tenants.tenant import ServiceClass
+from evenflow.stream_core.policy.channel import NAME_PATTERN
+from evenflow.stream_core.protocol.errors import NotFound
+from evenflow.stream_core.tenants.tenant import ServiceClass
 
 _INT64 = 2**63
 # It goes on as one header of a request, and many servers take 8 KiB of headers.

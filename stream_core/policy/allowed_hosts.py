@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 from ipaddress import ip_address
 
-from stream_core.protocol.errors import HostNotAllowed
+from evenflow.stream_core.protocol.errors import HostNotAllowed
 
 EVERY_HOST = "*"
 _LOCALHOST = "localhost"

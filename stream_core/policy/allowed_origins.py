@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from stream_core.protocol.errors import UnsupportedMediaType
+from evenflow.stream_core.protocol.errors import UnsupportedMediaType
 
 
 def page_policy(*connections: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from stream_core.policy.channel import MessageKind
+from evenflow.stream_core.policy.channel import MessageKind
 
 
 def _limit(default: float | None, minimum: float, maximum: float, when_reached: str) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import Overloaded
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import Overloaded
 
 _RETRY_AFTER_MS = 1_000
 

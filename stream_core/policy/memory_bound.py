@@ -6,8 +6,8 @@ them.
 
 from __future__ import annotations
 
-from stream_core.policy.limits import Limits
-from stream_core.policy.shares import QUARTER, with_those_for_others
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.shares import QUARTER, with_those_for_others
 
 KIBIBYTE = 1_024
 MEBIBYTE = 1_048_576

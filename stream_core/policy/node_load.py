@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.limits import Limits
 
 _SAMPLES = 60
 

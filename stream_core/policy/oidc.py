@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import jwt
 from pydantic import BaseModel, ConfigDict, FiniteFloat, TypeAdapter
 
-from stream_core.policy.agents import LONGEST_USER
-from stream_core.policy.channel import NAME_PATTERN
-from stream_core.policy.oidc_keys import ALGORITHMS, IssuerKeys
-from stream_core.policy.oidc_settings import OidcSettings
-from stream_core.policy.session_token import ISSUER as OWN_ISSUER
-from stream_core.protocol.errors import AuthenticationFailed, NotPermitted, Overloaded
+from evenflow.stream_core.policy.agents import LONGEST_USER
+from evenflow.stream_core.policy.channel import NAME_PATTERN
+from evenflow.stream_core.policy.oidc_keys import ALGORITHMS, IssuerKeys
+from evenflow.stream_core.policy.oidc_settings import OidcSettings
+from evenflow.stream_core.policy.session_token import ISSUER as OWN_ISSUER
+from evenflow.stream_core.protocol.errors import AuthenticationFailed, NotPermitted, Overloaded
 
 _JWS = jwt.PyJWS(ALGORITHMS, {"enforce_minimum_key_length": True})
 _NOT_VERIFIED = jwt.PyJWS(options={"verify_signature": False})

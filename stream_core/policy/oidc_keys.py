@@ -8,7 +8,7 @@ from typing import Any
 
 import jwt
 
-from stream_core.policy.oidc_settings import OidcSettings, checked_url
+from evenflow.stream_core.policy.oidc_settings import OidcSettings, checked_url
 
 LARGEST_DOCUMENT = 262_144
 """The most bytes of what an issuer answers."""

@@ -8,8 +8,8 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from stream_core.policy.allowed_hosts import is_loopback
-from stream_core.policy.channel import NAME_PATTERN
+from evenflow.stream_core.policy.allowed_hosts import is_loopback
+from evenflow.stream_core.policy.channel import NAME_PATTERN
 
 PREFIX = "EVENFLOW_OIDC_"
 _URL = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import StrEnum
 
-from stream_core.protocol.errors import NotPermitted
+from evenflow.stream_core.protocol.errors import NotPermitted
 
 
 class Right(StrEnum):

@@ -11,9 +11,9 @@ import jwt
 from jwt.algorithms import HMACAlgorithm
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from stream_core.policy.channel import Channel
-from stream_core.policy.rights import ALL_RIGHTS, TO_READ, Right, check_right
-from stream_core.protocol.errors import AuthenticationFailed
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.rights import ALL_RIGHTS, TO_READ, Right, check_right
+from evenflow.stream_core.protocol.errors import AuthenticationFailed
 
 _ALGORITHM = "HS256"
 ISSUER = "evenflow"

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from stream_core.log.conversation import Turn
+from evenflow.stream_core.log.conversation import Turn
 
 # Of UTF-8. Models take more of English and of code for a token, about so many of other languages.
 _BYTES_PER_TOKEN = 3

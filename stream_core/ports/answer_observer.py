@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from stream_core.delivery.paced_cursor import Reader
+from evenflow.stream_core.delivery.paced_cursor import Reader
 
 
 class AnswerObserver(Protocol):

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import Protocol
 
-from stream_core.policy.log_rate import EACH
+from evenflow.stream_core.policy.log_rate import EACH
 
 _logger = logging.getLogger(__name__)
 

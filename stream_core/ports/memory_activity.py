@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stream_core.ports.tenant_activity import KEPT_SECONDS, Activity
+from evenflow.stream_core.ports.tenant_activity import KEPT_SECONDS, Activity
 
 
 class MemoryTenantActivity:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stream_core.ports.task_calls import KEPT_SECONDS, TaskCalls
+from evenflow.stream_core.ports.task_calls import KEPT_SECONDS, TaskCalls
 
 
 class MemoryCallsOfTasks:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
-from stream_core.log.folded_entries import FoldedEntries
-from stream_core.policy.channel import Channel, MessageKind
-from stream_core.ports.response_store import (
+from evenflow.stream_core.log.folded_entries import FoldedEntries
+from evenflow.stream_core.policy.channel import Channel, MessageKind
+from evenflow.stream_core.ports.response_store import (
     LIFETIME_SECONDS,
     Chunk,
     Ending,
@@ -24,7 +24,7 @@ from stream_core.ports.response_store import (
     TaskLease,
     gapless,
 )
-from stream_core.ports.session_store import (
+from evenflow.stream_core.ports.session_store import (
     LARGE_TEXT_SECONDS,
     LedgerEntry,
     NotAccepted,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stream_core.ports.tenant_store import StoredTenants, TenantChanged
-from stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.ports.tenant_store import StoredTenants, TenantChanged
+from evenflow.stream_core.tenants.tenant import Tenant
 
 
 class MemoryTenantStore:

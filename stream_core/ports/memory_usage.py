@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stream_core.ports.usage_store import KEPT_SECONDS, ReservationGone
-from stream_core.tenants.budget import Ask, Reservation, settlement, without_room
-from stream_core.tenants.usage import DayTotals, UsageRecord, summed, totals_of
+from evenflow.stream_core.ports.usage_store import KEPT_SECONDS, ReservationGone
+from evenflow.stream_core.tenants.budget import Ask, Reservation, settlement, without_room
+from evenflow.stream_core.tenants.usage import DayTotals, UsageRecord, summed, totals_of
 
 
 @dataclass(slots=True)

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import orjson
 
-from stream_core.log.entries import Content, LogEntry, Restart, joined
-from stream_core.log.response_log import ResponseState, slice_of
-from stream_core.ports.stored_json import plain_entries, read_entries
+from evenflow.stream_core.log.entries import Content, LogEntry, Restart, joined
+from evenflow.stream_core.log.response_log import ResponseState, slice_of
+from evenflow.stream_core.ports.stored_json import plain_entries, read_entries
 
 MOST_BYTES = 131_072
 """Bytes of an outcome. With it, a message and an answer an item of DynamoDB stays below 400 KB."""

@@ -21,8 +21,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from stream_core.log.entries import LogEntry, Part
-from stream_core.log.response_log import ResponseState
+from evenflow.stream_core.log.entries import LogEntry, Part
+from evenflow.stream_core.log.response_log import ResponseState
 
 LIFETIME_SECONDS = 86_400.0
 """How long a store keeps a response that never ends, and a session at least. That is longer than

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from stream_core.policy.channel import Channel, MessageKind
-from stream_core.ports.response_store import LIFETIME_SECONDS, Lease
+from evenflow.stream_core.policy.channel import Channel, MessageKind
+from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, Lease
 
 LARGE_TEXT_SECONDS = LIFETIME_SECONDS + 3_600.0
 """How long a large text is kept: longer than its message, which is accepted later."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from stream_core.log.entries import Kind, LogEntry, Part, Restart
-from stream_core.log.response_log import ResponseState
-from stream_core.ports.response_store import Ending
+from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.ports.response_store import Ending
 
 PlainEntry = str | list[Any]
 """A log entry that JSON can hold: text of the answer, a part, or a restart marker.

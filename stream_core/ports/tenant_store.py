@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.tenants.tenant import Tenant
 
 
 class TenantChanged(Exception):

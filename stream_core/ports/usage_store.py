@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from stream_core.tenants.budget import Ask, Reservation
-from stream_core.tenants.usage import DayTotals, UsageRecord
+from evenflow.stream_core.tenants.budget import Ask, Reservation
+from evenflow.stream_core.tenants.usage import DayTotals, UsageRecord
 
 KEPT_SECONDS = 90 * 86_400.0
 """How long usage records and totals are kept, where no setting says otherwise."""

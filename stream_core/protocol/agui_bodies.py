@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from stream_core.protocol.answer_parameters import AnswerParameters, Camel
-from stream_core.protocol.completion_bodies import RequestToolCall
+from evenflow.stream_core.protocol.answer_parameters import AnswerParameters, Camel
+from evenflow.stream_core.protocol.completion_bodies import RequestToolCall
 
 LONGEST_ID = 256
 _Id = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]

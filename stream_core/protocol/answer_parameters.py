@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from stream_core.policy.agents import LONGEST_USER, MessageParams, Metadata
-from stream_core.protocol.completion_bodies import OfferedTool
+from evenflow.stream_core.policy.agents import LONGEST_USER, MessageParams, Metadata
+from evenflow.stream_core.protocol.completion_bodies import OfferedTool
 
 
 class Camel(BaseModel):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from stream_core.policy.limits import Limits
-from stream_core.policy.session_token import SessionClaims
-from stream_core.protocol.client_session_states import (
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.session_token import SessionClaims
+from evenflow.stream_core.protocol.client_session_states import (
     SESSION_TRANSITIONS,
     Command,
     Disconnect,
@@ -25,11 +25,17 @@ from stream_core.protocol.client_session_states import (
     SetTimer,
     StopReading,
 )
-from stream_core.protocol.dialect import Dialect
-from stream_core.protocol.ending_frames import CloseCode, answer_to_close, refusal_frame
-from stream_core.protocol.errors import AuthenticationFailed, EvenflowError, Overloaded
-from stream_core.protocol.message_intake import MessageIntake, Refusal, Violation
-from stream_core.protocol.messages import ChatMessageFrame, Ping, Pong, Reconnect, ServerMessage
+from evenflow.stream_core.protocol.dialect import Dialect
+from evenflow.stream_core.protocol.ending_frames import CloseCode, answer_to_close, refusal_frame
+from evenflow.stream_core.protocol.errors import AuthenticationFailed, EvenflowError, Overloaded
+from evenflow.stream_core.protocol.message_intake import MessageIntake, Refusal, Violation
+from evenflow.stream_core.protocol.messages import (
+    ChatMessageFrame,
+    Ping,
+    Pong,
+    Reconnect,
+    ServerMessage,
+)
 
 CLOSE_SECONDS = 5.0
 """How long a connection may take to end after the first close frame. Then its socket is cut."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from stream_core.protocol.errors import EvenflowError
-from stream_core.protocol.messages import ClientMessage
+from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.protocol.messages import ClientMessage
 
 
 class SessionState(StrEnum):

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Tag, TypeAdapter, WithJsonSchema
 
-from stream_core.log.entries import MOST_CALLS, MOST_CHOICES
-from stream_core.policy.agents import LONGEST_USER, Metadata
-from stream_core.protocol.text_or_list import LIST, TEXT, TEXT_OR_LIST
-from stream_core.tenants.tenant import ServiceClass
+from evenflow.stream_core.log.entries import MOST_CALLS, MOST_CHOICES
+from evenflow.stream_core.policy.agents import LONGEST_USER, Metadata
+from evenflow.stream_core.protocol.text_or_list import LIST, TEXT, TEXT_OR_LIST
+from evenflow.stream_core.tenants.tenant import ServiceClass
 
 ROLES = {
     "system": "system",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterator
 
-from stream_core.protocol.errors import InvalidRequest, TooLarge, UnsupportedMediaType
-from stream_core.protocol.http_contract import body_too_large
+from evenflow.stream_core.protocol.errors import InvalidRequest, TooLarge, UnsupportedMediaType
+from evenflow.stream_core.protocol.http_contract import body_too_large
 
 GZIP = "gzip"
 IDENTITY = "identity"

@@ -7,9 +7,14 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from orjson import dumps
 
-from stream_core.log.entries import Part
-from stream_core.protocol.messages import CLIENT_MESSAGE, ClientMessage, ServerMessage, parse
-from stream_core.protocol.part_objects import part_json
+from evenflow.stream_core.log.entries import Part
+from evenflow.stream_core.protocol.messages import (
+    CLIENT_MESSAGE,
+    ClientMessage,
+    ServerMessage,
+    parse,
+)
+from evenflow.stream_core.protocol.part_objects import part_json
 
 V1 = "evenflow.v1"
 COMPACT = "evenflow.v1.compact"
@@ -150,7 +155,7 @@ def _event(prefix: bytes, part: Part, first: int, last: int) -> bytes:
 
 
 class Dialect:
-    """`evenflow.v1`: the messages of `stream_core.protocol.messages`, unchanged."""
+    """`evenflow.v1`: the messages of `evenflow.stream_core.protocol.messages`, unchanged."""
 
     name: ClassVar[str] = V1
     """The subprotocol."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stream_core.log.entries import Restart
-from stream_core.log.response_log import ResponseState
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.queue_place import QueuePlace
-from stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
-from stream_core.protocol.messages import (
+from evenflow.stream_core.log.entries import Restart
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.queue_place import QueuePlace
+from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
+from evenflow.stream_core.protocol.messages import (
     ChatMessageFrame,
     ClientMessage,
     ErrorFrame,

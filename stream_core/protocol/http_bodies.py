@@ -6,16 +6,16 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from stream_core.log.response_log import ResponseState
-from stream_core.protocol.http_contract import ErrorFields
-from stream_core.protocol.messages import (
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.protocol.http_contract import ErrorFields
+from evenflow.stream_core.protocol.messages import (
     FinishReason,
     ResponseDelta,
     ResponsePart,
     ResponseRestarted,
     Usage,
 )
-from stream_core.protocol.part_objects import PartObject
+from evenflow.stream_core.protocol.part_objects import PartObject
 
 
 class SessionOpened(BaseModel):

@@ -11,7 +11,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import with_default_schema
 
-from stream_core.protocol.errors import (
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     InternalError,
     InvalidRequest,

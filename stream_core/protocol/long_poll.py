@@ -6,13 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stream_core.log.entries import Part
-from stream_core.log.response_log import LogSlice, ResponseState
-from stream_core.policy.queue_place import QueuePlace
-from stream_core.protocol.errors import InvalidRequest
-from stream_core.protocol.http_bodies import PollAnswer, PollMetadata, QueuedAt, TextReplaced
-from stream_core.protocol.messages import Usage
-from stream_core.protocol.part_objects import part_object
+from evenflow.stream_core.log.entries import Part
+from evenflow.stream_core.log.response_log import LogSlice, ResponseState
+from evenflow.stream_core.policy.queue_place import QueuePlace
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.http_bodies import (
+    PollAnswer,
+    PollMetadata,
+    QueuedAt,
+    TextReplaced,
+)
+from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.protocol.part_objects import part_object
 
 DEFAULT_TIMEOUT_MS = 10_000
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import orjson
 
-from stream_core.policy.limits import Limits
-from stream_core.policy.token_bucket import TokenBucket
-from stream_core.protocol.dialect import Dialect
-from stream_core.protocol.ending_frames import CloseCode, ids_of
-from stream_core.protocol.errors import EvenflowError, InvalidRequest, RateLimited
-from stream_core.protocol.messages import (
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.token_bucket import TokenBucket
+from evenflow.stream_core.protocol.dialect import Dialect
+from evenflow.stream_core.protocol.ending_frames import CloseCode, ids_of
+from evenflow.stream_core.protocol.errors import EvenflowError, InvalidRequest, RateLimited
+from evenflow.stream_core.protocol.messages import (
     CLIENT_TYPES,
     LONGEST_IDENTIFIER,
     ChatMessageFrame,

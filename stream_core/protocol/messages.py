@@ -1,7 +1,7 @@
 """The messages of the protocol in both directions, as typed models.
 
-Deltas and parts are not written from a model: `stream_core.protocol.dialect` writes their bytes,
-and a test compares the two.
+Deltas and parts are not written from a model: `dialect.py` writes their bytes, and a test compares
+the two.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from stream_core.delivery.paced_cursor import Transport
-from stream_core.log.response_log import ResponseState
-from stream_core.policy.agents import (
+from evenflow.stream_core.delivery.paced_cursor import Transport
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.policy.agents import (
     GivenParams,
     MessageParams,
     MessageTerms,
@@ -22,13 +22,13 @@ from stream_core.policy.agents import (
     TimeoutMs,
     User,
 )
-from stream_core.policy.channel import NAME_PATTERN
-from stream_core.policy.rights import Right
-from stream_core.policy.trace_context import Traceparent
-from stream_core.protocol.errors import InvalidRequest
-from stream_core.protocol.http_contract import ErrorFields
-from stream_core.protocol.part_objects import PartObject
-from stream_core.tenants.tenant import ServiceClass
+from evenflow.stream_core.policy.channel import NAME_PATTERN
+from evenflow.stream_core.policy.rights import Right
+from evenflow.stream_core.policy.trace_context import Traceparent
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.http_contract import ErrorFields
+from evenflow.stream_core.protocol.part_objects import PartObject
+from evenflow.stream_core.tenants.tenant import ServiceClass
 
 LONGEST_IDENTIFIER = 128
 Identifier = Annotated[str, Field(min_length=1, max_length=LONGEST_IDENTIFIER)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from stream_core.protocol.ending_frames import CloseCode
+from evenflow.stream_core.protocol.ending_frames import CloseCode
 
 SUBPROTOCOL = "realtime"
 BETA_HEADER = "OpenAI-Beta"

@@ -8,7 +8,7 @@ from typing import Any, Self
 import orjson
 from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 
-from stream_core.log.entries import CUSTOM, JOINING, Kind, NotAPart, Part
+from evenflow.stream_core.log.entries import CUSTOM, JOINING, Kind, NotAPart, Part
 
 _WITH_TEXT = JOINING | {Kind.RESULT}
 # Of so many parts the JSON around their deltas is kept.

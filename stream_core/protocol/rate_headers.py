@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from stream_core.tenants.quotas import BoundState
+from evenflow.stream_core.tenants.quotas import BoundState
 
 _REQUESTS = ("requests_per_minute",)
 _INPUT = ("input_tokens_per_minute",)

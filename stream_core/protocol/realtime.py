@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from stream_core.log.response_log import ResponseState
-from stream_core.policy.agents import GivenParams, Metadata, TimeoutMs
-from stream_core.policy.trace_context import Traceparent
-from stream_core.protocol.dialect import REALTIME, Dialect, EntryEncoder, TokenEncoder
-from stream_core.protocol.errors import InvalidRequest
-from stream_core.protocol.http_contract import ErrorFields
-from stream_core.protocol.messages import (
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.policy.agents import GivenParams, Metadata, TimeoutMs
+from evenflow.stream_core.policy.trace_context import Traceparent
+from evenflow.stream_core.protocol.dialect import REALTIME, Dialect, EntryEncoder, TokenEncoder
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.http_contract import ErrorFields
+from evenflow.stream_core.protocol.messages import (
     ChatMessageFrame,
     ClientMessage,
     Credit,
@@ -49,7 +49,7 @@ from stream_core.protocol.messages import (
     Via,
     parse,
 )
-from stream_core.protocol.part_objects import PartObject
+from evenflow.stream_core.protocol.part_objects import PartObject
 
 
 class Start(FromClient):

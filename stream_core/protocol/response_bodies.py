@@ -1,6 +1,6 @@
 """The bodies of OpenAI's Responses API as typed models. The OpenAPI document is made from them.
 
-Answers are not built from these models: `stream_core.encoders.responses` makes them, and a test
+Answers are not built from these models: `stream_core/encoders/responses` makes them, and a test
 compares the two.
 """
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
-from stream_core.policy.agents import LONGEST_USER, Metadata
+from evenflow.stream_core.policy.agents import LONGEST_USER, Metadata
 
 _INT64 = 2**63
 _Number = Annotated[float, Field(allow_inf_nan=False)]

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from stream_core.policy.address_rates import AddressRates
-from stream_core.policy.agents import Agents
-from stream_core.policy.channel import LONGEST_NAME, Channel
-from stream_core.policy.oidc import Identity, IdentityTokens
-from stream_core.policy.rights import Right
-from stream_core.policy.session_token import SessionTokens
-from stream_core.protocol.errors import AuthenticationFailed, NotPermitted, RateLimited
-from stream_core.protocol.http_bodies import SessionOpened
-from stream_core.protocol.messages import SessionRequest
-from stream_core.tenants.access import check_origin, check_scope
-from stream_core.tenants.registry import Tenants
-from stream_core.tenants.tenant import Scope
+from evenflow.stream_core.policy.address_rates import AddressRates
+from evenflow.stream_core.policy.agents import Agents
+from evenflow.stream_core.policy.channel import LONGEST_NAME, Channel
+from evenflow.stream_core.policy.oidc import Identity, IdentityTokens
+from evenflow.stream_core.policy.rights import Right
+from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.protocol.errors import AuthenticationFailed, NotPermitted, RateLimited
+from evenflow.stream_core.protocol.http_bodies import SessionOpened
+from evenflow.stream_core.protocol.messages import SessionRequest
+from evenflow.stream_core.tenants.access import check_origin, check_scope
+from evenflow.stream_core.tenants.registry import Tenants
+from evenflow.stream_core.tenants.tenant import Scope
 
 OPEN_TENANT = "public"
 """The tenant of callers who name none."""

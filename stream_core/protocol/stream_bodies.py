@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from stream_core.protocol.messages import (
+from evenflow.stream_core.protocol.messages import (
     ResponseCompleted,
     ResponseDelta,
     ResponseFailed,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from stream_core.protocol.answer_parameters import AnswerParameters, Camel
+from evenflow.stream_core.protocol.answer_parameters import AnswerParameters, Camel
 
 LONGEST_ID = 256
 

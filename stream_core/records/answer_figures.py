@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_core.records.token_gaps import GapSummary
+from evenflow.stream_core.records.token_gaps import GapSummary
 
 
 class AnswerFigures:

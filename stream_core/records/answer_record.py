@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from stream_core.log.response_log import ResponseState
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import Channel
-from stream_core.policy.model_prices import ModelPrices
-from stream_core.ports.response_store import ResponseHead
-from stream_core.records.event_record import EventRecord, milliseconds
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.model_prices import ModelPrices
+from evenflow.stream_core.ports.response_store import ResponseHead
+from evenflow.stream_core.records.event_record import EventRecord, milliseconds
 
 _DOLLAR_DIGITS = 8
 

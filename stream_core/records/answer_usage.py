@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from stream_core.log.response_log import ResponseState
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.agents import MessageTerms
-from stream_core.policy.channel import Channel
-from stream_core.policy.model_prices import ModelPrices
-from stream_core.ports.response_store import ResponseHead
-from stream_core.tenants.usage import UsageRecord
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.agents import MessageTerms
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.model_prices import ModelPrices
+from evenflow.stream_core.ports.response_store import ResponseHead
+from evenflow.stream_core.tenants.usage import UsageRecord
 
 _TIMEOUTS = frozenset({"first_token_timeout", "model_timeout"})
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from stream_core.protocol.ending_frames import code_label
-from stream_core.protocol.errors import EvenflowError
-from stream_core.records.event_record import EventRecord
+from evenflow.stream_core.protocol.ending_frames import code_label
+from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.records.event_record import EventRecord
 
 BY_CLIENT, BY_SERVER = "client", "server"
 

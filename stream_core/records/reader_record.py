@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from stream_core.records.event_record import EventRecord, milliseconds
+from evenflow.stream_core.records.event_record import EventRecord, milliseconds
 
 if TYPE_CHECKING:
-    from stream_core.log.response_stream import ResponseStream
+    from evenflow.stream_core.log.response_stream import ResponseStream
 
 
 class Left(StrEnum):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stream_core.policy.allowed_origins import AllowedOrigins
-from stream_core.protocol.errors import NotPermitted, OriginNotAllowed
-from stream_core.tenants.tenant import ApiKey, Scope, Tenant
+from evenflow.stream_core.policy.allowed_origins import AllowedOrigins
+from evenflow.stream_core.protocol.errors import NotPermitted, OriginNotAllowed
+from evenflow.stream_core.tenants.tenant import ApiKey, Scope, Tenant
 
 
 def check_scope(key: ApiKey, needed: Scope) -> None:

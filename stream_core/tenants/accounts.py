@@ -6,8 +6,8 @@ import math
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from stream_core.tenants.rates import NOTHING, Amount, Bucket, rates_in
-from stream_core.tenants.tenant import QuotaLimits
+from evenflow.stream_core.tenants.rates import NOTHING, Amount, Bucket, rates_in
+from evenflow.stream_core.tenants.tenant import QuotaLimits
 
 _MINUTE = 60.0
 

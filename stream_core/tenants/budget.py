@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from stream_core.policy.model_prices import NANODOLLARS, ModelPrices
-from stream_core.tenants.tenant import QuotaLimits, Tenant
+from evenflow.stream_core.policy.model_prices import NANODOLLARS, ModelPrices
+from evenflow.stream_core.tenants.tenant import QuotaLimits, Tenant
 
 _TOKENS = "tokens"
 _DOLLARS = "nanodollars"

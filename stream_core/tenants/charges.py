@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from stream_core.tenants.accounts import Account
-from stream_core.tenants.rates import NOTHING, Amount
-from stream_core.tenants.tenant import QuotaLimits
+from evenflow.stream_core.tenants.accounts import Account
+from evenflow.stream_core.tenants.rates import NOTHING, Amount
+from evenflow.stream_core.tenants.tenant import QuotaLimits
 
 # Of an answer whose length nobody has said, before the first one has ended.
 _FIRST_OUTPUT_TOKENS = 256

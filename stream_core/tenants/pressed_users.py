@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Callable
 from heapq import nlargest
 
-from stream_core.tenants.accounts import Account, Accounts
-from stream_core.tenants.tenant import QuotaLimits
+from evenflow.stream_core.tenants.accounts import Account, Accounts
+from evenflow.stream_core.tenants.tenant import QuotaLimits
 
 TOLD_SHARE = 0.25
 """Of a bound. Who has used less of each is counted by each task alone."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from stream_core.ports.tenant_activity import Activity
-from stream_core.protocol.errors import RateLimited
-from stream_core.tenants.accounts import Account, Accounts
-from stream_core.tenants.charges import (
+from evenflow.stream_core.ports.tenant_activity import Activity
+from evenflow.stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.tenants.accounts import Account, Accounts
+from evenflow.stream_core.tenants.charges import (
     NO_CHARGE,
     NOT_COUNTED,
     Asked,
@@ -18,16 +18,16 @@ from stream_core.tenants.charges import (
     Level,
     Payer,
 )
-from stream_core.tenants.pressed_users import PressedUsers, name_of_user, tenant_of_user
-from stream_core.tenants.rates import Amount, rates_in
-from stream_core.tenants.refusals import (
+from evenflow.stream_core.tenants.pressed_users import PressedUsers, name_of_user, tenant_of_user
+from evenflow.stream_core.tenants.rates import Amount, rates_in
+from evenflow.stream_core.tenants.refusals import (
     limit_name,
     refused_by_answers,
     refused_by_connections,
     refused_by_rate,
 )
-from stream_core.tenants.registry import Tenants
-from stream_core.tenants.tenant import NO_LIMITS, QuotaLimits, Tenant
+from evenflow.stream_core.tenants.registry import Tenants
+from evenflow.stream_core.tenants.tenant import NO_LIMITS, QuotaLimits, Tenant
 
 _MOST_USERS = 16_384  # 11 to 17 MB
 # They have records, so there are few. Keys and tenants whose records have gone are forgotten.

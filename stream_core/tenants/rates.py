@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from stream_core.tenants.tenant import QuotaLimits
+from evenflow.stream_core.tenants.tenant import QuotaLimits
 
 _MINUTE = 60.0
 # Seconds. Times are sums of fractions: what is missing by less than this is there.

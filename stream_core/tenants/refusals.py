@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from stream_core.protocol.errors import RateLimited
-from stream_core.tenants.charges import Counted, Level
-from stream_core.tenants.rates import Amount
+from evenflow.stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.tenants.charges import Counted, Level
+from evenflow.stream_core.tenants.rates import Amount
 
 # Nobody knows when an answer ends, or a connection.
 _AGAIN_MS = 1_000

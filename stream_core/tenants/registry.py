@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from stream_core.protocol.errors import NotPermitted
-from stream_core.tenants.tenant import NO_LIMITS, ApiKey, Tenant, digest_of
+from evenflow.stream_core.protocol.errors import NotPermitted
+from evenflow.stream_core.tenants.tenant import NO_LIMITS, ApiKey, Tenant, digest_of
 
 GIVEN_KEY = "given"
 """The id of a key that the operator has set, beside the records."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_core.tenants.tenant import ApiKey, Tenant
+from evenflow.stream_core.tenants.tenant import ApiKey, Tenant
 
 
 class KeyUnclear(Exception):

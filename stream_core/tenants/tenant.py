@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stream_core.policy.channel import NAME_PATTERN
+from evenflow.stream_core.policy.channel import NAME_PATTERN
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 _KEY_PREFIX = "evf"

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import orjson
 
-from stream_core.policy.model_prices import NANODOLLARS
-from stream_core.tenants.budget import Cost, day_of, digest_of_user
+from evenflow.stream_core.policy.model_prices import NANODOLLARS
+from evenflow.stream_core.tenants.budget import Cost, day_of, digest_of_user
 
 LATE_SECONDS = 900.0
 """How long after a day's end its file is made.

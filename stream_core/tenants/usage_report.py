@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Literal, cast
 
-from stream_core.policy.model_prices import NANODOLLARS
-from stream_core.ports.usage_store import UsageStore
-from stream_core.protocol.errors import InvalidRequest
-from stream_core.protocol.http_bodies import BudgetLeft, UsageReport, UsedOfDay
-from stream_core.tenants.budget import Budget, budgets_of
-from stream_core.tenants.tenant import Tenant
-from stream_core.tenants.usage import DayTotals, file_of, summed, totals_of
+from evenflow.stream_core.policy.model_prices import NANODOLLARS
+from evenflow.stream_core.ports.usage_store import UsageStore
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.http_bodies import BudgetLeft, UsageReport, UsedOfDay
+from evenflow.stream_core.tenants.budget import Budget, budgets_of
+from evenflow.stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.tenants.usage import DayTotals, file_of, summed, totals_of
 
 MOST_DAYS = 366
 MOST_DAYS_OF_A_USER = 31

@@ -20,7 +20,7 @@ from functools import cache
 import uvloop
 
 from bench.processes import end_with_parent
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 
 ELSEWHERE = "127.0.0.88"
 SECRET_IN_ERROR = "hunter2-of-the-database"

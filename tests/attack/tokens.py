@@ -6,8 +6,8 @@ import os
 import secrets
 import time
 
-from stream_core.policy.channel import Channel
-from stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.session_token import SessionTokens
 
 KEY_ID = "attack"
 KEY_VARIABLE = "ATTACK_TOKEN_KEY"

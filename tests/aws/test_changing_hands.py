@@ -11,7 +11,7 @@ from functools import partial
 import aiohttp
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.aws.running_system import RunningSystem
 from tests.integration.answer import Answer
 from tests.integration.chat_client import V1, ChatSession, demo, open_session

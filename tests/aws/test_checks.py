@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from functions.canary.checks import as_table
-from functions.canary.front_door import FrontDoor
-from functions.canary.smoke import Caller, smoke
-from infra.environments import environment
-from infra.preflight.__main__ import preflight
-from infra.preflight.findings import Verdict
+from evenflow.functions.canary.checks import as_table
+from evenflow.functions.canary.front_door import FrontDoor
+from evenflow.functions.canary.smoke import Caller, smoke
+from evenflow.infra.environments import environment
+from evenflow.infra.preflight.__main__ import preflight
+from evenflow.infra.preflight.findings import Verdict
 from tests.aws.running_system import RunningSystem
 from tests.infrastructure.account_server import account_server, well
 from tests.integration.chat_client import demo

@@ -12,10 +12,10 @@ import aiohttp
 import pytest
 from botocore.exceptions import ClientError
 
-from fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
-from functions.usage_file.daily_files import MOST_DAYS
-from functions.usage_file.usage_bucket import PREFIX as USAGE_PREFIX
-from stream_aws.s3_large_texts import PREFIX
+from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
+from evenflow.functions.usage_file.daily_files import MOST_DAYS
+from evenflow.functions.usage_file.usage_bucket import PREFIX as USAGE_PREFIX
+from evenflow.stream_aws.s3_large_texts import PREFIX
 from tests.aws.emulator_gaps import as_json, find_gaps, reviewed_gaps
 from tests.aws.refused_resources import REFUSED_TYPES
 from tests.aws.running_system import RunningSystem
@@ -139,7 +139,7 @@ def test_the_files_of_usage_are_in_the_bucket_that_was_created(system: RunningSy
         name
         for template in system.deployment.assembly.templates.values()
         for name, resource in template["Resources"].items()
-        if resource["Properties"].get("Handler") == "functions.usage_file.handler.handler"
+        if resource["Properties"].get("Handler") == "evenflow.functions.usage_file.handler.handler"
     )
     environment = system.deployment.function(logical_id).environment
     LambdaFunction("usage_file", {**environment, **system.aws.environment}).invoke({})

@@ -18,7 +18,7 @@ import aiohttp
 import openai
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.aws.both_transports import Reading, Readings, ask_and_read
 from tests.aws.running_system import RunningSystem
 from tests.integration.answer import Answer

@@ -24,7 +24,7 @@ import numpy as np
 import psutil
 import uvloop
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.chaos.answer import Answer
 from tests.chaos.answer_check import Kind
 from tests.chaos.behaviour import Behaviour, any_transport
@@ -119,7 +119,7 @@ class Run:
         (writer,) = [
             it
             for it in psutil.Process(self._server.process.pid).children(recursive=True)
-            if "stream_sqlite.writer" in it.cmdline()
+            if "evenflow.stream_sqlite.writer" in it.cmdline()
         ]
         writer.kill()
         print("killed the process that writes", flush=True)

@@ -14,8 +14,8 @@ from typing import Any
 
 from aiobotocore.session import AioSession
 
-from stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
-from stream_core.tenants.tenant import QuotaLimits, Tenant
+from evenflow.stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
+from evenflow.stream_core.tenants.tenant import QuotaLimits, Tenant
 from tests.chaos.window import Window
 from tests.integration.aws_emulator import SIGNED_BY
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.conftest import ServeProcess
 from tests.integration.server_process import ServerProcess, clean_environment
 from tests.integration.stock_clients.clients import node

@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.server_process import ROOT, ServerProcess
 from tests.integration.stock_clients.clients import node, python_of
 

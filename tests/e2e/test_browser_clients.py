@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.e2e.rough_network import RoughNetwork
 from tests.integration.chat_client import demo
 from tests.integration.conftest import ServeProcess

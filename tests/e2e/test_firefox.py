@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.e2e.conversation import generations_running
 from tests.integration.server_process import ServerProcess
 

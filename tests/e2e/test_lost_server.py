@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.e2e.conftest import Converse
 from tests.e2e.conversation import Conversation, generations_running, until_no_model_runs
 from tests.e2e.rough_network import RoughNetwork

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, WebSocket, expect
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.e2e.other_site import OtherSite, other_site
 from tests.e2e.readme_snippets import at, blocks, commands
 from tests.integration.server_process import ROOT, ServerProcess, free_port

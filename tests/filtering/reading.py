@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 
-from stream_core.log.entries import text_of
+from evenflow.stream_core.log.entries import text_of
 from tests.integration.answer import Answer
 from tests.integration.chat_client import ChatSession, open_session
 from tests.integration.event_stream import read_events

@@ -10,8 +10,8 @@ from functools import cache
 
 import pytest
 
-from infra.environments import ENVIRONMENTS, environment
-from infra.settings import EnvironmentSettings
+from evenflow.infra.environments import ENVIRONMENTS, environment
+from evenflow.infra.settings import EnvironmentSettings
 from tests.infrastructure.synthesis import Synthesis, synthesize
 
 Synthesize = Callable[[str], Synthesis]

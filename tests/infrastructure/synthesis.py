@@ -9,8 +9,8 @@ from typing import Any
 
 import aws_cdk as cdk
 
-from infra.application import build_application
-from infra.settings import EnvironmentSettings
+from evenflow.infra.application import build_application
+from evenflow.infra.settings import EnvironmentSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 

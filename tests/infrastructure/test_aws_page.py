@@ -9,9 +9,9 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_route53 as route53
 
-from infra.inference_settings import InferenceSettings, ModelPrice
-from infra.stack_settings import EdgeSettings, HostedZone
-from infra.tracing_settings import TracingSettings
+from evenflow.infra.inference_settings import InferenceSettings, ModelPrice
+from evenflow.infra.stack_settings import EdgeSettings, HostedZone
+from evenflow.infra.tracing_settings import TracingSettings
 from tests.e2e.readme_snippets import blocks
 
 _IMAGE = "111111111111.dkr.ecr.us-east-1.amazonaws.com/evenflow@sha256:" + "0" * 64
@@ -45,7 +45,7 @@ def test_the_service_is_put_into_an_app() -> None:
     network = cdk.Stack(app, "Network", env=cdk.Environment(region="us-east-1"))
     vpc = ec2.Vpc(network, "Vpc")
     made = _run(
-        "from infra",
+        "from evenflow.infra",
         {
             "app": app,
             "cdk": cdk,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from functions.canary.smoke import QUESTION
-from functions.settings import CanarySettings
-from stream_core.metrics.canary_metrics import CANARY_FAILURES, CANARY_FIRST_TEXT
+from evenflow.functions.canary.smoke import QUESTION
+from evenflow.functions.settings import CanarySettings
+from evenflow.stream_core.metrics.canary_metrics import CANARY_FAILURES, CANARY_FIRST_TEXT
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
 

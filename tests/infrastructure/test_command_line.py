@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import announce
+from evenflow.infra import announce
 from tests.infrastructure.synthesis import ROOT, Synthesis
 
 _INFRA = ROOT / "infra"
@@ -65,7 +65,7 @@ def test_an_environment_with_users_is_refused_without_somebody_to_wake(
 
 
 def test_the_announcement_needs_a_synthesis(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "infra.announce", "dev"]
+    command = [sys.executable, "-m", "evenflow.infra.announce", "dev"]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.image_reference import EcrImage, ecr_image
+from evenflow.infra.image_reference import EcrImage, ecr_image
 from tests.infrastructure.synthesis import ROOT, Synthesis
 
 _CODE = {"stream_core", "stream_aws", "stream_sqlite", "fargate_handler", "evenflow"}
@@ -81,7 +81,7 @@ def test_the_handler_starts_from_what_the_image_holds(context: Path) -> None:
         "EVENFLOW_HTTP_PORT": "none",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    command = [sys.executable, "-m", "fargate_handler"]
+    command = [sys.executable, "-m", "evenflow.fargate_handler"]
     done = subprocess.run(
         command, cwd=context, env=variables, capture_output=True, text=True, check=False, timeout=30
     )
@@ -108,7 +108,7 @@ def test_it_runs_as_nobody_and_installs_only_what_is_locked() -> None:
     assert "--require-hashes" in install
     assert "--only-binary=:all:" in install
     assert [rest for word, rest in instructions if word == "ENTRYPOINT"] == [
-        '["python", "-m", "fargate_handler"]'
+        '["python", "-m", "evenflow.fargate_handler"]'
     ]
     assert "--hash=sha256:" in (ROOT / "requirements" / "aws.txt").read_text("utf-8")
 

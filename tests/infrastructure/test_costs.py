@@ -6,15 +6,15 @@ import dataclasses
 
 import pytest
 
-from infra import prices
-from infra.announce import announcement
-from infra.costs import HOURS_PER_MONTH, Row, costs
-from infra.environments import environment
-from infra.prices import Price
-from infra.quotas import output_burndown
-from infra.settings import EnvironmentSettings
-from infra.traffic import Traffic
-from stream_core.metrics.metric_catalogue import PUBLISHED, MetricKind
+from evenflow.infra import prices
+from evenflow.infra.announce import announcement
+from evenflow.infra.costs import HOURS_PER_MONTH, Row, costs
+from evenflow.infra.environments import environment
+from evenflow.infra.prices import Price
+from evenflow.infra.quotas import output_burndown
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.traffic import Traffic
+from evenflow.stream_core.metrics.metric_catalogue import PUBLISHED, MetricKind
 from tests.infrastructure.synthesis import Synthesis
 
 

@@ -7,22 +7,22 @@ from functools import partial
 
 import pytest
 
-from functions.usage_file import usage_bucket
-from infra.constructs.data import buckets
-from infra.constructs.data import tables as declared
-from infra.quotas import most_writes_per_second
-from infra.traffic import Traffic
-from stream_aws import s3_large_texts
-from stream_aws import tables as written
-from stream_aws.keys import SHORTEST_SIGNING_KEY
-from stream_aws.redrive import NAMES
-from stream_aws.tables import TableKeys
-from stream_core.policy.agents import Agents, built_in_agents
-from stream_core.policy.session_token import SessionTokens
-from stream_core.protocol.errors import AuthenticationFailed
-from stream_core.protocol.messages import SessionRequest
-from stream_core.protocol.session_init import open_session
-from stream_core.tenants.registry import Tenants
+from evenflow.functions.usage_file import usage_bucket
+from evenflow.infra.constructs.data import buckets
+from evenflow.infra.constructs.data import tables as declared
+from evenflow.infra.quotas import most_writes_per_second
+from evenflow.infra.traffic import Traffic
+from evenflow.stream_aws import s3_large_texts
+from evenflow.stream_aws import tables as written
+from evenflow.stream_aws.keys import SHORTEST_SIGNING_KEY
+from evenflow.stream_aws.redrive import NAMES
+from evenflow.stream_aws.tables import TableKeys
+from evenflow.stream_core.policy.agents import Agents, built_in_agents
+from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.protocol.errors import AuthenticationFailed
+from evenflow.stream_core.protocol.messages import SessionRequest
+from evenflow.stream_core.protocol.session_init import open_session
+from evenflow.stream_core.tenants.registry import Tenants
 from tests.infrastructure.synthesis import Synthesis
 
 

@@ -11,8 +11,8 @@ import aws_cdk as cdk
 import pytest
 from cdk_nag import AwsSolutionsChecks
 
-from infra.deployer import DeployerStack, main
-from infra.preflight.account import ACTIONS
+from evenflow.infra.deployer import DeployerStack, main
+from evenflow.infra.preflight.account import ACTIONS
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.own_stacks import resources
 from tests.infrastructure.synthesis import ROOT
@@ -118,7 +118,7 @@ def test_wrong_arguments_are_refused_as_everywhere(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["infra.deployer", *arguments])
+    monkeypatch.setattr(sys, "argv", ["evenflow.infra.deployer", *arguments])
     with pytest.raises(SystemExit) as exited:
         main()
     assert exited.value.code == 2

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fargate_handler.settings import HandlerSettings
-from infra.constructs.network.network import interface_services
-from infra.constructs.variables import answer_variables
-from infra.environments import environment
-from infra.filter_settings import FilterSettings
-from infra.settings import EnvironmentSettings
+from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.infra.constructs.network.network import interface_services
+from evenflow.infra.constructs.variables import answer_variables
+from evenflow.infra.environments import environment
+from evenflow.infra.filter_settings import FilterSettings
+from evenflow.infra.settings import EnvironmentSettings
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
 

@@ -8,9 +8,9 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 
-from infra.environments import environment
-from infra.stack_settings import FirewallSettings
-from infra.stacks.firewall_stack import FirewallStack
+from evenflow.infra.environments import environment
+from evenflow.infra.stack_settings import FirewallSettings
+from evenflow.infra.stacks.firewall_stack import FirewallStack
 from tests.infrastructure.synthesis import Synthesis
 
 

@@ -19,7 +19,7 @@ from tests.infrastructure.synthesis import ROOT
 _IMPORT = """
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2, aws_ecs as ecs, aws_route53 as route53
-from infra.evenflow_service import EvenflowService
+from evenflow.infra.evenflow_service import EvenflowService
 """
 _SHOP = f"""{_IMPORT}
 app = cdk.App(outdir="out")
@@ -47,8 +47,8 @@ app.synth()
 """
 
 _CHOOSY = f"""{_IMPORT}
-from infra.stack_settings import AlarmSettings
-from infra.tracing_settings import TracingSettings
+from evenflow.infra.stack_settings import AlarmSettings
+from evenflow.infra.tracing_settings import TracingSettings
 ecr = "111111111111.dkr.ecr.us-east-1.amazonaws.com/"
 app = cdk.App(outdir="out")
 stack = cdk.Stack(app, "Choosy", env=cdk.Environment(region="us-east-1"))
@@ -206,7 +206,7 @@ def test_what_is_missing_is_said(
     installed: Path, tmp_path: Path, arguments: str, region: str, said: str
 ) -> None:
     app = f"""{_IMPORT}
-from infra.stack_settings import AlarmSettings
+from evenflow.infra.stack_settings import AlarmSettings
 stack = cdk.Stack(cdk.App(), "Chat", env=cdk.Environment(region={region}))
 EvenflowService(stack, "Chat", {arguments})
 """

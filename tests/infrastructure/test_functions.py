@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from functions.settings import PollResponseSettings, SessionInitSettings, UsageFileSettings
-from stream_core.tenants.usage import LATE_SECONDS
+from evenflow.functions.settings import PollResponseSettings, SessionInitSettings, UsageFileSettings
+from evenflow.stream_core.tenants.usage import LATE_SECONDS
 from tests.infrastructure.synthesis import Synthesis
 
 _RESERVED = ("session_init", "poll_response", "rotate_signing_keys")
@@ -37,8 +37,8 @@ def test_there_are_four_and_each_handler_exists(dev: Synthesis) -> None:
     functions = _functions(dev)
     assert set(functions) == set(_NAMES)
     for name, function in functions.items():
-        assert function["Handler"] == f"functions.{name}.handler.handler"
-        assert importlib.util.find_spec(f"functions.{name}.handler") is not None
+        assert function["Handler"] == f"evenflow.functions.{name}.handler.handler"
+        assert importlib.util.find_spec(f"evenflow.functions.{name}.handler") is not None
 
 
 def test_they_run_on_graviton_traced_bounded_and_with_a_log_of_their_own(

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from fargate_handler import scale_in_protection
-from fargate_handler.gateway import cookies
-from fargate_handler.settings import HandlerSettings
-from stream_core.metrics.metric_catalogue import NODE_LOAD
-from stream_core.policy.agents import agents_from_json
-from stream_core.policy.limits import Limits
-from stream_core.policy.oidc_settings import OidcSettings
-from stream_core.policy.public_models import parse_models
+from evenflow.fargate_handler import scale_in_protection
+from evenflow.fargate_handler.gateway import cookies
+from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.stream_core.metrics.metric_catalogue import NODE_LOAD
+from evenflow.stream_core.policy.agents import agents_from_json
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.oidc_settings import OidcSettings
+from evenflow.stream_core.policy.public_models import parse_models
 from tests.infrastructure.synthesis import Synthesis
 
 

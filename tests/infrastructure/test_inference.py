@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fargate_handler.settings import HandlerSettings
-from infra.constructs.inference.model_access import ModelAccess
-from infra.environments import environment
-from infra.inference_settings import BedrockSettings, InferenceSettings, SageMakerSettings
-from infra.settings import EnvironmentSettings
-from infra.stacks.inference_stack import InferenceStack
+from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.environments import environment
+from evenflow.infra.inference_settings import BedrockSettings, InferenceSettings, SageMakerSettings
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.stacks.inference_stack import InferenceStack
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.own_stacks import (
     Template,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from infra.environments import environment
-from infra.settings import EnvironmentSettings
-from infra.stack_settings import AlarmSettings
-from stream_core.metrics.canary_metrics import CANARY_METRICS
-from stream_core.metrics.metric_catalogue import (
+from evenflow.infra.environments import environment
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.stack_settings import AlarmSettings
+from evenflow.stream_core.metrics.canary_metrics import CANARY_METRICS
+from evenflow.stream_core.metrics.metric_catalogue import (
     BURN_RATES,
     CATALOGUE,
     PROMISES,

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from functions.usage_file.usage_bucket import PREFIX as USAGE_PREFIX
-from stream_aws.s3_large_texts import PREFIX
-from stream_aws.tables import UNFINISHED_INDEX
+from evenflow.functions.usage_file.usage_bucket import PREFIX as USAGE_PREFIX
+from evenflow.stream_aws.s3_large_texts import PREFIX
+from evenflow.stream_aws.tables import UNFINISHED_INDEX
 from tests.infrastructure.synthesis import Synthesis
 
 # Actions for which the service knows no resource, or whose resource is made while the system runs.

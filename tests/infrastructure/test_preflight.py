@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from botocore.loaders import create_loader
 
-from infra.environments import environment
-from infra.preflight import image
-from infra.preflight.__main__ import policy, preflight
-from infra.preflight.account import ACTIONS
-from infra.preflight.findings import Finding, Verdict, as_table
-from infra.settings import EnvironmentSettings
+from evenflow.infra.environments import environment
+from evenflow.infra.preflight import image
+from evenflow.infra.preflight.__main__ import policy, preflight
+from evenflow.infra.preflight.account import ACTIONS
+from evenflow.infra.preflight.findings import Finding, Verdict, as_table
+from evenflow.infra.settings import EnvironmentSettings
 from tests.infrastructure.account_server import AccountServer, account_server, well
 from tests.infrastructure.conftest import paging
 from tests.infrastructure.synthesis import ROOT
@@ -444,7 +444,7 @@ def test_the_commands_status_says_whether_to_deploy(account: AccountServer) -> N
     def status_of(name: str, endpoint: str, *more: str) -> tuple[int, str]:
         variables = {**CREDENTIALS, "AWS_ENDPOINT_URL": endpoint, "AWS_MAX_ATTEMPTS": "1"}
         done = subprocess.run(
-            [sys.executable, "-m", "infra.preflight", name, *more],
+            [sys.executable, "-m", "evenflow.infra.preflight", name, *more],
             cwd=ROOT,
             env=clean_environment(variables),
             capture_output=True,

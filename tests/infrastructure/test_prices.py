@@ -11,15 +11,15 @@ from aws_cdk import aws_ec2 as ec2
 from pydantic import ValidationError
 
 from evenflow.command_line import CommandFailed
+from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.infra.constructs.inference.model import model_access
+from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.constructs.variables import price_variables
+from evenflow.infra.environments import environment
+from evenflow.infra.inference_settings import ModelPrice
+from evenflow.infra.settings import EnvironmentSettings
 from evenflow.model_prices import check_prices
-from fargate_handler.settings import HandlerSettings
-from infra.constructs.inference.model import model_access
-from infra.constructs.inference.model_access import ModelAccess
-from infra.constructs.variables import price_variables
-from infra.environments import environment
-from infra.inference_settings import ModelPrice
-from infra.settings import EnvironmentSettings
-from stream_core.tenants.tenant import QuotaLimits, Tenant
+from evenflow.stream_core.tenants.tenant import QuotaLimits, Tenant
 from tests.infrastructure.synthesis import Synthesis
 
 _PRICE = ModelPrice(input=1, output=5.25)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stream_core.metrics.metric_catalogue import DELIVERY_JITTER, RESPONSE_FAILURE_RATE
+from evenflow.stream_core.metrics.metric_catalogue import DELIVERY_JITTER, RESPONSE_FAILURE_RATE
 from tests.infrastructure.synthesis import Synthesis
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from infra.environments import ENVIRONMENTS, UnknownEnvironmentError, environment
-from infra.regions import US_EAST_1
-from infra.settings import EnvironmentSettings
-from stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
-from stream_core.policy.limits import Limits
+from evenflow.infra.environments import ENVIRONMENTS, UnknownEnvironmentError, environment
+from evenflow.infra.regions import US_EAST_1
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
+from evenflow.stream_core.policy.limits import Limits
 
 
 def _changed(path: str, value: object) -> EnvironmentSettings:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from infra.environments import UnknownEnvironmentError, environment
-from infra.regions import REGIONS, UnknownRegionError, region_named
+from evenflow.infra.environments import UnknownEnvironmentError, environment
+from evenflow.infra.regions import REGIONS, UnknownRegionError, region_named
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
 

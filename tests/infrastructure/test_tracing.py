@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fargate_handler.tracing.settings import traces_wanted
-from infra.settings import EnvironmentSettings
+from evenflow.fargate_handler.tracing.settings import traces_wanted
+from evenflow.infra.settings import EnvironmentSettings
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from fargate_handler.inference.worker_pool import split_address
-from fargate_handler.settings import HandlerSettings
-from infra.announce import announcement
-from infra.constructs.inference.model_access import ModelAccess
-from infra.costs import HOURS_PER_MONTH, costs
-from infra.quotas import announced
-from infra.stack_settings import WorkerServiceSettings
-from infra.traffic import Traffic
-from stream_core.policy.limits import Limits
+from evenflow.fargate_handler.inference.worker_pool import split_address
+from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.infra.announce import announcement
+from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.costs import HOURS_PER_MONTH, costs
+from evenflow.infra.quotas import announced
+from evenflow.infra.stack_settings import WorkerServiceSettings
+from evenflow.infra.traffic import Traffic
+from evenflow.stream_core.policy.limits import Limits
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
 

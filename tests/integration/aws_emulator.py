@@ -16,7 +16,7 @@ from typing import Any
 
 import boto3
 
-from stream_aws.tables import (
+from evenflow.stream_aws.tables import (
     LEDGER,
     RESPONSES,
     SESSIONS,

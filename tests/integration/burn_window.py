@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from stream_core.metrics.metric_catalogue import BURN_RATES
+from evenflow.stream_core.metrics.metric_catalogue import BURN_RATES
 from tests.integration import synthesized_alarms
 from tests.integration.alarm_evaluation import is_raised, rule_of
 from tests.integration.published_minutes import PREFIX, Service

@@ -14,7 +14,7 @@ import pytest
 import uvloop
 from botocore.loaders import create_loader
 
-from stream_core.delivery.delivery_clock import SLOT_SECONDS
+from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS
 from tests.integration.aws_emulator import AwsEmulator, aws_emulator
 from tests.integration.chat_client import ChatSession, open_session
 from tests.integration.deployment import (

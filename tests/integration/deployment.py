@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fargate_handler.adapters import memory_stores
-from stream_aws.tables import TableNames
+from evenflow.fargate_handler.adapters import memory_stores
+from evenflow.stream_aws.tables import TableNames
 from tests.integration.lambda_function import LambdaFunction
 from tests.integration.local_server import LocalServer, LocalServers
 from tests.integration.server_process import ServerProcess

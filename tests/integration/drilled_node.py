@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 
-from fargate_handler.adapters import Adapters, Stores, memory_stores
-from fargate_handler.gateway.client_connection import ClientConnection
-from fargate_handler.handler import Handler
-from fargate_handler.membership import Membership
-from fargate_handler.metrics import Metrics
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.agent_requests import AgentRequests
-from fargate_handler.orchestrator.dispatcher import ServedModel
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from fargate_handler.settings import HandlerSettings
-from fargate_handler.token_sources.port import TokenSource
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.policy.session_token import SessionClaims
-from stream_core.protocol.client_session import ClientSession
-from stream_core.protocol.errors import EvenflowError
+from evenflow.fargate_handler.adapters import Adapters, Stores, memory_stores
+from evenflow.fargate_handler.gateway.client_connection import ClientConnection
+from evenflow.fargate_handler.handler import Handler
+from evenflow.fargate_handler.membership import Membership
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
+from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.token_sources.port import TokenSource
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.session_token import SessionClaims
+from evenflow.stream_core.protocol.client_session import ClientSession
+from evenflow.stream_core.protocol.errors import EvenflowError
 from tests.integration.published_minutes import (
     HandlerTask,
 )

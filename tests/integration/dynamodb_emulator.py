@@ -36,8 +36,8 @@ from aiohttp import web
 from botocore.config import Config
 from ministack.services import dynamodb as ministack
 
-from stream_aws.dynamodb import client_config
-from stream_aws.tables import TableNames
+from evenflow.stream_aws.dynamodb import client_config
+from evenflow.stream_aws.tables import TableNames
 from tests.integration.aws_emulator import CREDENTIALS, SIGNED_BY, table_names, table_requests
 from tests.integration.dynamodb_faults import Fault, HeldRequest, Injection
 from tests.integration.dynamodb_request_rules import breaches

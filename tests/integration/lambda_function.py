@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from multidict import CIMultiDict
 
-from stream_core.protocol.routes import EDGE_KEY_HEADER
+from evenflow.stream_core.protocol.routes import EDGE_KEY_HEADER
 from tests.integration.chat_client import HttpAnswer
 from tests.integration.http_api_event import EDGE_KEY, http_api_event
 
@@ -41,7 +41,7 @@ class InvocationContext:
 
 
 class LambdaFunction:
-    """One execution environment of `functions.<name>.handler.handler`.
+    """One execution environment of `evenflow.functions.<name>.handler.handler`.
 
     Args:
         environment: the variables under which it is loaded, beside this process' own.
@@ -49,7 +49,7 @@ class LambdaFunction:
 
     def __init__(self, name: str, environment: Mapping[str, str]) -> None:
         self._name = name
-        module = f"functions.{name}.handler"
+        module = f"evenflow.functions.{name}.handler"
         sys.modules.pop(module, None)
         with pytest.MonkeyPatch.context() as patch:
             for variable, value in environment.items():

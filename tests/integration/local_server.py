@@ -14,18 +14,18 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 from unittest.mock import patch
 
-from fargate_handler import __main__ as program
-from fargate_handler.adapters import Stores
-from fargate_handler.chosen_adapters import open_adapters
-from fargate_handler.gateway.client_connection import ClientConnection
-from fargate_handler.gateway.websocket_connection import WebSocketConnection
-from fargate_handler.handler import Handler
-from fargate_handler.leave import Leave
-from fargate_handler.log_formats import TEXT_FORMAT, LineFormatter
-from fargate_handler.metrics import Metrics
-from fargate_handler.scale_in_protection import deactivated
-from fargate_handler.settings import ConfigurationError, load_settings
-from stream_core.delivery.delivery_clock import SLOT_SECONDS
+from evenflow.fargate_handler import __main__ as program
+from evenflow.fargate_handler.adapters import Stores
+from evenflow.fargate_handler.chosen_adapters import open_adapters
+from evenflow.fargate_handler.gateway.client_connection import ClientConnection
+from evenflow.fargate_handler.gateway.websocket_connection import WebSocketConnection
+from evenflow.fargate_handler.handler import Handler
+from evenflow.fargate_handler.leave import Leave
+from evenflow.fargate_handler.log_formats import TEXT_FORMAT, LineFormatter
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.scale_in_protection import deactivated
+from evenflow.fargate_handler.settings import ConfigurationError, load_settings
+from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS
 from tests.integration.server_process import DEFAULTS, Server, clean_environment
 
 _STOP_SECONDS = 20.0
@@ -106,7 +106,7 @@ class _Handler(Handler):
 
 
 class LocalServer(Server):
-    """`Handler` in this loop, as `python -m fargate_handler` runs it.
+    """`Handler` in this loop, as `python -m evenflow.fargate_handler` runs it.
 
     `start` it before anything else.
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from contextlib import redirect_stdout
 from io import StringIO
 
-from functions.poll_response.long_poll import PollResult
-from stream_core.log.response_log import LogSlice, ResponseState
-from stream_core.protocol.long_poll import Polled
+from evenflow.functions.poll_response.long_poll import PollResult
+from evenflow.stream_core.log.response_log import LogSlice, ResponseState
+from evenflow.stream_core.protocol.long_poll import Polled
 from tests.integration.aws_emulator import REGION
 from tests.integration.lambda_function import LambdaFunction
 

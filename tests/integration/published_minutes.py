@@ -17,11 +17,11 @@ from typing import Any
 
 from aiobotocore.session import AioSession, get_session
 
-from fargate_handler.metrics import Metrics
-from stream_aws.metric_publication import CloudWatchPublisher
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
-from stream_core.metrics.metric_snapshot import MetricSnapshot
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.stream_aws.metric_publication import CloudWatchPublisher
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
+from evenflow.stream_core.metrics.metric_snapshot import MetricSnapshot
 from tests.infrastructure.metric_math import Series
 from tests.integration.alarm_evaluation import Selection, is_raised, selections
 from tests.integration.aws_emulator import SIGNED_BY

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from fargate_handler.token_sources.openai import OpenAIModel
-from fargate_handler.token_sources.port import ModelRequest
-from stream_core.log.conversation import Turn
+from evenflow.fargate_handler.token_sources.openai import OpenAIModel
+from evenflow.fargate_handler.token_sources.port import ModelRequest
+from evenflow.stream_core.log.conversation import Turn
 from tests.integration.scripted_model import END, chunk
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 

@@ -65,7 +65,7 @@ def clean_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 def server_command() -> list[str]:
     """What starts the server."""
-    return [sys.executable, "-m", "fargate_handler"]
+    return [sys.executable, "-m", "evenflow.fargate_handler"]
 
 
 class Server(ABC):
@@ -133,7 +133,7 @@ class Server(ABC):
 
 
 class HandlerProcess:
-    """`python -m fargate_handler` in one of its roles.
+    """`python -m evenflow.fargate_handler` in one of its roles.
 
     Args:
         log: the file that takes what it prints.
@@ -196,7 +196,7 @@ class HandlerProcess:
 
 
 class ServerProcess(HandlerProcess, Server):
-    """`python -m fargate_handler` with these variables.
+    """`python -m evenflow.fargate_handler` with these variables.
 
     Args:
         log: the file that takes what it prints.

@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from stream_aws.tenant_items import change
-from stream_core.tenants.tenant import Tenant
+from evenflow.stream_aws.tenant_items import change
+from evenflow.stream_core.tenants.tenant import Tenant
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.http_api_event import EDGE_KEY
 from tests.integration.lambda_function import LambdaFunction

@@ -7,13 +7,13 @@ from typing import cast
 
 import pytest
 
-from fargate_handler.aws_adapters import open_aws_adapters
-from fargate_handler.memory import resident_bytes
-from fargate_handler.settings import HandlerSettings
-from fargate_handler.token_sources.openai import OpenAIModel
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import RateLimited, UpstreamAnswered
+from evenflow.fargate_handler.aws_adapters import open_aws_adapters
+from evenflow.fargate_handler.memory import resident_bytes
+from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.token_sources.openai import OpenAIModel
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import RateLimited, UpstreamAnswered
 from tests.integration.drilled_node import Node, WholeNode
 from tests.integration.dynamodb_emulator import dynamodb_emulator
 from tests.integration.dynamodb_faults import Fault
@@ -163,7 +163,7 @@ async def test_a_store_that_throttles(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each acceptance is throttled five times, and the sixth try succeeds."""
-    monkeypatch.setattr("stream_aws.dynamodb._LONGEST_PAUSES", (0.0,) * _TRIES)
+    monkeypatch.setattr("evenflow.stream_aws.dynamodb._LONGEST_PAUSES", (0.0,) * _TRIES)
     async with dynamodb_emulator() as dynamodb:
         tables = dynamodb.create_tables(f"drill{minutes}")
         for name, value in dynamodb.environment.items():
@@ -200,7 +200,9 @@ async def whole() -> AsyncIterator[WholeNode]:
 @pytest.fixture
 def full_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """One with little more memory than this process has taken."""
-    monkeypatch.setattr("fargate_handler.handler.memory_bytes", lambda: int(resident_bytes() * 1.1))
+    monkeypatch.setattr(
+        "evenflow.fargate_handler.handler.memory_bytes", lambda: int(resident_bytes() * 1.1)
+    )
 
 
 async def test_connections_that_are_reset(

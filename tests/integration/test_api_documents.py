@@ -18,15 +18,15 @@ from aiohttp import web
 from jsonschema import Draft7Validator
 from openapi_spec_validator import validate
 
-from fargate_handler.gateway.http_endpoints import HttpEndpoints
-from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
-from stream_core.api_documents.asyncapi import asyncapi_document
-from stream_core.api_documents.http_operations import OPERATIONS
-from stream_core.api_documents.openapi import openapi_document
-from stream_core.api_documents.websocket_endpoints import CLOSE_CODES
-from stream_core.policy.limits import Limits
-from stream_core.protocol.ending_frames import CloseCode
-from stream_core.protocol.http_contract import ErrorType
+from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
+from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
+from evenflow.stream_core.api_documents.asyncapi import asyncapi_document
+from evenflow.stream_core.api_documents.http_operations import OPERATIONS
+from evenflow.stream_core.api_documents.openapi import openapi_document
+from evenflow.stream_core.api_documents.websocket_endpoints import CLOSE_CODES
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.ending_frames import CloseCode
+from evenflow.stream_core.protocol.http_contract import ErrorType
 from tests.integration.chat_client import call
 from tests.integration.conftest import Serve
 from tests.integration.local_server import LocalServer

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.tenants.tenant import QuotaLimits, Tenant
+from evenflow.stream_core.tenants.tenant import QuotaLimits, Tenant
 from tests.integration.answer import TERMINAL
 from tests.integration.asyncapi_frames import AsyncApiFrames
 from tests.integration.chat_client import COMPACT, V1, chat_message, demo

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.tenants.tenant import QuotaLimits, Tenant
+from evenflow.stream_core.tenants.tenant import QuotaLimits, Tenant
 from tests.integration.asyncapi_frames import AsyncApiFrames
 from tests.integration.chat_client import demo
 from tests.integration.conftest import OpenSession, Serve

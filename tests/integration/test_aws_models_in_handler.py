@@ -16,9 +16,9 @@ from threading import Thread
 import psutil
 import pytest
 
-from fargate_handler.orchestrator import generation
-from fargate_handler.token_sources.demo.script import demo_tokens
-from stream_core.policy import adaptive_ceiling
+from evenflow.fargate_handler.orchestrator import generation
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.stream_core.policy import adaptive_ceiling
 from tests.integration.answer import Answer, Frame
 from tests.integration.aws_models.certificate import tls_of_localhost
 from tests.integration.aws_models.events import text_delta

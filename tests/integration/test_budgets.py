@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
+from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 from tests.integration.chat_client import HttpAnswer, call, demo, open_session
 from tests.integration.conftest import Serve
 from tests.integration.deployment import AwsDeployment, LocalDeployment

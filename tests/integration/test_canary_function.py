@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stream_core.metrics.canary_metrics import CANARY_FAILURES, CANARY_FIRST_TEXT
+from evenflow.stream_core.metrics.canary_metrics import CANARY_FAILURES, CANARY_FIRST_TEXT
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.canary_function import KEY, CanaryFunction
 from tests.integration.conftest import Serve

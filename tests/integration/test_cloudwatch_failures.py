@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 from aiobotocore.session import AioSession, get_session
 
-from fargate_handler.metrics import Metrics
-from stream_aws.metric_publication import CLIENT_CONFIG, CloudWatchPublisher, MetricPublication
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.metrics.metric_catalogue import CATALOGUE, MetricKind
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.stream_aws.metric_publication import (
+    CLIENT_CONFIG,
+    CloudWatchPublisher,
+    MetricPublication,
+)
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE, MetricKind
 from tests.integration.monitoring_server import MonitoringServer, monitoring_server
 from tests.integration.server_process import free_port
 
@@ -112,7 +116,7 @@ async def test_one_that_cannot_be_reached_costs_a_log_line(
 async def test_one_that_never_answers_does_not_keep_a_task_from_leaving(
     server: MonitoringServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_aws.metric_publication._CLOSE_SECONDS", 0.5)
+    monkeypatch.setattr("evenflow.stream_aws.metric_publication._CLOSE_SECONDS", 0.5)
     server.answering.clear()
     async with client_of(server.endpoint) as client:
         metrics = full_metrics()

@@ -80,11 +80,16 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in _IN_LAMBDA:
         _copy_distribution(name, folder)
     for ours in _SHARED:
-        shutil.copytree(ROOT / ours, folder / ours, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "functions").mkdir()
+        _copy_ours(folder, ours)
+    (folder / "evenflow" / "functions").mkdir()
     for shared in (ROOT / "functions").glob("*.py"):
-        shutil.copy2(shared, folder / "functions")
+        shutil.copy2(shared, folder / "evenflow" / "functions")
     return folder
+
+
+def _copy_ours(package: Path, place: Path | str) -> None:
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / place, package / "evenflow" / place, ignore=ignored)
 
 
 def _copy_distribution(name: str, folder: Path, without: str = "") -> None:
@@ -144,9 +149,9 @@ def function(package: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     one's files.
     """
     own = Path("functions") / request.param
-    shutil.copytree(ROOT / own, package / own, ignore=shutil.ignore_patterns("__pycache__"))
-    yield f"import functions.{request.param}.handler"
-    shutil.rmtree(package / own)
+    _copy_ours(package, own)
+    yield f"import evenflow.functions.{request.param}.handler"
+    shutil.rmtree(package / "evenflow" / own)
 
 
 @pytest.mark.timeout(180)

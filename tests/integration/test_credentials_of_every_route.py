@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import aiohttp
 import pytest
 
-from stream_core.policy.channel import Channel
-from stream_core.policy.session_token import SessionTokens
-from stream_core.protocol import routes
-from stream_core.protocol.routes import ROUTES, Route
-from stream_core.tenants.tenant import ApiKey, Scope, Tenant
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.protocol import routes
+from evenflow.stream_core.protocol.routes import ROUTES, Route
+from evenflow.stream_core.tenants.tenant import ApiKey, Scope, Tenant
 from tests.identity_provider import make_key
 from tests.integration.chat_client import HttpAnswer, call, chat_message, demo
 from tests.integration.conftest import Serve

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import call, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.ecs_agent import EcsAgent, ecs_agent
@@ -24,7 +24,7 @@ async def agent() -> AsyncIterator[EcsAgent]:
 def asked_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """ECS is asked every few milliseconds, not seconds."""
     monkeypatch.setattr(
-        "fargate_handler.scale_in_protection._DEACTIVATION_LOOK_SECONDS", (0.01, 0.02)
+        "evenflow.fargate_handler.scale_in_protection._DEACTIVATION_LOOK_SECONDS", (0.01, 0.02)
     )
 
 

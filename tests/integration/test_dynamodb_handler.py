@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Frame
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import ChatSession, chat_message, demo

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import ChatSession, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer

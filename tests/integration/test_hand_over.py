@@ -15,7 +15,7 @@ from itertools import pairwise
 import aiohttp
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import V1, ChatSession, call, demo
 from tests.integration.conftest import OpenSession, Serve
@@ -148,7 +148,7 @@ async def test_a_deactivated_task_hands_over_and_the_later_signal_changes_nothin
     deployment: LocalDeployment, opened: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "fargate_handler.scale_in_protection._DEACTIVATION_LOOK_SECONDS", (0.01, 0.02)
+        "evenflow.fargate_handler.scale_in_protection._DEACTIVATION_LOOK_SECONDS", (0.01, 0.02)
     )
     async with ecs_agent() as agent:
         leaving = await deployment.handler(agent.environment, drain_seconds=0.5)

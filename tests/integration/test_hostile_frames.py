@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Frame
 from tests.integration.chat_client import ChatSession, chat_message, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve, ServeProcess

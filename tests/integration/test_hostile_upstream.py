@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fargate_handler.token_sources.openai import OpenAIModel
-from fargate_handler.token_sources.port import ModelRequest
-from stream_core.log.conversation import Turn
-from stream_core.policy.memory_bound import MODEL_READ_BYTES, READ_AHEAD_BYTES
-from stream_core.protocol.errors import UpstreamFailed, UpstreamRejected
+from evenflow.fargate_handler.token_sources.openai import OpenAIModel
+from evenflow.fargate_handler.token_sources.port import ModelRequest
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.policy.memory_bound import MODEL_READ_BYTES, READ_AHEAD_BYTES
+from evenflow.stream_core.protocol.errors import UpstreamFailed, UpstreamRejected
 from tests.integration.raw_model import SSE_HEAD, RawModel, ask, raw_model, streamed
 from tests.integration.scripted_model import chunk
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import aiohttp
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import ChatSession, call, chat_message, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer

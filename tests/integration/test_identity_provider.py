@@ -15,8 +15,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from stream_core.policy.channel import Channel
-from stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.session_token import SessionTokens
 from tests.identity_provider import make_key
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import HttpAnswer, call, chat_message, demo
@@ -194,8 +194,8 @@ async def test_without_any_keys_callers_come_again_and_keys_of_tenants_open(
 async def test_what_an_issuer_answers_is_bounded_and_led_nowhere_else(
     doors: Doors, issuer: IssuerServer, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("fargate_handler.identity_keys", "functions.session_init.identity_keys"):
-        monkeypatch.setattr(f"{module}.FETCH_SECONDS", 0.5)
+    for place in ("fargate_handler", "functions.session_init"):
+        monkeypatch.setattr(f"evenflow.{place}.identity_keys.FETCH_SECONDS", 0.5)
     door = await doors(issuer, keys_url=issuer.issuer + path)
     refused = await door.session(issuer.now_token())
     assert told(refused) == (503, "identity_keys_unavailable")

@@ -18,11 +18,11 @@ from typing import Any
 import aiohttp
 from aiobotocore.session import AioSession
 
-from stream_aws.dynamodb import client_config
-from stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
-from stream_aws.dynamodb_usage_store import DynamoDBUsageStore
-from stream_core.tenants.budget import day_of
-from stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
+from evenflow.stream_aws.dynamodb import client_config
+from evenflow.stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
+from evenflow.stream_aws.dynamodb_usage_store import DynamoDBUsageStore
+from evenflow.stream_core.tenants.budget import day_of
+from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 from tests.integration.answer import Answer
 from tests.integration.aws_emulator import SIGNED_BY
 from tests.integration.chat_client import ChatSession, call, chat_message

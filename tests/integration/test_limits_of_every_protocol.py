@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from stream_core.tenants.tenant import QuotaLimits, Tenant
+from evenflow.stream_core.tenants.tenant import QuotaLimits, Tenant
 from tests.integration.chat_client import HttpAnswer, call, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer

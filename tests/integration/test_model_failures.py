@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import COMPACT, V1, ChatSession, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve

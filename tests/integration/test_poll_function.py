@@ -13,16 +13,16 @@ from functools import partial
 import pytest
 from aiobotocore.session import AioSession
 
-from stream_aws.dynamodb_response_store import DynamoDBResponseStore
-from stream_aws.dynamodb_session_store import DynamoDBSessionStore
-from stream_aws.keys import parse_signing_keys
-from stream_core.log.entries import Kind, LogEntry, Part, Restart
-from stream_core.log.response_log import ResponseState
-from stream_core.policy.channel import Channel
-from stream_core.policy.session_token import SessionTokens
-from stream_core.ports.response_store import TEXT_FORM, Chunk, Ending, Lease
-from stream_core.ports.session_store import LedgerEntry
-from stream_core.protocol.part_objects import part_object
+from evenflow.stream_aws.dynamodb_response_store import DynamoDBResponseStore
+from evenflow.stream_aws.dynamodb_session_store import DynamoDBSessionStore
+from evenflow.stream_aws.keys import parse_signing_keys
+from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.ports.response_store import TEXT_FORM, Chunk, Ending, Lease
+from evenflow.stream_core.ports.session_store import LedgerEntry
+from evenflow.stream_core.protocol.part_objects import part_object
 from tests.integration.answer import Answer, Frame
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import HttpAnswer
@@ -127,7 +127,7 @@ async def test_a_form_that_the_function_does_not_know_is_refused_until_it_does(
     reasoning = Part(Kind.REASONING, "They ask", name="reasoning_content")
     await response.write(0, reasoning, "Hello")
     with monkeypatch.context() as version_before:
-        version_before.setattr("stream_core.ports.response_store.NEWEST_FORM", TEXT_FORM)
+        version_before.setattr("evenflow.stream_core.ports.response_store.NEWEST_FORM", TEXT_FORM)
         refused = poll(response, "from_index=0")
         assert (refused.status, refused.error["code"]) == (503, "newer_form")
         assert refused.headers["Retry-After"] == "1"

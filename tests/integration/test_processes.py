@@ -15,7 +15,7 @@ import aiohttp
 import psutil
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import ChatSession, call, demo, open_session
 from tests.integration.conftest import ServeProcess

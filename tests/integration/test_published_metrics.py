@@ -12,17 +12,17 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
-from fargate_handler.adapters import memory_stores
-from fargate_handler.membership import Membership
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.agent_requests import AgentRequests
-from fargate_handler.orchestrator.dispatcher import ServedModel
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from fargate_handler.settings import HandlerSettings
-from fargate_handler.token_sources.openai import OpenAIModel
-from stream_aws.metric_publication import cloudwatch_unit
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.metrics.metric_catalogue import (
+from evenflow.fargate_handler.adapters import memory_stores
+from evenflow.fargate_handler.membership import Membership
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
+from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.token_sources.openai import OpenAIModel
+from evenflow.stream_aws.metric_publication import cloudwatch_unit
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.metrics.metric_catalogue import (
     CATALOGUE,
     PROMISES,
     PUBLISHED,
@@ -30,8 +30,8 @@ from stream_core.metrics.metric_catalogue import (
     MetricKind,
     Promise,
 )
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
 from tests.integration import synthesized_alarms
 from tests.integration.alarm_evaluation import Selection, selections
 from tests.integration.burn_window import HOURS, begin_of_hours, is_burning

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import ChatSession, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.deployment import LocalDeployment

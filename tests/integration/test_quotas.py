@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from stream_core.tenants.tenant import NO_LIMITS, QuotaLimits, Tenant
+from evenflow.stream_core.tenants.tenant import NO_LIMITS, QuotaLimits, Tenant
 from tests.integration.chat_client import ChatSession, call, chat_message, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.deployment import LocalDeployment

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 import aiohttp
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
-from stream_aws.keys import parse_signing_keys
-from stream_core.policy.channel import Channel
-from stream_core.policy.session_token import SessionTokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.stream_aws.keys import parse_signing_keys
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.session_token import SessionTokens
 from tests.integration.answer import Answer
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import ChatSession, checked_error, demo

@@ -11,8 +11,8 @@ from functools import partial
 
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
-from stream_core.log.entries import Kind, Part
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.stream_core.log.entries import Kind, Part
 from tests.integration.answer import Answer
 from tests.integration.chat_client import COMPACT, V1, ChatSession, demo
 from tests.integration.conftest import OpenSession

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from stream_core.policy.channel import Channel
-from stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.session_token import SessionTokens
 from tests.integration.conftest import Serve
 from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import RawWebSocket

@@ -11,8 +11,8 @@ from aiobotocore.session import AioSession, get_session
 from aiohttp import web
 from botocore.exceptions import ClientError
 
-from fargate_handler.scale_in_protection import ScaleInProtection
-from stream_aws.ecs_task import CLIENT_CONFIG, EcsTask, ProtectionUnchanged, TaskProtection
+from evenflow.fargate_handler.scale_in_protection import ScaleInProtection
+from evenflow.stream_aws.ecs_task import CLIENT_CONFIG, EcsTask, ProtectionUnchanged, TaskProtection
 from tests.integration.aws_emulator import REGION
 from tests.integration.ecs_agent import DEPLOYMENT, HOST, EcsAgent, deployment, ecs_agent
 

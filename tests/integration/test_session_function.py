@@ -19,12 +19,12 @@ import aiohttp
 import jwt
 import pytest
 
-from functions.cached_secret import MAX_AGE_SECONDS
-from functions.session_init.tenant_records import LOOK_SECONDS
-from stream_core.policy.channel import Channel
-from stream_core.policy.session_token import SessionTokens
-from stream_core.protocol.routes import EDGE_KEY_HEADER
-from stream_core.tenants.tenant import ApiKey, Tenant
+from evenflow.functions.cached_secret import MAX_AGE_SECONDS
+from evenflow.functions.session_init.tenant_records import LOOK_SECONDS
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.protocol.routes import EDGE_KEY_HEADER
+from evenflow.stream_core.tenants.tenant import ApiKey, Tenant
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import HttpAnswer, call
 from tests.integration.conftest import Serve
@@ -574,7 +574,7 @@ async def test_one_address_cannot_open_sessions_without_end_and_others_can(
 # -- what others may read of it: logs and traces ---------------------------------------------------
 
 _CALL = (
-    "import json, sys; from functions.session_init.handler import handler; from "
+    "import json, sys; from evenflow.functions.session_init.handler import handler; from "
     "tests.integration.lambda_function import InvocationContext; "
     "print(json.dumps(handler(json.load(sys.stdin), InvocationContext('session_init'))))"
 )

@@ -13,7 +13,7 @@ from contextlib import suppress
 import aiohttp
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import call, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve, ServeProcess

@@ -12,11 +12,11 @@ from http.client import HTTPConnection
 
 import pytest
 
-from functions.canary.behaviours import answer_goes_on_after_a_cut, headers_come_through
-from functions.canary.checks import Finding, as_table
-from functions.canary.front_door import FrontDoor
-from functions.canary.reading import WrongAnswer
-from functions.canary.smoke import Caller, canary, smoke
+from evenflow.functions.canary.behaviours import answer_goes_on_after_a_cut, headers_come_through
+from evenflow.functions.canary.checks import Finding, as_table
+from evenflow.functions.canary.front_door import FrontDoor
+from evenflow.functions.canary.reading import WrongAnswer
+from evenflow.functions.canary.smoke import Caller, canary, smoke
 from tests.integration.chat_client import demo
 from tests.integration.conftest import Serve
 from tests.integration.faulty_proxy import Fault, faulty_proxy
@@ -146,7 +146,7 @@ async def test_an_https_page_that_browsers_may_open_without_is_found(
     """In front of the server nobody adds the header, as CloudFront does."""
     server = await serve()
     monkeypatch.setattr(
-        "functions.canary.front_door.HTTPSConnection",
+        "evenflow.functions.canary.front_door.HTTPSConnection",
         lambda host, timeout, context: HTTPConnection(host, timeout=timeout),
     )
     front_door = FrontDoor(server.http_url.replace("http", "https", 1), silence_seconds=10)
@@ -173,7 +173,16 @@ async def test_the_commands_status_says_whether_all_is_well(serve: Serve) -> Non
 
     async def status_of(url: str, *more: str) -> tuple[int, str]:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "functions.canary", "canary", url, "--times", "1", *more),
+            *(
+                sys.executable,
+                "-m",
+                "evenflow.functions.canary",
+                "canary",
+                url,
+                "--times",
+                "1",
+                *more,
+            ),
             *("--question", QUESTION),
             cwd=ROOT,
             stdout=subprocess.PIPE,

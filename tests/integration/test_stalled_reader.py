@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
-from stream_core.protocol.client_session import CLOSE_SECONDS
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.stream_core.protocol.client_session import CLOSE_SECONDS
 from tests.integration.answer import Answer
 from tests.integration.chat_client import ChatSession, Connection, chat_message, demo
 from tests.integration.conftest import OpenSession, Serve

@@ -17,7 +17,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosedOK
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Frame
 from tests.integration.chat_client import ChatSession, chat_message, demo
 from tests.integration.conftest import OpenSession, Serve

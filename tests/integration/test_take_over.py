@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from aiobotocore.session import get_session
 
-from fargate_handler.token_sources.demo.script import demo_tokens
-from stream_aws.redriving import Outcome, Redriven, Redriving
-from stream_aws.response_items import is_chunk, is_head, read_chunk, read_head
-from stream_core.ports.response_store import Chunk, ResponseHead
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.stream_aws.redriving import Outcome, Redriven, Redriving
+from evenflow.stream_aws.response_items import is_chunk, is_head, read_chunk, read_head
+from evenflow.stream_core.ports.response_store import Chunk, ResponseHead
 from tests.integration.answer import Answer
 from tests.integration.aws_emulator import SIGNED_BY, AwsEmulator
 from tests.integration.chat_client import V1, ChatSession, checked_error, demo

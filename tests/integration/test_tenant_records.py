@@ -11,11 +11,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from fargate_handler.adapters import Stores, memory_stores
-from stream_core.ports.response_store import StoreUnavailable
-from stream_core.ports.tenant_store import TenantStore
-from stream_core.tenants.tenant import ApiKey, Scope, Tenant
-from stream_sqlite.file import connect, prepare
+from evenflow.fargate_handler.adapters import Stores, memory_stores
+from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.ports.tenant_store import TenantStore
+from evenflow.stream_core.tenants.tenant import ApiKey, Scope, Tenant
+from evenflow.stream_sqlite.file import connect, prepare
 from tests.integration.chat_client import call
 from tests.integration.conftest import Serve
 from tests.integration.deployment import AwsDeployment

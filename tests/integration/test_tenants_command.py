@@ -14,9 +14,9 @@ import aiohttp
 import pytest
 
 from evenflow.__main__ import main
-from stream_core.tenants.registry import Tenants
-from stream_core.tenants.tenant import QuotaLimits, Scope, ServiceClass, Tenant
-from stream_sqlite.stores import SQLiteStores
+from evenflow.stream_core.tenants.registry import Tenants
+from evenflow.stream_core.tenants.tenant import QuotaLimits, Scope, ServiceClass, Tenant
+from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.chat_client import call
 from tests.integration.conftest import Serve
 from tests.integration.dynamodb_emulator import DynamoDBEmulator

@@ -9,9 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from stream_core.protocol import routes
-from stream_core.protocol.routes import Route
-from stream_core.tenants.tenant import ApiKey, Tenant
+from evenflow.stream_core.protocol import routes
+from evenflow.stream_core.protocol.routes import Route
+from evenflow.stream_core.tenants.tenant import ApiKey, Tenant
 from tests.integration.chat_client import HttpAnswer, call, demo
 from tests.integration.conftest import Serve
 from tests.integration.local_server import LocalServer

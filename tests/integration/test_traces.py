@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from stream_core.records.answer_record import AnswerRecord
+from evenflow.stream_core.records.answer_record import AnswerRecord
 from tests.integration.chat_client import COMPACT, V1, ChatSession, call, chat_message
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.counting_model import counting_model, words

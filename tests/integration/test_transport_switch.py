@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import COMPACT, V1, demo
 from tests.integration.conftest import OpenSession

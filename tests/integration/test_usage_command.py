@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from evenflow.__main__ import main
-from stream_core.tenants.tenant import QuotaLimits, Tenant
-from stream_core.tenants.usage import UsageRecord
-from stream_sqlite.stores import SQLiteStores
+from evenflow.stream_core.tenants.tenant import QuotaLimits, Tenant
+from evenflow.stream_core.tenants.usage import UsageRecord
+from evenflow.stream_sqlite.stores import SQLiteStores
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from aiobotocore.session import get_session
 from botocore.exceptions import ClientError
 
 from evenflow.__main__ import main
-from functions.usage_file.usage_bucket import UsageBucket, Written
-from stream_aws.dynamodb import client_config
-from stream_aws.dynamodb_usage_store import DynamoDBUsageStore
-from stream_core.tenants.budget import day_of
-from stream_core.tenants.tenant import Tenant
-from stream_core.tenants.usage import UsageRecord
+from evenflow.functions.usage_file.usage_bucket import UsageBucket, Written
+from evenflow.stream_aws.dynamodb import client_config
+from evenflow.stream_aws.dynamodb_usage_store import DynamoDBUsageStore
+from evenflow.stream_core.tenants.budget import day_of
+from evenflow.stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.tenants.usage import UsageRecord
 from tests.integration.aws_emulator import REGION, AwsEmulator
 from tests.integration.lambda_function import LambdaFunction
 from tests.integration.session_account import Account

@@ -15,12 +15,12 @@ from subprocess import Popen
 
 import pytest
 
-from stream_core.ports.response_store import StoreUnavailable
-from stream_sqlite import writes as module
-from stream_sqlite.file import ProcessLock
-from stream_sqlite.reads import Reads
-from stream_sqlite.stores import SQLiteStores
-from stream_sqlite.writes import Writes
+from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_sqlite import writes as module
+from evenflow.stream_sqlite.file import ProcessLock
+from evenflow.stream_sqlite.reads import Reads
+from evenflow.stream_sqlite.stores import SQLiteStores
+from evenflow.stream_sqlite.writes import Writes
 from tests.integration.stores.stores import NOW
 
 Started = list[Popen[bytes]]

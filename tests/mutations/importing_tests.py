@@ -17,6 +17,7 @@ class ImportingTests:
     """
 
     def __init__(self, root: Path, code: Sequence[str], tests: Sequence[str]) -> None:
+        self._root = root
         files = [path for place in (*code, *tests) for path in _python_files(root / place)]
         self._imports = {path.relative_to(root): _imported(path) for path in files}
 
@@ -30,10 +31,16 @@ class ImportingTests:
         packages = {Path(path).parts[0] for path in touched}
         rest = [
             path
-            for path in self._importing({_module(Path(path)) for path in touched})
+            for path in self._importing({self._module(Path(path)) for path in touched})
             if path not in named
         ]
         yield [str(path) for path in sorted(rest, key=lambda path: packages.isdisjoint(path.parts))]
+
+    def _module(self, path: Path) -> str:
+        """The name by which a file is imported: `evenflow` has links to the folders of code."""
+        name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+        is_linked = (self._root / "evenflow" / path.parts[0]).is_symlink()
+        return f"evenflow.{name}" if is_linked else name
 
     def _importing(self, modules: set[str]) -> list[Path]:
         """The tests that import the modules; where none does, the tests of what does, and so on."""
@@ -46,7 +53,7 @@ class ImportingTests:
                 path for path in self._imports if _is_test(path) and _has_to_do_with(path, found)
             ]:
                 return tests
-            modules = {_module(path) for path in new}
+            modules = {self._module(path) for path in new}
         return []
 
 
@@ -67,10 +74,6 @@ def _imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return names
-
-
-def _module(path: Path) -> str:
-    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
 def _is_test(path: Path) -> bool:

@@ -123,7 +123,7 @@ def _copy(tree: Path) -> None:
     for name in _listed("--cached", "--others"):
         if (ROOT / name).exists():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, tree / name)
+            shutil.copy2(ROOT / name, tree / name, follow_symlinks=False)
     for name in _listed("--others", "--ignored", "--directory"):
         if Path(name).name in _LINKED:
             (tree / name).symlink_to(ROOT / name)

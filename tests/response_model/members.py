@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stream_core.log.entries import LogEntry, Restart
-from stream_core.log.response_log import EVERYTHING, Cursor, ResponseLog, resume_point
-from stream_core.ports.response_store import Lease, StoredEntries
+from evenflow.stream_core.log.entries import LogEntry, Restart
+from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResponseLog, resume_point
+from evenflow.stream_core.ports.response_store import Lease, StoredEntries
 from tests.response_model.implementations import Stores
 from tests.unit.recording_reader import AssembledText, standing_text
 

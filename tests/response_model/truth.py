@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from stream_core.log.entries import LogEntry
-from stream_core.log.response_log import ResponseLog
-from stream_core.ports.response_store import Lease, ResponseHead, StoredEntries, TaskLease
+from evenflow.stream_core.log.entries import LogEntry
+from evenflow.stream_core.log.response_log import ResponseLog
+from evenflow.stream_core.ports.response_store import Lease, ResponseHead, StoredEntries, TaskLease
 
 
 @dataclass

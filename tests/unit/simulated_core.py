@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any, cast
 
-from fargate_handler.clock_driver import ClockDriver
-from stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock
-from stream_core.delivery.paced_cursor import Transport
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import CHAT, Channel, MessageKind
-from stream_core.policy.limits import Limits
-from stream_core.policy.queue_place import QueuePlace
+from evenflow.fargate_handler.clock_driver import ClockDriver
+from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock
+from evenflow.stream_core.delivery.paced_cursor import Transport
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.queue_place import QueuePlace
 
 # Seconds of work that the event loop finds in its sockets in one turn at most.
 _SERVED_AT_ONCE = 0.01

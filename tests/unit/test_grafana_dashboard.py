@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from docs.grafana_dashboard import grafana_dashboard
-from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
+from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
 
 BOARD: dict[str, Any] = json.loads(grafana_dashboard())
 PANELS: list[dict[str, Any]] = [panel for panel in BOARD["panels"] if panel["type"] != "row"]

@@ -13,32 +13,36 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = (
-    "stream_core", "stream_aws", "stream_sqlite", "fargate_handler", "evenflow", "functions",
-    "infra", "tests", "bench", "docs",
+OURS = ("evenflow", "tests", "bench", "docs")
+# The folders of the package `evenflow`, which has a link to each. Nothing imports them by their own
+# names: a module would be there twice, and its classes with it.
+LINKED = ("fargate_handler", "functions", "infra", "stream_aws", "stream_core", "stream_sqlite")
+_SERVER = (
+    "evenflow.fargate_handler", "evenflow.stream_core", "evenflow.stream_aws",
+    "evenflow.stream_sqlite",
 )  # fmt: skip
 MAY_IMPORT = {
-    "stream_core": ("stream_core",),
-    "stream_aws": ("stream_aws", "stream_core"),
-    "stream_sqlite": ("stream_sqlite", "stream_core"),
-    "fargate_handler": ("fargate_handler", "stream_core", "stream_aws", "stream_sqlite"),
-    "evenflow": ("evenflow", "fargate_handler", "stream_core", "stream_aws", "stream_sqlite"),
-    "functions": ("functions", "stream_core", "stream_aws"),
+    "stream_core": ("evenflow.stream_core",),
+    "stream_aws": ("evenflow.stream_aws", "evenflow.stream_core"),
+    "stream_sqlite": ("evenflow.stream_sqlite", "evenflow.stream_core"),
+    "fargate_handler": _SERVER,
+    "evenflow": (*_SERVER, *(f"evenflow.{path.stem}" for path in (ROOT / "evenflow").glob("*.py"))),
+    "functions": ("evenflow.functions", "evenflow.stream_core", "evenflow.stream_aws"),
     "infra": (
-        "infra",
-        "stream_core.filtering.groups",
-        "stream_core.policy.agents",
-        "stream_core.policy.channel.NAME_PATTERN",
-        "stream_core.policy.allowed_origins",
-        "stream_core.policy.limits",
-        "stream_core.policy.memory_bound",
-        "stream_core.policy.model_prices",
-        "stream_core.policy.oidc_settings",
-        "stream_core.policy.public_models",
-        "stream_core.metrics.canary_metrics",
-        "stream_core.metrics.metric_catalogue",
-        "stream_core.policy.allowed_origins",
-        "stream_core.protocol.routes",
+        "evenflow.infra",
+        "evenflow.stream_core.filtering.groups",
+        "evenflow.stream_core.policy.agents",
+        "evenflow.stream_core.policy.channel.NAME_PATTERN",
+        "evenflow.stream_core.policy.allowed_origins",
+        "evenflow.stream_core.policy.limits",
+        "evenflow.stream_core.policy.memory_bound",
+        "evenflow.stream_core.policy.model_prices",
+        "evenflow.stream_core.policy.oidc_settings",
+        "evenflow.stream_core.policy.public_models",
+        "evenflow.stream_core.metrics.canary_metrics",
+        "evenflow.stream_core.metrics.metric_catalogue",
+        "evenflow.stream_core.policy.allowed_origins",
+        "evenflow.stream_core.protocol.routes",
     ),
 }
 # No sockets, no clock of its own, no AWS: time is always an argument.
@@ -98,6 +102,23 @@ def test_a_file_imports_of_ours_only_what_its_place_may(place: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize("place", [*MAY_IMPORT, *OURS[1:]])
+def test_nothing_is_imported_past_the_package(place: str) -> None:
+    wrong = [
+        (path, module)
+        for path, modules in imports_of(place).items()
+        for module in modules
+        if module.split(".")[0] in LINKED
+    ]
+    assert wrong == []
+
+
+def test_the_package_has_a_link_to_each_of_its_folders() -> None:
+    links = {path.name: path for path in (ROOT / "evenflow").iterdir() if path.is_symlink()}
+    assert sorted(links) == sorted(LINKED)
+    assert all(path.samefile(ROOT / name) for name, path in links.items())
+
+
 def test_the_workers_probe_loads_nothing_of_the_worker() -> None:
     # It runs every half minute beside a busy worker, within five seconds.
     modules = imports_of("fargate_handler")["fargate_handler/inference/probe.py"]
@@ -129,7 +150,7 @@ def test_the_core_never_asks_what_time_it_is() -> None:
 def test_no_file_leads_back_to_itself(place: str) -> None:
     """Imports for types alone count too: who needs the other's name can't be changed without it."""
     imports = {
-        path.removesuffix(".py").replace("/", "."): modules
+        "evenflow." + path.removesuffix(".py").replace("/", "."): modules
         for path, modules in imports_of(place).items()
     }
     leads_to = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fargate_handler.gateway.requests.json_values import check_json
-from stream_core.protocol.anthropic_bodies import GivenBlock
-from stream_core.protocol.errors import InvalidRequest
+from evenflow.fargate_handler.gateway.requests.json_values import check_json
+from evenflow.stream_core.protocol.anthropic_bodies import GivenBlock
+from evenflow.stream_core.protocol.errors import InvalidRequest
 
 Part = dict[str, Any]
 

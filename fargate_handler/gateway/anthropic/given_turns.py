@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from fargate_handler.gateway.anthropic.given_blocks import (
+from evenflow.fargate_handler.gateway.anthropic.given_blocks import (
     Part,
     only_text,
     part_of,
@@ -16,11 +16,11 @@ from fargate_handler.gateway.anthropic.given_blocks import (
     unsupported,
     wrong,
 )
-from fargate_handler.gateway.requests.json_values import check_json
-from stream_core.encoders.anthropic_messages import field_of_signature
-from stream_core.log.conversation import ToolCall, Turn, text_of_parts
-from stream_core.log.entries import MOST_CALLS
-from stream_core.protocol.anthropic_bodies import GivenBlock, GivenMessage, MessagesRequest
+from evenflow.fargate_handler.gateway.requests.json_values import check_json
+from evenflow.stream_core.encoders.anthropic_messages import field_of_signature
+from evenflow.stream_core.log.conversation import ToolCall, Turn, text_of_parts
+from evenflow.stream_core.log.entries import MOST_CALLS
+from evenflow.stream_core.protocol.anthropic_bodies import GivenBlock, GivenMessage, MessagesRequest
 
 _BLOCKS = TypeAdapter(list[GivenBlock])
 _THOUGHTS = ("thinking", "redacted_thinking")

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from fargate_handler.gateway.anthropic.messages_request import MessagesCall, read_call
-from fargate_handler.gateway.anthropic.refusals import REQUEST_ID, refusal
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.deadline import Deadline
-from fargate_handler.gateway.event_stream import EventStream
-from fargate_handler.gateway.requests.known_models import check_model
-from fargate_handler.gateway.requests.resuming import last_event, resume_appending
-from fargate_handler.gateway.requests.submission import (
+from evenflow.fargate_handler.gateway.anthropic.messages_request import MessagesCall, read_call
+from evenflow.fargate_handler.gateway.anthropic.refusals import REQUEST_ID, refusal
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.deadline import Deadline
+from evenflow.fargate_handler.gateway.event_stream import EventStream
+from evenflow.fargate_handler.gateway.requests.known_models import check_model
+from evenflow.fargate_handler.gateway.requests.resuming import last_event, resume_appending
+from evenflow.fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
     checked_key,
     leave_response,
@@ -23,18 +23,18 @@ from fargate_handler.gateway.requests.submission import (
     submit_request,
     timeout_ms,
 )
-from fargate_handler.gateway.whole_answer import WholeAnswer
-from stream_core.encoders.anthropic_messages import (
+from evenflow.fargate_handler.gateway.whole_answer import WholeAnswer
+from evenflow.stream_core.encoders.anthropic_messages import (
     PING,
     AnthropicObjects,
     error_object,
     thoughts_before,
 )
-from stream_core.encoders.block_encoder import BlockEncoder
-from stream_core.encoders.port import LAST_EVENT_ID, EventId
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.rights import Right
-from stream_core.protocol.errors import EvenflowError, InvalidRequest, NotFound
+from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.rights import Right
+from evenflow.stream_core.protocol.errors import EvenflowError, InvalidRequest, NotFound
 
 _VERSION_HEADER = "anthropic-version"
 # The first version has other events. Later ones have the same, and only ask differently.

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fargate_handler.gateway.anthropic.given_blocks import unsupported, wrong
-from fargate_handler.gateway.anthropic.given_turns import turns_of
-from fargate_handler.gateway.requests.json_values import check_json
-from fargate_handler.orchestrator.whole_request import WholeRequest
-from fargate_handler.token_sources.port import ModelOptions
-from stream_core.policy.agents import LONGEST_USER, MessageTerms
-from stream_core.protocol.anthropic_bodies import (
+from evenflow.fargate_handler.gateway.anthropic.given_blocks import unsupported, wrong
+from evenflow.fargate_handler.gateway.anthropic.given_turns import turns_of
+from evenflow.fargate_handler.gateway.requests.json_values import check_json
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.token_sources.port import ModelOptions
+from evenflow.stream_core.policy.agents import LONGEST_USER, MessageTerms
+from evenflow.stream_core.protocol.anthropic_bodies import (
     MESSAGES_REQUEST,
     WITHOUT_EFFECT,
     GivenTool,
     MessagesRequest,
 )
-from stream_core.protocol.messages import parse
+from evenflow.stream_core.protocol.messages import parse
 
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 # By the tokens that the model may think: below so many it is this effort.

@@ -6,11 +6,11 @@ import secrets
 
 from aiohttp import web
 
-from fargate_handler.gateway.http_answers import ERROR_CODE, json_answer, retry_headers
-from stream_core.encoders.anthropic_messages import error_object, status_of
-from stream_core.protocol.errors import EvenflowError, RequestTimeout
-from stream_core.protocol.http_contract import error_headers
-from stream_core.protocol.routes import ANTHROPIC_MESSAGES
+from evenflow.fargate_handler.gateway.http_answers import ERROR_CODE, json_answer, retry_headers
+from evenflow.stream_core.encoders.anthropic_messages import error_object, status_of
+from evenflow.stream_core.protocol.errors import EvenflowError, RequestTimeout
+from evenflow.stream_core.protocol.http_contract import error_headers
+from evenflow.stream_core.protocol.routes import ANTHROPIC_MESSAGES
 
 REQUEST_ID = "request-id"
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.openai.request_messages import tool_options
-from fargate_handler.gateway.requests.known_models import check_model
-from fargate_handler.gateway.requests.submission import Sender
-from fargate_handler.orchestrator.whole_request import WholeRequest
-from fargate_handler.token_sources.port import ModelOptions
-from stream_core.log.conversation import Turn
-from stream_core.policy.agents import Agent, MessageTerms
-from stream_core.protocol.answer_parameters import AnswerParameters
-from stream_core.protocol.errors import InvalidRequest
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.openai.request_messages import tool_options
+from evenflow.fargate_handler.gateway.requests.known_models import check_model
+from evenflow.fargate_handler.gateway.requests.submission import Sender
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.token_sources.port import ModelOptions
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.policy.agents import Agent, MessageTerms
+from evenflow.stream_core.protocol.answer_parameters import AnswerParameters
+from evenflow.stream_core.protocol.errors import InvalidRequest
 
 
 class Asked(NamedTuple):

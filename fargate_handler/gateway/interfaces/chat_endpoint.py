@@ -6,33 +6,33 @@ import secrets
 
 from aiohttp import web
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.event_stream import EventStream
-from fargate_handler.gateway.http_answers import json_answer
-from fargate_handler.gateway.interfaces.agent_answer import asked_of_agent
-from fargate_handler.gateway.interfaces.submission import submit_as_next
-from fargate_handler.gateway.interfaces.ui_messages import turns_of
-from fargate_handler.gateway.request_body import read_body
-from fargate_handler.gateway.requests.resuming import last_event
-from fargate_handler.gateway.requests.submission import (
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.event_stream import EventStream
+from evenflow.fargate_handler.gateway.http_answers import json_answer
+from evenflow.fargate_handler.gateway.interfaces.agent_answer import asked_of_agent
+from evenflow.fargate_handler.gateway.interfaces.submission import submit_as_next
+from evenflow.fargate_handler.gateway.interfaces.ui_messages import turns_of
+from evenflow.fargate_handler.gateway.request_body import read_body
+from evenflow.fargate_handler.gateway.requests.resuming import last_event
+from evenflow.fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
     checked_key,
     digest_of,
     read_request,
     sender_of,
 )
-from fargate_handler.gateway.resumption import Progress, resume
-from fargate_handler.orchestrator.whole_request import chat_channel
-from stream_core.encoders.block_encoder import BlockEncoder
-from stream_core.encoders.port import LAST_EVENT_ID, EventId
-from stream_core.encoders.ui_message_chunks import UIMessageChunks
-from stream_core.log.response_log import EVERYTHING, ResponseState, ResumePoint
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import Channel
-from stream_core.policy.rights import Right
-from stream_core.protocol.errors import InvalidRequest
-from stream_core.protocol.messages import parse
-from stream_core.protocol.ui_chat_bodies import (
+from evenflow.fargate_handler.gateway.resumption import Progress, resume
+from evenflow.fargate_handler.orchestrator.whole_request import chat_channel
+from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
+from evenflow.stream_core.encoders.ui_message_chunks import UIMessageChunks
+from evenflow.stream_core.log.response_log import EVERYTHING, ResponseState, ResumePoint
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.rights import Right
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.messages import parse
+from evenflow.stream_core.protocol.ui_chat_bodies import (
     CHAT_REQUEST,
     STOP_REQUEST,
     ChatRequest,

@@ -6,29 +6,29 @@ from typing import Any
 
 from aiohttp import web
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.event_stream import EventStream
-from fargate_handler.gateway.http_answers import json_answer
-from fargate_handler.gateway.interfaces.agent_answer import Asked, asked_of_agent
-from fargate_handler.gateway.interfaces.run_messages import offered, turns_of
-from fargate_handler.gateway.interfaces.submission import submit_as_next
-from fargate_handler.gateway.request_body import read_body
-from fargate_handler.gateway.requests.json_values import check_json, written
-from fargate_handler.gateway.requests.resuming import last_event
-from fargate_handler.gateway.requests.submission import Sender, read_request, sender_of
-from fargate_handler.gateway.resumption import Progress, resume
-from fargate_handler.orchestrator.whole_request import run_channel
-from stream_core.encoders import agui_events
-from stream_core.encoders.agui_events import AgUiEvents
-from stream_core.encoders.block_encoder import BlockEncoder
-from stream_core.encoders.port import LAST_EVENT_ID, EventId
-from stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.rights import Right
-from stream_core.protocol.agui_bodies import FORWARDED, RUN_NAME, RUN_REQUEST, RunRequest
-from stream_core.protocol.errors import InvalidRequest
-from stream_core.protocol.messages import parse
-from stream_core.protocol.ui_chat_bodies import Stopped
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.event_stream import EventStream
+from evenflow.fargate_handler.gateway.http_answers import json_answer
+from evenflow.fargate_handler.gateway.interfaces.agent_answer import Asked, asked_of_agent
+from evenflow.fargate_handler.gateway.interfaces.run_messages import offered, turns_of
+from evenflow.fargate_handler.gateway.interfaces.submission import submit_as_next
+from evenflow.fargate_handler.gateway.request_body import read_body
+from evenflow.fargate_handler.gateway.requests.json_values import check_json, written
+from evenflow.fargate_handler.gateway.requests.resuming import last_event
+from evenflow.fargate_handler.gateway.requests.submission import Sender, read_request, sender_of
+from evenflow.fargate_handler.gateway.resumption import Progress, resume
+from evenflow.fargate_handler.orchestrator.whole_request import run_channel
+from evenflow.stream_core.encoders import agui_events
+from evenflow.stream_core.encoders.agui_events import AgUiEvents
+from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
+from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.rights import Right
+from evenflow.stream_core.protocol.agui_bodies import FORWARDED, RUN_NAME, RUN_REQUEST, RunRequest
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.messages import parse
+from evenflow.stream_core.protocol.ui_chat_bodies import Stopped
 
 _NOTHING = EventId(EVERYTHING, 1)
 _MESSAGE_ID = "run"

@@ -7,16 +7,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from stream_core.log.conversation import ToolCall, Turn, text_of_parts
-from stream_core.protocol.agui_bodies import (
+from evenflow.stream_core.log.conversation import ToolCall, Turn, text_of_parts
+from evenflow.stream_core.protocol.agui_bodies import (
     CONTENT_PARTS,
     RunContext,
     RunMessage,
     RunPart,
     RunTool,
 )
-from stream_core.protocol.completion_bodies import OfferedFunction, OfferedTool
-from stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.completion_bodies import OfferedFunction, OfferedTool
+from evenflow.stream_core.protocol.errors import InvalidRequest
 
 _INSTRUCTIONS = ("developer", "system")
 _AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.interfaces.agent_answer import Asked
-from fargate_handler.gateway.requests.submission import Sender
-from fargate_handler.orchestrator.orchestrator import Submission
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from stream_core.policy.channel import INTERFACE, Channel
-from stream_core.protocol.errors import Conflict, Overloaded
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.interfaces.agent_answer import Asked
+from evenflow.fargate_handler.gateway.requests.submission import Sender
+from evenflow.fargate_handler.orchestrator.orchestrator import Submission
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.stream_core.policy.channel import INTERFACE, Channel
+from evenflow.stream_core.protocol.errors import Conflict, Overloaded
 
 # How often another request of the same chat may be quicker.
 _TRIES = 4

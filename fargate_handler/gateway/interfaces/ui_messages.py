@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fargate_handler.gateway.requests.json_values import written
-from stream_core.encoders.ui_message_chunks import METADATA
-from stream_core.log.conversation import ToolCall, Turn
-from stream_core.protocol.errors import InvalidRequest
-from stream_core.protocol.ui_chat_bodies import UIMessage, UIPart
+from evenflow.fargate_handler.gateway.requests.json_values import written
+from evenflow.stream_core.encoders.ui_message_chunks import METADATA
+from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.ui_chat_bodies import UIMessage, UIPart
 
 _DATA_URL = re.compile(r"data:[^,]*;base64,(.*)", re.DOTALL)
 _AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav"}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.deadline import Deadline
-from fargate_handler.gateway.event_stream import EventStream
-from fargate_handler.gateway.http_answers import error_answer, retry_headers
-from fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
-from fargate_handler.gateway.requests.known_models import check_model
-from fargate_handler.gateway.requests.resuming import last_event, resume_appending
-from fargate_handler.gateway.requests.submission import (
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.deadline import Deadline
+from evenflow.fargate_handler.gateway.event_stream import EventStream
+from evenflow.fargate_handler.gateway.http_answers import error_answer, retry_headers
+from evenflow.fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
+from evenflow.fargate_handler.gateway.requests.known_models import check_model
+from evenflow.fargate_handler.gateway.requests.resuming import last_event, resume_appending
+from evenflow.fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
     checked_key,
     leave_response,
@@ -21,13 +21,13 @@ from fargate_handler.gateway.requests.submission import (
     submit_request,
     timeout_ms,
 )
-from fargate_handler.gateway.whole_answer import WholeAnswer
-from stream_core.encoders.completion_chunks import ChunkEncoder
-from stream_core.encoders.completion_objects import CompletionObjects
-from stream_core.encoders.port import LAST_EVENT_ID, EventId
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.rights import Right
-from stream_core.protocol.errors import EvenflowError
+from evenflow.fargate_handler.gateway.whole_answer import WholeAnswer
+from evenflow.stream_core.encoders.completion_chunks import ChunkEncoder
+from evenflow.stream_core.encoders.completion_objects import CompletionObjects
+from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.rights import Right
+from evenflow.stream_core.protocol.errors import EvenflowError
 
 _REQUEST_ID = "x-request-id"
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fargate_handler.gateway.openai.request_messages import (
+from evenflow.fargate_handler.gateway.openai.request_messages import (
     check_calls_answered,
     tool_options,
     turn_of,
 )
-from fargate_handler.gateway.requests.json_values import check_json
-from fargate_handler.orchestrator.whole_request import WholeRequest
-from fargate_handler.token_sources.port import ModelOptions
-from stream_core.policy.agents import MessageTerms
-from stream_core.protocol.completion_bodies import (
+from evenflow.fargate_handler.gateway.requests.json_values import check_json
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.token_sources.port import ModelOptions
+from evenflow.stream_core.policy.agents import MessageTerms
+from evenflow.stream_core.protocol.completion_bodies import (
     COMPLETION_REQUEST,
     SERVICE_TIER,
     CompletionRequest,
     class_of_tier,
 )
-from stream_core.protocol.errors import InvalidRequest
-from stream_core.protocol.messages import parse
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.messages import parse
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from typing import Any
 
 from aiohttp import web
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import json_answer
-from fargate_handler.gateway.requests.known_models import check_model
-from fargate_handler.gateway.requests.submission import sender_of
-from stream_core.policy.rights import Right
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.http_answers import json_answer
+from evenflow.fargate_handler.gateway.requests.known_models import check_model
+from evenflow.fargate_handler.gateway.requests.submission import sender_of
+from evenflow.stream_core.policy.rights import Right
 
 _OWNER = "evenflow"
 

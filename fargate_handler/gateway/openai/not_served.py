@@ -9,9 +9,9 @@ import orjson
 from aiohttp import web
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
-from fargate_handler.gateway.http_answers import error_answer
-from stream_core.protocol.errors import NotFound
-from stream_core.protocol.openai_realtime import (
+from evenflow.fargate_handler.gateway.http_answers import error_answer
+from evenflow.stream_core.protocol.errors import NotFound
+from evenflow.stream_core.protocol.openai_realtime import (
     CLOSE_CODE,
     CLOSE_REASON,
     realtime_not_served,

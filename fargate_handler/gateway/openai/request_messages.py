@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from fargate_handler.gateway.requests.json_values import check_json
-from stream_core.log.conversation import ToolCall, Turn, text_of_parts
-from stream_core.protocol.completion_bodies import (
+from evenflow.fargate_handler.gateway.requests.json_values import check_json
+from evenflow.stream_core.log.conversation import ToolCall, Turn, text_of_parts
+from evenflow.stream_core.protocol.completion_bodies import (
     ROLES,
     ContentPart,
     OfferedTool,
     RequestMessage,
 )
-from stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.errors import InvalidRequest
 
 # Fields of answers, which a model is not given. Clients send an answer's message back as it was.
 _OF_ANSWERS = frozenset({"annotations", "images", "parsed", "provider_specific_fields"})

@@ -6,7 +6,7 @@ import math
 
 import orjson
 
-from stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.errors import InvalidRequest
 
 
 def written(value: object, where: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fargate_handler.gateway.context import GatewayContext
-from stream_core.protocol.errors import NotFound
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.stream_core.protocol.errors import NotFound
 
 
 def check_model(name: str, context: GatewayContext, tenant_id: str) -> None:

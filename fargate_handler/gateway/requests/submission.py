@@ -12,30 +12,35 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_answers import API_KEY, PAYER, TENANT, address_of
-from fargate_handler.gateway.request_body import read_body
-from fargate_handler.orchestrator.held_requests import Reading, memory_of
-from fargate_handler.orchestrator.orchestrator import Submission
-from fargate_handler.orchestrator.whole_request import (
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.http_answers import API_KEY, PAYER, TENANT, address_of
+from evenflow.fargate_handler.gateway.request_body import read_body
+from evenflow.fargate_handler.orchestrator.held_requests import Reading, memory_of
+from evenflow.fargate_handler.orchestrator.orchestrator import Submission
+from evenflow.fargate_handler.orchestrator.whole_request import (
     IngestEvent,
     WholeRequest,
     repeatable_channel,
     single_channel,
 )
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.agents import MessageTerms
-from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
-from stream_core.policy.rights import ALL_RIGHTS, Right, check_right
-from stream_core.policy.session_token import SessionClaims
-from stream_core.policy.trace_context import TRACEPARENT, known_traceparent
-from stream_core.protocol.content_encoding import GZIP
-from stream_core.protocol.errors import AuthenticationFailed, Conflict, Gone, InvalidRequest
-from stream_core.protocol.http_contract import whole_number
-from stream_core.protocol.session_init import OPEN_TENANT, bearer
-from stream_core.tenants.access import check_scope
-from stream_core.tenants.charges import Payer
-from stream_core.tenants.tenant import Scope
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.agents import MessageTerms
+from evenflow.stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
+from evenflow.stream_core.policy.rights import ALL_RIGHTS, Right, check_right
+from evenflow.stream_core.policy.session_token import SessionClaims
+from evenflow.stream_core.policy.trace_context import TRACEPARENT, known_traceparent
+from evenflow.stream_core.protocol.content_encoding import GZIP
+from evenflow.stream_core.protocol.errors import (
+    AuthenticationFailed,
+    Conflict,
+    Gone,
+    InvalidRequest,
+)
+from evenflow.stream_core.protocol.http_contract import whole_number
+from evenflow.stream_core.protocol.session_init import OPEN_TENANT, bearer
+from evenflow.stream_core.tenants.access import check_scope
+from evenflow.stream_core.tenants.charges import Payer
+from evenflow.stream_core.tenants.tenant import Scope
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 TIMEOUT_HEADER = "Evenflow-Timeout-Ms"

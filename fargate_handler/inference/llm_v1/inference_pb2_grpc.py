@@ -3,7 +3,7 @@
 import grpc
 import warnings
 
-from fargate_handler.inference.llm_v1 import inference_pb2 as fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2
+from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as evenflow_dot_fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -18,7 +18,7 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in fargate_handler/inference/llm_v1/inference_pb2_grpc.py depends on'
+        + ' but the generated code in evenflow/fargate_handler/inference/llm_v1/inference_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
@@ -36,13 +36,13 @@ class InferenceStub:
         """
         self.Stream = channel.unary_stream(
                 '/llm.v1.Inference/Stream',
-                request_serializer=fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.StreamRequest.SerializeToString,
-                response_deserializer=fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.StreamEvent.FromString,
+                request_serializer=evenflow_dot_fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.StreamRequest.SerializeToString,
+                response_deserializer=evenflow_dot_fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.StreamEvent.FromString,
                 _registered_method=True)
         self.Describe = channel.unary_unary(
                 '/llm.v1.Inference/Describe',
-                request_serializer=fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.DescribeRequest.SerializeToString,
-                response_deserializer=fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.DescribeResponse.FromString,
+                request_serializer=evenflow_dot_fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.DescribeRequest.SerializeToString,
+                response_deserializer=evenflow_dot_fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.DescribeResponse.FromString,
                 _registered_method=True)
 
 
@@ -79,13 +79,13 @@ def add_InferenceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Stream': grpc.unary_stream_rpc_method_handler(
                     servicer.Stream,
-                    request_deserializer=fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.StreamRequest.FromString,
-                    response_serializer=fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.StreamEvent.SerializeToString,
+                    request_deserializer=evenflow_dot_fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.StreamRequest.FromString,
+                    response_serializer=evenflow_dot_fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.StreamEvent.SerializeToString,
             ),
             'Describe': grpc.unary_unary_rpc_method_handler(
                     servicer.Describe,
-                    request_deserializer=fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.DescribeRequest.FromString,
-                    response_serializer=fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.DescribeResponse.SerializeToString,
+                    request_deserializer=evenflow_dot_fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.DescribeRequest.FromString,
+                    response_serializer=evenflow_dot_fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.DescribeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -113,8 +113,8 @@ class Inference:
             request,
             target,
             '/llm.v1.Inference/Stream',
-            fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.StreamRequest.SerializeToString,
-            fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.StreamEvent.FromString,
+            evenflow_dot_fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.StreamRequest.SerializeToString,
+            evenflow_dot_fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.StreamEvent.FromString,
             options,
             channel_credentials,
             insecure,
@@ -140,8 +140,8 @@ class Inference:
             request,
             target,
             '/llm.v1.Inference/Describe',
-            fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.DescribeRequest.SerializeToString,
-            fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.DescribeResponse.FromString,
+            evenflow_dot_fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.DescribeRequest.SerializeToString,
+            evenflow_dot_fargate__handler_dot_inference_dot_llm__v1_dot_inference__pb2.DescribeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import orjson
 
-from fargate_handler.token_sources.demo.script import Script, demo_tokens, split_tokens
-from stream_core.log.entries import Kind, Part
+from evenflow.fargate_handler.token_sources.demo.script import Script, demo_tokens, split_tokens
+from evenflow.stream_core.log.entries import Kind, Part
 
 SEARCH = "search_docs"
 """The demo model's own tool. It runs it by itself, and tells the result."""

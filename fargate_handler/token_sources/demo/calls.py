@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fargate_handler.token_sources.demo.beside import call, call_arguments
-from fargate_handler.token_sources.demo.script import Script
-from fargate_handler.token_sources.port import ModelOptions
-from stream_core.log.entries import Kind
-from stream_core.protocol.errors import ModelRefused
+from evenflow.fargate_handler.token_sources.demo.beside import call, call_arguments
+from evenflow.fargate_handler.token_sources.demo.script import Script
+from evenflow.fargate_handler.token_sources.port import ModelOptions
+from evenflow.stream_core.log.entries import Kind
+from evenflow.stream_core.protocol.errors import ModelRefused
 
 
 def called_tools(count: int, options: ModelOptions) -> list[str]:

@@ -11,9 +11,9 @@ from typing import TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fargate_handler.token_sources.port import ModelEnd
-from stream_core.log.entries import MOST_CALLS, Content, Part
-from stream_core.protocol.errors import ModelRefused, UpstreamFailed
+from evenflow.fargate_handler.token_sources.port import ModelEnd
+from evenflow.stream_core.log.entries import MOST_CALLS, Content, Part
+from evenflow.stream_core.protocol.errors import ModelRefused, UpstreamFailed
 
 _TOKEN = re.compile(r"\s*\w{1,7}|\s*[^\w\s]|\s+")
 _VOCABULARY = (

@@ -7,18 +7,18 @@ from dataclasses import replace
 from random import Random
 from zlib import crc32
 
-from fargate_handler.token_sources.demo.beside import source, with_parts
-from fargate_handler.token_sources.demo.calls import called_tools, calling
-from fargate_handler.token_sources.demo.passages import Passages
-from fargate_handler.token_sources.demo.script import (
+from evenflow.fargate_handler.token_sources.demo.beside import source, with_parts
+from evenflow.fargate_handler.token_sources.demo.calls import called_tools, calling
+from evenflow.fargate_handler.token_sources.demo.passages import Passages
+from evenflow.fargate_handler.token_sources.demo.script import (
     Script,
     answer_script,
     directed_script,
     is_directive,
 )
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from stream_core.delivery.delivery_clock import SLOT_MS, DeliveryClock
-from stream_core.protocol.messages import Usage
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.stream_core.delivery.delivery_clock import SLOT_MS, DeliveryClock
+from evenflow.stream_core.protocol.messages import Usage
 
 _HELD_SLOTS = 5
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from infra.constructs.data.buckets import access_log_bucket, request_bucket, usage_bucket
-from infra.constructs.data.dead_letter_queue import dead_letter_queue
-from infra.constructs.data.keys import KeySecrets, data_key
-from infra.constructs.data.tables import OwnTables, Tables
-from infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.data.buckets import access_log_bucket, request_bucket, usage_bucket
+from evenflow.infra.constructs.data.dead_letter_queue import dead_letter_queue
+from evenflow.infra.constructs.data.keys import KeySecrets, data_key
+from evenflow.infra.constructs.data.tables import OwnTables, Tables
+from evenflow.infra.settings import EnvironmentSettings
 
 
 class Data(Construct):

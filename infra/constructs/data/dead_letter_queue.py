@@ -7,9 +7,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.acknowledge import acknowledge
-from infra.constructs.retention import removal_policy
-from infra.settings import EnvironmentSettings
+from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.retention import removal_policy
+from evenflow.infra.settings import EnvironmentSettings
 
 
 def dead_letter_queue(
@@ -35,5 +35,5 @@ def dead_letter_queue(
 
 
 def dead_letter_queue_name(settings: EnvironmentSettings) -> str:
-    """The queue's name, which alarms, graphs and `stream_aws.redrive` use."""
+    """The queue's name, which alarms, graphs and `evenflow.stream_aws.redrive` use."""
     return f"{settings.prefix}-dead-letters"

@@ -8,9 +8,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.acknowledge import acknowledge
-from infra.constructs.retention import removal_policy
-from infra.settings import EnvironmentSettings
+from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.retention import removal_policy
+from evenflow.infra.settings import EnvironmentSettings
 
 
 def data_key(scope: Construct, construct_id: str, settings: EnvironmentSettings) -> kms.Key:

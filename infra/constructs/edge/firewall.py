@@ -7,8 +7,8 @@ import json
 from aws_cdk import aws_wafv2 as wafv2
 from constructs import Construct
 
-from infra.stack_settings import FirewallSettings
-from stream_core.protocol.routes import OPEN_SESSION
+from evenflow.infra.stack_settings import FirewallSettings
+from evenflow.stream_core.protocol.routes import OPEN_SESSION
 
 _Acl = wafv2.CfnWebACL
 _Statement = wafv2.CfnWebACL.StatementProperty

@@ -6,8 +6,8 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudfront as cloudfront
 from constructs import Construct
 
-from infra.settings import EnvironmentSettings
-from stream_core.policy.allowed_origins import page_policy
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.policy.allowed_origins import page_policy
 
 
 def module_headers(

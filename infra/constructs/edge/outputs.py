@@ -5,8 +5,8 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.settings import EnvironmentSettings
-from stream_core.protocol.routes import CHAT, OPEN_SESSION, POST_MESSAGE, RUN, WEBSOCKET
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.protocol.routes import CHAT, OPEN_SESSION, POST_MESSAGE, RUN, WEBSOCKET
 
 
 def frontend_outputs(scope: Construct, settings: EnvironmentSettings, address: str) -> None:

@@ -11,10 +11,10 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_deployment as deployment
 from constructs import Construct
 
-from infra.acknowledge import acknowledge
-from infra.constructs.retention import log_group
-from infra.package_data import built_page
-from infra.settings import EnvironmentSettings
+from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.retention import log_group
+from evenflow.infra.package_data import built_page
+from evenflow.infra.settings import EnvironmentSettings
 
 
 class PageNotBuiltError(Exception):

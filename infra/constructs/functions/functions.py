@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from infra.constructs.data.buckets import BucketArn
-from infra.constructs.data.data import Data
-from infra.constructs.functions.key_rotation import KeyRotation
-from infra.constructs.functions.session_api import SessionApi
-from infra.constructs.functions.session_functions import PollResponse, SessionInit
-from infra.constructs.functions.usage_file import UsageFile
-from infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.data.buckets import BucketArn
+from evenflow.infra.constructs.data.data import Data
+from evenflow.infra.constructs.functions.key_rotation import KeyRotation
+from evenflow.infra.constructs.functions.session_api import SessionApi
+from evenflow.infra.constructs.functions.session_functions import PollResponse, SessionInit
+from evenflow.infra.constructs.functions.usage_file import UsageFile
+from evenflow.infra.settings import EnvironmentSettings
 
 
 class Functions(Construct):

@@ -8,9 +8,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.constructs.data.keys import allow_use_of
-from infra.constructs.functions.python_function import PythonFunction
-from infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.data.keys import allow_use_of
+from evenflow.infra.constructs.functions.python_function import PythonFunction
+from evenflow.infra.settings import EnvironmentSettings
 
 
 class KeyRotation(PythonFunction):

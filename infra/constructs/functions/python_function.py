@@ -7,11 +7,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra import function_package
-from infra.acknowledge import acknowledge
-from infra.constructs.metrics import METRIC_NAMESPACE
-from infra.constructs.retention import log_group
-from infra.settings import EnvironmentSettings
+from evenflow.infra import function_package
+from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.metrics import METRIC_NAMESPACE
+from evenflow.infra.constructs.retention import log_group
+from evenflow.infra.settings import EnvironmentSettings
 
 
 class PythonFunction(Construct):
@@ -49,7 +49,7 @@ class PythonFunction(Construct):
             description=description,
             runtime=lambda_.Runtime.PYTHON_3_12,
             architecture=lambda_.Architecture.ARM_64,
-            handler=f"functions.{name}.handler.handler",
+            handler=f"evenflow.functions.{name}.handler.handler",
             code=lambda_.Code.from_asset(
                 str(package.folder),
                 asset_hash=package.input_hash,

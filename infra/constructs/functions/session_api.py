@@ -9,10 +9,10 @@ from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.acknowledge import acknowledge
-from infra.constructs.retention import log_group
-from infra.settings import EnvironmentSettings
-from stream_core.protocol.routes import OPEN_SESSION, POLL
+from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.retention import log_group
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.protocol.routes import OPEN_SESSION, POLL
 
 _ACCESS_LOG = {
     name: f"$context.{name}"

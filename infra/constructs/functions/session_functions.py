@@ -7,16 +7,16 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.constructs.data.keys import KeySecrets, allow_use_of
-from infra.constructs.data.tables import Tables, allow_on_table
-from infra.constructs.functions.python_function import PythonFunction
-from infra.constructs.variables import (
+from evenflow.infra.constructs.data.keys import KeySecrets, allow_use_of
+from evenflow.infra.constructs.data.tables import Tables, allow_on_table
+from evenflow.infra.constructs.functions.python_function import PythonFunction
+from evenflow.infra.constructs.variables import (
     limit_variables,
     oidc_variables,
     origin_variables,
     session_agent_variables,
 )
-from infra.settings import EnvironmentSettings
+from evenflow.infra.settings import EnvironmentSettings
 
 
 class SessionInit(PythonFunction):

@@ -7,13 +7,13 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.constructs.data.buckets import BucketArn, allow_on_usage
-from infra.constructs.data.data import Data
-from infra.constructs.data.keys import allow_use_of
-from infra.constructs.data.tables import allow_on_table
-from infra.constructs.functions.python_function import PythonFunction
-from infra.constructs.variables import limit_variables
-from infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.data.buckets import BucketArn, allow_on_usage
+from evenflow.infra.constructs.data.data import Data
+from evenflow.infra.constructs.data.keys import allow_use_of
+from evenflow.infra.constructs.data.tables import allow_on_table
+from evenflow.infra.constructs.functions.python_function import PythonFunction
+from evenflow.infra.constructs.variables import limit_variables
+from evenflow.infra.settings import EnvironmentSettings
 
 _TIMEOUT_SECONDS = 900  # the longest
 # With so much a function has a whole processor: then a day may have some ten million records.

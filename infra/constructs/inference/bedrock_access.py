@@ -9,10 +9,10 @@ from aws_cdk import aws_bedrock as bedrock
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.constructs.inference.guardrails import guardrail_statements
-from infra.constructs.inference.model_access import ModelAccess
-from infra.inference_settings import BedrockSettings
-from infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.inference.guardrails import guardrail_statements
+from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.inference_settings import BedrockSettings
+from evenflow.infra.settings import EnvironmentSettings
 
 # This action alone authorizes ConverseStream.
 _ACTION = "bedrock:InvokeModelWithResponseStream"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from infra.constructs.inference.bedrock_access import BedrockAccess
-from infra.constructs.inference.model_access import ModelAccess
-from infra.constructs.inference.sagemaker_endpoint import SageMakerEndpoint
-from infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.inference.bedrock_access import BedrockAccess
+from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.constructs.inference.sagemaker_endpoint import SageMakerEndpoint
+from evenflow.infra.settings import EnvironmentSettings
 
 
 def model_access(scope: Construct, settings: EnvironmentSettings, vpc: ec2.IVpc) -> ModelAccess:

@@ -9,11 +9,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from infra.constructs.inference.model_access import ModelAccess
-from infra.constructs.inference.sagemaker_model import model_container, model_role
-from infra.inference_settings import SageMakerSettings
-from infra.regions import Region
-from infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.constructs.inference.sagemaker_model import model_container, model_role
+from evenflow.infra.inference_settings import SageMakerSettings
+from evenflow.infra.regions import Region
+from evenflow.infra.settings import EnvironmentSettings
 
 VARIANT = "main"
 # The API's reference needs the first one for streams. AWS's own managed policies grant both.

@@ -8,12 +8,12 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.acknowledge import acknowledge
-from infra.constructs.network.security_groups import SecurityGroups
-from infra.constructs.retention import log_group
-from infra.image_reference import ecr_image
-from infra.settings import EnvironmentSettings
-from infra.stack_settings import NetworkSettings
+from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.network.security_groups import SecurityGroups
+from evenflow.infra.constructs.retention import log_group
+from evenflow.infra.image_reference import ecr_image
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.stack_settings import NetworkSettings
 
 _Service = ec2.InterfaceVpcEndpointAwsService
 _ALWAYS = {

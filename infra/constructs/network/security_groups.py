@@ -5,8 +5,8 @@ from __future__ import annotations
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from infra.regions import Region
-from infra.settings import EnvironmentSettings
+from evenflow.infra.regions import Region
+from evenflow.infra.settings import EnvironmentSettings
 
 HANDLER_PORT, WORKER_PORT = 8080, 50051
 _HTTPS = ec2.Port.tcp(443)

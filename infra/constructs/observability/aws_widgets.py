@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 
-from infra.constructs.data.dead_letter_queue import dead_letter_queue_name
-from infra.constructs.data.tables import Tables
-from infra.constructs.inference.sagemaker_endpoint import VARIANT, endpoint_name
-from infra.constructs.metrics import MINUTE
-from infra.constructs.observability.dashboard import GRAPH_HEIGHT, GRAPH_WIDTH
-from infra.constructs.service.workers import worker_service_name
-from infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.data.dead_letter_queue import dead_letter_queue_name
+from evenflow.infra.constructs.data.tables import Tables
+from evenflow.infra.constructs.inference.sagemaker_endpoint import VARIANT, endpoint_name
+from evenflow.infra.constructs.metrics import MINUTE
+from evenflow.infra.constructs.observability.dashboard import GRAPH_HEIGHT, GRAPH_WIDTH
+from evenflow.infra.constructs.service.workers import worker_service_name
+from evenflow.infra.settings import EnvironmentSettings
 
 _TABLES = ("sessions", "ledger", "responses", "tenants")
 _FUNCTIONS = ("session-init", "poll-response", "rotate-signing-keys", "usage-file")

@@ -7,11 +7,17 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from constructs import Construct
 
-from infra.constructs.metrics import evenflow_metric
-from infra.constructs.observability.runbook import what_to_do
-from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
-from infra.settings import EnvironmentSettings
-from stream_core.metrics.metric_catalogue import BURN_RATES, BurnRate, Promise, Statistic, Urgency
+from evenflow.infra.constructs.metrics import evenflow_metric
+from evenflow.infra.constructs.observability.runbook import what_to_do
+from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.metrics.metric_catalogue import (
+    BURN_RATES,
+    BurnRate,
+    Promise,
+    Statistic,
+    Urgency,
+)
 
 _HOUR_MINUTES = 60
 

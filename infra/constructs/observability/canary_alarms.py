@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from infra.constructs.metrics import evenflow_metric
-from infra.constructs.observability.metric_alarm import metric_alarm
-from infra.constructs.observability.runbook_alarm import AlarmTopics
-from infra.settings import EnvironmentSettings
-from stream_core.metrics.canary_metrics import CANARY_METRICS
+from evenflow.infra.constructs.metrics import evenflow_metric
+from evenflow.infra.constructs.observability.metric_alarm import metric_alarm
+from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.metrics.canary_metrics import CANARY_METRICS
 
 
 class CanaryAlarms(Construct):

@@ -9,12 +9,12 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from constructs import Construct
 
-from infra.constructs.metrics import evenflow_metric, sudden_drop
-from infra.constructs.observability.metric_alarm import metric_alarm
-from infra.constructs.observability.runbook import what_to_do
-from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
-from infra.settings import EnvironmentSettings
-from stream_core.metrics.metric_catalogue import CATALOGUE, Alarm, Metric, Urgency
+from evenflow.infra.constructs.metrics import evenflow_metric, sudden_drop
+from evenflow.infra.constructs.observability.metric_alarm import metric_alarm
+from evenflow.infra.constructs.observability.runbook import what_to_do
+from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE, Alarm, Metric, Urgency
 
 # A drop that takes several minutes never halves a minute: it is looked for a second time at this
 # distance.

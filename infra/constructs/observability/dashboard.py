@@ -8,9 +8,9 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from infra.constructs.metrics import evenflow_metric, sudden_drop
-from infra.settings import EnvironmentSettings
-from stream_core.metrics.metric_catalogue import PUBLISHED, Metric, MetricKind
+from evenflow.infra.constructs.metrics import evenflow_metric, sudden_drop
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.metrics.metric_catalogue import PUBLISHED, Metric, MetricKind
 
 # A metric belongs to the first row with a prefix of its name. The last row takes all others.
 _ROWS = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
-from infra.settings import EnvironmentSettings
-from stream_core.metrics.metric_catalogue import Alarm, Metric, Urgency
+from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.metrics.metric_catalogue import Alarm, Metric, Urgency
 
 
 def metric_alarm(

@@ -5,16 +5,19 @@ from __future__ import annotations
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
-from infra.constructs.data.tables import Tables
-from infra.constructs.observability.aws_widgets import aws_rows
-from infra.constructs.observability.burn_alarms import BurnAlarm
-from infra.constructs.observability.canary_alarms import CanaryAlarms
-from infra.constructs.observability.catalogue_alarms import CatalogueAlarms, users_hurting_alarm
-from infra.constructs.observability.dashboard import catalogue_rows, dashboard
-from infra.constructs.observability.runbook_alarm import AlarmTopics
-from infra.constructs.observability.service_alarms import ServiceAlarms
-from infra.settings import EnvironmentSettings
-from stream_core.metrics.metric_catalogue import PROMISES
+from evenflow.infra.constructs.data.tables import Tables
+from evenflow.infra.constructs.observability.aws_widgets import aws_rows
+from evenflow.infra.constructs.observability.burn_alarms import BurnAlarm
+from evenflow.infra.constructs.observability.canary_alarms import CanaryAlarms
+from evenflow.infra.constructs.observability.catalogue_alarms import (
+    CatalogueAlarms,
+    users_hurting_alarm,
+)
+from evenflow.infra.constructs.observability.dashboard import catalogue_rows, dashboard
+from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics
+from evenflow.infra.constructs.observability.service_alarms import ServiceAlarms
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.metrics.metric_catalogue import PROMISES
 
 
 class Observability(Construct):

@@ -11,9 +11,9 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from infra.constructs.observability.runbook import what_to_do
-from infra.settings import EnvironmentSettings
-from stream_core.metrics.metric_catalogue import Urgency
+from evenflow.infra.constructs.observability.runbook import what_to_do
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.metrics.metric_catalogue import Urgency
 
 
 class AlarmTopics(Construct):

@@ -8,12 +8,12 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
-from infra.constructs.data.dead_letter_queue import dead_letter_queue_name
-from infra.constructs.metrics import MINUTE, evenflow_metric
-from infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
-from infra.constructs.service.workers import worker_service_name
-from infra.settings import EnvironmentSettings
-from stream_core.metrics.metric_catalogue import QUEUE_DEPTH, STORE_RETRIES, Urgency
+from evenflow.infra.constructs.data.dead_letter_queue import dead_letter_queue_name
+from evenflow.infra.constructs.metrics import MINUTE, evenflow_metric
+from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
+from evenflow.infra.constructs.service.workers import worker_service_name
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.metrics.metric_catalogue import QUEUE_DEPTH, STORE_RETRIES, Urgency
 
 _RETRIES_PER_MINUTE = 100
 _SHARE_OF_LIMIT = 0.8

@@ -10,12 +10,12 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.acknowledge import acknowledge
-from infra.constructs.retention import log_group
-from infra.constructs.service.collector import add_collector, tracing_variables
-from infra.constructs.service.container_image import container_image
-from infra.settings import EnvironmentSettings
-from infra.stack_settings import ServiceSettings
+from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.retention import log_group
+from evenflow.infra.constructs.service.collector import add_collector, tracing_variables
+from evenflow.infra.constructs.service.container_image import container_image
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.stack_settings import ServiceSettings
 
 
 def fargate_task(

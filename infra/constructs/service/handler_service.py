@@ -8,14 +8,14 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
-from infra.acknowledge import acknowledge
-from infra.constructs.metrics import evenflow_metric
-from infra.constructs.network.security_groups import HANDLER_PORT, task_subnets
-from infra.constructs.service.handler_task import CONTAINER_NAME
-from infra.constructs.service.load_balancer import LoadBalancer
-from infra.constructs.service.rollback_alarms import RollbackAlarms
-from infra.settings import EnvironmentSettings
-from stream_core.metrics.metric_catalogue import NODE_LOAD, Statistic
+from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.metrics import evenflow_metric
+from evenflow.infra.constructs.network.security_groups import HANDLER_PORT, task_subnets
+from evenflow.infra.constructs.service.handler_task import CONTAINER_NAME
+from evenflow.infra.constructs.service.load_balancer import LoadBalancer
+from evenflow.infra.constructs.service.rollback_alarms import RollbackAlarms
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.metrics.metric_catalogue import NODE_LOAD, Statistic
 
 
 class HandlerCluster(Construct):

@@ -10,24 +10,24 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.acknowledge import acknowledge, in_findings
-from infra.constructs.data.buckets import BucketArn, allow_on_requests
-from infra.constructs.data.keys import KeySecrets, allow_use_of
-from infra.constructs.data.tables import Tables, allow_on_table, allow_query_of_unfinished
-from infra.constructs.inference.guardrails import guardrail_statements
-from infra.constructs.inference.model_access import ModelAccess
-from infra.constructs.metrics import METRIC_NAMESPACE
-from infra.constructs.network.security_groups import HANDLER_PORT
-from infra.constructs.service.fargate_task import add_container, fargate_task
-from infra.constructs.variables import (
+from evenflow.infra.acknowledge import acknowledge, in_findings
+from evenflow.infra.constructs.data.buckets import BucketArn, allow_on_requests
+from evenflow.infra.constructs.data.keys import KeySecrets, allow_use_of
+from evenflow.infra.constructs.data.tables import Tables, allow_on_table, allow_query_of_unfinished
+from evenflow.infra.constructs.inference.guardrails import guardrail_statements
+from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.constructs.metrics import METRIC_NAMESPACE
+from evenflow.infra.constructs.network.security_groups import HANDLER_PORT
+from evenflow.infra.constructs.service.fargate_task import add_container, fargate_task
+from evenflow.infra.constructs.variables import (
     answer_variables,
     limit_variables,
     oidc_variables,
     origin_variables,
     price_variables,
 )
-from infra.filter_settings import FilterSettings
-from infra.settings import EnvironmentSettings
+from evenflow.infra.filter_settings import FilterSettings
+from evenflow.infra.settings import EnvironmentSettings
 
 _TABLE_ACTIONS = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem")
 _RESPONSES_TOO = ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem")

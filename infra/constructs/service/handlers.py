@@ -6,15 +6,19 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
-from infra.constructs.data.buckets import BucketArn
-from infra.constructs.data.data import Data
-from infra.constructs.inference.model_access import ModelAccess
-from infra.constructs.network.security_groups import SecurityGroups
-from infra.constructs.service.handler_service import HandlerCluster, HandlerScaling, HandlerService
-from infra.constructs.service.handler_task import handler_task, handler_task_role
-from infra.constructs.service.load_balancer import LoadBalancer
-from infra.constructs.service.workers import Workers
-from infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.data.buckets import BucketArn
+from evenflow.infra.constructs.data.data import Data
+from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.constructs.network.security_groups import SecurityGroups
+from evenflow.infra.constructs.service.handler_service import (
+    HandlerCluster,
+    HandlerScaling,
+    HandlerService,
+)
+from evenflow.infra.constructs.service.handler_task import handler_task, handler_task_role
+from evenflow.infra.constructs.service.load_balancer import LoadBalancer
+from evenflow.infra.constructs.service.workers import Workers
+from evenflow.infra.settings import EnvironmentSettings
 
 
 class Handlers(Construct):

@@ -8,10 +8,14 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.constructs.domain import domain_certificate
-from infra.constructs.network.security_groups import HANDLER_PORT, listener_port, private_subnets
-from infra.settings import EnvironmentSettings
-from stream_core.protocol.routes import HEALTH, Origin, edge_patterns
+from evenflow.infra.constructs.domain import domain_certificate
+from evenflow.infra.constructs.network.security_groups import (
+    HANDLER_PORT,
+    listener_port,
+    private_subnets,
+)
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.protocol.routes import HEALTH, Origin, edge_patterns
 
 STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it
 _PATTERNS_PER_RULE = 5  # a rule takes no more

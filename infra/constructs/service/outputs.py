@@ -7,8 +7,8 @@ import shlex
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra.constructs.inference.model_access import ModelAccess
-from infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.settings import EnvironmentSettings
 
 
 def tenants_output(

@@ -7,9 +7,13 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
-from infra.constructs.metrics import evenflow_metric
-from infra.settings import EnvironmentSettings
-from stream_core.metrics.metric_catalogue import DELIVERY_JITTER, RESPONSE_FAILURE_RATE, Metric
+from evenflow.infra.constructs.metrics import evenflow_metric
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.metrics.metric_catalogue import (
+    DELIVERY_JITTER,
+    RESPONSE_FAILURE_RATE,
+    Metric,
+)
 
 _MINUTE = Duration.minutes(1)
 

@@ -8,18 +8,18 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_servicediscovery as servicediscovery
 from constructs import Construct
 
-from infra.constructs.inference.model_access import ModelAccess
-from infra.constructs.network.security_groups import (
+from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.constructs.network.security_groups import (
     WORKER_PORT,
     SecurityGroups,
     task_subnets,
     worker_security_group,
 )
-from infra.constructs.retention import log_group
-from infra.constructs.service.fargate_task import add_container, fargate_task
-from infra.constructs.variables import limit_variables
-from infra.settings import EnvironmentSettings
-from infra.stack_settings import WorkerServiceSettings
+from evenflow.infra.constructs.retention import log_group
+from evenflow.infra.constructs.service.fargate_task import add_container, fargate_task
+from evenflow.infra.constructs.variables import limit_variables
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.stack_settings import WorkerServiceSettings
 
 PORT_NAME = "inference"
 _ALIAS = "workers"
@@ -101,7 +101,7 @@ def worker_task(
             **limit_variables(settings.limits, "drain_seconds"),
             **model_access.variables,
         },
-        alive=["python", "-m", "fargate_handler.inference.probe"],
+        alive=["python", "-m", "evenflow.fargate_handler.inference.probe"],
         command=["--role", "worker"],
     )
     container.add_port_mappings(

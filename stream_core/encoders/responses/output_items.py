@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from stream_core.encoders.blocks import Begin, Block, Blocks
-from stream_core.log.entries import Content, Kind, Part
-from stream_core.protocol.response_ids import PublicResponse
+from evenflow.stream_core.encoders.blocks import Begin, Block, Blocks
+from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.protocol.response_ids import PublicResponse
 
 _FIELD = "evenflow:"
 _PREFIXES = {Kind.TEXT: "msg", Kind.REFUSAL: "msg", Kind.REASONING: "rs", Kind.CALL: "fc"}

@@ -6,27 +6,27 @@ from typing import Any, Protocol
 
 import orjson
 
-from stream_core.encoders.block_encoder import Place, WriteDelta
-from stream_core.encoders.blocks import Block
-from stream_core.encoders.completion_chunks import check_completed
-from stream_core.encoders.responses.output_items import (
+from evenflow.stream_core.encoders.block_encoder import Place, WriteDelta
+from evenflow.stream_core.encoders.blocks import Block
+from evenflow.stream_core.encoders.completion_chunks import check_completed
+from evenflow.stream_core.encoders.responses.output_items import (
     annotation_of,
     begun_item,
     item_id,
     part_of,
     whole_item,
 )
-from stream_core.encoders.responses.response_object import ResponseObject, status_of
-from stream_core.encoders.responses.sequence_numbers import (
+from evenflow.stream_core.encoders.responses.response_object import ResponseObject, status_of
+from evenflow.stream_core.encoders.responses.sequence_numbers import (
     ENTRY,
     Rank,
     closing_number,
     final_number,
     number,
 )
-from stream_core.log.entries import Kind, Part
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.errors import EvenflowError
 
 _SUMMARY, _TEXT, _REFUSAL = "reasoning_summary_text", "output_text", "refusal"
 _DELTAS = {Kind.TEXT: _TEXT, Kind.REFUSAL: _REFUSAL, Kind.REASONING: _SUMMARY}

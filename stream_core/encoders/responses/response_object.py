@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stream_core.encoders.responses.output_items import output_of
-from stream_core.log.response_log import ResponseState, slice_of
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.messages import Usage
-from stream_core.protocol.response_ids import PublicResponse
+from evenflow.stream_core.encoders.responses.output_items import output_of
+from evenflow.stream_core.log.response_log import ResponseState, slice_of
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.protocol.response_ids import PublicResponse
 
 _INCOMPLETE = {
     "length": "max_output_tokens",

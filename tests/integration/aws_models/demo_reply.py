@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from fargate_handler.token_sources.demo.script import (
+from evenflow.fargate_handler.token_sources.demo.script import (
     Script,
     directed_script,
     is_directive,
     split_tokens,
 )
-from stream_core.protocol.errors import ModelRefused
+from evenflow.stream_core.protocol.errors import ModelRefused
 from tests.integration.aws_models.events import (
     MESSAGE_START,
     bedrock_end,

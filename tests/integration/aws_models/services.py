@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from fargate_handler.token_sources.bedrock import BedrockModel
-from fargate_handler.token_sources.port import TokenSource
-from fargate_handler.token_sources.sagemaker import SageMakerModel
+from evenflow.fargate_handler.token_sources.bedrock import BedrockModel
+from evenflow.fargate_handler.token_sources.port import TokenSource
+from evenflow.fargate_handler.token_sources.sagemaker import SageMakerModel
 from tests.integration.aws_models.events import (
     MESSAGE_START,
     bedrock_end,

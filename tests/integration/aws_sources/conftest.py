@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSource
-from stream_core.log.conversation import Turn
-from stream_core.protocol.errors import EvenflowError
-from stream_core.protocol.messages import Usage
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSource
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.protocol.messages import Usage
 from tests.integration.aws_models.model_server import ModelServer, model_server
 from tests.integration.aws_models.services import SERVICES, Service
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.token_sources.bedrock import BedrockModel
-from fargate_handler.token_sources.bedrock_terms import BedrockTerms, Guardrail
-from fargate_handler.token_sources.port import ModelOptions, ModelRequest
-from stream_core.log.conversation import Turn
+from evenflow.fargate_handler.token_sources.bedrock import BedrockModel
+from evenflow.fargate_handler.token_sources.bedrock_terms import BedrockTerms, Guardrail
+from evenflow.fargate_handler.token_sources.port import ModelOptions, ModelRequest
+from evenflow.stream_core.log.conversation import Turn
 from tests.integration.aws_models.events import json_event, payload_part
 from tests.integration.aws_models.model_server import ModelServer
 from tests.integration.aws_models.reply import sends

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.stream_core.protocol.errors import (
     ModelRefused,
     UpstreamAnswered,
     UpstreamFailed,

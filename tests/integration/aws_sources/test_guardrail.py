@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fargate_handler.filters import guardrail_client
-from fargate_handler.filters.filtering_sink import FilterFailed
-from fargate_handler.filters.guardrail_client import GuardrailClient
-from fargate_handler.token_sources.bedrock_terms import Guardrail
-from stream_core.filtering.port import FilterAction, Filtering
-from stream_core.log.entries import Content, Kind, Part
+from evenflow.fargate_handler.filters import guardrail_client
+from evenflow.fargate_handler.filters.filtering_sink import FilterFailed
+from evenflow.fargate_handler.filters.guardrail_client import GuardrailClient
+from evenflow.fargate_handler.token_sources.bedrock_terms import Guardrail
+from evenflow.stream_core.filtering.port import FilterAction, Filtering
+from evenflow.stream_core.log.entries import Content, Kind, Part
 from tests.integration.aws_models.model_server import ModelServer
 from tests.integration.aws_models.reply import clears, intervenes, refuses
 from tests.unit.fargate_handler.filters.filtered_answer import FilteredAnswer

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fargate_handler.token_sources.port import TokenSource
+from evenflow.fargate_handler.token_sources.port import TokenSource
 from tests.integration.aws_models.certificate import tls_of_localhost
 from tests.integration.aws_models.model_server import ModelServer, model_server
 from tests.integration.aws_models.reply import Reply, sends

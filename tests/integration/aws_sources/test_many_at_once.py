@@ -6,9 +6,9 @@ import asyncio
 
 import psutil
 
-from fargate_handler.token_sources.demo.script import demo_tokens
-from fargate_handler.token_sources.port import ModelFinish
-from stream_core.protocol.messages import Usage
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.port import ModelFinish
+from evenflow.stream_core.protocol.messages import Usage
 from tests.integration.aws_models.model_server import ModelServer
 from tests.integration.aws_models.services import Service
 from tests.integration.aws_sources.conftest import (

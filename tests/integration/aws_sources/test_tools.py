@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
-from stream_core.log.conversation import ToolCall, Turn
-from stream_core.log.entries import Content, Kind, Part
-from stream_core.protocol.errors import EvenflowError, ModelRefused
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
+from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.protocol.errors import EvenflowError, ModelRefused
 from tests.integration.aws_models.events import (
     MESSAGE_START,
     bedrock_end,

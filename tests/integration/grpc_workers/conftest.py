@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 import grpc
 import pytest
 
-from fargate_handler.inference.errors import worker_options
-from fargate_handler.inference.llm_v1.inference_pb2_grpc import add_InferenceServicer_to_server
-from fargate_handler.inference.service import InferenceService
-from fargate_handler.inference.worker_source import GrpcWorkers
-from fargate_handler.token_sources.port import TokenSource
-from stream_core.policy.limits import Limits
+from evenflow.fargate_handler.inference.errors import worker_options
+from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import (
+    add_InferenceServicer_to_server,
+)
+from evenflow.fargate_handler.inference.service import InferenceService
+from evenflow.fargate_handler.inference.worker_source import GrpcWorkers
+from evenflow.fargate_handler.token_sources.port import TokenSource
+from evenflow.stream_core.policy.limits import Limits
 from tests.integration.grpc_workers.line import Line
 from tests.integration.grpc_workers.workers import WorkerInLoop, WorkerProcess
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from fargate_handler.inference import errors
+from evenflow.fargate_handler.inference import errors
 
 PING_SECONDS = 0.2
 _TIMES_OF_PINGS = (

@@ -6,9 +6,9 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from stream_core.log.entries import Content
-from stream_core.protocol.messages import Usage
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.stream_core.log.entries import Content
+from evenflow.stream_core.protocol.messages import Usage
 
 FINISH = ModelFinish("stop", Usage(prompt_tokens=11, completion_tokens=42))
 

@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from tests.integration.answer import Answer, Frame
 from tests.integration.chat_client import ChatSession, Connection, checked_error, demo, open_session
 from tests.integration.conftest import OpenSession, Serve

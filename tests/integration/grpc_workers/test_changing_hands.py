@@ -8,7 +8,7 @@ import asyncio
 
 import aiohttp
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import V1, demo, open_session
 from tests.integration.deployment import LocalDeployment

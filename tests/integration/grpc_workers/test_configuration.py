@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from fargate_handler import __main__ as program
-from fargate_handler.settings import ConfigurationError
+from evenflow.fargate_handler import __main__ as program
+from evenflow.fargate_handler.settings import ConfigurationError
 from tests.integration.grpc_workers.workers import WorkerInLoop
 from tests.integration.server_process import ROOT, clean_environment, server_command
 
@@ -70,7 +70,7 @@ async def test_a_busy_port() -> None:
 def test_another_role_does_not_exist(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["fargate_handler", "--role", "wroker"])
+    monkeypatch.setattr(sys, "argv", ["evenflow.fargate_handler", "--role", "wroker"])
     with pytest.raises(SystemExit) as ended:
         program.main()
     assert ended.value.code == 2

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import aiohttp
 import pytest
 
-from fargate_handler.inference import worker_source as grpc_worker
-from fargate_handler.inference.worker_source import GrpcWorkers
-from fargate_handler.token_sources.demo.script import demo_tokens
-from fargate_handler.token_sources.port import ModelRequest
-from stream_core.log.conversation import Turn
-from stream_core.protocol.errors import UpstreamFailed
+from evenflow.fargate_handler.inference import worker_source as grpc_worker
+from evenflow.fargate_handler.inference.worker_source import GrpcWorkers
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.port import ModelRequest
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.protocol.errors import UpstreamFailed
 from tests.integration.answer import Answer
 from tests.integration.chat_client import demo, open_session
 from tests.integration.conftest import Serve

@@ -10,13 +10,13 @@ from collections.abc import Callable
 import grpc
 import pytest
 
-from fargate_handler.inference import worker_source as grpc_worker
-from fargate_handler.inference.llm_v1 import inference_pb2 as wire
-from fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
-from fargate_handler.inference.worker_source import GrpcWorkers
-from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
-from stream_core.log.conversation import Turn
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.inference import worker_source as grpc_worker
+from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
+from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
+from evenflow.fargate_handler.inference.worker_source import GrpcWorkers
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     ModelRefused,
     UpstreamFailed,

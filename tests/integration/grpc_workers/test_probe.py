@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fargate_handler.inference import probe
+from evenflow.fargate_handler.inference import probe
 from tests.integration.grpc_workers.conftest import Lines, Workers
 from tests.integration.server_process import free_port
 

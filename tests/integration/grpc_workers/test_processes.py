@@ -11,7 +11,7 @@ import aiohttp
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import demo, open_session
 from tests.integration.conftest import Serve
@@ -115,7 +115,7 @@ async def _signal(leaving: WorkerProcess) -> None:
 def _probe(worker: WorkerProcess) -> tuple[int, str]:
     """What ECS runs in a worker's container: its exit status, and what it says."""
     done = subprocess.run(
-        [sys.executable, "-m", "fargate_handler.inference.probe"],
+        [sys.executable, "-m", "evenflow.fargate_handler.inference.probe"],
         cwd=ROOT,
         env=worker.environment,
         capture_output=True,

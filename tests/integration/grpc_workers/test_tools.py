@@ -9,17 +9,17 @@ import aiohttp
 import grpc
 import pytest
 
-from fargate_handler.inference.llm_v1 import inference_pb2 as wire
-from fargate_handler.inference.llm_v1.inference_pb2_grpc import (
+from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
+from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import (
     InferenceServicer,
     InferenceStub,
     add_InferenceServicer_to_server,
 )
-from fargate_handler.token_sources.demo.script import demo_tokens
-from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
-from stream_core.log.conversation import ToolCall, Turn
-from stream_core.log.entries import Content, Kind, Part
-from stream_core.protocol.errors import ModelRefused, UpstreamFailed
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
+from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.protocol.errors import ModelRefused, UpstreamFailed
 from tests.integration.chat_client import demo
 from tests.integration.conftest import Serve
 from tests.integration.grpc_workers.conftest import Opened, Serving, Workers

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.token_sources.port import ModelRequest
-from stream_core.log.conversation import Turn
-from stream_core.protocol.errors import EvenflowError
+from evenflow.fargate_handler.token_sources.port import ModelRequest
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.protocol.errors import EvenflowError
 from tests.integration.grpc_workers.conftest import Opened, WorkerProcesses
 from tests.integration.scripted_model import END, Reply, chunk, scripted_model
 from tests.integration.trace_collector import trace_collector

@@ -11,10 +11,10 @@ from unittest.mock import patch
 
 import grpc
 
-from fargate_handler.inference.llm_v1 import inference_pb2 as wire
-from fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
-from fargate_handler.inference.worker import Worker
-from fargate_handler.settings import load_settings
+from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
+from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
+from evenflow.fargate_handler.inference.worker import Worker
+from evenflow.fargate_handler.settings import load_settings
 from tests.integration.server_process import HandlerProcess, clean_environment, free_port
 
 _START_SECONDS = 30.0
@@ -85,7 +85,7 @@ class WorkerInLoop(DemoWorker):
 
 
 class WorkerProcess(HandlerProcess, DemoWorker):
-    """`python -m fargate_handler --role worker` with these variables.
+    """`python -m evenflow.fargate_handler --role worker` with these variables.
 
     Args:
         log: the file that takes what it prints.

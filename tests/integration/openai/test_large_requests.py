@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from fargate_handler.token_sources.demo.script import demo_tokens
-from stream_aws.s3_large_texts import PREFIX
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.stream_aws.s3_large_texts import PREFIX
 from tests.integration.answer import Frame
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import demo

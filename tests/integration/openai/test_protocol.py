@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import HttpAnswer, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.openai.completions import Completions, asking

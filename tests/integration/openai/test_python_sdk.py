@@ -11,7 +11,7 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionChunk, ChatCompletionMessageParam
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Frame
 from tests.integration.chat_client import demo
 from tests.integration.conftest import Serve

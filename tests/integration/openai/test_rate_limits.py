@@ -9,7 +9,7 @@ import aiohttp
 import openai
 import pytest
 
-from stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
+from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 from tests.integration.chat_client import call, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import demo
 from tests.integration.conftest import Serve
 from tests.integration.local_server import LocalServer

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.chat_client import demo
 from tests.integration.conftest import OpenSession
 from tests.integration.deployment import AwsDeployment, LocalDeployment

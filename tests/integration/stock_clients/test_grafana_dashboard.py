@@ -8,8 +8,8 @@ from pathlib import Path
 
 import aiohttp
 
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.metrics.metric_catalogue import CATALOGUE
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE
 from tests.integration.chat_client import ChatSession, call, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.stock_clients.prometheus_server import Prometheus, prometheus

@@ -13,24 +13,24 @@ from pathlib import Path
 import pytest
 from aiobotocore.session import AioSession
 
-from stream_aws.dynamodb import Client
-from stream_aws.dynamodb_response_store import DynamoDBResponseStore
-from stream_aws.dynamodb_session_store import DynamoDBSessionStore
-from stream_aws.dynamodb_task_calls import DynamoDBCallsOfTasks
-from stream_aws.dynamodb_tenant_activity import DynamoDBTenantActivity
-from stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
-from stream_aws.tables import TENANTS, TableNames
-from stream_core.ports.memory_activity import MemoryTenantActivity
-from stream_core.ports.memory_calls import MemoryCallsOfTasks
-from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
-from stream_core.ports.memory_tenant_store import MemoryTenantStore
-from stream_core.ports.response_store import ResponseStore
-from stream_core.ports.session_store import SessionStore
-from stream_core.ports.task_calls import CallsOfTasks
-from stream_core.ports.tenant_activity import TenantActivity
-from stream_core.ports.tenant_store import TenantStore
-from stream_core.ports.usage_store import UsageStore
-from stream_sqlite.stores import SQLiteStores
+from evenflow.stream_aws.dynamodb import Client
+from evenflow.stream_aws.dynamodb_response_store import DynamoDBResponseStore
+from evenflow.stream_aws.dynamodb_session_store import DynamoDBSessionStore
+from evenflow.stream_aws.dynamodb_task_calls import DynamoDBCallsOfTasks
+from evenflow.stream_aws.dynamodb_tenant_activity import DynamoDBTenantActivity
+from evenflow.stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
+from evenflow.stream_aws.tables import TENANTS, TableNames
+from evenflow.stream_core.ports.memory_activity import MemoryTenantActivity
+from evenflow.stream_core.ports.memory_calls import MemoryCallsOfTasks
+from evenflow.stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
+from evenflow.stream_core.ports.memory_tenant_store import MemoryTenantStore
+from evenflow.stream_core.ports.response_store import ResponseStore
+from evenflow.stream_core.ports.session_store import SessionStore
+from evenflow.stream_core.ports.task_calls import CallsOfTasks
+from evenflow.stream_core.ports.tenant_activity import TenantActivity
+from evenflow.stream_core.ports.tenant_store import TenantStore
+from evenflow.stream_core.ports.usage_store import UsageStore
+from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
 from tests.integration.stores.stores import LONG_LIFETIME, NOW, Stores, new_name
 from tests.integration.stores.writer_thread import writers_are_threads  # noqa: F401 - a fixture
@@ -158,7 +158,7 @@ def tenants(request: pytest.FixtureRequest) -> TenantStore:
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that fail every attempt, and not to see how long that takes."""
-    monkeypatch.setattr("stream_aws.dynamodb._LONGEST_PAUSES", (0.01,) * 5)
+    monkeypatch.setattr("evenflow.stream_aws.dynamodb._LONGEST_PAUSES", (0.01,) * 5)
 
 
 @pytest.fixture

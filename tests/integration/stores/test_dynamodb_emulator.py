@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from stream_aws.dynamodb import cancellation_reasons, error_code
+from evenflow.stream_aws.dynamodb import cancellation_reasons, error_code
 from tests.integration.dynamodb_emulator import DynamoDBEmulator, threaded_dynamodb_emulator
 from tests.integration.stores.stores import new_name
 

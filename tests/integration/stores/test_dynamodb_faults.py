@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from stream_aws.response_items import is_chunk, read_chunk
-from stream_core.ports.response_store import Chunk, Lease, StoreUnavailable
-from stream_core.ports.session_store import NotAccepted
+from evenflow.stream_aws.response_items import is_chunk, read_chunk
+from evenflow.stream_core.ports.response_store import Chunk, Lease, StoreUnavailable
+from evenflow.stream_core.ports.session_store import NotAccepted
 from tests.integration.dynamodb_faults import Fault
 from tests.integration.stores.conftest import DynamoDBStores
 from tests.integration.stores.stores import (

@@ -9,10 +9,10 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_aws.response_items import head_key
-from stream_core.log.entries import Kind, LogEntry, Part, Restart
-from stream_core.ports.response_store import TEXT_FORM, TYPED_FORM, Lease, NewerForm
-from stream_core.ports.stored_json import plain_entries, read_ending, read_entries
+from evenflow.stream_aws.response_items import head_key
+from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
+from evenflow.stream_core.ports.response_store import TEXT_FORM, TYPED_FORM, Lease, NewerForm
+from evenflow.stream_core.ports.stored_json import plain_entries, read_ending, read_entries
 from tests.integration.stores.conftest import DynamoDBStores
 from tests.integration.stores.stores import NOW, Stores, chunk, completed, lease_of, new_name
 
@@ -31,8 +31,8 @@ PARTS: list[LogEntry] = [
 @pytest.fixture
 def version_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on this task is of a version that knows text alone."""
-    monkeypatch.setattr("stream_core.ports.response_store.NEWEST_FORM", TEXT_FORM)
-    monkeypatch.setattr("stream_aws.response_items.NEWEST_FORM", TEXT_FORM)
+    monkeypatch.setattr("evenflow.stream_core.ports.response_store.NEWEST_FORM", TEXT_FORM)
+    monkeypatch.setattr("evenflow.stream_aws.response_items.NEWEST_FORM", TEXT_FORM)
 
 
 async def form_of(stores: Stores, lease: Lease) -> int:

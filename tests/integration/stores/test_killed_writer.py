@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_core.ports.response_store import Lease, LeaseLost
-from stream_sqlite.stores import SQLiteStores
+from evenflow.stream_core.ports.response_store import Lease, LeaseLost
+from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.server_process import ROOT
 from tests.integration.stores.stores import NOW, Stores, chunk, completed, lease_of
 from tests.integration.stores.writing_process import OWNER

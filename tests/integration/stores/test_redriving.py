@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from aiobotocore.session import AioSession
 
-from stream_aws.redrive import main
-from stream_aws.redriving import Outcome, Redriven, Redriving
-from stream_aws.sqs_dead_letters import CLIENT_CONFIG, SqsDeadLetters
-from stream_core.log.response_log import ResponseState
-from stream_core.policy.channel import Channel
-from stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
-from stream_core.ports.response_store import Ending, Lease, StoreUnavailable
-from stream_core.ports.session_store import LedgerEntry
+from evenflow.stream_aws.redrive import main
+from evenflow.stream_aws.redriving import Outcome, Redriven, Redriving
+from evenflow.stream_aws.sqs_dead_letters import CLIENT_CONFIG, SqsDeadLetters
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
+from evenflow.stream_core.ports.response_store import Ending, Lease, StoreUnavailable
+from evenflow.stream_core.ports.session_store import LedgerEntry
 from tests.integration.aws_emulator import REGION, AwsEmulator
 from tests.integration.dynamodb_faults import Fault
 from tests.integration.server_process import free_port
@@ -107,7 +107,7 @@ async def office(
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[DeadLetterOffice]:
     # The emulator is one server, which knows at once that there are no more.
-    monkeypatch.setattr("stream_aws.redriving._WAIT_SECONDS", 0)
+    monkeypatch.setattr("evenflow.stream_aws.redriving._WAIT_SECONDS", 0)
     async with sdk.create_client(
         "sqs",
         config=CLIENT_CONFIG,

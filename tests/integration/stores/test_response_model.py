@@ -14,13 +14,13 @@ from aiobotocore.session import AioSession
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from stream_aws.dynamodb import Client
-from stream_aws.dynamodb_response_store import DynamoDBResponseStore
-from stream_aws.dynamodb_session_store import DynamoDBSessionStore
-from stream_aws.tables import TableNames
-from stream_core.ports.response_store import ResponseStore
-from stream_core.ports.session_store import SessionStore
-from stream_sqlite.stores import SQLiteStores
+from evenflow.stream_aws.dynamodb import Client
+from evenflow.stream_aws.dynamodb_response_store import DynamoDBResponseStore
+from evenflow.stream_aws.dynamodb_session_store import DynamoDBSessionStore
+from evenflow.stream_aws.tables import TableNames
+from evenflow.stream_core.ports.response_store import ResponseStore
+from evenflow.stream_core.ports.session_store import SessionStore
+from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.dynamodb_emulator import threaded_dynamodb_emulator
 from tests.integration.stores.stores import new_name
 from tests.response_model.implementations import Calls, Implementation, InMemory, T

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from stream_core.log.entries import LogEntry, Restart
-from stream_core.log.response_log import ResponseState
-from stream_core.ports.response_store import Ending, Lease, LeaseLost
+from evenflow.stream_core.log.entries import LogEntry, Restart
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.ports.response_store import Ending, Lease, LeaseLost
 from tests.integration.stores.stores import (
     LIFETIME,
     NOW,

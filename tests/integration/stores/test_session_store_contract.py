@@ -7,12 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from stream_core.log.response_log import ResponseState
-from stream_core.policy.agents import MessageTerms
-from stream_core.policy.channel import CHAT, COMPLETION, KEYED_COMPLETION, Channel, MessageKind
-from stream_core.ports.outcome import Outcome
-from stream_core.ports.response_store import Lease
-from stream_core.ports.session_store import (
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.policy.agents import MessageTerms
+from evenflow.stream_core.policy.channel import (
+    CHAT,
+    COMPLETION,
+    KEYED_COMPLETION,
+    Channel,
+    MessageKind,
+)
+from evenflow.stream_core.ports.outcome import Outcome
+from evenflow.stream_core.ports.response_store import Lease
+from evenflow.stream_core.ports.session_store import (
     LedgerEntry,
     NotAccepted,
     SessionStore,

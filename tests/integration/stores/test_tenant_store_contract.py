@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
-from stream_aws.tenant_items import change
-from stream_core.ports.response_store import StoreUnavailable
-from stream_core.ports.tenant_store import StoredTenants, TenantChanged, TenantStore
-from stream_core.tenants.tenant import ApiKey, QuotaLimits, Scope, ServiceClass, Tenant
+from evenflow.stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
+from evenflow.stream_aws.tenant_items import change
+from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.ports.tenant_store import StoredTenants, TenantChanged, TenantStore
+from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Scope, ServiceClass, Tenant
 from tests.integration.stores.conftest import DynamoDBStores
 from tests.integration.stores.stores import NOW
 

@@ -11,9 +11,9 @@ from threading import Thread
 
 import pytest
 
-from stream_sqlite import writes
-from stream_sqlite.transactions import Transactions
-from stream_sqlite.writer import serve
+from evenflow.stream_sqlite import writes
+from evenflow.stream_sqlite.transactions import Transactions
+from evenflow.stream_sqlite.writer import serve
 
 
 class WriterThread:

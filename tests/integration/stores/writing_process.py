@@ -11,7 +11,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from stream_sqlite.stores import SQLiteStores
+from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.stores.stores import NOW, Stores, chunk
 
 OWNER = "writer"

@@ -12,7 +12,9 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs/adding-a-transport.md").read_text("utf-8")
 SMALLEST = ROOT / "tests/unit/fargate_handler/gateway/transports"
 NEW_FILES = re.findall(r"^\| `(\S*<name>\S*)` \|", PAGE, re.MULTILINE)
-MAY_IMPORT = re.findall(r"^- `((?:fargate_handler|stream_core)\.[\w.]+)`$", PAGE, re.MULTILINE)
+MAY_IMPORT = re.findall(
+    r"^- `(evenflow\.(?:fargate_handler|stream_core)\.[\w.]+)`$", PAGE, re.MULTILINE
+)
 
 
 def test_three_new_files_are_a_transport() -> None:

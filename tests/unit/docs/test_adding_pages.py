@@ -34,9 +34,10 @@ def ours(source: str) -> set[str]:
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.ImportFrom)
     }
-    places = ("fargate_handler", "stream_core", "tests")
     return {
-        f"{module.replace('.', '/')}.py" for module in modules if module.split(".")[0] in places
+        f"{module.removeprefix('evenflow.').replace('.', '/')}.py"
+        for module in modules
+        if module.split(".")[0] in ("evenflow", "tests")
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.settings import HandlerSettings
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 _PAGE = (DOCS / "security.md").read_text("utf-8")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fargate_handler.metrics import Metrics
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.metrics.metric_catalogue import CATALOGUE, MetricKind
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE, MetricKind
 
 
 def metrics_of(process: int | None) -> Metrics:

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from fargate_handler import background as module
-from fargate_handler.background import Background
-from stream_core.protocol.errors import Overloaded
+from evenflow.fargate_handler import background as module
+from evenflow.fargate_handler.background import Background
+from evenflow.stream_core.protocol.errors import Overloaded
 from tests.unit.settle import settle
 
 

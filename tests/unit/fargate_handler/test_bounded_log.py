@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import pytest
 
-from fargate_handler.bounded_log import REPEATED, UNREAD, BoundedLog
-from fargate_handler.line_writer import LineWriter
-from fargate_handler.log_formats import LineFormatter
-from stream_core.policy.log_rate import EACH
-from stream_core.records.event_record import EventRecord
+from evenflow.fargate_handler.bounded_log import REPEATED, UNREAD, BoundedLog
+from evenflow.fargate_handler.line_writer import LineWriter
+from evenflow.fargate_handler.log_formats import LineFormatter
+from evenflow.stream_core.policy.log_rate import EACH
+from evenflow.stream_core.records.event_record import EventRecord
 from tests.full_pipe import full_pipe
 from tests.unit.hand_turned_clock import HandTurnedClock
 

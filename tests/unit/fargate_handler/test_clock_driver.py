@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from unittest.mock import Mock
 
-from fargate_handler.clock_driver import ClockDriver
-from stream_core.delivery.delivery_clock import DeliveryClock
-from stream_core.policy.limits import Limits
+from evenflow.fargate_handler.clock_driver import ClockDriver
+from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
+from evenflow.stream_core.policy.limits import Limits
 
 
 class _Endless:

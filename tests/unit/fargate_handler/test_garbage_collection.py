@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from fargate_handler.memory import GarbageCollection, resident_bytes, return_freed_memory
+from evenflow.fargate_handler.memory import GarbageCollection, resident_bytes, return_freed_memory
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 MIB = 1_048_576

@@ -7,7 +7,7 @@ from pathlib import Path
 from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGE = "fargate_handler/inference/llm_v1"
+PACKAGE = "evenflow/fargate_handler/inference/llm_v1"
 
 
 def test_the_messages_are_those_of_the_proto(tmp_path: Path) -> None:

@@ -7,16 +7,16 @@ import logging
 import grpc
 import pytest
 
-from fargate_handler.inference.errors import (
+from evenflow.fargate_handler.inference.errors import (
     Options,
     error_of,
     handler_options,
     status_of,
     worker_options,
 )
-from fargate_handler.token_sources.operator_log import OperatorLog
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     InternalError,
     ModelRefused,

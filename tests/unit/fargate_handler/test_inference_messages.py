@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.inference.llm_v1 import inference_pb2 as wire
-from fargate_handler.inference.messages import (
+from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
+from evenflow.fargate_handler.inference.messages import (
     event_messages,
     finish_message,
     finish_of,
@@ -15,10 +15,10 @@ from fargate_handler.inference.messages import (
     part_of,
     request_of,
 )
-from fargate_handler.orchestrator.whole_request import WholeRequest
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest
-from stream_core.log.entries import Content, NotAPart
-from stream_core.protocol.messages import Usage
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest
+from evenflow.stream_core.log.entries import Content, NotAPart
+from evenflow.stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.orchestrator.test_whole_request import REQUESTS, TEXT
 from tests.unit.stream_core.contents import CONTENTS
 

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from fargate_handler.adapters import Adapters, memory_stores
-from fargate_handler.handler import Handler
-from fargate_handler.metrics import Metrics
-from fargate_handler.settings import HandlerSettings
-from stream_aws.key_secret import KeySecret
-from stream_aws.keys import parse_signing_keys, parse_tenant_keys
-from stream_core.policy.channel import Channel
-from stream_core.policy.session_token import SessionTokens
-from stream_core.protocol.errors import AuthenticationFailed
+from evenflow.fargate_handler.adapters import Adapters, memory_stores
+from evenflow.fargate_handler.handler import Handler
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.stream_aws.key_secret import KeySecret
+from evenflow.stream_aws.keys import parse_signing_keys, parse_tenant_keys
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.protocol.errors import AuthenticationFailed
 
 OLD, NEW = "old-" * 10, "new-" * 10
 CHANNEL = Channel("t", "demo", "s")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fargate_handler.scale_in_protection import ScaleInProtection
+from evenflow.fargate_handler.scale_in_protection import ScaleInProtection
 
 
 class Refused(Exception):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fargate_handler.settings import ConfigurationError, HandlerSettings, load_settings
-from fargate_handler.token_sources.bedrock_terms import BedrockTerms, Guardrail
+from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings, load_settings
+from evenflow.fargate_handler.token_sources.bedrock_terms import BedrockTerms, Guardrail
 
 KEY = "0123456789abcdef0123456789abcdef"
 Environment = Callable[..., None]

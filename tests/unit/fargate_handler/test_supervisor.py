@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fargate_handler.leave import Leave
-from fargate_handler.supervisor import Supervisor
+from evenflow.fargate_handler.leave import Leave
+from evenflow.fargate_handler.supervisor import Supervisor
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
 

@@ -6,11 +6,11 @@ import logging
 
 import pytest
 
-from fargate_handler.tenant_records import TenantRecords
-from stream_core.policy.model_prices import ModelPrices
-from stream_core.ports.memory_tenant_store import MemoryTenantStore
-from stream_core.tenants.registry import Tenants
-from stream_core.tenants.tenant import QuotaLimits, Tenant
+from evenflow.fargate_handler.tenant_records import TenantRecords
+from evenflow.stream_core.policy.model_prices import ModelPrices
+from evenflow.stream_core.ports.memory_tenant_store import MemoryTenantStore
+from evenflow.stream_core.tenants.registry import Tenants
+from evenflow.stream_core.tenants.tenant import QuotaLimits, Tenant
 
 PRICES = ModelPrices({"large": (2.5, 10.0)})
 SERVED = {"fast": "org/small", "large": "large"}

@@ -6,14 +6,14 @@ import asyncio
 import json
 from pathlib import Path
 
-from fargate_handler.metrics import Metrics
-from fargate_handler.node_context import NodeContext
-from fargate_handler.usage_files import UsageFiles
-from stream_core.policy.limits import Limits
-from stream_core.ports.memory_usage import MemoryUsageStore
-from stream_core.tenants.registry import Tenants
-from stream_core.tenants.tenant import Tenant
-from stream_core.tenants.usage import UsageRecord
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.usage_files import UsageFiles
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.ports.memory_usage import MemoryUsageStore
+from evenflow.stream_core.tenants.registry import Tenants
+from evenflow.stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.tenants.usage import UsageRecord
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 MIDNIGHT = 1_795_478_400.0  # 2026-11-24T00:00:00Z

@@ -8,14 +8,14 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from functions.poll_response.long_poll import LongPoll, PollResult
-from functions.poll_response.stored_responses import StoredResponses
-from stream_core.log.entries import LogEntry, Restart
-from stream_core.log.response_log import ResponseState
-from stream_core.policy.channel import Channel
-from stream_core.ports.memory_store import MemoryResponseStore
-from stream_core.ports.response_store import Chunk, Ending, Lease, ResponseHead, gapless
-from stream_core.protocol.errors import Gone, NotFound
+from evenflow.functions.poll_response.long_poll import LongPoll, PollResult
+from evenflow.functions.poll_response.stored_responses import StoredResponses
+from evenflow.stream_core.log.entries import LogEntry, Restart
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.ports.memory_store import MemoryResponseStore
+from evenflow.stream_core.ports.response_store import Chunk, Ending, Lease, ResponseHead, gapless
+from evenflow.stream_core.protocol.errors import Gone, NotFound
 
 T = TypeVar("T")
 

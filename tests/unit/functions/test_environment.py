@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from functions.settings import (
+from evenflow.functions.settings import (
     ConfigurationError,
     SessionInitSettings,
     allowed_origins,
     limits,
     required,
 )
-from stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.limits import Limits
 
 VARIABLES = {
     "EVENFLOW_EDGE_KEYS_SECRET": "arn:aws:secretsmanager:us-east-1:111111111111:secret:edge",

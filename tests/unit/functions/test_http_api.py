@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from aws_lambda_powertools import Logger
 
-from functions.http_api import HttpApiAnswer, HttpApiRequest, answer_event, json_answer
-from stream_core.policy.allowed_origins import AllowedOrigins
-from stream_core.protocol.errors import AuthenticationFailed, HostNotAllowed, Overloaded
-from stream_core.protocol.routes import Route
+from evenflow.functions.http_api import HttpApiAnswer, HttpApiRequest, answer_event, json_answer
+from evenflow.stream_core.policy.allowed_origins import AllowedOrigins
+from evenflow.stream_core.protocol.errors import AuthenticationFailed, HostNotAllowed, Overloaded
+from evenflow.stream_core.protocol.routes import Route
 from tests.integration.http_api_event import http_api_event
 
 ROUTE = Route("POST", "/things/{name}")

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from functions.poll_response.long_poll import LongPoll
-from stream_core.log.entries import Restart
-from stream_core.log.response_log import ResponseState
-from stream_core.ports.response_store import Chunk, Ending
-from stream_core.protocol.errors import Gone, InvalidRequest, NotFound
+from evenflow.functions.poll_response.long_poll import LongPoll
+from evenflow.stream_core.log.entries import Restart
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.ports.response_store import Chunk, Ending
+from evenflow.stream_core.protocol.errors import Gone, InvalidRequest, NotFound
 from tests.unit.functions.response_buffer import CHANNEL, LOOK, START, USAGE, Buffer, at_once
 
 # -- when it answers -------------------------------------------------------------------------------

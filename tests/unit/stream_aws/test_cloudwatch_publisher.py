@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from botocore.session import Session
 
-from stream_aws.metric_publication import CloudWatchPublisher, cloudwatch_unit
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.metrics.metric_catalogue import CATALOGUE
-from stream_core.metrics.metric_snapshot import MetricPoint
+from evenflow.stream_aws.metric_publication import CloudWatchPublisher, cloudwatch_unit
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE
+from evenflow.stream_core.metrics.metric_snapshot import MetricPoint
 
 MINUTE = 1_900_000_020
 

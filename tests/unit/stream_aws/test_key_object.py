@@ -6,9 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_aws.keys import KeysUnreadable, parse_key_object, parse_signing_keys, parse_tenant_keys
-from stream_core.policy.channel import Channel
-from stream_core.policy.session_token import SessionTokens
+from evenflow.stream_aws.keys import (
+    KeysUnreadable,
+    parse_key_object,
+    parse_signing_keys,
+    parse_tenant_keys,
+)
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.session_token import SessionTokens
 
 KEY, OTHER = "k" * 32, "o" * 32
 

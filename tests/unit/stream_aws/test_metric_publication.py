@@ -6,10 +6,10 @@ import logging
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from fargate_handler.metrics import Metrics
-from stream_aws.metric_publication import MetricPublication
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.metrics.metric_snapshot import MetricPoint
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.stream_aws.metric_publication import MetricPublication
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.metrics.metric_snapshot import MetricPoint
 
 MINUTE = 1_900_000_020  # a whole one
 
@@ -189,7 +189,7 @@ async def test_closing_tries_once_more_what_was_kept() -> None:
 async def test_closing_while_nothing_answers_ends_and_says_what_is_lost(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("stream_aws.metric_publication._CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr("evenflow.stream_aws.metric_publication._CLOSE_SECONDS", 0.05)
     task = Task()
     task.publisher.gate.clear()
     first = task.minute(0, deltas=1)

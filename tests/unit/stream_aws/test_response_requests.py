@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from stream_aws.response_items import claim
+from evenflow.stream_aws.response_items import claim
 
 
 def named(request: dict[str, dict[str, dict[str, str]]]) -> set[str]:

@@ -6,7 +6,7 @@ from typing import Any
 import botocore.session
 import pytest
 
-from stream_aws.s3_large_texts import CLIENT_CONFIG, PREFIX
+from evenflow.stream_aws.s3_large_texts import CLIENT_CONFIG, PREFIX
 
 
 class _Stopped(Exception):

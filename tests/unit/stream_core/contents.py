@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import Content, Kind, Part
 
 TEXTS = st.text("aé😀 \n", min_size=1, max_size=6)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.policy.adaptive_ceiling import AdaptiveCeiling
+from evenflow.stream_core.policy.adaptive_ceiling import AdaptiveCeiling
 
 LATEST = 1.101  # of what the server says
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import hashlib
 
-from stream_core.log.entries import Restart
-from stream_core.policy.model_prices import ModelPrices
-from stream_core.protocol.errors import UpstreamFailed
-from stream_core.protocol.messages import Usage
-from stream_core.records.answer_record import AnswerRecord, answer_record
-from stream_core.records.reader_record import ReaderFigures
+from evenflow.stream_core.log.entries import Restart
+from evenflow.stream_core.policy.model_prices import ModelPrices
+from evenflow.stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.records.answer_record import AnswerRecord, answer_record
+from evenflow.stream_core.records.reader_record import ReaderFigures
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.test_response_stream import CHANNEL, new_stream, reading
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.delivery.paced_cursor import Batcher
+from evenflow.stream_core.delivery.paced_cursor import Batcher
 
 
 @given(st.lists(st.text(max_size=5)), st.integers(1, 12), st.data())

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.policy.channel import NAME_PATTERN, Channel
+from evenflow.stream_core.policy.channel import NAME_PATTERN, Channel
 
 NAMES = st.from_regex(NAME_PATTERN, fullmatch=True)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.policy.circuit_breaker import Call, CircuitBreaker, CircuitOpen
+from evenflow.stream_core.policy.circuit_breaker import Call, CircuitBreaker, CircuitOpen
 
 FAILURES, OPEN_SECONDS = 3, 10.0
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.policy.session_token import SessionClaims
-from stream_core.protocol.client_session import CLOSE_SECONDS, ClientSession, Opcode
-from stream_core.protocol.client_session_states import (
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.session_token import SessionClaims
+from evenflow.stream_core.protocol.client_session import CLOSE_SECONDS, ClientSession, Opcode
+from evenflow.stream_core.protocol.client_session_states import (
     Command,
     Disconnect,
     Ended,
@@ -27,9 +27,9 @@ from stream_core.protocol.client_session_states import (
     SetTimer,
     StopReading,
 )
-from stream_core.protocol.dialect import CompactDialect, Dialect
-from stream_core.protocol.ending_frames import CloseCode, refusal_frame
-from stream_core.protocol.errors import (
+from evenflow.stream_core.protocol.dialect import CompactDialect, Dialect
+from evenflow.stream_core.protocol.ending_frames import CloseCode, refusal_frame
+from evenflow.stream_core.protocol.errors import (
     Conflict,
     EvenflowError,
     Gone,
@@ -38,14 +38,14 @@ from stream_core.protocol.errors import (
     Overloaded,
     RateLimited,
 )
-from stream_core.protocol.messages import (
+from evenflow.stream_core.protocol.messages import (
     ChatMessageFrame,
     ClientMessage,
     ErrorFrame,
     ResponseAck,
     ResponseResume,
 )
-from stream_core.protocol.realtime import RealtimeDialect
+from evenflow.stream_core.protocol.realtime import RealtimeDialect
 
 CLAIMS = SessionClaims(
     Channel("public", "demo", "ses_1"), expires_at=2_000_000_000, issued_at=1_000_000_000

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.log.conversation import Conversation, Turn
-from stream_core.policy.limits import Limits
-from stream_core.policy.memory_account import MemoryPart
-from stream_core.ports.session_store import LedgerEntry, StoredConversation, standing
-from stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited
+from evenflow.stream_core.log.conversation import Conversation, Turn
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.memory_account import MemoryPart
+from evenflow.stream_core.ports.session_store import LedgerEntry, StoredConversation, standing
+from evenflow.stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited
 
 
 def say(

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from stream_core.delivery.departures import Departures
+from evenflow.stream_core.delivery.departures import Departures
 
 
 def _departures(count: int, *, first_until: float = 75.0, until: float = 100.0) -> Departures[int]:

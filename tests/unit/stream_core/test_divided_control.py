@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.delivery.delivery_clock import SLOT_SECONDS
-from stream_core.delivery.divided_control import DividedControl
-from stream_core.delivery.interval_control import FULL, IntervalControl
+from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS
+from evenflow.stream_core.delivery.divided_control import DividedControl
+from evenflow.stream_core.delivery.interval_control import FULL, IntervalControl
 
 CALM, USUAL, LONGEST = 0, 5, 20
 ROOMY = 0.80

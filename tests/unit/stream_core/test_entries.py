@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.log.entries import (
+from evenflow.stream_core.log.entries import (
     LONGEST_NAME,
     LONGEST_VALUE,
     MOST_CALLS,

@@ -3,14 +3,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.delivery.flow_control import (
+from evenflow.stream_core.delivery.flow_control import (
     FLOW_TRANSITIONS,
     FlowEvent,
     FlowState,
     Lag,
     ReaderFlow,
 )
-from stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.limits import Limits
 
 LIMITS = Limits()
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.log import folded_entries
-from stream_core.log.entries import Content, Kind, LogEntry, Part
-from stream_core.log.folded_entries import FoldedEntries
-from stream_core.log.response_log import (
+from evenflow.stream_core.log import folded_entries
+from evenflow.stream_core.log.entries import Content, Kind, LogEntry, Part
+from evenflow.stream_core.log.folded_entries import FoldedEntries
+from evenflow.stream_core.log.response_log import (
     Cursor,
     LogClosed,
     ResponseLog,

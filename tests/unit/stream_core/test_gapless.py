@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stream_core.log.entries import Kind, LogEntry, Part
-from stream_core.ports.response_store import (
+from evenflow.stream_core.log.entries import Kind, LogEntry, Part
+from evenflow.stream_core.ports.response_store import (
     NEWEST_FORM,
     Chunk,
     NewerForm,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.delivery.delivery_clock import SLOT_SECONDS
-from stream_core.delivery.interval_control import IntervalControl, LoopLoad
+from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS
+from evenflow.stream_core.delivery.interval_control import IntervalControl, LoopLoad
 
 CALM, USUAL, LONGEST = 0, 5, 20
 FULL, ROOMY = 0.97, 0.80

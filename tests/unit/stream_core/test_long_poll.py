@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.protocol.long_poll import answer_at, linger_seconds
+from evenflow.stream_core.protocol.long_poll import answer_at, linger_seconds
 
 
 def polls_of(

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.policy.channel import CHAT, COMPLETION, KEYED_COMPLETION, Channel, MessageKind
+from evenflow.stream_core.policy.channel import (
+    CHAT,
+    COMPLETION,
+    KEYED_COMPLETION,
+    Channel,
+    MessageKind,
+)
 
 _SESSION = Channel("acme", "demo", "ses_1")
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
+from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
 
 # The table of the design, section 6.
 DESIGN = {

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.metrics.metric_catalogue import CATALOGUE, PUBLISHED, Metric, MetricKind
-from stream_core.metrics.metric_snapshot import Distribution, MetricPoint, MetricSnapshot
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE, PUBLISHED, Metric, MetricKind
+from evenflow.stream_core.metrics.metric_snapshot import Distribution, MetricPoint, MetricSnapshot
 
 JITTER, RATIO, COUNTER, LEVEL, EVENTS = (
     catalogue.DELIVERY_JITTER,

@@ -7,18 +7,18 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from stream_core.policy.channel import Channel
-from stream_core.policy.oidc import Identity, IdentityTokens
-from stream_core.policy.oidc_keys import (
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.oidc import Identity, IdentityTokens
+from evenflow.stream_core.policy.oidc_keys import (
     ALGORITHMS,
     FRESH_SECONDS,
     DocumentUnreadable,
     keys_url_in,
     parse_keys,
 )
-from stream_core.policy.oidc_settings import OidcSettings
-from stream_core.policy.session_token import SessionTokens
-from stream_core.protocol.errors import EvenflowError, NotPermitted, Overloaded
+from evenflow.stream_core.policy.oidc_settings import OidcSettings
+from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.protocol.errors import EvenflowError, NotPermitted, Overloaded
 from tests.identity_provider import AUDIENCE, IdentityProvider, make_key
 
 NOW = 1_795_251_600.0

@@ -8,8 +8,8 @@ import orjson
 import pytest
 from hypothesis import given
 
-from stream_core.log.entries import CUSTOM, Content, Kind, NotAPart, Part
-from stream_core.protocol.part_objects import PartObject, part_json, part_object
+from evenflow.stream_core.log.entries import CUSTOM, Content, Kind, NotAPart, Part
+from evenflow.stream_core.protocol.part_objects import PartObject, part_json, part_object
 from tests.unit.stream_core.contents import CONTENT
 
 

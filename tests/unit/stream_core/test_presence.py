@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.delivery.presence import (
+from evenflow.stream_core.delivery.presence import (
     MOST_NAMED,
     Presence,
     Present,
     PresentReader,
     together,
 )
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.errors import RateLimited
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
 from tests.unit.stream_core.test_response_stream import new_stream

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from stream_core.protocol.errors import InvalidRequest
-from stream_core.protocol.messages import (
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.messages import (
     ChatMessageFrame,
     ErrorFrame,
     LagNotice,
@@ -30,7 +30,7 @@ from stream_core.protocol.messages import (
     Throttle,
     Usage,
 )
-from stream_core.protocol.realtime import (
+from evenflow.stream_core.protocol.realtime import (
     REALTIME_CLIENT_MESSAGE,
     REALTIME_SERVER_MESSAGE,
     RealtimeDialect,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.delivery.departures import reconnect_slots
+from evenflow.stream_core.delivery.departures import reconnect_slots
 
 
 def test_clients_go_a_little_slower_than_the_rate_one_after_another() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.log.entries import Restart
-from stream_core.log.response_log import Cursor, LogClosed, ResponseLog, ResponseState
+from evenflow.stream_core.log.entries import Restart
+from evenflow.stream_core.log.response_log import Cursor, LogClosed, ResponseLog, ResponseState
 from tests.unit.recording_reader import AssembledText, standing_text
 
 TERMINAL_STATES = [state for state in ResponseState if state.terminal]

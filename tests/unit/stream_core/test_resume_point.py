@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.log.entries import Restart
-from stream_core.log.response_log import (
+from evenflow.stream_core.log.entries import Restart
+from evenflow.stream_core.log.response_log import (
     EVERYTHING,
     ResponseLog,
     ResponseState,

@@ -6,7 +6,7 @@ import fnmatch
 
 import pytest
 
-from stream_core.protocol.routes import (
+from evenflow.stream_core.protocol.routes import (
     EVENTS,
     GET_MODEL,
     OPENAPI,

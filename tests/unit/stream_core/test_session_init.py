@@ -10,30 +10,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.policy.address_rates import AddressRates
-from stream_core.policy.agents import Agent, Agents
-from stream_core.policy.channel import NAME_PATTERN, Channel
-from stream_core.policy.oidc import IdentityTokens
-from stream_core.policy.oidc_keys import parse_keys
-from stream_core.policy.rights import ALL_RIGHTS, Right
-from stream_core.policy.session_token import SessionTokens
-from stream_core.protocol.errors import (
+from evenflow.stream_core.policy.address_rates import AddressRates
+from evenflow.stream_core.policy.agents import Agent, Agents
+from evenflow.stream_core.policy.channel import NAME_PATTERN, Channel
+from evenflow.stream_core.policy.oidc import IdentityTokens
+from evenflow.stream_core.policy.oidc_keys import parse_keys
+from evenflow.stream_core.policy.rights import ALL_RIGHTS, Right
+from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.protocol.errors import (
     AuthenticationFailed,
     EvenflowError,
     InvalidRequest,
     NotFound,
     RateLimited,
 )
-from stream_core.protocol.messages import SESSION_REQUEST, SessionRequest, parse
-from stream_core.protocol.session_init import (
+from evenflow.stream_core.protocol.messages import SESSION_REQUEST, SessionRequest, parse
+from evenflow.stream_core.protocol.session_init import (
     OpenedSession,
     bearer,
     check_address,
     iso_time,
     open_session,
 )
-from stream_core.tenants.registry import Tenants
-from stream_core.tenants.tenant import ApiKey, Scope, Tenant
+from evenflow.stream_core.tenants.registry import Tenants
+from evenflow.stream_core.tenants.tenant import ApiKey, Scope, Tenant
 from tests.identity_provider import IdentityProvider
 
 TOKENS = SessionTokens({"k1": b"secret--" * 4})

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import gc
 
-from stream_core.delivery.tenant_intervals import TenantIntervals
+from evenflow.stream_core.delivery.tenant_intervals import TenantIntervals
 from tests.unit.simulated_core import SimulatedCore, Streams
 
 USUAL, LONGEST = 5, 20

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from stream_core.protocol.ending_frames import terminal_frame
-from stream_core.protocol.messages import ResponseCompleted, ResponseFailed, Usage
+from evenflow.stream_core.protocol.ending_frames import terminal_frame
+from evenflow.stream_core.protocol.messages import ResponseCompleted, ResponseFailed, Usage
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.test_response_stream import new_stream
 

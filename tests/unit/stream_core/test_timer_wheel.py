@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.delivery.delivery_clock import TimerWheel
+from evenflow.stream_core.delivery.delivery_clock import TimerWheel
 
 
 class Entry:

@@ -6,8 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.log.conversation import ToolCall, Turn
-from stream_core.policy.token_estimate import estimated_tokens, tokens_of, tokens_of_text_turn
+from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.policy.token_estimate import (
+    estimated_tokens,
+    tokens_of,
+    tokens_of_text_turn,
+)
 
 TURN = 8
 

@@ -9,17 +9,22 @@ from typing import Any
 
 import pytest
 
-from stream_core.delivery.flow_control import FLOW_TRANSITIONS, FlowEvent, FlowState, ReaderFlow
-from stream_core.log.response_log import (
+from evenflow.stream_core.delivery.flow_control import (
+    FLOW_TRANSITIONS,
+    FlowEvent,
+    FlowState,
+    ReaderFlow,
+)
+from evenflow.stream_core.log.response_log import (
     RESPONSE_TRANSITIONS,
     IllegalTransition,
     ResponseEvent,
     ResponseState,
     next_response_state,
 )
-from stream_core.policy.limits import Limits
-from stream_core.protocol.client_session import ClientSession, Opcode
-from stream_core.protocol.client_session_states import (
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.client_session import ClientSession, Opcode
+from evenflow.stream_core.protocol.client_session_states import (
     SESSION_TRANSITIONS,
     SessionEvent,
     SessionState,

@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.ports.session_store import LedgerEntry, NotAccepted
-from stream_sqlite.acceptance import Accepting, accept_all
-from stream_sqlite.expiry import Expiry
-from stream_sqlite.file import connect, prepare
+from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted
+from evenflow.stream_sqlite.acceptance import Accepting, accept_all
+from evenflow.stream_sqlite.expiry import Expiry
+from evenflow.stream_sqlite.file import connect, prepare
 from tests.integration.stores.stores import NOW
 
 SELECT = "SELECT * FROM "

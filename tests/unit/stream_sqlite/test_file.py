@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from stream_core.log.entries import Kind, Part
-from stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
-from stream_core.ports.response_store import LIFETIME_SECONDS, LeaseLost, StoreUnavailable
-from stream_sqlite import file
-from stream_sqlite.file import UPGRADES, FileUnusable, ProcessLock
-from stream_sqlite.stores import SQLiteStores
+from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
+from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, LeaseLost, StoreUnavailable
+from evenflow.stream_sqlite import file
+from evenflow.stream_sqlite.file import UPGRADES, FileUnusable, ProcessLock
+from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.stores.stores import NOW, Stores, chunk, completed, new_channel, new_message
 
 LETTER = DeadLetter("r1", "t:a:s", "m1", 3, "attempts_exhausted", NOW)

@@ -17,10 +17,10 @@ from random import Random
 
 import pytest
 
-from stream_core.policy.channel import Channel
-from stream_core.ports.response_store import Lease
-from stream_sqlite import transactions
-from stream_sqlite.stores import SQLiteStores
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.ports.response_store import Lease
+from evenflow.stream_sqlite import transactions
+from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.stores.stores import NOW, Stores, completed, new_channel, new_message
 
 CUTS = 24

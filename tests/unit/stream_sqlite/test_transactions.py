@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.ports.response_store import StoreUnavailable
-from stream_core.ports.session_store import NotAccepted
-from stream_sqlite.file import prepare
-from stream_sqlite.pipe import Frames, frame
-from stream_sqlite.reads import Reads
-from stream_sqlite.transactions import Call, Transactions, single
-from stream_sqlite.writer import WriteOrder
+from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.ports.session_store import NotAccepted
+from evenflow.stream_sqlite.file import prepare
+from evenflow.stream_sqlite.pipe import Frames, frame
+from evenflow.stream_sqlite.reads import Reads
+from evenflow.stream_sqlite.transactions import Call, Transactions, single
+from evenflow.stream_sqlite.writer import WriteOrder
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fargate_handler.gateway.openai.responses.input_parts import read_parts, text_or_parts
-from fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
-from stream_core.encoders.responses.output_items import unsealed_field
-from stream_core.log.conversation import ToolCall, Turn
+from evenflow.fargate_handler.gateway.openai.responses.input_parts import read_parts, text_or_parts
+from evenflow.fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
+from evenflow.stream_core.encoders.responses.output_items import unsealed_field
+from evenflow.stream_core.log.conversation import ToolCall, Turn
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any, NamedTuple
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.openai.responses.input_turns import InputTurns
-from fargate_handler.gateway.openai.responses.response_request import continued_turns, is_stored
-from fargate_handler.gateway.requests.submission import Sender
-from fargate_handler.orchestrator.held_requests import Reading, memory_of_text
-from fargate_handler.orchestrator.whole_request import WholeRequest, response_channel
-from stream_core.encoders.responses.output_items import output_of
-from stream_core.log.conversation import Turn
-from stream_core.log.response_log import slice_of
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import Channel
-from stream_core.protocol.errors import Gone, InvalidRequest, NotFound, TooLarge
-from stream_core.protocol.response_ids import PublicResponse, parse_item
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.openai.responses.input_turns import InputTurns
+from evenflow.fargate_handler.gateway.openai.responses.response_request import (
+    continued_turns,
+    is_stored,
+)
+from evenflow.fargate_handler.gateway.requests.submission import Sender
+from evenflow.fargate_handler.orchestrator.held_requests import Reading, memory_of_text
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, response_channel
+from evenflow.stream_core.encoders.responses.output_items import output_of
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.log.response_log import slice_of
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.protocol.errors import Gone, InvalidRequest, NotFound, TooLarge
+from evenflow.stream_core.protocol.response_ids import PublicResponse, parse_item
 
 
 class KnownResponse(NamedTuple):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fargate_handler.gateway.openai.responses.response_request import own_turns
-from fargate_handler.orchestrator.whole_request import WholeRequest
-from stream_core.log.conversation import Turn
-from stream_core.protocol.errors import InvalidRequest
-from stream_core.protocol.http_contract import whole_number
-from stream_core.protocol.response_ids import PublicResponse
+from evenflow.fargate_handler.gateway.openai.responses.response_request import own_turns
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.http_contract import whole_number
+from evenflow.stream_core.protocol.response_ids import PublicResponse
 
 _MOST, _DEFAULT = 100, 20
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.resumption import Progress, Resumption, resume
-from stream_core.encoders.port import LAST_EVENT_ID
-from stream_core.encoders.responses.response_events import NOTHING
-from stream_core.encoders.responses.sequence_numbers import MOST_CLOSING_ENTRIES, known_by
-from stream_core.log.response_log import ResumePoint
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import Gone, InvalidRequest
-from stream_core.protocol.http_contract import whole_number
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.resumption import Progress, Resumption, resume
+from evenflow.stream_core.encoders.port import LAST_EVENT_ID
+from evenflow.stream_core.encoders.responses.response_events import NOTHING
+from evenflow.stream_core.encoders.responses.sequence_numbers import MOST_CLOSING_ENTRIES, known_by
+from evenflow.stream_core.log.response_log import ResumePoint
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.errors import Gone, InvalidRequest
+from evenflow.stream_core.protocol.http_contract import whole_number
 
 STARTING_AFTER = "starting_after"
 

@@ -6,16 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
-from fargate_handler.gateway.openai.responses.tools import chat_choice, chat_tools, told_tools
-from fargate_handler.gateway.requests.json_values import check_json
-from fargate_handler.orchestrator.whole_request import WholeRequest
-from fargate_handler.token_sources.port import ModelOptions
-from stream_core.log.conversation import Turn
-from stream_core.policy.agents import MessageTerms
-from stream_core.protocol.completion_bodies import SERVICE_TIER, class_of_tier
-from stream_core.protocol.messages import parse
-from stream_core.protocol.response_bodies import RESPONSE_REQUEST, ResponseRequest
+from evenflow.fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
+from evenflow.fargate_handler.gateway.openai.responses.tools import (
+    chat_choice,
+    chat_tools,
+    told_tools,
+)
+from evenflow.fargate_handler.gateway.requests.json_values import check_json
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.token_sources.port import ModelOptions
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.policy.agents import MessageTerms
+from evenflow.stream_core.protocol.completion_bodies import SERVICE_TIER, class_of_tier
+from evenflow.stream_core.protocol.messages import parse
+from evenflow.stream_core.protocol.response_bodies import RESPONSE_REQUEST, ResponseRequest
 
 _IGNORED = frozenset(
     {

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.deadline import Deadline
-from fargate_handler.gateway.event_stream import EventStream
-from fargate_handler.gateway.http_answers import (
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.deadline import Deadline
+from evenflow.fargate_handler.gateway.event_stream import EventStream
+from evenflow.fargate_handler.gateway.http_answers import (
     check_room_for_text,
     error_answer,
     json_answer,
     retry_headers,
 )
-from fargate_handler.gateway.openai.responses.known_responses import (
+from evenflow.fargate_handler.gateway.openai.responses.known_responses import (
     EarlierResponses,
     KnownResponse,
     find_response,
 )
-from fargate_handler.gateway.openai.responses.listed_items import listed_items
-from fargate_handler.gateway.openai.responses.places import (
+from evenflow.fargate_handler.gateway.openai.responses.listed_items import listed_items
+from evenflow.fargate_handler.gateway.openai.responses.places import (
     check_can_resume,
     last_number,
     resumed_after,
 )
-from fargate_handler.gateway.openai.responses.response_request import (
+from evenflow.fargate_handler.gateway.openai.responses.response_request import (
     ResponseCall,
     echoed,
     read_call,
 )
-from fargate_handler.gateway.openai.responses.submitting import submit
-from fargate_handler.gateway.requests.submission import (
+from evenflow.fargate_handler.gateway.openai.responses.submitting import submit
+from evenflow.fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
     checked_key,
     leave_response,
@@ -39,14 +39,14 @@ from fargate_handler.gateway.requests.submission import (
     sender_of,
     timeout_ms,
 )
-from fargate_handler.gateway.resumption import reading
-from fargate_handler.gateway.whole_answer import WholeAnswer
-from stream_core.encoders.block_encoder import BlockEncoder
-from stream_core.encoders.responses.response_events import ResponseEvents, ServerSentEvents
-from stream_core.encoders.responses.response_object import ResponseObject
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.rights import Right
-from stream_core.protocol.errors import EvenflowError
+from evenflow.fargate_handler.gateway.resumption import reading
+from evenflow.fargate_handler.gateway.whole_answer import WholeAnswer
+from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.encoders.responses.response_events import ResponseEvents, ServerSentEvents
+from evenflow.stream_core.encoders.responses.response_object import ResponseObject
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.rights import Right
+from evenflow.stream_core.protocol.errors import EvenflowError
 
 _REQUEST_ID = "x-request-id"
 _CANCEL_SECONDS = 5.0

@@ -8,52 +8,52 @@ from typing import Any
 
 import orjson
 
-from fargate_handler.event_log import log_event
-from fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
-from fargate_handler.gateway.connection_events import connection_ended
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.openai.responses.known_responses import (
+from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
+from evenflow.fargate_handler.gateway.connection_events import connection_ended
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.openai.responses.known_responses import (
     EarlierResponses,
     KnownResponse,
 )
-from fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
-from fargate_handler.gateway.openai.responses.response_request import (
+from evenflow.fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
+from evenflow.fargate_handler.gateway.openai.responses.response_request import (
     ResponseCall,
     is_stored,
     read_call,
 )
-from fargate_handler.gateway.openai.responses.responses_endpoint import about_response
-from fargate_handler.gateway.openai.responses.submitting import submit
-from fargate_handler.gateway.requests.json_values import check_json
-from fargate_handler.gateway.requests.submission import Sender, leave_response
-from fargate_handler.gateway.resumption import Progress, WakingReader, reading
-from fargate_handler.gateway.websocket_connection import WEBSOCKET
-from fargate_handler.orchestrator.held_requests import memory_of
-from stream_core.encoders.block_encoder import BlockEncoder
-from stream_core.encoders.responses.response_events import (
+from evenflow.fargate_handler.gateway.openai.responses.responses_endpoint import about_response
+from evenflow.fargate_handler.gateway.openai.responses.submitting import submit
+from evenflow.fargate_handler.gateway.requests.json_values import check_json
+from evenflow.fargate_handler.gateway.requests.submission import Sender, leave_response
+from evenflow.fargate_handler.gateway.resumption import Progress, WakingReader, reading
+from evenflow.fargate_handler.gateway.websocket_connection import WEBSOCKET
+from evenflow.fargate_handler.orchestrator.held_requests import memory_of
+from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.encoders.responses.response_events import (
     JsonLines,
     ResponseEvents,
     error_event,
 )
-from stream_core.log.response_log import ResumePoint
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics.metric_catalogue import CONNECTIONS_OPENED, HTTP_REQUESTS
-from stream_core.policy.channel import Channel
-from stream_core.policy.rights import Right, check_right
-from stream_core.protocol.client_session import Opcode
-from stream_core.protocol.ending_frames import NO_CODE, RESET, CloseCode, answer_to_close
-from stream_core.protocol.errors import EvenflowError, RateLimited
-from stream_core.protocol.messages import ServerMessage
-from stream_core.protocol.routes import RESPONSES_WEBSOCKET
-from stream_core.records.connection_records import (
+from evenflow.stream_core.log.response_log import ResumePoint
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics.metric_catalogue import CONNECTIONS_OPENED, HTTP_REQUESTS
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.rights import Right, check_right
+from evenflow.stream_core.protocol.client_session import Opcode
+from evenflow.stream_core.protocol.ending_frames import NO_CODE, RESET, CloseCode, answer_to_close
+from evenflow.stream_core.protocol.errors import EvenflowError, RateLimited
+from evenflow.stream_core.protocol.messages import ServerMessage
+from evenflow.stream_core.protocol.routes import RESPONSES_WEBSOCKET
+from evenflow.stream_core.records.connection_records import (
     BY_CLIENT,
     BY_SERVER,
     CloseRecord,
     RefusalRecord,
 )
-from stream_core.records.event_record import milliseconds
-from stream_core.records.reader_record import ReaderFigures
-from stream_core.tenants.charges import NOT_COUNTED, Payer
+from evenflow.stream_core.records.event_record import milliseconds
+from evenflow.stream_core.records.reader_record import ReaderFigures
+from evenflow.stream_core.tenants.charges import NOT_COUNTED, Payer
 
 _PROTOCOL = RESPONSES_WEBSOCKET.protocol
 _CREATE = "response.create"

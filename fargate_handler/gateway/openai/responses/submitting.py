@@ -5,24 +5,24 @@ from __future__ import annotations
 import secrets
 from typing import NamedTuple
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.openai.responses.input_turns import InputTurns, check_answered
-from fargate_handler.gateway.openai.responses.known_responses import (
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.openai.responses.input_turns import InputTurns, check_answered
+from evenflow.fargate_handler.gateway.openai.responses.known_responses import (
     EarlierResponses,
     KnownResponse,
     channel_of,
 )
-from fargate_handler.gateway.openai.responses.response_request import ResponseCall
-from fargate_handler.gateway.requests.known_models import check_model
-from fargate_handler.gateway.requests.submission import (
+from evenflow.fargate_handler.gateway.openai.responses.response_request import ResponseCall
+from evenflow.fargate_handler.gateway.requests.known_models import check_model
+from evenflow.fargate_handler.gateway.requests.submission import (
     Sender,
     digest_of,
     event_of,
     submit_event,
 )
-from fargate_handler.orchestrator.whole_request import WholeRequest
-from stream_core.policy.channel import BACKGROUND, COMPLETION, RESPONSE
-from stream_core.protocol.response_ids import PublicResponse
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.stream_core.policy.channel import BACKGROUND, COMPLETION, RESPONSE
+from evenflow.stream_core.protocol.response_ids import PublicResponse
 
 
 class Submitted(NamedTuple):

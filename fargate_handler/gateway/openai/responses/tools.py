@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
-from fargate_handler.gateway.requests.json_values import check_json
+from evenflow.fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
+from evenflow.fargate_handler.gateway.requests.json_values import check_json
 
 _SERVED = ("function", "custom")
 _PLAIN_CHOICES = ("none", "auto", "required")

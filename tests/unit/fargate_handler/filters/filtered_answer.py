@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fargate_handler.filters.content_filters import ContentFilters, FilteredAttempt
-from fargate_handler.metrics import Metrics
-from fargate_handler.token_sources.port import ModelFinish
-from stream_core.filtering.port import Filtering
-from stream_core.log.entries import Content, joined
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import CHAT, Channel, MessageKind
-from stream_core.policy.limits import Limits
-from stream_core.tenants.registry import Tenants
+from evenflow.fargate_handler.filters.content_filters import ContentFilters, FilteredAttempt
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.token_sources.port import ModelFinish
+from evenflow.stream_core.filtering.port import Filtering
+from evenflow.stream_core.log.entries import Content, joined
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.tenants.registry import Tenants
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 SECRET = "AKIA1234567890123456"

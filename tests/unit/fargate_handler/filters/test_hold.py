@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.filters.filtering_sink import FilterFailed
-from stream_core.filtering.port import FilterAction, Filtering, StopAnswer
-from stream_core.log.entries import Content, Kind, Part
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.channel import COMPLETION
-from stream_core.protocol.errors import UpstreamFailed
-from stream_core.tenants.registry import Tenants
-from stream_core.tenants.tenant import Tenant
+from evenflow.fargate_handler.filters.filtering_sink import FilterFailed
+from evenflow.stream_core.filtering.port import FilterAction, Filtering, StopAnswer
+from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.channel import COMPLETION
+from evenflow.stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.tenants.registry import Tenants
+from evenflow.stream_core.tenants.tenant import Tenant
 from tests.unit.fargate_handler.filters.filtered_answer import SECRET, FilteredAnswer
 
 THOUGHT = Part(Kind.REASONING, name="reasoning")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fargate_handler.filters.content_filters import (
+from evenflow.fargate_handler.filters.content_filters import (
     FilterUnusable,
     filter_from_python,
     patterns_from_toml,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.filtering.port import FilterAction, Filtering
-from stream_core.log.entries import Kind, Part
+from evenflow.stream_core.filtering.port import FilterAction, Filtering
+from evenflow.stream_core.log.entries import Kind, Part
 from tests.unit.fargate_handler.filters.filtered_answer import SECRET, FilteredAnswer
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fargate_handler.gateway.client_connection import ClientConnection
-from stream_core.policy.channel import Channel
-from stream_core.policy.session_token import SessionClaims
-from stream_core.protocol.client_session import ClientSession, Opcode
+from evenflow.fargate_handler.gateway.client_connection import ClientConnection
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.session_token import SessionClaims
+from evenflow.stream_core.protocol.client_session import ClientSession, Opcode
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.recording_transport import RecordingTransport
 

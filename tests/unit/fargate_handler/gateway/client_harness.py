@@ -6,30 +6,30 @@ import asyncio
 import json
 from typing import Any
 
-from fargate_handler.background import Background
-from fargate_handler.gateway.accepted_connections import AcceptedConnections
-from fargate_handler.gateway.address_turns import AddressTurns
-from fargate_handler.gateway.client_connection import ClientConnection
-from fargate_handler.gateway.connection_registry import ConnectionRegistry
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
-from fargate_handler.gateway.reconnect_rate import ReconnectRate
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.address_rates import AddressRates
-from stream_core.policy.agents import Agents, built_in_agents
-from stream_core.policy.allowed_hosts import AllowedHosts
-from stream_core.policy.allowed_origins import AllowedOrigins
-from stream_core.policy.channel import Channel
-from stream_core.policy.client_address import TrustedProxies
-from stream_core.policy.connection_places import ConnectionPlaces
-from stream_core.policy.limits import Limits
-from stream_core.policy.node_load import LoadFigure
-from stream_core.policy.rights import ALL_RIGHTS, TO_READ
-from stream_core.policy.session_token import SessionClaims, SessionTokens
-from stream_core.protocol.client_session import ClientSession, Opcode
-from stream_core.protocol.dialect import V1, CompactDialect, Dialect
-from stream_core.protocol.realtime import RealtimeDialect
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.gateway.accepted_connections import AcceptedConnections
+from evenflow.fargate_handler.gateway.address_turns import AddressTurns
+from evenflow.fargate_handler.gateway.client_connection import ClientConnection
+from evenflow.fargate_handler.gateway.connection_registry import ConnectionRegistry
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
+from evenflow.fargate_handler.gateway.reconnect_rate import ReconnectRate
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.address_rates import AddressRates
+from evenflow.stream_core.policy.agents import Agents, built_in_agents
+from evenflow.stream_core.policy.allowed_hosts import AllowedHosts
+from evenflow.stream_core.policy.allowed_origins import AllowedOrigins
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.client_address import TrustedProxies
+from evenflow.stream_core.policy.connection_places import ConnectionPlaces
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.node_load import LoadFigure
+from evenflow.stream_core.policy.rights import ALL_RIGHTS, TO_READ
+from evenflow.stream_core.policy.session_token import SessionClaims, SessionTokens
+from evenflow.stream_core.protocol.client_session import ClientSession, Opcode
+from evenflow.stream_core.protocol.dialect import V1, CompactDialect, Dialect
+from evenflow.stream_core.protocol.realtime import RealtimeDialect
 from tests.unit.fargate_handler.gateway.recording_transport import RecordingTransport
 from tests.unit.fargate_handler.orchestrator.controlled_source import SourceCall
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task

@@ -15,11 +15,11 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.http_endpoints import HttpEndpoints
-from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
-from stream_core.policy.channel import Channel
-from stream_core.policy.session_token import for_peers
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
+from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.session_token import for_peers
 
 
 class RecordingWriter(AbstractStreamWriter):

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterable
 from typing import Any, cast
 
-from fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
+from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 
 

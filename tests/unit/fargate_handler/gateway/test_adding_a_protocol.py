@@ -6,8 +6,8 @@ import asyncio
 
 from aiohttp import web
 
-from stream_core.policy.channel import Channel
-from stream_core.protocol.errors import UpstreamRejected
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.protocol.errors import UpstreamRejected
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, RecordingWriter
 from tests.unit.fargate_handler.gateway.text_protocol import TextEndpoint

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fargate_handler.gateway.address_turns import AddressTurns
+from evenflow.fargate_handler.gateway.address_turns import AddressTurns
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls
 from tests.unit.fargate_handler.measured import metrics_of

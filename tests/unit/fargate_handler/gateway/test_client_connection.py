@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.protocol.client_session import CLOSE_SECONDS, Opcode
-from stream_core.protocol.dialect import COMPACT, V1
-from stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.client_session import CLOSE_SECONDS, Opcode
+from evenflow.stream_core.protocol.dialect import COMPACT, V1
+from evenflow.stream_core.protocol.errors import UpstreamFailed
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Client, Gateway
 from tests.unit.settle import settle
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.limits import Limits
-from stream_core.protocol.client_session import Opcode
-from stream_core.protocol.routes import RESPONSES_WEBSOCKET
-from stream_core.records.connection_records import CloseRecord
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.client_session import Opcode
+from evenflow.stream_core.protocol.routes import RESPONSES_WEBSOCKET
+from evenflow.stream_core.records.connection_records import CloseRecord
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 from tests.unit.fargate_handler.gateway.socket_in_memory import SocketInMemory, connected
 from tests.unit.settle import settle

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.policy.memory_account import MemoryPart
-from stream_core.protocol.errors import Overloaded, RateLimited
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.memory_account import MemoryPart
+from evenflow.stream_core.protocol.errors import Overloaded, RateLimited
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 
 ELSE = Channel("public", "demo", "ses_2")

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from fargate_handler.gateway.deadline import Deadline
-from fargate_handler.gateway.event_reader import EventReader
-from stream_core.encoders.completion_chunks import ChunkEncoder
-from stream_core.encoders.completion_objects import CompletionObjects
-from stream_core.encoders.frames import EventEncoder
-from stream_core.encoders.port import LogEncoder
-from stream_core.log.response_log import ResumePoint
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.limits import Limits
+from evenflow.fargate_handler.gateway.deadline import Deadline
+from evenflow.fargate_handler.gateway.event_reader import EventReader
+from evenflow.stream_core.encoders.completion_chunks import ChunkEncoder
+from evenflow.stream_core.encoders.completion_objects import CompletionObjects
+from evenflow.stream_core.encoders.frames import EventEncoder
+from evenflow.stream_core.encoders.port import LogEncoder
+from evenflow.stream_core.log.response_log import ResumePoint
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.limits import Limits
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.test_event_reader import Socket
 from tests.unit.stream_core.encoders.readers import ChunkClient, Client, EventClient

@@ -7,15 +7,19 @@ from typing import Any, TypeVar
 
 import pytest
 
-from fargate_handler.gateway.cookies import EVENTS_COOKIE
-from stream_core.metrics.metric_catalogue import MESSAGES_REFUSED
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.protocol.client_session import Opcode
-from stream_core.protocol.dialect import COMPACT, REALTIME, V1
-from stream_core.records.connection_records import CloseRecord, RefusalRecord, SlowReaderRecord
-from stream_core.records.event_record import EventRecord
-from stream_core.records.reader_record import ReaderRecord
+from evenflow.fargate_handler.gateway.cookies import EVENTS_COOKIE
+from evenflow.stream_core.metrics.metric_catalogue import MESSAGES_REFUSED
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.client_session import Opcode
+from evenflow.stream_core.protocol.dialect import COMPACT, REALTIME, V1
+from evenflow.stream_core.records.connection_records import (
+    CloseRecord,
+    RefusalRecord,
+    SlowReaderRecord,
+)
+from evenflow.stream_core.records.event_record import EventRecord
+from evenflow.stream_core.records.reader_record import ReaderRecord
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Client, Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, EventStream
 from tests.unit.settle import settle

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from fargate_handler.gateway.deadline import Deadline, TimedOut
-from fargate_handler.gateway.event_reader import EventReader
-from stream_core.encoders.frames import EventEncoder
-from stream_core.log.response_log import ResumePoint
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import RateLimited, TooSlow
+from evenflow.fargate_handler.gateway.deadline import Deadline, TimedOut
+from evenflow.fargate_handler.gateway.event_reader import EventReader
+from evenflow.stream_core.encoders.frames import EventEncoder
+from evenflow.stream_core.log.response_log import ResumePoint
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import RateLimited, TooSlow
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.settle import settle
 from tests.unit.stream_core.test_response_stream import new_stream

@@ -4,7 +4,7 @@ import random
 
 from picows.picows import _parse_http_request  # type: ignore[attr-defined]
 
-from fargate_handler.gateway.handshake import head_fault
+from evenflow.fargate_handler.gateway.handshake import head_fault
 
 _HEAD = (
     b"GET /ws?replace=1 HTTP/1.1\r\nHost: chat.example:8080\r\nConnection: keep-alive, Upgrade\r\n"

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from fargate_handler.gateway.listening_socket import listening_socket
-from stream_core.policy.limits import Limits
+from evenflow.fargate_handler.gateway.listening_socket import listening_socket
+from evenflow.stream_core.policy.limits import Limits
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.limits import Limits
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.settle import settle
 

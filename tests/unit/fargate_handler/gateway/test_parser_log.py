@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from fargate_handler.gateway.parser_log import ParserLog
-from fargate_handler.metrics import Counter
+from evenflow.fargate_handler.gateway.parser_log import ParserLog
+from evenflow.fargate_handler.metrics import Counter
 
 
 def test_what_a_client_sends_is_counted_and_no_error(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,12 +5,12 @@ from itertools import count
 
 import pytest
 
-from fargate_handler.gateway import reconnect_rate as module
-from fargate_handler.gateway.reconnect_rate import ReconnectRate
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.policy.session_token import SessionClaims
-from stream_core.protocol.errors import Overloaded
+from evenflow.fargate_handler.gateway import reconnect_rate as module
+from evenflow.fargate_handler.gateway.reconnect_rate import ReconnectRate
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.session_token import SessionClaims
+from evenflow.stream_core.protocol.errors import Overloaded
 
 WALL = 1_800_000_000.0
 NEW = module._NEW_SECONDS

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from fargate_handler.gateway.resumption import Progress, Resumption, resume
-from stream_core.log.entries import Restart
-from stream_core.log.response_log import ResumePoint
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import EvenflowError
+from evenflow.fargate_handler.gateway.resumption import Progress, Resumption, resume
+from evenflow.stream_core.log.entries import Restart
+from evenflow.stream_core.log.response_log import ResumePoint
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import EvenflowError
 from tests.unit.fargate_handler.gateway.changed_hands import LEASE, ChangedHands
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task
 from tests.unit.settle import settle

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from stream_core.log.entries import Kind, Part
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import UpstreamRejected
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import UpstreamRejected
 from tests.unit.fargate_handler.gateway.changed_hands import ChangedHands
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, body_of

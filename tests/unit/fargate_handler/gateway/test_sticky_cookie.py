@@ -7,7 +7,7 @@ from http.cookies import Morsel, SimpleCookie
 
 import pytest
 
-from fargate_handler.gateway.cookies import released_cookie, sticky_cookie
+from evenflow.fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 
 NOW = 1_800_000_000.4

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.limits import Limits
 from tests.unit.fargate_handler.gateway.changed_hands import ChangedHands
 from tests.unit.fargate_handler.gateway.http_calls import Calls, RecordingWriter, body_of
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task

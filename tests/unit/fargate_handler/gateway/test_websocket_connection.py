@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 from picows import WSFrame, WSMsgType, WSTransport
 
-from fargate_handler.gateway.client_connection import ClientConnection
-from fargate_handler.gateway.websocket_connection import WebSocketConnection
-from stream_core.protocol.client_session import Opcode
+from evenflow.fargate_handler.gateway.client_connection import ClientConnection
+from evenflow.fargate_handler.gateway.websocket_connection import WebSocketConnection
+from evenflow.stream_core.protocol.client_session import Opcode
 
 
 @dataclass

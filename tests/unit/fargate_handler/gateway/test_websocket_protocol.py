@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from fargate_handler.gateway.websocket_protocol import READ_BYTES
-from stream_core.policy.limits import Limits
+from evenflow.fargate_handler.gateway.websocket_protocol import READ_BYTES
+from evenflow.stream_core.policy.limits import Limits
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.socket_in_memory import SocketInMemory, connected
 

@@ -5,18 +5,18 @@ import secrets
 import orjson
 from aiohttp import web
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.event_stream import EventStream
-from fargate_handler.gateway.http_answers import claims_of
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from stream_core.encoders.appended import AppendedContents
-from stream_core.encoders.completion_chunks import check_completed
-from stream_core.encoders.port import queued_comment
-from stream_core.log.response_log import Cursor, ResumePoint
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.queue_place import QueuePlace
-from stream_core.policy.rights import Right
-from stream_core.protocol.errors import EvenflowError
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.event_stream import EventStream
+from evenflow.fargate_handler.gateway.http_answers import claims_of
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.stream_core.encoders.appended import AppendedContents
+from evenflow.stream_core.encoders.completion_chunks import check_completed
+from evenflow.stream_core.encoders.port import queued_comment
+from evenflow.stream_core.log.response_log import Cursor, ResumePoint
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.queue_place import QueuePlace
+from evenflow.stream_core.policy.rights import Right
+from evenflow.stream_core.protocol.errors import EvenflowError
 
 
 class TextEncoder:

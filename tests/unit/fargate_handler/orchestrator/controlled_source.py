@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from stream_core.log.entries import Content
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.stream_core.log.entries import Content
 
 
 @dataclass

@@ -9,24 +9,24 @@ from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 
-from fargate_handler.gateway.resumption import WakingReader
-from fargate_handler.orchestrator.orchestrator import Orchestrator
-from stream_core.delivery.presence import Present
-from stream_core.log.entries import Part, Restart
-from stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
-from stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.queue_place import QueuePlace
-from stream_core.protocol.ending_frames import queued_frame, restart_frame, terminal_frame
-from stream_core.protocol.errors import EvenflowError
-from stream_core.protocol.messages import (
+from evenflow.fargate_handler.gateway.resumption import WakingReader
+from evenflow.fargate_handler.orchestrator.orchestrator import Orchestrator
+from evenflow.stream_core.delivery.presence import Present
+from evenflow.stream_core.log.entries import Part, Restart
+from evenflow.stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
+from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.queue_place import QueuePlace
+from evenflow.stream_core.protocol.ending_frames import queued_frame, restart_frame, terminal_frame
+from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.protocol.messages import (
     PresenceNotice,
     PresentClient,
     ResponseDelta,
     ResponsePart,
 )
-from stream_core.protocol.part_objects import part_object
-from stream_core.protocol.session_init import iso_time
+from evenflow.stream_core.protocol.part_objects import part_object
+from evenflow.stream_core.protocol.session_init import iso_time
 
 _SILENCE_SECONDS = 2.5
 _HEARTBEAT_SECONDS = 1.0
@@ -95,7 +95,7 @@ def _notice(response: PeerResponse, present: Present) -> PresenceNotice:
 
 
 class PeerNetwork:
-    """See `stream_core.log.peer_log.PeerLog`."""
+    """See `evenflow.stream_core.log.peer_log.PeerLog`."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()

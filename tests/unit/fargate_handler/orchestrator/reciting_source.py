@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 
 TOKEN_SECONDS = 0.1
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
-from stream_core.log.entries import Part
-from stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
-from stream_core.log.response_log import ResponseState
-from stream_core.protocol.messages import (
+from evenflow.stream_core.log.entries import Part
+from evenflow.stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.protocol.messages import (
     PresenceNotice,
     ResponseCompleted,
     ResponseDelta,
@@ -17,13 +17,13 @@ from stream_core.protocol.messages import (
     ResponseQueued,
     ResponseRestarted,
 )
-from stream_core.protocol.part_objects import part_object
+from evenflow.stream_core.protocol.part_objects import part_object
 
 _OF_RESPONSE = {"session_id": "s", "response_id": "r"}
 
 
 class ScriptedPeer:
-    """See `stream_core.log.peer_log.PeerLog`."""
+    """See `evenflow.stream_core.log.peer_log.PeerLog`."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[PeerResponse, int]] = []

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from stream_core.policy.channel import Channel
-from stream_core.ports.response_store import (
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.ports.response_store import (
     Chunk,
     Ending,
     Lease,
@@ -18,8 +18,8 @@ from stream_core.ports.response_store import (
     StoreUnavailable,
     TaskLease,
 )
-from stream_core.ports.session_store import LedgerEntry, SessionStore, StoredConversation
-from stream_core.ports.tenant_activity import Activity, TenantActivity
+from evenflow.stream_core.ports.session_store import LedgerEntry, SessionStore, StoredConversation
+from evenflow.stream_core.ports.tenant_activity import Activity, TenantActivity
 
 UNREACHABLE = StoreUnavailable("nobody answers")
 

@@ -7,29 +7,29 @@ from typing import Self
 
 import pytest
 
-from fargate_handler.adapters import Stores
-from fargate_handler.membership import Membership
-from fargate_handler.metrics import Metrics
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.agent_requests import AgentRequests
-from fargate_handler.orchestrator.dispatcher import ServedModel
-from fargate_handler.orchestrator.orchestrator import Submission
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from fargate_handler.token_sources.port import TokenSource
-from stream_core.log.entries import LogEntry
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics.metric_catalogue import Metric
-from stream_core.policy.channel import CHAT, Channel, MessageKind
-from stream_core.policy.limits import Limits
-from stream_core.ports.memory_activity import MemoryTenantActivity
-from stream_core.ports.memory_calls import MemoryCallsOfTasks
-from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
-from stream_core.ports.memory_usage import MemoryUsageStore
-from stream_core.ports.response_store import ResponseHead
-from stream_core.ports.session_store import LargeTexts, LedgerEntry
-from stream_core.protocol.errors import EvenflowError, Overloaded
-from stream_core.tenants.quotas import Quotas
-from stream_core.tenants.registry import Tenants
+from evenflow.fargate_handler.adapters import Stores
+from evenflow.fargate_handler.membership import Membership
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
+from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
+from evenflow.fargate_handler.orchestrator.orchestrator import Submission
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.token_sources.port import TokenSource
+from evenflow.stream_core.log.entries import LogEntry
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics.metric_catalogue import Metric
+from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.ports.memory_activity import MemoryTenantActivity
+from evenflow.stream_core.ports.memory_calls import MemoryCallsOfTasks
+from evenflow.stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
+from evenflow.stream_core.ports.memory_usage import MemoryUsageStore
+from evenflow.stream_core.ports.response_store import ResponseHead
+from evenflow.stream_core.ports.session_store import LargeTexts, LedgerEntry
+from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded
+from evenflow.stream_core.tenants.quotas import Quotas
+from evenflow.stream_core.tenants.registry import Tenants
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.peer_network import PeerNetwork
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (

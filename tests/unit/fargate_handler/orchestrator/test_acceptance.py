@@ -6,14 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.orchestrator.orchestrator import Submission
-from fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest, single_channel
-from stream_core.log.conversation import Turn
-from stream_core.log.response_log import ResponseState
-from stream_core.policy.channel import COMPLETION, Channel, MessageKind
-from stream_core.policy.limits import Limits
-from stream_core.ports.session_store import LedgerEntry, NotAccepted
-from stream_core.protocol.errors import Conflict, EvenflowError
+from evenflow.fargate_handler.orchestrator.orchestrator import Submission
+from evenflow.fargate_handler.orchestrator.whole_request import (
+    IngestEvent,
+    WholeRequest,
+    single_channel,
+)
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.policy.channel import COMPLETION, Channel, MessageKind
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted
+from evenflow.stream_core.protocol.errors import Conflict, EvenflowError
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
 )

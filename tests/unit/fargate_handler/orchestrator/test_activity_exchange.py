@@ -4,13 +4,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 
-from fargate_handler.metrics import Metrics
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.activity_exchange import ActivityExchange
-from stream_core.policy.limits import Limits
-from stream_core.ports.memory_activity import MemoryTenantActivity
-from stream_core.ports.response_store import StoreUnavailable
-from stream_core.ports.tenant_activity import Activity
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.activity_exchange import ActivityExchange
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.ports.memory_activity import MemoryTenantActivity
+from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.ports.tenant_activity import Activity
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from fargate_handler.orchestrator.admission import Admission
-from fargate_handler.orchestrator.upstream import Upstreams
-from stream_core.fairness.calls_elsewhere import CallsElsewhere
-from stream_core.policy.limits import Limits
+from evenflow.fargate_handler.orchestrator.admission import Admission
+from evenflow.fargate_handler.orchestrator.upstream import Upstreams
+from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.policy.limits import Limits
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 
 FULL = 5_000  # more than the first window

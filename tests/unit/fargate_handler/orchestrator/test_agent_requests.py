@@ -2,15 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.orchestrator.agent_requests import AgentRequests
-from fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest, single_channel
-from fargate_handler.token_sources.port import Caller, ModelOptions
-from stream_core.log.conversation import Turn
-from stream_core.log.response_log import ResponseState
-from stream_core.policy.agents import NO_TERMS, Agent, Agents, MessageParams, MessageTerms
-from stream_core.policy.channel import COMPLETION, Channel
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import NotFound
+from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
+from evenflow.fargate_handler.orchestrator.whole_request import (
+    IngestEvent,
+    WholeRequest,
+    single_channel,
+)
+from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.policy.agents import NO_TERMS, Agent, Agents, MessageParams, MessageTerms
+from evenflow.stream_core.policy.channel import COMPLETION, Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import NotFound
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, two_tasks
 from tests.unit.settle import settle
 

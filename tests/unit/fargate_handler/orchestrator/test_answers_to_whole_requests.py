@@ -6,18 +6,18 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.orchestrator.orchestrator import Submission
-from fargate_handler.orchestrator.whole_request import (
+from evenflow.fargate_handler.orchestrator.orchestrator import Submission
+from evenflow.fargate_handler.orchestrator.whole_request import (
     IngestEvent,
     WholeRequest,
     repeatable_channel,
     single_channel,
 )
-from fargate_handler.token_sources.port import Caller, ModelOptions, ModelRequest
-from stream_core.log.conversation import Turn
-from stream_core.log.response_log import ResponseState
-from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel
-from stream_core.protocol.errors import UpstreamFailed
+from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions, ModelRequest
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel
+from evenflow.stream_core.protocol.errors import UpstreamFailed
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.settle import settle
 

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from fargate_handler.token_sources.port import ModelFinish
-from stream_core.fairness.server_slots import ServerSlots
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.ports.memory_calls import MemoryCallsOfTasks
-from stream_core.ports.response_store import StoreUnavailable
-from stream_core.ports.task_calls import TaskCalls
-from stream_core.tenants.tenant import Tenant
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.token_sources.port import ModelFinish
+from evenflow.stream_core.fairness.server_slots import ServerSlots
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.ports.memory_calls import MemoryCallsOfTasks
+from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.ports.task_calls import TaskCalls
+from evenflow.stream_core.tenants.tenant import Tenant
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 from tests.unit.settle import settle
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from stream_core.log.response_log import ResponseState, slice_of
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import EvenflowError, Gone, NotFound, RateLimited
+from evenflow.stream_core.log.response_log import ResponseState, slice_of
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import EvenflowError, Gone, NotFound, RateLimited
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import (
     CHANNEL,

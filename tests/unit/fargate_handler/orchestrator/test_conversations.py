@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.orchestrator.conversations import Conversations
-from stream_core.log.conversation import Turn
-from stream_core.policy.channel import CHAT, KEYED_COMPLETION, Channel
-from stream_core.policy.limits import Limits
-from stream_core.policy.memory_account import MemoryAccount
-from stream_core.protocol.errors import RateLimited
+from evenflow.fargate_handler.orchestrator.conversations import Conversations
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.policy.channel import CHAT, KEYED_COMPLETION, Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.memory_account import MemoryAccount
+from evenflow.stream_core.protocol.errors import RateLimited
 
 
 def conversations_within(limits: Limits) -> Conversations:

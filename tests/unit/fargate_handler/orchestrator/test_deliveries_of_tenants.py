@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from stream_core.delivery.delivery_clock import SLOT_SECONDS
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.tenants.tenant import Tenant
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.tenants.tenant import Tenant
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.recording_reader import AssembledText, RecordingReader
 from tests.unit.settle import settle

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.orchestrator.exchange_interval import ExchangeInterval
+from evenflow.fargate_handler.orchestrator.exchange_interval import ExchangeInterval
 
 
 def test_what_begins_is_told_soon_and_then_ever_less_often() -> None:

@@ -12,20 +12,25 @@ from collections.abc import Iterator
 
 import pytest
 
-from fargate_handler.background import Background
-from fargate_handler.orchestrator.generation import Generation
-from fargate_handler.orchestrator.upstream import Upstream
-from fargate_handler.orchestrator.whole_request import WholeRequest
-from fargate_handler.token_sources.openai import OpenAIModel
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink, TokenSource
-from stream_core.fairness.fair_queue import Line
-from stream_core.fairness.prefills import Prefills
-from stream_core.log.conversation import Turn
-from stream_core.policy.adaptive_ceiling import AdaptiveCeiling
-from stream_core.policy.channel import CHAT
-from stream_core.policy.circuit_breaker import CircuitBreaker
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import UpstreamFailed
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.orchestrator.generation import Generation
+from evenflow.fargate_handler.orchestrator.upstream import Upstream
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.token_sources.openai import OpenAIModel
+from evenflow.fargate_handler.token_sources.port import (
+    ModelFinish,
+    ModelRequest,
+    TokenSink,
+    TokenSource,
+)
+from evenflow.stream_core.fairness.fair_queue import Line
+from evenflow.stream_core.fairness.prefills import Prefills
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.policy.adaptive_ceiling import AdaptiveCeiling
+from evenflow.stream_core.policy.channel import CHAT
+from evenflow.stream_core.policy.circuit_breaker import CircuitBreaker
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import UpstreamFailed
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
 from tests.unit.stream_core.test_response_stream import new_stream
@@ -106,7 +111,7 @@ async def test_a_failed_answer_is_freed_without_a_collection(
     error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "fargate_handler.orchestrator.model_calls._logger.disabled", True
+        "evenflow.fargate_handler.orchestrator.model_calls._logger.disabled", True
     )  # pytest keeps what is logged
     left = await _fail(FailingSource(error))
     assert [reference() for reference in left] == [None, None, None]

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fargate_handler.filters.content_filters import ContentFilters
-from fargate_handler.metrics import Metrics
-from stream_core.filtering.port import FilterAction, Filtering
-from stream_core.log.response_log import ResponseState
-from stream_core.tenants.registry import Tenants
+from evenflow.fargate_handler.filters.content_filters import ContentFilters
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.stream_core.filtering.port import FilterAction, Filtering
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.tenants.registry import Tenants
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.test_generation import BROKEN, Bench
 from tests.unit.settle import settle

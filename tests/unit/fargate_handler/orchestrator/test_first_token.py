@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fargate_handler.orchestrator.attempt import FirstTokenSink
-from stream_core.log.entries import Kind, Part
+from evenflow.fargate_handler.orchestrator.attempt import FirstTokenSink
+from evenflow.stream_core.log.entries import Kind, Part
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
 _THOUGHT = Part(Kind.REASONING, "Hm", name="reasoning")

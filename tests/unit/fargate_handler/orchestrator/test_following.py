@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from fargate_handler.metrics import Metrics
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.following import Diverged, Following
-from fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
-from stream_core.log.entries import Kind, LogEntry, Part, Restart
-from stream_core.log.peer_log import PeerGone, PeerResponse
-from stream_core.log.response_log import ResponseState
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.ports.memory_store import MemoryResponseStore
-from stream_core.ports.response_store import (
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.following import Diverged, Following
+from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
+from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
+from evenflow.stream_core.log.peer_log import PeerGone, PeerResponse
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.ports.memory_store import MemoryResponseStore
+from evenflow.stream_core.ports.response_store import (
     TEXT_FORM,
     Chunk,
     Ending,
@@ -25,7 +25,7 @@ from stream_core.ports.response_store import (
     ResponseHead,
     TaskLease,
 )
-from stream_core.protocol.messages import Usage
+from evenflow.stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.orchestrator.scripted_peer import (
     ScriptedPeer,
     completed,
@@ -483,7 +483,7 @@ async def test_a_record_in_a_form_that_is_not_known_here_gives_the_copy_up(
     run = await node.follow()
     node.peer.say(delta(0, "a"))
     await settle()
-    monkeypatch.setattr("stream_core.ports.response_store.NEWEST_FORM", TEXT_FORM)
+    monkeypatch.setattr("evenflow.stream_core.ports.response_store.NEWEST_FORM", TEXT_FORM)
     await node.write("a", Part(Kind.REASONING, "hm"))
     node.peer.reachable = False
     node.peer.break_off()

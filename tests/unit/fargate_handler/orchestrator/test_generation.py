@@ -8,23 +8,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fargate_handler.background import Background
-from fargate_handler.filters.content_filters import ContentFilters
-from fargate_handler.orchestrator.generation import Generation
-from fargate_handler.orchestrator.upstream import Upstream
-from fargate_handler.orchestrator.whole_request import WholeRequest
-from fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
-from stream_core.fairness.fair_queue import Line
-from stream_core.fairness.prefills import Prefills
-from stream_core.log.conversation import Turn
-from stream_core.log.entries import Content, Kind, LogEntry, Part, Restart
-from stream_core.log.response_log import ResponseState
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.adaptive_ceiling import AdaptiveCeiling
-from stream_core.policy.channel import CHAT, COMPLETION, KEYED_COMPLETION, Channel, MessageKind
-from stream_core.policy.circuit_breaker import CircuitBreaker
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.filters.content_filters import ContentFilters
+from evenflow.fargate_handler.orchestrator.generation import Generation
+from evenflow.fargate_handler.orchestrator.upstream import Upstream
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
+from evenflow.stream_core.fairness.fair_queue import Line
+from evenflow.stream_core.fairness.prefills import Prefills
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.log.entries import Content, Kind, LogEntry, Part, Restart
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.adaptive_ceiling import AdaptiveCeiling
+from evenflow.stream_core.policy.channel import (
+    CHAT,
+    COMPLETION,
+    KEYED_COMPLETION,
+    Channel,
+    MessageKind,
+)
+from evenflow.stream_core.policy.circuit_breaker import CircuitBreaker
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     ModelRefused,
     Overloaded,
@@ -32,7 +38,7 @@ from stream_core.protocol.errors import (
     UpstreamFailed,
     UpstreamRejected,
 )
-from stream_core.protocol.messages import Usage
+from evenflow.stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource, SourceCall
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader

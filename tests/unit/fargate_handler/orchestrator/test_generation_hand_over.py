@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest
-from stream_core.log.entries import Restart
-from stream_core.log.response_log import ResponseState
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import ModelRefused, Overloaded
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest
+from evenflow.stream_core.log.entries import Restart
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import ModelRefused, Overloaded
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.test_generation import (
     BROKEN,
@@ -144,7 +144,9 @@ async def test_abandoned_in_the_middle_the_model_stops_and_the_response_stays_op
 async def test_abandoned_in_the_pause_before_a_retry_there_is_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fargate_handler.orchestrator.generation._RETRY_PAUSE_SECONDS", (1.0, 1.0))
+    monkeypatch.setattr(
+        "evenflow.fargate_handler.orchestrator.generation._RETRY_PAUSE_SECONDS", (1.0, 1.0)
+    )
     bench = Bench()
     bench.clock.drive_timers()
     call = await bench.start()

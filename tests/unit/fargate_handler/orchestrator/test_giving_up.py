@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from stream_core.log.response_log import ResponseState
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.ports.dead_letters import LoggedDeadLetters
-from stream_core.ports.outcome import Outcome
-from stream_core.records.answer_record import AnswerRecord
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.ports.dead_letters import LoggedDeadLetters
+from evenflow.stream_core.ports.outcome import Outcome
+from evenflow.stream_core.records.answer_record import AnswerRecord
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.fargate_handler.orchestrator.test_succession import SWEEP, lost, text_on_record

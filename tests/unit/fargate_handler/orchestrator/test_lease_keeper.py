@@ -5,12 +5,12 @@ from math import inf
 
 import pytest
 
-from fargate_handler.metrics import Metrics
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.leases import LeaseKeeper
-from stream_core.policy.limits import Limits
-from stream_core.ports.memory_store import MemoryResponseStore
-from stream_core.ports.response_store import LeaseLost, TaskLease
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.ports.memory_store import MemoryResponseStore
+from evenflow.stream_core.ports.response_store import LeaseLost, TaskLease
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
     ScriptedResponseStore,

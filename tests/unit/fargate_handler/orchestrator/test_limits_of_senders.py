@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 import pytest
 
-from fargate_handler.orchestrator.whole_request import (
+from evenflow.fargate_handler.orchestrator.whole_request import (
     WholeRequest,
     repeatable_channel,
     single_channel,
 )
-from stream_core.log.conversation import Turn
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import Overloaded, RateLimited
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import Overloaded, RateLimited
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task
 from tests.unit.settle import settle

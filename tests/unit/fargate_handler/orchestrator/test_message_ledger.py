@@ -2,20 +2,20 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.metrics import Metrics
-from fargate_handler.node_context import NodeContext
-from fargate_handler.orchestrator.leases import LeaseKeeper
-from fargate_handler.orchestrator.message_ledger import KeptTexts, MessageLedger
-from fargate_handler.orchestrator.response_recorder import ResponseRecorder
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
-from stream_core.ports.response_store import Lease
-from stream_core.ports.session_store import LedgerEntry, NotAccepted
-from stream_core.protocol.errors import Overloaded
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper
+from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts, MessageLedger
+from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
+from evenflow.stream_core.ports.response_store import Lease
+from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted
+from evenflow.stream_core.protocol.errors import Overloaded
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
     ScriptedResponseStore,

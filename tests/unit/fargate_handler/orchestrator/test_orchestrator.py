@@ -6,17 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.orchestrator.orchestrator import Submission
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from fargate_handler.token_sources.port import TokenSource
-from stream_core.log.conversation import Turn
-from stream_core.log.response_log import ResponseState
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.metrics.metric_catalogue import Metric
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import Conflict, EvenflowError, Gone, RateLimited, UpstreamFailed
+from evenflow.fargate_handler.orchestrator.orchestrator import Submission
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.token_sources.port import TokenSource
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.metrics.metric_catalogue import Metric
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import (
+    Conflict,
+    EvenflowError,
+    Gone,
+    RateLimited,
+    UpstreamFailed,
+)
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import LEAVING, Task
 from tests.unit.settle import settle
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.orchestrator.whole_request import (
+from evenflow.fargate_handler.orchestrator.whole_request import (
     IngestEvent,
     WholeRequest,
     single_channel,
 )
-from fargate_handler.token_sources.port import ModelFinish, ModelOptions
-from stream_core.log.conversation import Turn
-from stream_core.policy.agents import MessageParams, MessageTerms
-from stream_core.policy.channel import COMPLETION
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import EvenflowError, RateLimited, UpstreamFailed
-from stream_core.protocol.messages import Usage
-from stream_core.tenants.charges import Asked, Payer
-from stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.policy.agents import MessageParams, MessageTerms
+from evenflow.stream_core.policy.channel import COMPLETION
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import EvenflowError, RateLimited, UpstreamFailed
+from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.tenants.charges import Asked, Payer
+from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task
 from tests.unit.settle import settle

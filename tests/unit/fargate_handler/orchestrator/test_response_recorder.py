@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.log.entries import Kind, Part, size_of
-from stream_core.log.response_log import ResponseState
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.limits import Limits
-from stream_core.ports.response_store import Chunk
-from stream_core.protocol.messages import Usage
+from evenflow.stream_core.log.entries import Kind, Part, size_of
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.ports.response_store import Chunk
+from evenflow.stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.orchestrator.recorder_node import INTERVAL, Node, started
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,

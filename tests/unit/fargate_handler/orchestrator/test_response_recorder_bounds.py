@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from fargate_handler.orchestrator import response_recorder
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.limits import Limits
+from evenflow.fargate_handler.orchestrator import response_recorder
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.limits import Limits
 from tests.unit.fargate_handler.orchestrator.recorder_node import INTERVAL, Node, started
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.log.entries import Restart
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.log.entries import Restart
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
 
 # -- the lease -------------------------------------------------------------------------------------
 from tests.integration.stores.stores import lease_of

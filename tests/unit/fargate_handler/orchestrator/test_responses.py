@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.orchestrator.responses import Responses
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.policy.memory_account import MemoryAccount
-from stream_core.protocol.errors import Gone, NotFound
+from evenflow.fargate_handler.orchestrator.responses import Responses
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.memory_account import MemoryAccount
+from evenflow.stream_core.protocol.errors import Gone, NotFound
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.orchestrator import session_messages
-from stream_core.ports.session_store import LedgerEntry, standing
+from evenflow.fargate_handler.orchestrator import session_messages
+from evenflow.stream_core.ports.session_store import LedgerEntry, standing
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
-from stream_core.log.conversation import Turn
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import KEYED_COMPLETION
-from stream_core.policy.limits import Limits
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import KEYED_COMPLETION
+from evenflow.stream_core.policy.limits import Limits
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task
 from tests.unit.settle import settle
 

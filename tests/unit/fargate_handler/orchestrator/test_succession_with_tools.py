@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
-from fargate_handler.token_sources.port import ModelOptions
-from stream_core.log.conversation import Turn
-from stream_core.log.entries import Content, Kind, Part
-from stream_core.policy.channel import KEYED_COMPLETION
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
+from evenflow.fargate_handler.token_sources.port import ModelOptions
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.policy.channel import KEYED_COMPLETION
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 from tests.unit.settle import settle

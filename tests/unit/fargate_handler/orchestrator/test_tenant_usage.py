@@ -6,24 +6,24 @@ from collections.abc import Mapping
 
 import pytest
 
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from stream_core.log.response_log import ResponseState
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.agents import MessageParams, MessageTerms
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.ports.response_store import StoreUnavailable
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.agents import MessageParams, MessageTerms
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     ModelRefused,
     UpstreamFailed,
     UpstreamTimeout,
 )
-from stream_core.tenants.budget import Ask, Reservation
-from stream_core.tenants.charges import Payer
-from stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
-from stream_core.tenants.usage import UsageRecord
+from evenflow.stream_core.tenants.budget import Ask, Reservation
+from evenflow.stream_core.tenants.charges import Payer
+from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
+from evenflow.stream_core.tenants.usage import UsageRecord
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 from tests.unit.settle import settle

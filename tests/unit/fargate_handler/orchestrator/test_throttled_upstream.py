@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest, single_channel
-from stream_core.fairness.calls_elsewhere import CallsElsewhere
-from stream_core.log.response_log import ResponseState
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.channel import COMPLETION
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import RateLimited, UpstreamAnswered
+from evenflow.fargate_handler.orchestrator.whole_request import (
+    IngestEvent,
+    WholeRequest,
+    single_channel,
+)
+from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.channel import COMPLETION
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import RateLimited, UpstreamAnswered
 from tests.unit.fargate_handler.orchestrator.controlled_source import SourceCall
 from tests.unit.fargate_handler.orchestrator.test_orchestrator import Node
 from tests.unit.recording_reader import AssembledText, RecordingReader

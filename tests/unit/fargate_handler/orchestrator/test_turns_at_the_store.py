@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from fargate_handler.orchestrator.turns_at_the_store import TurnsAtTheStore
-from stream_core.fairness.fair_queue import Line
+from evenflow.fargate_handler.orchestrator.turns_at_the_store import TurnsAtTheStore
+from evenflow.stream_core.fairness.fair_queue import Line
 from tests.unit.settle import settle
 
 

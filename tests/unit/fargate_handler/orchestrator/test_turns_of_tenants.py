@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.orchestrator.whole_request import IngestEvent
-from fargate_handler.token_sources.port import ModelFinish
-from stream_core.log.response_log import ResponseState
-from stream_core.log.response_stream import ResponseStream
-from stream_core.metrics import metric_catalogue as catalogue
-from stream_core.policy.agents import NO_TERMS, MessageTerms
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.ports.tenant_activity import Activity
-from stream_core.protocol.messages import Usage
-from stream_core.tenants.tenant import ServiceClass, Tenant
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.token_sources.port import ModelFinish
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.agents import NO_TERMS, MessageTerms
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.ports.tenant_activity import Activity
+from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.tenants.tenant import ServiceClass, Tenant
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 from tests.unit.settle import settle
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fargate_handler.orchestrator.upstream import Upstream, Upstreams
-from stream_core.fairness.calls_elsewhere import CallsElsewhere
-from stream_core.policy.limits import Limits
+from evenflow.fargate_handler.orchestrator.upstream import Upstream, Upstreams
+from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.policy.limits import Limits
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 
 

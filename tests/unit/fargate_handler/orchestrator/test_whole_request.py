@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.orchestrator.whole_request import (
+from evenflow.fargate_handler.orchestrator.whole_request import (
     AGENT,
     WholeRequest,
     asked_by,
@@ -13,12 +13,18 @@ from fargate_handler.orchestrator.whole_request import (
     repeatable_channel,
     single_channel,
 )
-from fargate_handler.token_sources.port import Caller, ModelOptions
-from stream_core.log.conversation import ToolCall, Turn, text_of_parts
-from stream_core.log.entries import Kind, LogEntry, Part, Restart
-from stream_core.policy.channel import CHAT, COMPLETION, KEYED_COMPLETION, NAME_PATTERN, Channel
-from stream_core.protocol.errors import InvalidRequest
-from stream_core.protocol.messages import SESSION_REQUEST, parse
+from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions
+from evenflow.stream_core.log.conversation import ToolCall, Turn, text_of_parts
+from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
+from evenflow.stream_core.policy.channel import (
+    CHAT,
+    COMPLETION,
+    KEYED_COMPLETION,
+    NAME_PATTERN,
+    Channel,
+)
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.messages import SESSION_REQUEST, parse
 
 TEXT = st.text(st.characters(codec="utf-8"))
 JSON = st.recursive(

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from fargate_handler.token_sources.model_connection import while_paused
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from stream_core.protocol.errors import UpstreamRejected
+from evenflow.fargate_handler.token_sources.model_connection import while_paused
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.stream_core.protocol.errors import UpstreamRejected
 
 
 class EchoSource:

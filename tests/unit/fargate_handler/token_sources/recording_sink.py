@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_core.log.entries import Content, Part, joined
+from evenflow.stream_core.log.entries import Content, Part, joined
 
 
 class RecordingSink:

@@ -17,9 +17,9 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from fargate_handler.token_sources.aws_failures import failure_of
-from fargate_handler.token_sources.operator_log import OperatorLog
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.token_sources.aws_failures import failure_of
+from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     ModelRefused,
     UpstreamAnswered,

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from fargate_handler.token_sources.bedrock_answer import BedrockAnswer
-from fargate_handler.token_sources.port import ModelFinish
-from stream_core.log.entries import Content, Kind, Part
-from stream_core.protocol.errors import UpstreamFailed
-from stream_core.protocol.messages import Usage
+from evenflow.fargate_handler.token_sources.bedrock_answer import BedrockAnswer
+from evenflow.fargate_handler.token_sources.port import ModelFinish
+from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
 
 

@@ -6,10 +6,14 @@ from typing import Any
 import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
-from fargate_handler.token_sources import bedrock_parameters
-from fargate_handler.token_sources.bedrock_parameters import NEUTRAL, WITHOUT_EFFECT, check_passed
-from stream_core.protocol.completion_bodies import CompletionRequest
-from stream_core.protocol.errors import ModelRefused, UnsupportedByModel
+from evenflow.fargate_handler.token_sources import bedrock_parameters
+from evenflow.fargate_handler.token_sources.bedrock_parameters import (
+    NEUTRAL,
+    WITHOUT_EFFECT,
+    check_passed,
+)
+from evenflow.stream_core.protocol.completion_bodies import CompletionRequest
+from evenflow.stream_core.protocol.errors import ModelRefused, UnsupportedByModel
 
 # Those whose every value would change the answer.
 _REFUSED = {"audio", "moderation", "prediction", "verbosity", "web_search_options"}

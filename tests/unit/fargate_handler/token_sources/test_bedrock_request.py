@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from fargate_handler.token_sources.bedrock_request import answer_tool, bedrock_request
-from fargate_handler.token_sources.port import ModelOptions, ModelRequest
-from stream_core.log.conversation import ToolCall, Turn
-from stream_core.protocol.errors import ModelRefused, UnsupportedByModel
+from evenflow.fargate_handler.token_sources.bedrock_request import answer_tool, bedrock_request
+from evenflow.fargate_handler.token_sources.port import ModelOptions, ModelRequest
+from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.protocol.errors import ModelRefused, UnsupportedByModel
 
 _SCHEMA = {"type": "object", "properties": {"a": {"type": "number"}}}
 _ADD = {

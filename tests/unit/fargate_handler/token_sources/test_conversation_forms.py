@@ -4,8 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.token_sources.conversation_forms import alternating_turns, system_texts
-from stream_core.log.conversation import ToolCall, Turn
+from evenflow.fargate_handler.token_sources.conversation_forms import (
+    alternating_turns,
+    system_texts,
+)
+from evenflow.stream_core.log.conversation import ToolCall, Turn
 
 TURNS = st.lists(
     st.builds(Turn, st.sampled_from(["user", "assistant"]), st.sampled_from(["", " \n", "a", "b"]))

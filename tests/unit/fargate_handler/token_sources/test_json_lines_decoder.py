@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.token_sources.stream_decoders import JsonLinesDecoder
-from stream_core.protocol.errors import UpstreamFailed
+from evenflow.fargate_handler.token_sources.stream_decoders import JsonLinesDecoder
+from evenflow.stream_core.protocol.errors import UpstreamFailed
 
 LINES = st.lists(
     st.text(st.characters(blacklist_characters="\n", blacklist_categories=["Cs"]), max_size=8)

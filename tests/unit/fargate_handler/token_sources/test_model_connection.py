@@ -6,8 +6,8 @@ from urllib.parse import unquote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.token_sources.model_connection import caller_headers
-from fargate_handler.token_sources.port import Caller, ModelRequest
+from evenflow.fargate_handler.token_sources.model_connection import caller_headers
+from evenflow.fargate_handler.token_sources.port import Caller, ModelRequest
 
 
 def headers(caller: Caller, attempt: int = 1) -> dict[str, str]:

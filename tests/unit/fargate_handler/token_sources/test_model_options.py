@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.token_sources.port import ModelOptions
+from evenflow.fargate_handler.token_sources.port import ModelOptions
 
 
 def test_what_is_given() -> None:

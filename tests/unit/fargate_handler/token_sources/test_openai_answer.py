@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
-from fargate_handler.token_sources.openai_failures import Failures
-from fargate_handler.token_sources.port import ModelFinish
-from fargate_handler.token_sources.stream_decoders import JsonLinesDecoder, SseDecoder
-from stream_core.log.entries import Content, Kind, Part
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
+from evenflow.fargate_handler.token_sources.openai_failures import Failures
+from evenflow.fargate_handler.token_sources.port import ModelFinish
+from evenflow.fargate_handler.token_sources.stream_decoders import JsonLinesDecoder, SseDecoder
+from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     ModelRefused,
     UpstreamAnswered,
     UpstreamFailed,
     UpstreamRejected,
 )
-from stream_core.protocol.messages import Usage
+from evenflow.stream_core.protocol.messages import Usage
 from tests.integration.aws_models.events import chat_chunk, chat_usage, json_lines, sse
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
 

@@ -8,8 +8,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from fargate_handler.token_sources.openai_failures import Failures
-from stream_core.protocol.errors import (
+from evenflow.fargate_handler.token_sources.openai_failures import Failures
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     ModelRefused,
     UpstreamAnswered,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.token_sources.openai_quota import quota_used_for
+from evenflow.fargate_handler.token_sources.openai_quota import quota_used_for
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from fargate_handler.token_sources.operator_log import OperatorLog
+from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
 
 
 class Watch:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from fargate_handler.inference.worker_pool import resolve, split_address
+from evenflow.fargate_handler.inference.worker_pool import resolve, split_address
 
 
 @pytest.mark.parametrize(

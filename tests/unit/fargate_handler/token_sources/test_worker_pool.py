@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from fargate_handler.inference.worker_pool import KnownWorker, WorkerPool
+from evenflow.fargate_handler.inference.worker_pool import KnownWorker, WorkerPool
 
 REST = 5.0
 

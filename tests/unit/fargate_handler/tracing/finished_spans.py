@@ -7,9 +7,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
-from fargate_handler.tracing.chosen_ids import ChosenIds
-from fargate_handler.tracing.exporting import Tracing
-from fargate_handler.tracing.spans import Spans
+from evenflow.fargate_handler.tracing.chosen_ids import ChosenIds
+from evenflow.fargate_handler.tracing.exporting import Tracing
+from evenflow.fargate_handler.tracing.spans import Spans
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 

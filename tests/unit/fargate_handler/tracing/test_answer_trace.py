@@ -8,12 +8,12 @@ import weakref
 import pytest
 from opentelemetry.trace import StatusCode
 
-from fargate_handler.tracing.answer_trace import AnswerTrace, AnswerTraces
-from fargate_handler.tracing.chosen_ids import answer_span_id
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.channel import Channel
-from stream_core.policy.limits import Limits
-from stream_core.protocol.messages import Usage
+from evenflow.fargate_handler.tracing.answer_trace import AnswerTrace, AnswerTraces
+from evenflow.fargate_handler.tracing.chosen_ids import answer_span_id
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.tracing.finished_spans import FinishedSpans
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from fargate_handler.tracing.chosen_ids import ChosenIds, answer_span_id, trace_id_of
+from evenflow.fargate_handler.tracing.chosen_ids import ChosenIds, answer_span_id, trace_id_of
 
 
 def test_the_ids_of_one_span_are_chosen_and_those_of_the_next_are_not() -> None:

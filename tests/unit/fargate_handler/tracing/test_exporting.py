@@ -6,8 +6,8 @@ import pytest
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.trace import SpanKind
 
-from fargate_handler.tracing.exporting import USUAL_SHARE, sampler
-from fargate_handler.tracing.spans import remote_parent
+from evenflow.fargate_handler.tracing.exporting import USUAL_SHARE, sampler
+from evenflow.fargate_handler.tracing.spans import remote_parent
 
 _TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[4]
 _PROGRAM = """
 import asyncio, sys
-import fargate_handler.__main__, fargate_handler.inference.worker
-from fargate_handler.chosen_adapters import open_tracing
+import evenflow.fargate_handler.__main__, fargate_handler.inference.worker
+from evenflow.fargate_handler.chosen_adapters import open_tracing
 
 async def opened():
     async with open_tracing("evenflow-handler") as tracing:

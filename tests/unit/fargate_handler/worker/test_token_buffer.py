@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from fargate_handler.inference.service import TokenBuffer
-from stream_core.log.response_stream import ResponseFull
+from evenflow.fargate_handler.inference.service import TokenBuffer
+from evenflow.stream_core.log.response_stream import ResponseFull
 from tests.unit.settle import settle
 
 

@@ -10,10 +10,10 @@ from unittest.mock import create_autospec
 import pytest
 from websockets.sync.client import ClientConnection
 
-from functions.canary.behaviours import cancel_stops_the_answer
-from functions.canary.checks import Check, run_check
-from functions.canary.front_door import FrontDoor, HttpAnswer, Session
-from functions.canary.reading import Frame
+from evenflow.functions.canary.behaviours import cancel_stops_the_answer
+from evenflow.functions.canary.checks import Check, run_check
+from evenflow.functions.canary.front_door import FrontDoor, HttpAnswer, Session
+from evenflow.functions.canary.reading import Frame
 
 START = {"type": "chat.response.start", "response_id": "rsp_1"}
 DELTA = {"type": "chat.response.delta", "index": 0, "delta": "a"}

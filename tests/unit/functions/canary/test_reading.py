@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from functions.canary.event_stream import ServerEvent, server_events
-from functions.canary.reading import Frame, LogText, Stopwatch, WrongAnswer
+from evenflow.functions.canary.event_stream import ServerEvent, server_events
+from evenflow.functions.canary.reading import Frame, LogText, Stopwatch, WrongAnswer
 
 
 def stopwatch_at(*moments: float) -> Stopwatch:

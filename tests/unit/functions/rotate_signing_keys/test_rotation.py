@@ -12,10 +12,10 @@ from hypothesis import Phase, assume, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
-from functions.rotate_signing_keys.rotation import RotationRefused, check_tokens, rotated
-from stream_core.policy.channel import Channel
-from stream_core.policy.session_token import SessionTokens
-from stream_core.protocol.errors import AuthenticationFailed
+from evenflow.functions.rotate_signing_keys.rotation import RotationRefused, check_tokens, rotated
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.protocol.errors import AuthenticationFailed
 
 CHANNEL = Channel("tenant", "agent", "session")
 Keys = dict[str, str]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from functions.settings import ConfigurationError, oidc
+from evenflow.functions.settings import ConfigurationError, oidc
 
 
 def test_the_function_reads_the_handlers_variables() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from functions.http_api import HttpApiRequest, public_address
+from evenflow.functions.http_api import HttpApiRequest, public_address
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from functions.usage_file.daily_files import days_due, is_whole
+from evenflow.functions.usage_file.daily_files import days_due, is_whole
 
 MIDNIGHT = 1_795_478_400.0  # 2026-11-24T00:00:00Z
 DAY = 86_400.0

@@ -8,28 +8,28 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from stream_core.encoders.agui_events import AgUiEvents
-from stream_core.encoders.anthropic_messages import AnthropicObjects
-from stream_core.encoders.block_encoder import BlockEncoder
-from stream_core.encoders.completion_chunks import ChunkEncoder
-from stream_core.encoders.completion_objects import CompletionObjects
-from stream_core.encoders.durable_streams import StreamEvents
-from stream_core.encoders.frames import EventEncoder, FrameEncoder
-from stream_core.encoders.port import EventId, LogEncoder
-from stream_core.encoders.responses.response_events import (
+from evenflow.stream_core.encoders.agui_events import AgUiEvents
+from evenflow.stream_core.encoders.anthropic_messages import AnthropicObjects
+from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.encoders.completion_chunks import ChunkEncoder
+from evenflow.stream_core.encoders.completion_objects import CompletionObjects
+from evenflow.stream_core.encoders.durable_streams import StreamEvents
+from evenflow.stream_core.encoders.frames import EventEncoder, FrameEncoder
+from evenflow.stream_core.encoders.port import EventId, LogEncoder
+from evenflow.stream_core.encoders.responses.response_events import (
     NOTHING,
     ResponseEvents,
     ServerSentEvents,
 )
-from stream_core.encoders.responses.response_object import ResponseObject
-from stream_core.encoders.responses.sequence_numbers import Rank, known_by, number
-from stream_core.encoders.stream_offsets import read_offset
-from stream_core.encoders.ui_message_chunks import UIMessageChunks
-from stream_core.log.entries import Content, Restart
-from stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.part_objects import PartObject
-from stream_core.protocol.response_ids import PublicResponse
+from evenflow.stream_core.encoders.responses.response_object import ResponseObject
+from evenflow.stream_core.encoders.responses.sequence_numbers import Rank, known_by, number
+from evenflow.stream_core.encoders.stream_offsets import read_offset
+from evenflow.stream_core.encoders.ui_message_chunks import UIMessageChunks
+from evenflow.stream_core.log.entries import Content, Restart
+from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.part_objects import PartObject
+from evenflow.stream_core.protocol.response_ids import PublicResponse
 from tests.unit.fargate_handler.gateway.text_protocol import TextEncoder
 from tests.unit.recording_reader import AssembledText
 

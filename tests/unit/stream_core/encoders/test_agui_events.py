@@ -5,13 +5,13 @@ from typing import Any
 
 import orjson
 
-from stream_core.encoders.agui_events import AgUiEvents
-from stream_core.encoders.block_encoder import BlockEncoder
-from stream_core.log.entries import Content, Kind, Part
-from stream_core.log.response_log import ResumePoint, slice_of
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import UpstreamFailed
-from stream_core.protocol.messages import Usage
+from evenflow.stream_core.encoders.agui_events import AgUiEvents
+from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.response_log import ResumePoint, slice_of
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.protocol.messages import Usage
 from tests.unit.stream_core.encoders.readers import events_of
 from tests.unit.stream_core.encoders.test_block_encoder import answer, push
 

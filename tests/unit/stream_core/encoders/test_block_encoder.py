@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.encoders.block_encoder import BlockEncoder, Place, WriteDelta
-from stream_core.encoders.blocks import Block
-from stream_core.log.entries import Content, Kind, Part, Restart
-from stream_core.log.response_log import EVERYTHING, ResumePoint
-from stream_core.log.response_stream import ResponseStream
-from stream_core.policy.limits import Limits
-from stream_core.protocol.errors import EvenflowError, UpstreamFailed
+from evenflow.stream_core.encoders.block_encoder import BlockEncoder, Place, WriteDelta
+from evenflow.stream_core.encoders.blocks import Block
+from evenflow.stream_core.log.entries import Content, Kind, Part, Restart
+from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import EvenflowError, UpstreamFailed
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.test_response_stream import new_stream
 

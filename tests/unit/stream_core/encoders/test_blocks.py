@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from stream_core.encoders.blocks import Begin, Block, BlockEvent, Blocks, Delta, End, Value
-from stream_core.log.entries import Content, Kind, Part, joined
+from evenflow.stream_core.encoders.blocks import Begin, Block, BlockEvent, Blocks, Delta, End, Value
+from evenflow.stream_core.log.entries import Content, Kind, Part, joined
 from tests.unit.stream_core.contents import CONTENTS
 
 _BEGIN = Part(Kind.CALL, id="call_1", name="add")

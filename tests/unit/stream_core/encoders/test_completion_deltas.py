@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.encoders.completion_chunks import ChunkEncoder
-from stream_core.encoders.completion_deltas import (
+from evenflow.stream_core.encoders.completion_chunks import ChunkEncoder
+from evenflow.stream_core.encoders.completion_deltas import (
     Choice,
     CompletionDeltas,
     WholeChoice,
     choice_object,
 )
-from stream_core.encoders.completion_objects import CompletionObjects
-from stream_core.log.entries import Content, Kind, Part
-from stream_core.log.response_log import ResumePoint
-from stream_core.protocol.completion_bodies import CompletionChunk
+from evenflow.stream_core.encoders.completion_objects import CompletionObjects
+from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.response_log import ResumePoint
+from evenflow.stream_core.protocol.completion_bodies import CompletionChunk
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.contents import CONTENTS
 from tests.unit.stream_core.encoders.readers import ServerSentEvent, events_of

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.encoders.completion_chunks import check_completed
-from stream_core.protocol.errors import (
+from evenflow.stream_core.encoders.completion_chunks import check_completed
+from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     Gone,
     InternalError,

@@ -5,12 +5,12 @@ from typing import Any
 import orjson
 import pytest
 
-from stream_core.encoders.block_encoder import BlockEncoder
-from stream_core.encoders.ui_message_chunks import UIMessageChunks
-from stream_core.log.entries import Content, Kind, Part
-from stream_core.log.response_log import ResumePoint
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.encoders.ui_message_chunks import UIMessageChunks
+from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.response_log import ResumePoint
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.errors import UpstreamFailed
 from tests.unit.stream_core.encoders.readers import events_of
 from tests.unit.stream_core.encoders.test_block_encoder import answer
 

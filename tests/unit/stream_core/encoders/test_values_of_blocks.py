@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.encoders.blocks import Begin, Block, Blocks
-from stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.encoders.blocks import Begin, Block, Blocks
+from evenflow.stream_core.log.entries import Content, Kind, Part
 
 _SOURCE = Part(Kind.DATA, '{"url":"https://a"}', name="source")
 _LOGPROBS = Part(Kind.DATA, '{"content":[]}', name="logprobs")

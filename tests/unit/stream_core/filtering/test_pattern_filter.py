@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.filtering.groups import GROUPS, Group
-from stream_core.filtering.known_patterns import patterns_of
-from stream_core.filtering.pattern import REDACTED, Pattern, Patterns
-from stream_core.filtering.pattern_filter import PatternFilter
-from stream_core.filtering.port import FilterAction, StopAnswer
+from evenflow.stream_core.filtering.groups import GROUPS, Group
+from evenflow.stream_core.filtering.known_patterns import patterns_of
+from evenflow.stream_core.filtering.pattern import REDACTED, Pattern, Patterns
+from evenflow.stream_core.filtering.pattern_filter import PatternFilter
+from evenflow.stream_core.filtering.port import FilterAction, StopAnswer
 from tests.filtering.planted import KINDS, core_of, planted_secret
 
 _SECRETS = Patterns(patterns_of(["secrets"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_core.filtering.windows import LONGEST_WINDOW, window_of
+from evenflow.stream_core.filtering.windows import LONGEST_WINDOW, window_of
 
 _SENTENCE = "It is so, as some say. "
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.protocol.errors import NotPermitted, OriginNotAllowed
-from stream_core.tenants.access import check_origin, check_scope, usable_models
-from stream_core.tenants.tenant import ApiKey, Scope, Tenant
+from evenflow.stream_core.protocol.errors import NotPermitted, OriginNotAllowed
+from evenflow.stream_core.tenants.access import check_origin, check_scope, usable_models
+from evenflow.stream_core.tenants.tenant import ApiKey, Scope, Tenant
 
 
 @pytest.mark.parametrize(

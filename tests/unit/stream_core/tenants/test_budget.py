@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_core.tenants.budget import (
+from evenflow.stream_core.tenants.budget import (
     Ask,
     Cost,
     Reservation,
@@ -19,7 +19,7 @@ from stream_core.tenants.budget import (
     settlement,
     without_room,
 )
-from stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
+from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 
 NOW = datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC).timestamp()
 COUNTERS = ("tokens/day/tenant", "tokens/day/key/k", "nanodollars/month/tenant")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from stream_core.protocol.errors import RateLimited
-from stream_core.tenants.charges import Asked, Charge, Payer
-from stream_core.tenants.quotas import BoundState, Quotas
-from stream_core.tenants.registry import Tenants
-from stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
+from evenflow.stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.tenants.charges import Asked, Charge, Payer
+from evenflow.stream_core.tenants.quotas import BoundState, Quotas
+from evenflow.stream_core.tenants.registry import Tenants
+from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 
 _MOST = st.none() | st.integers(1, 3_000)
 LIMITS = st.builds(

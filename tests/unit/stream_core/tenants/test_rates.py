@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from stream_core.tenants.rates import Amount, Bucket
+from evenflow.stream_core.tenants.rates import Amount, Bucket
 
 
 def test_a_minutes_worth_may_be_used_at_once_and_comes_back_evenly() -> None:

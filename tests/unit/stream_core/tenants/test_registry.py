@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.tenants.registry import KnownKey, Tenants
-from stream_core.tenants.tenant import NO_LIMITS, ApiKey, QuotaLimits, Tenant, new_key
+from evenflow.stream_core.tenants.registry import KnownKey, Tenants
+from evenflow.stream_core.tenants.tenant import NO_LIMITS, ApiKey, QuotaLimits, Tenant, new_key
 
 ACME, ZETA = "acme-key-0123456789", "zeta-key-0123456789"
 NOW = 1_795_251_600.0

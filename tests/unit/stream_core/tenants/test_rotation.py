@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stream_core.tenants.rotation import KeyUnclear, rotated
-from stream_core.tenants.tenant import ApiKey, QuotaLimits, Scope, Tenant
+from evenflow.stream_core.tenants.rotation import KeyUnclear, rotated
+from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Scope, Tenant
 
 NOW, DAY = 1_800_000_000.0, 86_400.0
 OLD = ApiKey.of_text(

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from stream_core.tenants.budget import Cost
-from stream_core.tenants.usage import DayTotals, UsageRecord, file_of, summed, totals_of
-from stream_core.tenants.usage_report import days_asked
+from evenflow.stream_core.tenants.budget import Cost
+from evenflow.stream_core.tenants.usage import DayTotals, UsageRecord, file_of, summed, totals_of
+from evenflow.stream_core.tenants.usage_report import days_asked
 
 NOW = 1_795_478_400.0  # 2026-11-24T00:00:00Z
 

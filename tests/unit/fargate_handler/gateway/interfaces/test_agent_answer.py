@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from fargate_handler.gateway.context import GatewayContext
-from fargate_handler.gateway.interfaces.agent_answer import Asked, asked_of_agent
-from fargate_handler.gateway.requests.submission import Sender
-from stream_core.log.conversation import Turn
-from stream_core.policy.agents import Agent, Agents
-from stream_core.policy.channel import Channel
-from stream_core.protocol.answer_parameters import AnswerParameters
-from stream_core.protocol.completion_bodies import OfferedFunction, OfferedTool
-from stream_core.protocol.errors import InvalidRequest, NotFound
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.interfaces.agent_answer import Asked, asked_of_agent
+from evenflow.fargate_handler.gateway.requests.submission import Sender
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.policy.agents import Agent, Agents
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.protocol.answer_parameters import AnswerParameters
+from evenflow.stream_core.protocol.completion_bodies import OfferedFunction, OfferedTool
+from evenflow.stream_core.protocol.errors import InvalidRequest, NotFound
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 
 _TURNS = (Turn("user", "a"),)

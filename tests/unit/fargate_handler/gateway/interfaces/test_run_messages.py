@@ -5,11 +5,11 @@ from typing import Any
 import orjson
 import pytest
 
-from fargate_handler.gateway.interfaces.run_messages import offered, turns_of
-from stream_core.log.conversation import ToolCall, Turn
-from stream_core.protocol.agui_bodies import RUN_REQUEST, RunTool
-from stream_core.protocol.errors import InvalidRequest
-from stream_core.protocol.messages import parse
+from evenflow.fargate_handler.gateway.interfaces.run_messages import offered, turns_of
+from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.protocol.agui_bodies import RUN_REQUEST, RunTool
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.messages import parse
 
 _CALL = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
 _MADE = ToolCall("call_1", "add", "{}")

@@ -5,11 +5,11 @@ from typing import Any
 import orjson
 import pytest
 
-from fargate_handler.gateway.interfaces.ui_messages import turns_of
-from stream_core.log.conversation import ToolCall, Turn
-from stream_core.protocol.errors import InvalidRequest
-from stream_core.protocol.messages import parse
-from stream_core.protocol.ui_chat_bodies import CHAT_REQUEST
+from evenflow.fargate_handler.gateway.interfaces.ui_messages import turns_of
+from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.messages import parse
+from evenflow.stream_core.protocol.ui_chat_bodies import CHAT_REQUEST
 
 _CALL = {"type": "tool-add", "toolCallId": "call_1", "input": {"a": 1}}
 _MADE = ToolCall("call_1", "add", '{"a":1}')

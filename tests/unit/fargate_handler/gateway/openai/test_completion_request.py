@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
-from fargate_handler.token_sources.port import ModelOptions
-from stream_core.log.conversation import Turn
-from stream_core.protocol.errors import InvalidRequest
-from stream_core.tenants.tenant import ServiceClass
+from evenflow.fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
+from evenflow.fargate_handler.token_sources.port import ModelOptions
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.tenants.tenant import ServiceClass
 
 
 def call(**parameters: object) -> CompletionCall:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fargate_handler.gateway.deadline import Deadline, TimedOut
+from evenflow.fargate_handler.gateway.deadline import Deadline, TimedOut
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 

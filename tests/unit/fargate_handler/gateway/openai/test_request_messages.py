@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
-from fargate_handler.token_sources.port import ModelOptions
-from stream_core.log.conversation import ToolCall, Turn
-from stream_core.protocol.errors import InvalidRequest
+from evenflow.fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
+from evenflow.fargate_handler.token_sources.port import ModelOptions
+from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.protocol.errors import InvalidRequest
 
 ADD: dict[str, Any] = {
     "type": "function",

@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
-from fargate_handler.gateway.openai.responses.input_turns import InputTurns, check_answered
-from fargate_handler.gateway.openai.responses.listed_items import listed_items
-from fargate_handler.gateway.openai.responses.response_request import (
+from evenflow.fargate_handler.gateway.openai.responses.input_turns import InputTurns, check_answered
+from evenflow.fargate_handler.gateway.openai.responses.listed_items import listed_items
+from evenflow.fargate_handler.gateway.openai.responses.response_request import (
     ResponseCall,
     continued_turns,
     echoed,
@@ -17,13 +17,13 @@ from fargate_handler.gateway.openai.responses.response_request import (
     own_turns,
     read_call,
 )
-from fargate_handler.orchestrator.whole_request import WholeRequest
-from stream_core.encoders.blocks import Block
-from stream_core.encoders.responses.output_items import whole_item
-from stream_core.log.conversation import ToolCall, Turn
-from stream_core.log.entries import Kind
-from stream_core.protocol.errors import InvalidRequest
-from stream_core.protocol.response_ids import PublicResponse
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.stream_core.encoders.blocks import Block
+from evenflow.stream_core.encoders.responses.output_items import whole_item
+from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.log.entries import Kind
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.response_ids import PublicResponse
 
 _PUBLIC = PublicResponse(f"rsp_{7:032x}", f"{9:040x}")
 _CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}

@@ -12,9 +12,9 @@ from typing import cast
 
 import orjson
 
-from fargate_handler.gateway.client_connection import ClientConnection
-from stream_core.protocol.client_session import Opcode
-from stream_core.protocol.errors import EvenflowError
+from evenflow.fargate_handler.gateway.client_connection import ClientConnection
+from evenflow.stream_core.protocol.client_session import Opcode
+from evenflow.stream_core.protocol.errors import EvenflowError
 
 
 class LineConnection(asyncio.Protocol):

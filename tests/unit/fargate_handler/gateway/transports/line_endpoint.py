@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 import orjson
 
-from fargate_handler.gateway.client_admission import admit_client
-from fargate_handler.gateway.client_connection import ClientConnection
-from fargate_handler.gateway.context import GatewayContext
-from stream_core.protocol.dialect import Dialect
+from evenflow.fargate_handler.gateway.client_admission import admit_client
+from evenflow.fargate_handler.gateway.client_connection import ClientConnection
+from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.stream_core.protocol.dialect import Dialect
 from tests.unit.fargate_handler.gateway.transports.line_connection import LineConnection
 
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from fargate_handler.token_sources.demo.beside import SEARCH
-from fargate_handler.token_sources.demo.calls import demo_arguments
-from fargate_handler.token_sources.demo.passages import Passages
-from fargate_handler.token_sources.demo.script import demo_tokens
-from fargate_handler.token_sources.demo.source import DemoModel
-from fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
-from stream_core.log.conversation import Turn
-from stream_core.log.entries import Content, Kind, Part
-from stream_core.protocol.errors import ModelRefused
+from evenflow.fargate_handler.token_sources.demo.beside import SEARCH
+from evenflow.fargate_handler.token_sources.demo.calls import demo_arguments
+from evenflow.fargate_handler.token_sources.demo.passages import Passages
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.source import DemoModel
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.protocol.errors import ModelRefused
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fargate_handler.token_sources.demo.passages import NO_PASSAGE, Passage, Passages, split
+from evenflow.fargate_handler.token_sources.demo.passages import (
+    NO_PASSAGE,
+    Passage,
+    Passages,
+    split,
+)
 
 DOCS = Path(__file__).resolve().parents[5] / "docs"
 PAGE = """# The title

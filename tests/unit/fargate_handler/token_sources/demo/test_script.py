@@ -7,14 +7,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fargate_handler.token_sources.demo.script import (
+from evenflow.fargate_handler.token_sources.demo.script import (
     answer_script,
     demo_tokens,
     directed_script,
     is_directive,
     split_tokens,
 )
-from stream_core.protocol.errors import ModelRefused, UpstreamFailed
+from evenflow.stream_core.protocol.errors import ModelRefused, UpstreamFailed
 
 
 @given(st.text())

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from fargate_handler.token_sources.demo.passages import NO_PASSAGE, Passage, Passages
-from fargate_handler.token_sources.demo.script import demo_tokens
-from fargate_handler.token_sources.demo.source import DemoModel
-from fargate_handler.token_sources.port import ModelFinish, ModelRequest
-from stream_core.log.conversation import Turn
-from stream_core.log.entries import Kind, Part
-from stream_core.protocol.errors import ModelRefused, UpstreamFailed
+from evenflow.fargate_handler.token_sources.demo.passages import NO_PASSAGE, Passage, Passages
+from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.source import DemoModel
+from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.protocol.errors import ModelRefused, UpstreamFailed
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
 

@@ -9,15 +9,15 @@ import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from stream_core.encoders.block_encoder import BlockEncoder
-from stream_core.encoders.responses.response_events import JsonLines, ResponseEvents
-from stream_core.encoders.responses.response_object import ResponseObject
-from stream_core.log.entries import Content, Kind, Part
-from stream_core.log.response_log import ResponseState, ResumePoint
-from stream_core.log.response_stream import ResponseStream
-from stream_core.protocol.errors import TooSlow, UpstreamFailed
-from stream_core.protocol.messages import Usage
-from stream_core.protocol.response_bodies import ResponseBody
+from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.encoders.responses.response_events import JsonLines, ResponseEvents
+from evenflow.stream_core.encoders.responses.response_object import ResponseObject
+from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.response_log import ResponseState, ResumePoint
+from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.errors import TooSlow, UpstreamFailed
+from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.protocol.response_bodies import ResponseBody
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.encoders.readers import PUBLIC
 from tests.unit.stream_core.test_response_stream import new_stream
