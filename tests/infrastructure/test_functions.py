@@ -19,7 +19,7 @@ _NAMES = (*_RESERVED, "usage_file")
 def _functions(synthesis: Synthesis) -> dict[str, dict[str, Any]]:
     functions = synthesis.of_type("AWS::Lambda::Function", "functions").values()
     return {
-        function["Properties"]["Handler"].split(".")[1]: function["Properties"]
+        function["Properties"]["Handler"].split(".")[2]: function["Properties"]
         for function in functions
     }
 
