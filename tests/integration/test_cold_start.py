@@ -161,7 +161,7 @@ def test_a_function_loads_no_more_than_what_all_need_and_about_as_quickly(
 ) -> None:
     loads = [_load(package, function)]
     # Parts of pydantic come with the kinds of fields that a model has.
-    ours = {*_SHARED, "functions", "pydantic", *sys.stdlib_module_names}
+    ours = {"evenflow", "pydantic", *sys.stdlib_module_names}
     more = loads[0].modules - references[0].modules
     assert not {module for module in more if module.split(".")[0] not in ours}
     while (
