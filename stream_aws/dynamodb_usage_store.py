@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 from evenflow.stream_aws.attributes import Item
 from evenflow.stream_aws.dynamodb import Client, condition_failed, query_all, repeated, transact
 from evenflow.stream_aws.grouped_calls import GroupedCalls
+from evenflow.stream_aws.pauses import Pauses
 from evenflow.stream_aws.usage_items import (
     RESERVED,
     TOTALS_SHARDS,
@@ -50,6 +51,8 @@ _ROWS_OF_A_TRANSACTION = 100
 _ASKS_AT_ONCE = 90
 _ROWS_OF_A_BATCH = 100  # that BatchGetItem takes
 _READ_AT_ONCE = _ROWS_OF_A_BATCH // 3  # three rows each
+# Where tasks meet at a tenant's counters, they wait so long before the next transaction, at most.
+_LONGEST_RESERVE_PAUSE, _LONGEST_SETTLE_PAUSE = 0.2, 1.0
 # Each try learns what was in its way.
 _TRIES = 20
 
@@ -86,8 +89,14 @@ class DynamoDBUsageStore:
         self._kept_seconds = kept_seconds
         # A total is in several rows, and a task writes one of them until it meets another task.
         self._shard = random.randrange(TOTALS_SHARDS)
-        self._reserving: GroupedCalls[Ask, str | None] = GroupedCalls(self._reserve, _ASKS_AT_ONCE)
-        self._settling: GroupedCalls[_Ended, None] = GroupedCalls(self._settle, _READ_AT_ONCE)
+        self._reserve_pauses = Pauses(_LONGEST_RESERVE_PAUSE)
+        self._settle_pauses = Pauses(_LONGEST_SETTLE_PAUSE)
+        self._reserving: GroupedCalls[Ask, str | None] = GroupedCalls(
+            self._reserve, _ASKS_AT_ONCE, self._reserve_pauses.next
+        )
+        self._settling: GroupedCalls[_Ended, None] = GroupedCalls(
+            self._settle, _READ_AT_ONCE, self._settle_pauses.next
+        )
         # Who takes over what a lost task answered asks for hundreds.
         self._finding: GroupedCalls[str, Reservation | None] = GroupedCalls(
             self._find, _ROWS_OF_A_BATCH
@@ -110,7 +119,7 @@ class DynamoDBUsageStore:
                 add_to_counter(self._table, tenant, name, -amount, reserved.created_at)
                 for name, amount in reserved.amounts.items()
             ]
-            if await self._made([delete_reservation(self._table, item), *actions]):
+            if await self._made(tenant, [delete_reservation(self._table, item), *actions]):
                 return
         raise _contended(tenant)
 
@@ -172,7 +181,7 @@ class DynamoDBUsageStore:
             added = added_by(group)
             actions = reserve_actions(self._table, tenant, group, added, most_before(group))
             try:
-                await transact(self._client, actions, self._on_retry)
+                await self._transact(tenant, actions, self._reserve_pauses)
             except ClientError as error:
                 if not condition_failed(error):
                     raise
@@ -201,7 +210,7 @@ class DynamoDBUsageStore:
         while left:
             found = await self._rows([key for each in left for key in _keys_read(each.record)])
             count, actions = self._settlements(tenant, left, found)
-            if not actions or await self._made(actions):
+            if not actions or await self._made(tenant, actions):
                 del left[:count]
                 continue
             tries += 1
@@ -259,20 +268,32 @@ class DynamoDBUsageStore:
             actions = together
         return len(ended), actions
 
-    async def _made(self, actions: list[Item]) -> bool:
+    async def _made(self, tenant: str, actions: list[Item]) -> bool:
         """Make these writes. False if a row was not as it was read."""
-
-        def on_retry() -> None:
-            self._shard = random.randrange(TOTALS_SHARDS)
-            self._on_retry()
-
         try:
-            await transact(self._client, actions, on_retry)
+            await self._transact(tenant, actions, self._settle_pauses)
         except ClientError as error:
             if not condition_failed(error):
                 raise
             return False
         return True
+
+    async def _transact(self, tenant: str, actions: list[Item], pauses: Pauses) -> None:
+        retries = 0
+
+        def on_retry() -> None:
+            nonlocal retries
+            retries += 1
+            self._shard = random.randrange(TOTALS_SHARDS)
+            self._on_retry()
+
+        try:
+            await transact(self._client, actions, on_retry)
+        finally:
+            if retries:
+                pauses.lengthen(tenant)
+            else:
+                pauses.shorten(tenant)
 
     # -- reading -----------------------------------------------------------------------------------
 
