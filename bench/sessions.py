@@ -11,11 +11,11 @@ SECRET = secrets.token_urlsafe(32)  # of this process; what it starts is given t
 TOKEN_SECONDS = 3_600
 
 
-def session_tokens(count: int, secret: str = SECRET) -> list[str]:
-    """One token for each of `count` sessions that nobody else has."""
+def session_tokens(count: int, secret: str = SECRET, tenant: str = "public") -> list[str]:
+    """One token for each of `count` sessions of a tenant that nobody else has."""
     signer = SessionTokens({KEY_ID: secret.encode()})
     run = secrets.token_hex(4)
-    channels = (Channel("public", "demo", f"ses_{run}{number:014d}") for number in range(count))
+    channels = (Channel(tenant, "demo", f"ses_{run}{number:014d}") for number in range(count))
     return [signer.issue(channel, time(), TOKEN_SECONDS)[0] for channel in channels]
 
 

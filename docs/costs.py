@@ -23,7 +23,7 @@ from evenflow.infra.costs import (
     tasks_for,
 )
 from evenflow.infra.environments import ENVIRONMENTS, environment
-from evenflow.infra.traffic import Traffic
+from evenflow.infra.traffic import LARGEST_TEXT_IN_ENTRY, Traffic
 
 _SNAPSHOTS = Path(__file__).resolve().parent.parent / "tests" / "infrastructure" / "snapshots"
 _ENDPOINTS_OF_DEV = 7
@@ -74,6 +74,8 @@ def costs_page(note: str) -> str:
             *_without("dev"),
             *_parts("prod", traffic),
             *_answer(traffic),
+            *_kinds(),
+            *_budget(),
             *_assumptions(traffic),
             "",
         ]
@@ -173,7 +175,7 @@ def _answer(traffic: Traffic) -> list[str]:
         ("**write units of an answer, on average**", (e.writes_per_answer for e in columns)),
         ("read units of an answer, on average", (e.reads_per_answer for e in columns)),
     )
-    hours = [_database(_rows("prod", each)) for each in columns]
+    hours = [_database(_rows("dev", each)) for each in columns]
     write, read = (f"{1e6 * price.usd:g}" for price in (prices.TABLE_WRITE, prices.TABLE_READ))
     return [
         "## An answer in DynamoDB",
@@ -190,6 +192,68 @@ def _answer(traffic: Traffic) -> list[str]:
             "as DynamoDB does. An answer that nobody reads at its task may be polled: its text is "
             "written as often as the wait of its polls asks for, from every 150 ms on "
             "([why](decisions/0059-text-on-record-each-second.md))."
+        ),
+        "",
+    ]
+
+
+def _kinds() -> list[str]:
+    """What answers cost by whose they are and how long their prompts, without the model."""
+    anonymous = Traffic()
+    keyed = replace(anonymous, keyed=1)
+    kinds = (
+        ("of an anonymous tenant", anonymous),
+        ("of a tenant with a key", keyed),
+        ("of one with a budget, too", replace(keyed, other_writes=keyed.other_writes + 8)),
+        *(
+            (f"of a tenant with a key, with a prompt of {kb} KB", replace(keyed, prompt_bytes=size))
+            for kb, size in ((kb, 1024 * kb) for kb in (1, 4, 8, 32, 100))
+        ),
+    )
+    settings = environment("dev").model_copy(update={"name": "prod"})
+    rows = []
+    for what, traffic in kinds:
+        hour = _delivery(costs(settings, [], traffic))
+        more = traffic.prompt_writes(apart=False) - traffic.prompt_writes()
+        together = hour + traffic.answers_per_hour * more * prices.TABLE_WRITE.usd
+        figures = (hour, together, 1_000 * hour / traffic.answers_per_hour)
+        units = f"{traffic.writes_per_answer:.1f}"
+        rows.append(f"| {what} | {units} | {' | '.join(map(_usd, figures))} |")
+    return [
+        "## By tenant and prompt",
+        "",
+        "| an answer | write units | an hour | an hour, its text in the message's item | 1,000 |",
+        "|---|---|---|---|---|",
+        *rows,
+        "",
+        *paragraph(
+            "Without the model, endpoints and web ACL. A text above "
+            f"{LARGEST_TEXT_IN_ENTRY / 1024:g} KB is an item of its own: it is written once, a "
+            "unit a KB. In the message's item it was written in a transaction, which counts twice, "
+            "and once more when the answer was noted "
+            "([why not in S3](decisions/0077-long-texts-are-items-of-their-own.md)). Where no "
+            "tenant is open, as in `staging` and `prod`, all have keys."
+        ),
+        "",
+    ]
+
+
+def _budget() -> list[str]:
+    return [
+        "## A budget",
+        "",
+        *paragraph(
+            "`AlarmSettings(monthly_budget_dollars=500, notice_email=…)` makes a budget of AWS "
+            "Budgets: it sends a notice when 80% of it are spent, and when the month is forecast "
+            "to cost more. It counts what has the tags `environment` and `installation`, as all "
+            "resources do. AWS counts by tags once they are activated, in the account that pays: "
+            "Billing and Cost Management, Cost allocation tags, or `aws ce "
+            "update-cost-allocation-tags-status --cost-allocation-tags-status "
+            "TagKey=environment,Status=Active TagKey=installation,Status=Active`. A tag is listed "
+            "there up to a day after the first deployment, and what was spent before doesn't "
+            "count. Tokens of Bedrock count too: handlers call the model by an inference profile "
+            "of the environment, which has its tags. Budgets see costs some hours late: they "
+            "stop nothing. What tenants may use is bounded by [their budgets](budgets.md)."
         ),
         "",
     ]
@@ -235,9 +299,13 @@ def _assumptions(traffic: Traffic) -> list[str]:
             "Without it, metrics without an event are not sent, and not paid for."
         ),
         *item(
+            f"A message's text has {traffic.prompt_bytes} bytes: the rest of the prompt is the "
+            "history. A day's answers are stored, and usage as long as the setting says."
+        ),
+        *item(
             f"Not counted: requests of /v1 above {LARGEST_ITEM_TEXT // 1024} KiB (each is written "
-            "to S3), the file of each day's usage, traces, KMS requests, dead letters, Container "
-            "Insights, data between zones, storage, taxes."
+            "to S3), the file of each day's usage, traces of handlers, KMS requests, dead letters, "
+            "Container Insights where they are on, backups, data between zones, taxes."
         ),
     ]
 

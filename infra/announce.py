@@ -134,8 +134,8 @@ def _assumptions(traffic: Traffic) -> list[str]:
             "not verified."
         ),
         (
-            "Not counted: traces, KMS requests, dead letters, Container Insights, data between "
-            "zones, storage, taxes."
+            "Not counted: traces of handlers, KMS requests, dead letters, Container Insights, "
+            "backups, data between zones, taxes."
         ),
     ]
 

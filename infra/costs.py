@@ -25,6 +25,9 @@ _LEASE_WRITES_PER_SECOND, _LEASE_READS_PER_SECOND = 1, 2
 _TENANT_READS_PER_SECOND = 1 / 3
 _OPENING_SECONDS = 0.05  # of a function, to open a session
 _BYTES_PER_LINE = 26  # that CloudWatch adds to each
+_TRACED_SHARE = 0.05  # of the calls beyond one a second, by X-Ray's default rule
+_FLOW_RECORD_BYTES, _FLOW_RECORDS_PER_HOUR = 110, 6  # of a flow, which are joined for ten minutes
+_KEPT_DAYS = 1  # an answer and its message
 _SENT_AT_REST = {MetricKind.COUNTER, MetricKind.GAUGE}
 
 Template = Mapping[str, Any]
@@ -45,6 +48,8 @@ def costs(
     settings: EnvironmentSettings, templates: Iterable[Template], traffic: Traffic
 ) -> list[Row]:
     """The lines of the table. Resources in the templates are counted, the rest is computed."""
+    if not settings.open_tenant:
+        traffic = replace(traffic, keyed=1)  # nobody opens a session without a key
     resources = [resource for template in templates for resource in template["Resources"].values()]
     rows = [
         _tasks(settings, traffic),
@@ -52,12 +57,16 @@ def costs(
         _balancer(traffic),
         _way_out(settings, traffic, resources),
         _tables(settings, traffic),
+        _storage(settings, traffic),
         _functions(settings, traffic),
+        _traces(settings, traffic),
         _edge(traffic),
         *_firewall(resources, traffic),
         _watching(settings, traffic, resources),
         *_canary(settings, traffic),
         _logs(traffic),
+        *_flow_logs(settings, resources, traffic),
+        *_budgets(resources),
         _keys(resources),
     ]
     if settings.inference.kind == "bedrock":
@@ -127,11 +136,12 @@ def _way_out(settings: EnvironmentSettings, traffic: Traffic, resources: list[An
         for resource in _of_type(resources, "AWS::EC2::VPCEndpoint")
         if resource["Properties"].get("VpcEndpointType") == "Interface"
     )
+    has_model = settings.inference.kind == "bedrock"
     return Row(
         f"VPC endpoints ({zones} addresses)",
         zones * prices.ENDPOINT_ZONE_HOUR.usd * HOURS_PER_MONTH,
-        0,
-        (prices.ENDPOINT_ZONE_HOUR,),
+        has_model * traffic.model_gigabytes_per_hour * prices.ENDPOINT_GB.usd,
+        (prices.ENDPOINT_ZONE_HOUR, prices.ENDPOINT_GB),
     )
 
 
@@ -171,6 +181,19 @@ def _answer_in_tables(traffic: Traffic) -> float:
     )
 
 
+def _storage(settings: EnvironmentSettings, traffic: Traffic) -> Row:
+    """What an hour's answers cost in the tables for as long as they are kept."""
+    answer: float = (traffic.stored_bytes + traffic.prompt_bytes) * _KEPT_DAYS
+    answer += traffic.keyed * traffic.record_bytes * settings.limits.usage_ttl_seconds / 86_400
+    gigabyte_months = traffic.answers_per_hour * answer / 1e9 / (HOURS_PER_MONTH / 24)
+    return Row(
+        "Storage of answers and usage",
+        0,
+        gigabyte_months * prices.TABLE_GB_MONTH.usd,
+        (prices.TABLE_GB_MONTH,),
+    )
+
+
 def _function_second(settings: EnvironmentSettings) -> float:
     return settings.functions.memory_mib / 1024 * prices.FUNCTION_GB_SECOND.usd
 
@@ -185,6 +208,21 @@ def _functions(settings: EnvironmentSettings, traffic: Traffic) -> Row:
         (polling + traffic.sessions_per_hour * _OPENING_SECONDS) * second
         + (traffic.polls_per_hour + traffic.sessions_per_hour) * call,
         (prices.FUNCTION_GB_SECOND, prices.FUNCTION_CALL, prices.API_CALL),
+    )
+
+
+def _traces(settings: EnvironmentSettings, traffic: Traffic) -> Row:
+    """What X-Ray records of the functions: a call a second of each, and a share of the others."""
+    asked = 0 if settings.canary is None else 60 * HOURS_PER_MONTH * (2 + traffic.polls_per_answer)
+    recorded = 0.0
+    for calls in (traffic.polls_per_hour, traffic.sessions_per_hour):
+        first = min(calls, 3600)
+        recorded += first + (calls - first) * _TRACED_SHARE
+    return Row(
+        "Traces of functions (X-Ray)",
+        asked * prices.TRACE.usd,
+        recorded * prices.TRACE.usd,
+        (prices.TRACE,),
     )
 
 
@@ -281,6 +319,26 @@ def _logs(traffic: Traffic) -> Row:
     calls = traffic.polls_per_hour + traffic.sessions_per_hour
     logged = traffic.answers_per_hour * answer + calls * traffic.call_line_bytes
     return Row("Logs", 0, logged / 1e9 * prices.LOG_GB.usd, (prices.LOG_GB,))
+
+
+def _flow_logs(settings: EnvironmentSettings, resources: list[Any], traffic: Traffic) -> list[Row]:
+    """The records of the load balancer's health checks, and of open connections under load."""
+    if not _of_type(resources, "AWS::EC2::FlowLog"):
+        return []
+    handler = settings.handler
+    checks = 3600 / handler.health_check_seconds * settings.network.zones * handler.tasks_min
+    # Both directions, at the balancer and at the task; a connection also before the balancer.
+    at_rest = 4 * checks * HOURS_PER_MONTH
+    connections = traffic.streams * traffic.connections_per_stream
+    in_an_hour = 6 * connections * _FLOW_RECORDS_PER_HOUR
+    record = (_FLOW_RECORD_BYTES + _BYTES_PER_LINE) / 1e9 * prices.LOG_GB.usd
+    return [Row("VPC flow logs", at_rest * record, in_an_hour * record, (prices.LOG_GB,))]
+
+
+def _budgets(resources: list[Any]) -> list[Row]:
+    count = len(_of_type(resources, "AWS::Budgets::Budget"))
+    month = count * prices.BUDGET_DAY.usd * HOURS_PER_MONTH / 24
+    return [Row("Budget (two of an account are free)", month, 0, (prices.BUDGET_DAY,))][:count]
 
 
 def _keys(resources: list[Any]) -> Row:

@@ -103,7 +103,6 @@ _PROD = EnvironmentSettings(
         surge_load=((20, 3), (40, 10)),
         deployment_percent=134,
         server_errors_per_minute=30,
-        container_insights=True,
     ),
     functions=FunctionSettings(
         reserved_concurrency=ReservedConcurrency(session_init=100, poll_response=600),

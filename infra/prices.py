@@ -35,6 +35,7 @@ BALANCER_HOUR = Price(0.0225, _BALANCER, "2026-05")
 BALANCER_UNIT_HOUR = Price(0.008, _BALANCER, "2026-05")
 _ENDPOINT = "zacfukuda.com/blog/aws-nat-gateway-vs-vpc-endpoint"
 ENDPOINT_ZONE_HOUR = Price(0.01, _ENDPOINT, "2026-11")
+ENDPOINT_GB = Price(0.01, "aws.amazon.com/privatelink/pricing", "2026")  # the first PB of a month
 NAT_HOUR = Price(0.045, _ENDPOINT, "2026-11")  # and as much for each GB
 # Since November 2024. Pages that say twice as much are older, or copied from older ones.
 _TABLE = "airbyte.com/data-engineering-resources/dynamodb-pricing"
@@ -42,6 +43,7 @@ TABLE_WRITE = Price(0.625e-6, _TABLE, "2026-11")  # one unit: up to 1 KB; a tran
 TABLE_READ = Price(
     0.125e-6, _TABLE, "2026-11"
 )  # one unit: up to 4 KB; an eventually consistent read takes half
+TABLE_GB_MONTH = Price(0.25, "aws.amazon.com/dynamodb/pricing", "2026")
 _FUNCTION = "aws.amazon.com/lambda/pricing, as quoted by several projects"
 FUNCTION_GB_SECOND = Price(0.0000133334, _FUNCTION, "2026")  # ARM
 FUNCTION_CALL = Price(0.20e-6, _FUNCTION, "2026")
@@ -58,6 +60,14 @@ ALARM_METRIC_MONTH = Price(0.10, _ALARM, "2026")
 COMPOSITE_ALARM_MONTH = Price(0.50, _ALARM, "2026")
 DASHBOARD_MONTH = Price(3.00, _WATCH, "2026-06")
 LOG_GB = Price(0.50, _WATCH, "2026-11")  # to write them; to keep them is 0.03 a month
+TRACE = Price(5.00e-6, "aws.amazon.com/xray/pricing", "2026")  # recorded
+BUDGET_DAY = Price(
+    0.02,
+    "docs.aws.amazon.com/awsaccountbilling, budgets-managing-costs: an account's first two are "
+    "free; newer pages say that all without an action are",
+    "2026",
+    sure=False,
+)
 SECRET_MONTH = Price(
     0.40, "aws.amazon.com/secrets-manager/pricing, as quoted by several projects", "2026"
 )

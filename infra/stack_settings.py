@@ -107,6 +107,8 @@ class HandlerServiceSettings(ServiceSettings):
             sockets are cut.
         server_errors_per_minute: how many 5xx answers of the targets roll a deployment back.
             Refusals by full tasks count, so it should grow with the number of tasks.
+        container_insights: whether ECS publishes metrics of its own. No alarm or dashboard of ours
+            reads them, and they cost.
     """
 
     load_percent: int = Field(40, ge=1, le=50)
@@ -257,6 +259,11 @@ class AlarmSettings(Settings):
             of 20 s at 20 frames a second that begin by chance. A minute is below half of the one
             before 40 times a day at a rate of 100, 6.7 times at 200, and never at 1,000 (computed
             from Poisson arrivals).
+        monthly_budget_dollars: what this environment should cost in a month. `notice_email`, or
+            `page_email` without it, and the topic of notices are told when 80 % are spent, and when
+            all of it is forecast to be. AWS counts by the tags `environment` and `installation`,
+            once they are activated as cost-allocation tags (docs/costs.md). None: there is no
+            budget, as where AWS Budgets is not available.
     """
 
     page_email: str | None = None
@@ -265,6 +272,17 @@ class AlarmSettings(Settings):
     notice_email: str | None = None
     runbook_base_url: str | None = Field(None, pattern=r"^https://.*/$")
     quiet_frames_per_second: int = Field(1_000, ge=1)
+    monthly_budget_dollars: int | None = Field(None, ge=1)
+
+    @model_validator(mode="after")
+    def _somebody_hears_of_the_budget(self) -> Self:
+        addresses = (self.notice_email, self.page_email)
+        if self.monthly_budget_dollars is not None and addresses == (None, None):
+            raise ValueError(
+                "monthly_budget_dollars is set, and nobody hears of it: set notice_email or "
+                "page_email too"
+            )
+        return self
 
     @model_validator(mode="after")
     def _pages_have_one_topic(self) -> Self:

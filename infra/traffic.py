@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
+
+LARGEST_TEXT_IN_ENTRY = 2_048
+"""Bytes of a text that is in its message's item, as the store in DynamoDB has it."""
+
+_UNIT_BYTES = 1_024
+# Beside the texts of a message and its answer.
+_ENTRY_BYTES = 450
+_BYTES_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +30,13 @@ class Traffic:
         chunk_seconds: between two writes of the text of an answer that is read at its task.
         polled_chunk_seconds: the same of a polled one, on average.
         other_writes: units for head, index, ledger and session; transactions count double.
+        prompt_bytes: of a message's text. The rest of the model's input is the history.
+        keyed: share of the answers of tenants that have a key or a record, whose usage is recorded.
+        usage_writes, usage_reads: units for an answer's usage record and its day's total, where no
+            other answer ends at the same moment.
+        event_bytes: of an event of the model's stream, as Bedrock sends it.
+        stored_bytes: of an answer in the tables, chunks, head and message, for a day.
+        record_bytes: of a usage record.
         typed: share of the answers with parts, which have their form noted in one write more.
         polled: share of the answers that are read by long polls. Each poll is a write, too.
         answer_line_bytes, reader_line_bytes: of the log, as `make smoke` leaves them.
@@ -39,6 +55,13 @@ class Traffic:
     chunk_seconds: float = 20 / 17
     polled_chunk_seconds: float = 0.83
     other_writes: int = 12
+    prompt_bytes: int = 200
+    keyed: float = 0
+    usage_writes: int = 4
+    usage_reads: int = 2
+    event_bytes: int = 280
+    stored_bytes: int = 12_000
+    record_bytes: int = 700
     typed: float = 0.3
     other_reads: int = 3
     polled: float = 0.05
@@ -77,14 +100,42 @@ class Traffic:
             for seconds in (self.chunk_seconds, self.polled_chunk_seconds)
         )
         text = (1 - self.polled) * read + self.polled * (polled + self.polls_per_answer)
-        return text + self.other_writes + self.typed
+        usage = self.keyed * self.usage_writes
+        return text + self.other_writes + self.typed + usage + self.prompt_writes()
+
+    def prompt_writes(self, *, apart: bool = True) -> int:
+        """Write units of a message's text, beyond those of a short one.
+
+        Args:
+            apart: whether a long text is an item of its own. Else it is in the message's, which is
+                written in a transaction and once more when it is answered.
+        """
+        if apart and self.prompt_bytes > LARGEST_TEXT_IN_ENTRY:
+            return _units(self.prompt_bytes)
+        answer = self.output_tokens * _BYTES_PER_TOKEN
+        whole, short = (
+            2 * _units(_ENTRY_BYTES + text) + _units(_ENTRY_BYTES + text + answer)
+            for text in (self.prompt_bytes, 0)
+        )
+        return whole - short
 
     @property
     def reads_per_answer(self) -> float:
         """Read units of an answer."""
-        return self.other_reads + self.polled * self.polls_per_answer * self.reads_per_poll
+        usage = self.keyed * self.usage_reads
+        return self.other_reads + self.polled * self.polls_per_answer * self.reads_per_poll + usage
 
     @property
     def gigabytes_per_hour(self) -> float:
         """Gigabytes sent to readers in an hour."""
         return self.streams * self.frames_per_second * self.frame_bytes * 3600 / 1e9
+
+    @property
+    def model_gigabytes_per_hour(self) -> float:
+        """Gigabytes sent to the model and received from it in an hour."""
+        events = self.streams * self.frames_per_second * self.event_bytes * 3600
+        return (events + self.answers_per_hour * self.input_tokens * _BYTES_PER_TOKEN) / 1e9
+
+
+def _units(size: int) -> int:
+    return ceil(size / _UNIT_BYTES)

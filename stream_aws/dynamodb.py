@@ -29,6 +29,7 @@ _LAST_ATTEMPT_SECONDS = 5.0
 
 _MOST_WRITES = 25  # in one BatchWriteItem
 
+_CONFLICT = "TransactionConflict"
 _TRANSIENT = frozenset(
     {
         "InternalServerError",
@@ -64,7 +65,11 @@ def client_config(connections: int) -> AioConfig:
 def passes(error: Exception) -> bool:
     """Whether the failure may pass: throttling, or a fault of the service or the network."""
     if isinstance(error, ClientError):
-        return error_code(error) in _TRANSIENT or _conflicted(error) or _is_server_error(error)
+        return (
+            error_code(error) in _TRANSIENT
+            or _is_throttled_or_met(error)
+            or _is_server_error(error)
+        )
     return isinstance(error, UNREACHABLE)
 
 
@@ -93,19 +98,21 @@ async def repeated(call: Callable[[], Awaitable[T]], on_retry: Callable[[], None
         ClientError: the call failed in another way, for example by a condition.
     """
     last_at = asyncio.get_running_loop().time() + _LAST_ATTEMPT_SECONDS
-    for longest_pause in (*_LONGEST_PAUSES, None):
+    pauses = iter(_LONGEST_PAUSES)
+    while True:
         try:
             return await call()
         except Exception as error:
             if not passes(error):
                 raise
+            # A transaction is over in milliseconds. It may be in the way of any number of tries.
+            longest_pause = next(pauses, _LONGEST_PAUSES[-1] if _conflicted(error) else None)
             if longest_pause is None or asyncio.get_running_loop().time() > last_at:
                 raise StoreUnavailable(
                     f"DynamoDB failed or did not answer ({type(error).__name__})"
                 ) from error
         on_retry()
         await asyncio.sleep(random.uniform(0, longest_pause))
-    raise AssertionError
 
 
 async def query_all(
@@ -184,10 +191,18 @@ def _is_server_error(error: ClientError) -> bool:
     return status >= 500
 
 
-def _conflicted(error: ClientError) -> bool:
+def _is_throttled_or_met(error: ClientError) -> bool:
+    """Whether a transaction was cancelled for nothing but throttling, or others in the way."""
     reasons = set(cancellation_reasons(error)) - {"None"}
     return bool(reasons) and reasons <= {
-        "TransactionConflict",
+        _CONFLICT,
         "ThrottlingError",
         "ProvisionedThroughputExceeded",
     }
+
+
+def _conflicted(error: Exception) -> bool:
+    """Whether another write of the same items was in the way."""
+    if not isinstance(error, ClientError):
+        return False
+    return error_code(error) == f"{_CONFLICT}Exception" or _CONFLICT in cancellation_reasons(error)

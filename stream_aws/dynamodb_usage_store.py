@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -11,8 +13,10 @@ from botocore.exceptions import ClientError
 from evenflow.stream_aws.attributes import Item
 from evenflow.stream_aws.dynamodb import Client, condition_failed, query_all, repeated, transact
 from evenflow.stream_aws.grouped_calls import GroupedCalls
+from evenflow.stream_aws.pauses import Pauses
 from evenflow.stream_aws.usage_items import (
     RESERVED,
+    TOTALS_SHARDS,
     add_to_counter,
     add_to_totals,
     amounts_of,
@@ -20,15 +24,16 @@ from evenflow.stream_aws.usage_items import (
     first_of_records,
     first_of_totals,
     key_of,
+    keys_of_record,
     put_record,
     record_in,
     reservation_of,
     reserve_actions,
     row_of_counter,
     rows_beginning,
-    rows_of_record,
     rows_request,
     totals_in,
+    usage_partitions,
 )
 from evenflow.stream_core.ports.response_store import StoreUnavailable
 from evenflow.stream_core.ports.usage_store import KEPT_SECONDS, ReservationGone
@@ -46,6 +51,8 @@ _ROWS_OF_A_TRANSACTION = 100
 _ASKS_AT_ONCE = 90
 _ROWS_OF_A_BATCH = 100  # that BatchGetItem takes
 _READ_AT_ONCE = _ROWS_OF_A_BATCH // 3  # three rows each
+# Where tasks meet at a tenant's counters, they wait so long before the next transaction, at most.
+_LONGEST_RESERVE_PAUSE, _LONGEST_SETTLE_PAUSE = 0.2, 1.0
 # Each try learns what was in its way.
 _TRIES = 20
 
@@ -58,8 +65,9 @@ class _Ended(NamedTuple):
 class DynamoDBUsageStore:
     """What tenants have reserved and used, in DynamoDB (`UsageStore`).
 
-    All of a tenant is in one partition. What waits for a tenant is written together, in one
-    transaction at a time: then a counter is written once for many answers.
+    A tenant's counters and reservations are in its own partition, its records and totals in
+    several. What waits for a tenant is written together, in one transaction at a time: then a
+    counter is written once for many answers.
 
     Args:
         client: an aiobotocore client made with `client_config`.
@@ -79,8 +87,16 @@ class DynamoDBUsageStore:
         self._table = table
         self._on_retry = on_retry
         self._kept_seconds = kept_seconds
-        self._reserving: GroupedCalls[Ask, str | None] = GroupedCalls(self._reserve, _ASKS_AT_ONCE)
-        self._settling: GroupedCalls[_Ended, None] = GroupedCalls(self._settle, _READ_AT_ONCE)
+        # A total is in several rows, and a task writes one of them until it meets another task.
+        self._shard = random.randrange(TOTALS_SHARDS)
+        self._reserve_pauses = Pauses(_LONGEST_RESERVE_PAUSE)
+        self._settle_pauses = Pauses(_LONGEST_SETTLE_PAUSE)
+        self._reserving: GroupedCalls[Ask, str | None] = GroupedCalls(
+            self._reserve, _ASKS_AT_ONCE, self._reserve_pauses.next
+        )
+        self._settling: GroupedCalls[_Ended, None] = GroupedCalls(
+            self._settle, _READ_AT_ONCE, self._settle_pauses.next
+        )
         # Who takes over what a lost task answered asks for hundreds.
         self._finding: GroupedCalls[str, Reservation | None] = GroupedCalls(
             self._find, _ROWS_OF_A_BATCH
@@ -95,7 +111,7 @@ class DynamoDBUsageStore:
     async def release(self, tenant: str, response_id: str) -> None:
         row = RESERVED + response_id
         for _ in range(_TRIES):
-            item = (await self._rows(tenant, [row])).get(row)
+            item = (await self._rows([key_of(tenant, row)])).get(row)
             if item is None:
                 return
             reserved = reservation_of(item)
@@ -103,35 +119,43 @@ class DynamoDBUsageStore:
                 add_to_counter(self._table, tenant, name, -amount, reserved.created_at)
                 for name, amount in reserved.amounts.items()
             ]
-            if await self._made([delete_reservation(self._table, item), *actions]):
+            if await self._made(tenant, [delete_reservation(self._table, item), *actions]):
                 return
         raise _contended(tenant)
 
     async def reservations(self, tenant: str) -> Sequence[Reservation]:
-        return [reservation_of(item) for item in await self._beginning(tenant, RESERVED)]
+        items = await self._query_all([rows_beginning(self._table, tenant, RESERVED)])
+        return [reservation_of(item) for item in items]
 
     async def reservation(self, tenant: str, response_id: str) -> Reservation | None:
         return await self._finding.do(tenant, response_id)
 
     async def committed(self, tenant: str, counters: Iterable[str]) -> Mapping[str, int]:
         rows = {row_of_counter(name): name for name in counters}
-        found = await self._rows(tenant, list(rows)) if rows else {}
+        found = await self._rows([key_of(tenant, row) for row in rows]) if rows else {}
         return {rows[row]: int(item["committed"]["N"]) for row, item in found.items()}
 
     async def totals(self, tenant: str, first_day: str, last_day: str) -> Sequence[DayTotals]:
         days = {":first": first_of_totals(first_day), ":last": first_of_totals(last_day) + "\uffff"}
-        request = rows_request(self._table, tenant, "#row BETWEEN :first AND :last", days)
-        return summed(map(totals_in, await self._query(request)))
+        condition = "#row BETWEEN :first AND :last"
+        items = await self._query_all(
+            rows_request(self._table, partition, condition, days)
+            for partition in usage_partitions(tenant)
+        )
+        return summed(map(totals_in, items))
 
     async def records(
         self, tenant: str, day: str, user: str | None = None
     ) -> Sequence[UsageRecord]:
-        items = await self._beginning(tenant, first_of_records(day, user))
+        first = first_of_records(day, user)
+        items = await self._query_all(
+            rows_beginning(self._table, partition, first) for partition in usage_partitions(tenant)
+        )
         return [record_in(item) for item in items]
 
     async def _find(self, tenant: str, response_ids: Sequence[str]) -> Sequence[Reservation | None]:
         rows = [RESERVED + response_id for response_id in response_ids]
-        found = await self._rows(tenant, rows)
+        found = await self._rows([key_of(tenant, row) for row in rows])
         return [reservation_of(found[row]) if row in found else None for row in rows]
 
     # -- writing -----------------------------------------------------------------------------------
@@ -157,7 +181,7 @@ class DynamoDBUsageStore:
             added = added_by(group)
             actions = reserve_actions(self._table, tenant, group, added, most_before(group))
             try:
-                await transact(self._client, actions, self._on_retry)
+                await self._transact(tenant, actions, self._reserve_pauses)
             except ClientError as error:
                 if not condition_failed(error):
                     raise
@@ -184,10 +208,9 @@ class DynamoDBUsageStore:
         left = list(ended)
         tries = 0
         while left:
-            rows = [row for each in left for row in _rows_read(each.record)]
-            found = await self._rows(tenant, rows)
+            found = await self._rows([key for each in left for key in _keys_read(each.record)])
             count, actions = self._settlements(tenant, left, found)
-            if not actions or await self._made(actions):
+            if not actions or await self._made(tenant, actions):
                 del left[:count]
                 continue
             tries += 1
@@ -208,7 +231,8 @@ class DynamoDBUsageStore:
             if record.response_id in {each.record.response_id for each in ended[:count]}:
                 return count, actions  # a transaction has an item once
             reserved = found.get(RESERVED + record.response_id)
-            known = [found[row] for row in rows_of_record(record) if row in found]
+            rows = [key["row"]["S"] for key in keys_of_record(record)]
+            known = [found[row] for row in rows if row in found]
             before = known[0] if known else None
             earlier = None if before is None else record_in(before)
             if earlier is None or earlier.epoch <= record.epoch:
@@ -235,7 +259,7 @@ class DynamoDBUsageStore:
                     for name, added in changes.items()
                 ),
                 *(
-                    add_to_totals(self._table, tenant, added, expires_at)
+                    add_to_totals(self._table, tenant, self._shard, added, expires_at)
                     for added in summed(totals)
                 ),
             ]
@@ -244,22 +268,39 @@ class DynamoDBUsageStore:
             actions = together
         return len(ended), actions
 
-    async def _made(self, actions: list[Item]) -> bool:
+    async def _made(self, tenant: str, actions: list[Item]) -> bool:
         """Make these writes. False if a row was not as it was read."""
         try:
-            await transact(self._client, actions, self._on_retry)
+            await self._transact(tenant, actions, self._settle_pauses)
         except ClientError as error:
             if not condition_failed(error):
                 raise
             return False
         return True
 
+    async def _transact(self, tenant: str, actions: list[Item], pauses: Pauses) -> None:
+        retries = 0
+
+        def on_retry() -> None:
+            nonlocal retries
+            retries += 1
+            self._shard = random.randrange(TOTALS_SHARDS)
+            self._on_retry()
+
+        try:
+            await transact(self._client, actions, on_retry)
+        finally:
+            if retries:
+                pauses.lengthen(tenant)
+            else:
+                pauses.shorten(tenant)
+
     # -- reading -----------------------------------------------------------------------------------
 
-    async def _rows(self, tenant: str, rows: Sequence[str]) -> dict[str, Item]:
-        """These rows, those that there are."""
+    async def _rows(self, rows: Iterable[Item]) -> dict[str, Item]:
+        """Of the rows with these keys those that there are, by their names."""
         found: dict[str, Item] = {}
-        keys = [key_of(tenant, row) for row in dict.fromkeys(rows)]
+        keys = list({key["row"]["S"]: key for key in rows}.values())
 
         async def read() -> None:
             nonlocal keys
@@ -273,16 +314,19 @@ class DynamoDBUsageStore:
         await repeated(read, self._on_retry)
         return found
 
-    async def _beginning(self, tenant: str, first: str) -> list[Item]:
-        return await self._query(rows_beginning(self._table, tenant, first))
+    async def _query_all(self, requests: Iterable[Item]) -> list[Item]:
+        """All items of these queries, in their order."""
+        pages = await asyncio.gather(
+            *(
+                query_all(self._client, {**request, "ConsistentRead": True}, self._on_retry)
+                for request in requests
+            )
+        )
+        return [item for items in pages for item in items]
 
-    async def _query(self, request: Item) -> list[Item]:
-        consistent = {**request, "ConsistentRead": True}
-        return await query_all(self._client, consistent, self._on_retry)
 
-
-def _rows_read(record: UsageRecord) -> list[str]:
-    return [RESERVED + record.response_id, *rows_of_record(record)]
+def _keys_read(record: UsageRecord) -> list[Item]:
+    return [key_of(record.tenant, RESERVED + record.response_id), *keys_of_record(record)]
 
 
 def _found_instead(ask: Ask, item: Item | None) -> ReservationGone | None:

@@ -35,15 +35,18 @@ class GroupedCalls(Generic[Asked, Outcome]):
     Args:
         call: is given a partition and what waits there. Returns an outcome for each, or its error.
         most: how many a call may be given.
+        pause: before a partition's next call, in seconds. What comes meanwhile is in it.
     """
 
     def __init__(
         self,
         call: Callable[[str, Sequence[Asked]], Awaitable[Sequence[Outcome | Exception]]],
         most: int,
+        pause: Callable[[str], float] = lambda _: 0.0,
     ) -> None:
         self._call = call
         self._most = most
+        self._pause = pause
         self._lines: defaultdict[str, _Line[Asked, Outcome]] = defaultdict(_Line)
 
     async def do(self, partition: str, asked: Asked) -> Outcome:
@@ -69,6 +72,8 @@ class GroupedCalls(Generic[Asked, Outcome]):
         return cast("Outcome", own.outcome)
 
     async def _do_first(self, partition: str, line: _Line[Asked, Outcome]) -> None:
+        if seconds := self._pause(partition):
+            await asyncio.sleep(seconds)
         group = line.waiting[: self._most]
         outcomes: Sequence[Outcome | Exception]
         try:

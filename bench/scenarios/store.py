@@ -1,14 +1,17 @@
 """What an answer costs in DynamoDB: its read and write units, read over a WebSocket and by long
-polls, with its text written every 150 ms as it once was, and at the defaults.
+polls, with its text written every 150 ms as it once was, and at the defaults; of a tenant with a
+key, whose usage is recorded; and with longer prompts.
 
 The emulator bills as DynamoDB does: by the size of items, twice in a transaction, and for each
 change of an index. What the tasks' leases cost meanwhile is taken off.
 """
 
 import asyncio
+import json
 import os
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic, sleep, time
 from typing import Any
@@ -24,6 +27,7 @@ from bench.plan import Plan
 from bench.report import Outcome, Row, at_most, none_of
 from bench.sessions import KEY_ID, SECRET, session_tokens
 from bench.verify import Tally, responses
+from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from evenflow.functions.poll_response.long_poll import LongPoll
 from evenflow.functions.poll_response.stored_responses import StoredResponses
 from evenflow.stream_aws.tables import TableNames
@@ -36,9 +40,40 @@ TOKENS, TOKEN_MS = 400, 50  # as docs/costs.md has it: 20 s
 ANSWERS = 5  # of each kind
 FINISH_SECONDS = 15.0  # beyond the 20 s
 IDLE_SECONDS = 3.0
+SETTLE_SECONDS = 3.0  # usage and the end are written right behind the answer
 OFTEN = {"store_interval_ms": 150, "polled_store_interval_ms": 150}
-ROUNDS: Mapping[str, Mapping[str, int]] = {"every 150 ms": OFTEN, "at the defaults": {}}
-READ_OPERATIONS = {"GetItem", "Query"}
+TENANT = "acme"
+USUAL = "at the defaults, read by WebSocket"
+READ_OPERATIONS = {"BatchGetItem", "GetItem", "Query"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kind of answers. `prompt_bytes`: how long their prompts are at least."""
+
+    name: str
+    settings: Mapping[str, int] = field(default_factory=dict)
+    is_polled: bool = False
+    has_key: bool = False
+    prompt_bytes: int = 0
+
+    @property
+    def tokens(self) -> list[str]:
+        return session_tokens(ANSWERS, tenant=TENANT if self.has_key else "public")
+
+    def question(self, script: Script) -> str:
+        # Blanks mean nothing to the model.
+        return script.question.ljust(self.prompt_bytes)
+
+
+CASES = (
+    Case("every 150 ms, read by WebSocket", OFTEN),
+    Case("every 150 ms, read by long polls", OFTEN, is_polled=True),
+    Case(USUAL),
+    Case("at the defaults, read by long polls", is_polled=True),
+    Case("of a tenant with a key", has_key=True),
+    *(Case(f"with a prompt of {kb} KB", prompt_bytes=1_024 * kb) for kb in (1, 4, 8, 32, 100)),
+)
 
 
 @dataclass(frozen=True)
@@ -54,42 +89,41 @@ class Units:
         return f"{self.text:.1f} for its text, {other:.1f} for the rest; {self.read:.1f} read units"
 
 
-Ask = Callable[[Evenflow, DynamoDBEmulator, TableNames], Awaitable[Tally]]
-
-
 async def measure(plan: Plan) -> Outcome:
     plan.say(f"store: {ANSWERS} answers of {TOKENS} tokens of each kind, in DynamoDB")
     async with dynamodb_emulator(metered=True) as dynamodb:
         os.environ |= dynamodb.environment  # of this scenario's process, and what it starts
-        kinds: Mapping[str, Ask] = {"by WebSocket": _read, "by long polls": _poll}
-        names = [(often, kind) for often in ROUNDS for kind in kinds]
         measured = await asyncio.gather(
-            *(
-                _units(dynamodb, f"bench{number}", kinds[kind], ROUNDS[often])
-                for number, (often, kind) in enumerate(names)
-            )
+            *(_units(dynamodb, f"bench{number}", case) for number, case in enumerate(CASES))
         )
     tally = Tally()
     for _, judged in measured:
         tally += judged
-    return _outcome({name: units for name, (units, _) in zip(names, measured, strict=True)}, tally)
+    units = {case.name: units for case, (units, _) in zip(CASES, measured, strict=True)}
+    return _outcome(units, tally)
 
 
-async def _units(
-    dynamodb: DynamoDBEmulator, prefix: str, ask: Ask, settings: Mapping[str, int]
-) -> tuple[Units, Tally]:
+async def _units(dynamodb: DynamoDBEmulator, prefix: str, case: Case) -> tuple[Units, Tally]:
     """The units of answers at a handler of its own, on tables of its own."""
     tables = dynamodb.create_tables(prefix)
-    on_tables = {
-        f"{name}_table": f"{prefix}-{name}" for name in ("sessions", "ledger", "responses")
+    names = ("sessions", "ledger", "responses", "tenants")
+    chosen: dict[str, Any] = {
+        "store": "dynamodb",
+        "message_bytes": LARGEST_ITEM_TEXT,
+        "tenant_keys": json.dumps({TENANT: secrets.token_urlsafe(32)}),
+        **{f"{name}_table": f"{prefix}-{name}" for name in names},
+        **case.settings,
     }
-    chosen: dict[str, Any] = {"store": "dynamodb", **on_tables, **settings}
     async with evenflow(admission={}, **chosen) as server:
         meter = partial(_metered, dynamodb, tables)
         before, began = meter(), monotonic()
         await asyncio.sleep(IDLE_SECONDS)
         idle, asked = meter(), monotonic()
-        tally = await ask(server, dynamodb, tables)
+        if case.is_polled:
+            tally = await _poll(server, dynamodb, tables, case)
+        else:
+            tally = await _read(server, case)
+        await asyncio.sleep(SETTLE_SECONDS)
         seconds, after = monotonic() - asked, meter()
     idle_seconds = asked - began
 
@@ -104,9 +138,11 @@ def _metered(dynamodb: DynamoDBEmulator, tables: TableNames) -> dict[str, float]
     """Units so far."""
     units = {"written": 0.0, "text": 0.0, "read": 0.0}
     for (table, operation), count in dynamodb.units.items():
-        if table in {tables.sessions, tables.ledger, tables.responses}:
+        if table == tables.responses and operation == "PutItem":
+            continue  # renewals of the task's lease
+        if table in {tables.sessions, tables.ledger, tables.responses, tables.tenants}:
             units["read" if operation in READ_OPERATIONS else "written"] += count
-            if operation == "BatchWriteItem":
+            if operation == "BatchWriteItem" and table == tables.responses:
                 units["text"] += count
     return units
 
@@ -115,14 +151,13 @@ def _scripts() -> list[Script]:
     return [Script(TOKENS, TOKEN_MS, seed) for seed in range(ANSWERS)]
 
 
-async def _read(server: Evenflow, _dynamodb: DynamoDBEmulator, _tables: TableNames) -> Tally:
+async def _read(server: Evenflow, case: Case) -> Tally:
     """Ask, and read by WebSocket."""
-    connections = await open_connections(server.ws_url, session_tokens(ANSWERS))
+    connections = await open_connections(server.ws_url, case.tokens)
     await all_ready(connections)
     for connection, script in zip(connections, _scripts(), strict=True):
-        connection.ask(script.question)
+        connection.ask(case.question(script))
     await all_idle(connections, TOKENS * TOKEN_MS / 1000 + FINISH_SECONDS)
-    await asyncio.sleep(0.5)  # the end is written right behind it
     tally = Tally()
     for connection, script in zip(connections, _scripts(), strict=True):
         tally += responses(connection.frames)[connection.message_id].judged(
@@ -131,7 +166,9 @@ async def _read(server: Evenflow, _dynamodb: DynamoDBEmulator, _tables: TableNam
     return tally
 
 
-async def _poll(server: Evenflow, dynamodb: DynamoDBEmulator, tables: TableNames) -> Tally:
+async def _poll(
+    server: Evenflow, dynamodb: DynamoDBEmulator, tables: TableNames, case: Case
+) -> Tally:
     """Ask by HTTP, and read as the function behind long polls does."""
     client = boto3.client("dynamodb", endpoint_url=dynamodb.endpoint, **SIGNED_BY)
     stored = StoredResponses(client, tables.responses)
@@ -139,7 +176,7 @@ async def _poll(server: Evenflow, dynamodb: DynamoDBEmulator, tables: TableNames
         texts = await asyncio.gather(
             *(
                 _polled(http, server, stored, token, script)
-                for token, script in zip(session_tokens(ANSWERS), _scripts(), strict=True)
+                for token, script in zip(case.tokens, _scripts(), strict=True)
             )
         )
     wrong = sum(text != script.answer for text, script in zip(texts, _scripts(), strict=True))
@@ -176,18 +213,19 @@ async def _polled(
             return text
 
 
-def _outcome(units: Mapping[tuple[str, str], Units], tally: Tally) -> Outcome:
+def _outcome(units: Mapping[str, Units], tally: Tally) -> Outcome:
     rows = [
-        Row(f"write units of an answer {often}, read {kind}", f"{each.written:.1f}: {each}")
-        for (often, kind), each in units.items()
+        Row(f"write units of an answer {name}", f"{each.written:.1f}: {each}")
+        for name, each in units.items()
     ]
-    usual = units["at the defaults", "by WebSocket"].written
     rows += [
-        at_most("write units of an answer", usual, targets.STORE_WRITE_UNITS, "units"),
+        at_most(
+            "write units of an answer", units[USUAL].written, targets.STORE_WRITE_UNITS, "units"
+        ),
         none_of("faults in the answers", tally.faults, f"{tally.responses} answers"),
     ]
     figures = {
-        f"{often}, {kind}": {"written": each.written, "text": each.text, "read": each.read}
-        for (often, kind), each in units.items()
+        name: {"written": each.written, "text": each.text, "read": each.read}
+        for name, each in units.items()
     }
     return Outcome("store", rows=rows, figures=figures, faults=tally.faults)

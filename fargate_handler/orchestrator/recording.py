@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 
 from evenflow.stream_core.log.conversation import REMEMBERED
 from evenflow.stream_core.log.entries import LogEntry, size_of
@@ -12,6 +13,10 @@ from evenflow.stream_core.ports.outcome import Outcome, contents_of
 from evenflow.stream_core.ports.response_store import Chunk, Ending, Lease
 from evenflow.stream_core.protocol.long_poll import linger_seconds
 
+ENDING_WAITS_SECONDS = 10.0
+"""How long an answer's end waits for its usage to be on record. A try that has begun by then may
+take as long again.
+"""
 # A DynamoDB item may have 400 KB, and a byte of text can take six there.
 _CHUNK_BYTES = 16_384
 
@@ -188,3 +193,24 @@ class Recording:
                 return entries[:count]
             self.sent_bytes += size
         return entries
+
+
+async def failure_to_settle(
+    settle: Awaitable[None], seconds_since_end: Callable[[], float]
+) -> Exception | None:
+    """Put an answer's usage on record.
+
+    Returns:
+        The failure, if the answer's end has waited for it long enough. Try again after it.
+
+    Raises:
+        Exception: the failure, while the answer's end waits.
+    """
+    try:
+        async with asyncio.timeout(ENDING_WAITS_SECONDS):
+            await settle
+    except Exception as error:
+        if not isinstance(error, TimeoutError) and seconds_since_end() < ENDING_WAITS_SECONDS:
+            raise
+        return error
+    return None

@@ -13,7 +13,7 @@ from math import ceil
 
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.node_context import NodeContext
-from evenflow.fargate_handler.orchestrator.recording import Recording
+from evenflow.fargate_handler.orchestrator.recording import Recording, failure_to_settle
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.channel import CHAT, MessageKind
@@ -56,6 +56,7 @@ class ResponseRecorder:
         on_lost: called with a response that another task has taken over.
         settle: puts on record what a response used, before its end is: whoever ends it again after
             this task was killed replaces that. Given when it ended, in seconds since the epoch.
+            While it fails the end waits, but not for longer than 20 s.
     """
 
     def __init__(
@@ -303,7 +304,9 @@ class ResponseRecorder:
         ended_at = self._wall_time() - self._ago(stream.ended_at)
         try:
             ending = recording.ending(ended_at)
-            await self._settle(stream, ended_at)
+            late = await failure_to_settle(
+                self._settle(stream, ended_at), lambda: self._ago(stream.ended_at)
+            )
             await self._responses.finish(
                 recording.lease, ending, ended_at + limits.response_ttl_seconds
             )
@@ -312,6 +315,8 @@ class ResponseRecorder:
             await self._sessions.answered(
                 stream.channel, stream.message_id, answer, recording.outcome(answer)
             )
+            if late is not None:
+                raise late
         except LeaseLost:
             _logger.warning(
                 "response %s was taken over by another task before its end was written",
@@ -320,7 +325,7 @@ class ResponseRecorder:
             self._lose(recording)
             return
         except Exception as error:
-            if not isinstance(error, StoreUnavailable):
+            if not isinstance(error, StoreUnavailable | TimeoutError):
                 _logger.exception("the end of a response could not be written")
             recording.writing = False
             if self._is_ours(recording):

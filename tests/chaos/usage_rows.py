@@ -21,6 +21,7 @@ from tests.integration.aws_emulator import SIGNED_BY
 
 TENANT = "public"
 _BUDGET = 10**12
+_USAGE_PARTITIONS = [f"{TENANT}#{number}" for number in range(8)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +59,22 @@ class UsageTable:
         """What is on record now."""
         records: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
         async with self._client() as client:
-            for item in await self._rows(client, "used#"):
-                record = json.loads(item["record"]["S"])
-                records[record["response_id"]].append(record)
-            reserved = [item["row"]["S"] for item in await self._rows(client, "reserved#")]
-            counters = await self._rows(client, "counter#tokens/")
+            for partition in _USAGE_PARTITIONS:
+                for item in await self._rows(client, partition, "used#"):
+                    record = json.loads(item["record"]["S"])
+                    records[record["response_id"]].append(record)
+            reserved = [item["row"]["S"] for item in await self._rows(client, TENANT, "reserved#")]
+            counters = await self._rows(client, TENANT, "counter#tokens/")
         committed = sum(int(item["committed"]["N"]) for item in counters)
         return UsageRows(reserved, records, committed)
 
-    async def _rows(self, client: Any, beginning: str) -> list[Any]:
+    async def _rows(self, client: Any, partition: str, beginning: str) -> list[Any]:
         pages = client.get_paginator("query").paginate(
             TableName=self._table,
             ConsistentRead=True,
             KeyConditionExpression="tenant = :tenant AND begins_with(#row, :beginning)",
             ExpressionAttributeNames={"#row": "row"},
-            ExpressionAttributeValues={":tenant": {"S": TENANT}, ":beginning": {"S": beginning}},
+            ExpressionAttributeValues={":tenant": {"S": partition}, ":beginning": {"S": beginning}},
         )
         return [item async for page in pages for item in page["Items"]]
 

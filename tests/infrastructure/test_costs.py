@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,8 @@ from evenflow.infra.environments import environment
 from evenflow.infra.prices import Price
 from evenflow.infra.quotas import output_burndown
 from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.traffic import Traffic
+from evenflow.infra.traffic import LARGEST_TEXT_IN_ENTRY, Traffic
+from evenflow.stream_aws import dynamodb_session_store
 from evenflow.stream_core.metrics.metric_catalogue import PUBLISHED, MetricKind
 from tests.infrastructure.synthesis import Synthesis
 
@@ -56,7 +58,8 @@ def test_the_canary_asks_each_minute_and_then_all_metrics_are_sent(
     functions = 2 * 7.5 * 0.25 * 0.0000133334 + 0.05 * 0.25 * 0.0000133334
     calls = 7 * (0.20e-6 + 1.00e-6) + 0.20e-6 + 9e-6  # a session and 6 polls; and CloudFront's
     delivered = 7.5 * 20 * 25 / 1e9 * 0.085
-    writes, reads = 7.5 / 0.83 + 1 + 6 + 12 + 0.3, 3 + 6 * 13
+    # The last ones are its usage: nobody asks prod without a key.
+    writes, reads = 7.5 / 0.83 + 1 + 6 + 12 + 0.3 + 4, 3 + 6 * 13 + 2
     tables = writes * 0.625e-6 + reads * 0.125e-6
     row = _row(_rows(prod), "Canary")
     assert row.month_at_rest == pytest.approx(
@@ -130,9 +133,9 @@ def test_an_hour_of_streams_follows_from_the_traffic(prod: Synthesis) -> None:
     )
     assert traffic.answers_per_hour == 100_000
     rows = _rows(prod, traffic)
-    # 180 chunks, the end and 19 other writes for each of 100,000 answers, $0.625 a million, and 8
-    # reads, $0.125 a million; the leases of 2.4 tasks beside
-    assert _row(rows, "DynamoDB").hour_of_streams == pytest.approx(12.6, abs=0.01)
+    # 180 chunks, the end, 19 other writes and 4 of usage for each of 100,000 answers, $0.625 a
+    # million, and 10 reads, $0.125 a million; the leases of 2.4 tasks beside
+    assert _row(rows, "DynamoDB").hour_of_streams == pytest.approx(12.88, abs=0.01)
     # 1,000 sessions are opened
     assert _row(rows, "Lambda").hour_of_streams == pytest.approx(0.0014, abs=0.0002)
     # 1,000 tokens in and 400 out for each
@@ -153,11 +156,12 @@ def test_polls_are_paid_for_as_long_as_they_wait(dev: Synthesis) -> None:
 
 def test_it_costs_what_it_is_meant_to_cost(dev: Synthesis, prod: Synthesis) -> None:
     assert sum(row.month_at_rest for row in _rows(dev)) < 60
-    for synthesis in (dev, prod):
-        assert _without_model(_rows(synthesis)) < 5
+    # Of nobody who pays; and of tenants with keys, whose usage is recorded, behind endpoints.
+    for synthesis, most, most_of_a_thousand in ((dev, 5.1, 0.02), (prod, 6, 0.025)):
+        assert _without_model(_rows(synthesis)) < most
         answers = Traffic(output_tokens=300, answer_seconds=15, polled=0)
         hour = _without_model(_rows(synthesis, answers))
-        assert 1_000 * hour / answers.answers_per_hour < 0.02
+        assert 1_000 * hour / answers.answers_per_hour < most_of_a_thousand
 
 
 def _without_model(rows: list[Row]) -> float:
@@ -185,8 +189,63 @@ def test_twice_the_streams_cost_twice_as_much(synthesis: Synthesis) -> None:
     once, twice = _rows(synthesis), _rows(synthesis, dataclasses.replace(Traffic(), streams=2_000))
     for one, two in zip(once, twice, strict=True):
         assert two.month_at_rest == one.month_at_rest
-        if not one.what.startswith("CloudWatch"):  # as many metrics, however much they count
+        # As many metrics, however much they count; and a call a second is traced in any case.
+        if not one.what.startswith(("CloudWatch", "Traces")):
             assert two.hour_of_streams == pytest.approx(2 * one.hour_of_streams)
+
+
+def test_a_long_prompt_costs_a_unit_a_kilobyte_and_a_key_four() -> None:
+    def writes(**fields: Any) -> float:
+        return Traffic(**fields).writes_per_answer - Traffic().writes_per_answer
+
+    assert LARGEST_TEXT_IN_ENTRY == dynamodb_session_store.LARGEST_TEXT_IN_ENTRY
+    assert writes(keyed=1) == pytest.approx(4)
+    assert writes(prompt_bytes=1_024) == pytest.approx(3)
+    assert writes(prompt_bytes=4_096) == pytest.approx(4)
+    assert writes(prompt_bytes=102_400) == pytest.approx(100)
+    # 4.5 KB in a transaction, and 6.1 KB when it is answered, instead of 0.5 and 2.1
+    assert Traffic(prompt_bytes=4_096).prompt_writes(apart=False) == 2 * (5 - 1) + 7 - 3
+
+
+def test_events_of_the_model_pass_the_endpoints(prod: Synthesis, dev: Synthesis) -> None:
+    # 20,000 events a second of 280 bytes, and prompts of 4 KB
+    assert _row(_rows(prod), "VPC endpoints").hour_of_streams == pytest.approx(
+        (20_000 * 280 * 3600 + 180_000 * 4_000) / 1e9 * 0.01
+    )
+    assert _row(_rows(dev), "Public").hour_of_streams == pytest.approx(6.25 * 0.005)
+
+
+def test_answers_are_stored_for_a_day_and_usage_for_ninety(dev: Synthesis, prod: Synthesis) -> None:
+    answers = 180_000 * 12_200 / 1e9 * 0.25 * 24 / 730
+    usage = 180_000 * 700 * 90 / 1e9 * 0.25 * 24 / 730
+    assert _row(_rows(dev), "Storage").hour_of_streams == pytest.approx(answers)
+    assert _row(_rows(prod), "Storage").hour_of_streams == pytest.approx(answers + usage)
+
+
+def test_functions_are_traced_once_a_second_and_at_a_twentieth(
+    dev: Synthesis, prod: Synthesis
+) -> None:
+    # 54,000 polls and 36,000 sessions an hour
+    hour = (2 * 3600 + 0.05 * (54_000 + 36_000 - 7_200)) * 5e-6
+    assert _row(_rows(prod), "Traces").hour_of_streams == pytest.approx(hour)
+    assert _row(_rows(prod), "Traces").month_at_rest == pytest.approx(730 * 60 * 8 * 5e-6)
+    assert _row(_rows(dev), "Traces").month_at_rest == 0
+
+
+def test_flows_are_logged_in_prod_alone(dev: Synthesis, prod: Synthesis) -> None:
+    row = _row(_rows(prod), "VPC flow logs")
+    # Three zones of the load balancer look at three tasks every ten seconds.
+    assert row.month_at_rest == pytest.approx(730 * 360 * 9 * 4 * 136 * 0.5e-9)
+    assert row.hour_of_streams == pytest.approx(10_000 * 6 * 6 * 136 * 0.5e-9)
+    assert not [row for row in _rows(dev) if row.what.startswith("VPC flow")]
+
+
+def test_a_budget_has_its_price_which_is_not_sure(dev: Synthesis) -> None:
+    budget = {"Resources": {"Budget": {"Type": "AWS::Budgets::Budget"}}}
+    row = _row(costs(dev.settings, [budget], Traffic()), "Budget")
+    assert row.month_at_rest == pytest.approx(0.02 * 365 / 12)
+    assert not any(price.sure for price in row.prices)
+    assert not [row for row in _rows(dev) if row.what.startswith("Budget")]
 
 
 def _with_gpu(instance_type: str) -> EnvironmentSettings:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from evenflow.infra.environments import environment
 from evenflow.infra.settings import EnvironmentSettings
@@ -25,6 +26,7 @@ from evenflow.stream_core.metrics.metric_catalogue import (
     Statistic,
     Urgency,
 )
+from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.metric_math import MetricMath, Series
 from tests.infrastructure.own_stacks import Template, observability_template, resources
 from tests.integration.alarm_evaluation import is_raised, rule_of, selections
@@ -566,3 +568,64 @@ class TestDashboard:
             "AWS/Lambda",
             "AWS/ApiGateway",
         } <= namespaces
+
+
+class TestTheMonthlyBudget:
+    def test_it_counts_this_environment_alone_and_notices_are_told(
+        self, settings: EnvironmentSettings
+    ) -> None:
+        template = _with_budget(settings, page_email="on-call@example.com")
+        [(_, budget)] = resources(template, "AWS::Budgets::Budget").items()
+        data = budget["Budget"]
+        assert data["BudgetLimit"] == {"Amount": 500, "Unit": "USD"}
+        assert (data["BudgetType"], data["TimeUnit"]) == ("COST", "MONTHLY")
+        tags = [each["Tags"] for each in data["FilterExpression"]["And"]]
+        assert [(each["Key"], each["Values"]) for each in tags] == [
+            ("environment", ["prod"]),
+            ("installation", ["evenflow"]),
+        ]
+        for notice in budget["NotificationsWithSubscribers"]:
+            assert [each["Address"] for each in notice["Subscribers"]] == [
+                _topic(template, "notices"),
+                "on-call@example.com",
+            ]
+
+    def test_budgets_may_publish_notices_with_the_topics_key_and_page_nobody(
+        self, settings: EnvironmentSettings
+    ) -> None:
+        template = _with_budget(settings, notice_email="team@example.com", nobody_is_paged=True)
+        [(_, budget)] = resources(template, "AWS::Budgets::Budget").items()
+        subscribers = [each["Subscribers"] for each in budget["NotificationsWithSubscribers"]]
+        assert [[each["SubscriptionType"] for each in told] for told in subscribers] == [
+            ["SNS"],
+            ["SNS"],
+        ]
+        allowed = [
+            (kind, statement["Action"])
+            for kind, document in (
+                ("AWS::SNS::TopicPolicy", "PolicyDocument"),
+                ("AWS::KMS::Key", "KeyPolicy"),
+            )
+            for each in resources(template, kind).values()
+            for statement in each[document]["Statement"]
+            if statement["Principal"] == {"Service": "budgets.amazonaws.com"}
+        ]
+        assert allowed == [
+            ("AWS::SNS::TopicPolicy", "sns:Publish"),
+            ("AWS::KMS::Key", ["kms:Decrypt", "kms:GenerateDataKey*"]),
+        ]
+        assert findings(template) == []
+
+    def test_without_the_setting_there_is_none(self, template: Template) -> None:
+        assert not resources(template, "AWS::Budgets::Budget")
+        assert "budgets.amazonaws.com" not in json.dumps(template)
+
+    def test_one_of_which_nobody_hears_is_refused(self) -> None:
+        own = "arn:aws:sns:us-east-1:111111111111:on-call"
+        with pytest.raises(ValidationError, match="nobody hears of it: set notice_email"):
+            AlarmSettings(monthly_budget_dollars=500, page_topic_arn=own)
+
+
+def _with_budget(settings: EnvironmentSettings, **alarms: Any) -> Template:
+    chosen = AlarmSettings(monthly_budget_dollars=500, **alarms)
+    return observability_template(settings.model_copy(update={"alarms": chosen}))

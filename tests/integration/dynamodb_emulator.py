@@ -23,7 +23,6 @@ import random
 import re
 import socket
 import struct
-import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -39,16 +38,13 @@ from ministack.services import dynamodb as ministack
 from evenflow.stream_aws.dynamodb import client_config
 from evenflow.stream_aws.tables import TableNames
 from tests.integration.aws_emulator import CREDENTIALS, SIGNED_BY, table_names, table_requests
-from tests.integration.dynamodb_faults import Fault, HeldRequest, Injection
+from tests.integration.dynamodb_answers import cancelled, error, failed, plain
+from tests.integration.dynamodb_faults import WRITES, Fault, HeldRequest, Injection
 from tests.integration.dynamodb_request_rules import breaches
 from tests.integration.server_process import free_port
 
 _LARGEST_BODY = 64 * 1024 * 1024
 _REFUSALS = {"ValidationException", "SerializationException", "UnknownOperationException"}
-_THROTTLED = (
-    "The level of configured provisioned throughput for the table was exceeded. "
-    "Consider increasing your provisioning level with the UpdateTable API."
-)
 _BEGINS_WITH = re.compile(r"^\S+ = (:\w+) AND begins_with\(\S+, (:\w+)\)$")
 _ONE_AT_A_TIME = Lock()
 """Emulators in several threads have the same tables."""
@@ -76,6 +72,10 @@ class DynamoDBEmulator:
         """Reads of a table without ConsistentRead, which DynamoDB may answer with the past."""
         self.units: Counter[tuple[str, str]] = Counter()
         """Read and write units by table and operation, indexes included. Only where `metered`."""
+        self.transaction_seconds = 0.0
+        """How long a transaction has its items for itself. A write that comes meanwhile meets a
+        conflict, which ministack doesn't know.
+        """
         self.application = web.Application(client_max_size=_LARGEST_BODY)
         self.application.router.add_post("/", self._answer)
         self._metered = metered
@@ -83,6 +83,7 @@ class DynamoDBEmulator:
         self._injections: list[Injection] = []
         self._held: list[HeldRequest] = []
         self._transactions: dict[str, bytes] = {}
+        self._in_transactions: set[str] = set()
         self._runner = web.AppRunner(self.application, access_log=None, shutdown_timeout=0.1)
         self._site: web.TCPSite | None = None
 
@@ -188,8 +189,19 @@ class DynamoDBEmulator:
         injection = next(
             (each for each in self._injections if each.applies(operation, body, self._dice)), None
         )
-        if injection is None:
-            return self._done(operation, body)
+        if injection is not None:
+            return await self._struck(injection, request.transport, operation, body)
+        if self.transaction_seconds and operation in WRITES:
+            return await self._alone_with_its_items(operation, body)
+        return self._done(operation, body)
+
+    async def _struck(
+        self,
+        injection: Injection,
+        transport: asyncio.Transport | None,
+        operation: str,
+        body: bytes,
+    ) -> web.Response:
         self.struck[injection.fault] += 1
         match injection.fault:
             case Fault.UNPROCESSED:
@@ -199,18 +211,36 @@ class DynamoDBEmulator:
                 return self._done(operation, body)
             case Fault.RESET_AFTER:
                 self._done(operation, body)
-                return _reset(request.transport)
+                return _reset(transport)
             case Fault.RESET_BEFORE:
-                return _reset(request.transport)
+                return _reset(transport)
             case failure:
-                return _failed(failure, operation, body)
+                return failed(failure, operation, body)
+
+    async def _alone_with_its_items(self, operation: str, body: bytes) -> web.Response:
+        """What DynamoDB would answer, while other writes of the same items meet a conflict."""
+        keys = _keys_written(operation, json.loads(body))
+        met = [key in self._in_transactions for key in keys]
+        if any(met):
+            self.struck[Fault.CONFLICT] += 1
+            if operation == "TransactWriteItems":
+                return cancelled(["TransactionConflict" if it else "None" for it in met])
+            return failed(Fault.CONFLICT, operation, body)
+        if operation != "TransactWriteItems":
+            return self._done(operation, body)
+        self._in_transactions.update(keys)
+        try:
+            await asyncio.sleep(self.transaction_seconds)
+            return self._done(operation, body)
+        finally:
+            self._in_transactions.difference_update(keys)
 
     def _done(self, operation: str, body: bytes) -> web.Response:
         """What DynamoDB would answer."""
         request = json.loads(body)
         if found := breaches(operation, request):
             self.refused += found
-            return _error(400, "ValidationException", "; ".join(found))
+            return error(400, "ValidationException", "; ".join(found))
         # An index can be read in no other way: who does expects it.
         eventual = not request.get("ConsistentRead") and "IndexName" not in request
         if operation in {"GetItem", "Query"} and eventual:
@@ -218,7 +248,7 @@ class DynamoDBEmulator:
         # Ministack remembers a transaction with its numbers spelled anew, and takes the same one
         # for another.
         if (token := request.get("ClientRequestToken")) and self._transactions.get(token) == body:
-            return _plain(200, b"{}")
+            return plain(200, b"{}")
         if self._metered:
             status, answer = self._meter(operation, request)
         else:
@@ -227,7 +257,7 @@ class DynamoDBEmulator:
             self._transactions[token] = body
         if status == 400:
             self.refused += [f"{operation}: {reason}" for reason in _refusals(json.loads(answer))]
-        return _plain(status, answer)
+        return plain(status, answer)
 
     def _meter(self, operation: str, request: dict[str, Any]) -> tuple[int, bytes]:
         metered = json.dumps(request | {"ReturnConsumedCapacity": "TOTAL"}).encode()
@@ -235,11 +265,17 @@ class DynamoDBEmulator:
         consumed = json.loads(answer).get("ConsumedCapacity", ())
         for each in [consumed] if isinstance(consumed, dict) else consumed:
             self.units[each["TableName"], operation] += each["CapacityUnits"]
+        if operation == "BatchGetItem":
+            # Ministack doesn't meter it. No row that is read so has more than 4 KB: a unit each.
+            for table, wanted in request["RequestItems"].items():
+                self.units[table, operation] += len(wanted["Keys"])
         return status, answer
 
     def _half_done(self, operation: str, body: bytes) -> web.Response:
-        assert operation == "BatchWriteItem", f"{operation} has no UnprocessedItems"
         wanted = json.loads(body)
+        if operation == "BatchGetItem":
+            return self._half_read(wanted)
+        assert operation == "BatchWriteItem", f"{operation} has no UnprocessedItems"
         taken: dict[str, list[Any]] = {}
         left: dict[str, list[Any]] = {}
         for table, writes in wanted["RequestItems"].items():
@@ -251,7 +287,19 @@ class DynamoDBEmulator:
             answer = self._done(operation, json.dumps(wanted | {"RequestItems": taken}).encode())
             if answer.status != 200:
                 return answer
-        return _plain(200, json.dumps({"UnprocessedItems": left}).encode())
+        return plain(200, json.dumps({"UnprocessedItems": left}).encode())
+
+    def _half_read(self, wanted: dict[str, Any]) -> web.Response:
+        ((table, asked),) = wanted["RequestItems"].items()
+        half = len(asked["Keys"]) // 2
+        found: list[Any] = []
+        if half:
+            part = {"RequestItems": {table: asked | {"Keys": asked["Keys"][:half]}}}
+            answer = self._done("BatchGetItem", json.dumps(part).encode())
+            found = json.loads(str(answer.text))["Responses"][table]
+        kept = {table: asked | {"Keys": asked["Keys"][half:]}}
+        body = json.dumps({"Responses": {table: found}, "UnprocessedKeys": kept})
+        return plain(200, body.encode())
 
 
 @asynccontextmanager
@@ -337,39 +385,15 @@ def _reset(transport: asyncio.Transport | None) -> web.Response:
     return web.Response()
 
 
-def _failed(fault: Fault, operation: str, body: bytes) -> web.Response:
-    if fault is Fault.THROTTLED and operation == "TransactWriteItems":
-        codes = ["ThrottlingError", *["None"] * (len(json.loads(body)["TransactItems"]) - 1)]
-        message = (
-            "Transaction cancelled, please refer cancellation reasons for specific reasons "
-            f"[{', '.join(codes)}]"
-        )
-        reasons = {"CancellationReasons": [{"Code": code} for code in codes]}
-        return _error(400, "TransactionCanceledException", message, reasons)
-    if fault is Fault.THROTTLED:
-        return _error(400, "ProvisionedThroughputExceededException", _THROTTLED)
-    if fault is Fault.INTERNAL_ERROR:
-        return _error(
-            500,
-            "InternalServerError",
-            "The request processing has failed because of an unknown error.",
-        )
-    return web.Response(
-        status=503, text="<html>503 Service Unavailable</html>", content_type="text/html"
-    )
-
-
-def _error(
-    status: int, code: str, message: str, further: dict[str, Any] | None = None
-) -> web.Response:
-    body = {
-        "__type": f"com.amazonaws.dynamodb.v20120810#{code}",
-        "message": message,
-        **(further or {}),
-    }
-    return _plain(status, json.dumps(body).encode())
-
-
-def _plain(status: int, body: bytes) -> web.Response:
-    headers = {"Content-Type": "application/x-amz-json-1.0", "x-amz-crc32": str(zlib.crc32(body))}
-    return web.Response(status=status, body=body, headers=headers)
+def _keys_written(operation: str, request: dict[str, Any]) -> list[str]:
+    """The items that a transaction or a write of one item changes."""
+    actions = [request]
+    if operation == "TransactWriteItems":
+        actions = [body for action in request["TransactItems"] for body in action.values()]
+    keys = []
+    for action in actions:
+        table = action["TableName"]
+        item = action.get("Key") or action["Item"]
+        names = [each["AttributeName"] for each in ministack._tables[table]["KeySchema"]]
+        keys.append(json.dumps([table, *(item[name] for name in names)]))
+    return keys

@@ -15,8 +15,18 @@ class Fault(Enum):
     """HTTP 400: ProvisionedThroughputExceededException, or a transaction that is cancelled for
     ThrottlingError. Nothing was done.
     """
+    HOT_PARTITION = auto()
+    """HTTP 400: ThrottlingException, or a transaction that is cancelled for
+    ProvisionedThroughputExceeded. Nothing was done.
+    """
+    CONFLICT = auto()
+    """A write meets a transaction that isn't over: TransactionConflictException, or a transaction
+    that is cancelled for TransactionConflict. Nothing was done. Reads don't meet any.
+    """
     UNPROCESSED = auto()
-    """BatchWriteItem hands back about half of the writes, at least one, as UnprocessedItems."""
+    """BatchWriteItem hands back about half of the writes, at least one, as UnprocessedItems.
+    BatchGetItem so keeps keys, as UnprocessedKeys.
+    """
     INTERNAL_ERROR = auto()
     """HTTP 500 InternalServerError; nothing was done."""
     BARE_503 = auto()
@@ -27,6 +37,10 @@ class Fault(Enum):
     """The connection is reset; nothing was done."""
     RESET_AFTER = auto()
     """It was done, but the connection is reset before the answer: the caller can't know."""
+
+
+WRITES = frozenset({"TransactWriteItems", "PutItem", "UpdateItem", "DeleteItem"})
+"""The operations that can meet a transaction."""
 
 
 @dataclass
@@ -45,6 +59,7 @@ class Injection:
     def applies(self, operation: str, body: bytes, dice: random.Random) -> bool:
         """Whether it strikes this request; counts it down if so."""
         meant = (not self.operations or operation in self.operations) and self.wording in body
+        meant = meant and (self.fault is not Fault.CONFLICT or operation in WRITES)
         if self.times == 0 or not meant or dice.random() >= self.share:
             return False
         if self.times is not None:

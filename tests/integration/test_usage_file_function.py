@@ -175,7 +175,7 @@ def test_what_fails_is_raised_and_written_by_the_next_call(usage: Usage) -> None
 
 def test_a_day_that_cannot_be_written_keeps_no_other_from_being_so(usage: Usage) -> None:
     usage.settle(("acme", "rsp_1", 1), ("acme", "rsp_3", 3))
-    broken = {"tenant": "acme", "row": f"used#{usage.day(2)}#", "record": "{"}
+    broken = {"tenant": "acme#3", "row": f"used#{usage.day(2)}#", "record": "{"}
     item = {name: {"S": value} for name, value in broken.items()}
     usage.dynamodb.put_item(TableName=usage.table, Item=item)
     with pytest.raises(Exception, match=f"of {usage.day(2)} is not written"):

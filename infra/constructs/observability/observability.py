@@ -14,6 +14,7 @@ from evenflow.infra.constructs.observability.catalogue_alarms import (
     users_hurting_alarm,
 )
 from evenflow.infra.constructs.observability.dashboard import catalogue_rows, dashboard
+from evenflow.infra.constructs.observability.monthly_budget import MonthlyBudget
 from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics
 from evenflow.infra.constructs.observability.service_alarms import ServiceAlarms
 from evenflow.infra.settings import EnvironmentSettings
@@ -41,6 +42,11 @@ class Observability(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.topics = AlarmTopics(self, "Topics", settings=settings)
+        dollars = settings.alarms.monthly_budget_dollars
+        if dollars is not None:
+            MonthlyBudget(
+                self, "MonthlyBudget", settings=settings, topics=self.topics, dollars=dollars
+            )
         catalogue = CatalogueAlarms(self, "Catalogue", settings=settings, topics=self.topics)
         service = ServiceAlarms(
             self,

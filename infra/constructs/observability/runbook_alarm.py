@@ -46,6 +46,28 @@ class AlarmTopics(Construct):
         )
         self.notices = self._topic("Notices", "notices", settings.alarms.notice_email)
 
+    def let_budgets_publish(self) -> None:
+        """Let AWS Budgets publish notices of this account's budgets."""
+        stack = Stack.of(self)
+        budgets = f"arn:{stack.partition}:budgets::{stack.account}:*"
+        conditions = {
+            "StringEquals": {"aws:SourceAccount": stack.account},
+            "ArnLike": {"aws:SourceArn": budgets},
+        }
+        for add, actions_of, resource in (
+            (self.notices.add_to_resource_policy, ["sns:Publish"], self.notices.topic_arn),
+            (self._key.add_to_resource_policy, ["kms:Decrypt", "kms:GenerateDataKey*"], "*"),
+        ):
+            add(
+                iam.PolicyStatement(
+                    sid="BudgetsOfThisAccount",
+                    principals=[iam.ServicePrincipal("budgets.amazonaws.com")],
+                    actions=actions_of,
+                    resources=[resource],
+                    conditions=conditions,
+                )
+            )
+
     def _topic(self, construct_id: str, name: str, email: str | None) -> sns.Topic:
         topic = sns.Topic(
             self,

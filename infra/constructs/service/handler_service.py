@@ -54,7 +54,7 @@ class HandlerCluster(Construct):
             acknowledge(
                 cluster,
                 "ECS4",
-                "container insights are a setting: on in prod; our own metrics are everywhere",
+                "container insights are a setting; alarms read our own metrics",
             )
         return cluster
 

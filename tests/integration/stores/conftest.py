@@ -19,6 +19,7 @@ from evenflow.stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from evenflow.stream_aws.dynamodb_task_calls import DynamoDBCallsOfTasks
 from evenflow.stream_aws.dynamodb_tenant_activity import DynamoDBTenantActivity
 from evenflow.stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
+from evenflow.stream_aws.dynamodb_usage_store import DynamoDBUsageStore
 from evenflow.stream_aws.tables import TENANTS, TableNames
 from evenflow.stream_core.ports.memory_activity import MemoryTenantActivity
 from evenflow.stream_core.ports.memory_calls import MemoryCallsOfTasks
@@ -46,6 +47,10 @@ class DynamoDBStores(Stores):
     dynamodb: DynamoDBEmulator
     tables: TableNames
     retries: Counter[str]
+    usage: DynamoDBUsageStore
+    tenants: DynamoDBTenantStore
+    activity: DynamoDBTenantActivity
+    calls: DynamoDBCallsOfTasks
 
     def of_another_task(self) -> DynamoDBResponseStore:
         """See there."""
@@ -109,6 +114,7 @@ async def dynamodb_stores(sdk: AioSession) -> AsyncIterator[DynamoDBStores]:
 
     async with dynamodb_emulator() as dynamodb, dynamodb.asynchronous_client(sdk) as client:
         tables = dynamodb.create_tables(new_name("test"))
+        of_tenants = client, str(tables.tenants), on_retry
         yield DynamoDBStores(
             DynamoDBResponseStore(client, tables.responses, on_retry),
             DynamoDBSessionStore(client, tables, on_retry),
@@ -116,6 +122,10 @@ async def dynamodb_stores(sdk: AioSession) -> AsyncIterator[DynamoDBStores]:
             dynamodb,
             tables,
             retries,
+            DynamoDBUsageStore(*of_tenants),
+            DynamoDBTenantStore(*of_tenants),
+            DynamoDBTenantActivity(*of_tenants),
+            DynamoDBCallsOfTasks(*of_tenants),
         )
         assert dynamodb.refused == []
         assert dynamodb.eventual_reads == 0

@@ -375,3 +375,31 @@ async def test_a_session_is_read_message_by_message(stores: Stores) -> None:
     head = await stores.sessions.head(channel, NOW)
     assert (head.last_message_id, head.ended) == (None, True)
     assert await stores.sessions.message(channel, messages[0].message_id, NOW) is None
+
+
+@pytest.mark.parametrize("size", [2_048, 2_049, 100_000])
+async def test_a_message_is_the_same_however_long_its_text_is(stores: Stores, size: int) -> None:
+    channel, first = new_channel(), new_message(None, "ä" * (size // 2) + "x" * (size % 2))
+    second = new_message(first, "y" * size)
+    for message in (first, second):
+        await stores.sessions.accept(channel, message, NOW)
+    assert await stores.sessions.accept(channel, second, NOW)  # an answer was lost: once more
+    for message in (first, second):
+        assert await stores.sessions.message(channel, message.message_id, NOW) == message
+    assert await loaded(stores, channel) == (second.message_id, [first, second])
+    await stores.sessions.answered(channel, first.message_id, "z" * size)
+    first = replace(first, answer="z" * size, ended=True)
+    assert await loaded(stores, channel) == (second.message_id, [first, second])
+    assert sorted(await stores.sessions.end(channel, NOW), key=str) == sorted(
+        (first, second), key=str
+    )
+
+
+async def test_a_refused_message_leaves_no_text(stores: Stores) -> None:
+    channel, messages = await conversation(stores, 1)
+    taken = replace(new_message(None, "y" * 3_000), message_id=messages[0].message_id)
+    for refused in (taken, new_message(None, "x" * 3_000)):
+        with pytest.raises(NotAccepted):
+            await stores.sessions.accept(channel, refused, NOW)
+    assert await loaded(stores, channel) == (messages[0].message_id, messages)
+    assert list(await stores.sessions.end(channel, NOW)) == messages

@@ -39,6 +39,7 @@ class Node:
         self.lost: list[ResponseStream] = []
         self.ended: list[ResponseStream] = []
         self.settled: list[tuple[ResponseStream, float]] = []
+        self.settling_fails: Exception | None = None
         context = NodeContext(
             self.limits, self.clock.delivery, self.metrics, self.clock.monotonic, self.wall_time
         )
@@ -52,6 +53,8 @@ class Node:
         )
 
     async def _settle(self, stream: ResponseStream, ended_at: float) -> None:
+        if self.settling_fails is not None:
+            raise self.settling_fails
         self.settled.append((stream, ended_at))
 
     def wall_time(self) -> float:

@@ -296,3 +296,29 @@ async def test_many_responses_take_turns_within_the_interval(
             written += turns[-1]
         assert written == 20
     assert max(turns) <= 10
+
+
+# -- usage that can't be written -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("failure", [UNREACHABLE, PermissionError("no such right")], ids=repr)
+async def test_an_end_does_not_wait_for_ever_for_usage_which_is_written_later(
+    failure: Exception,
+) -> None:
+    node = await started(Limits(response_ttl_seconds=60))
+    stream = await node.begin()
+    node.settling_fails = failure
+    stream.push("all")
+    await node.time(INTERVAL)
+    stream.complete("stop", None)
+    await node.time(9.0, step=0.1)
+    assert (node.head().ending, node.ended) == (None, [])
+    await node.time(3.0, step=0.1)
+    assert node.head().ending is not None
+    assert node.ended == [stream]
+    assert (node.recorder.busy, node.settled) == (True, [])
+    node.settling_fails = None
+    await node.time(2.0, step=0.1)
+    assert ([each for each, _ in node.settled], node.recorder.busy) == ([stream], False)
+    assert node.ended == [stream]
+    assert node.count(catalogue.STORE_DELTAS_LOST) == 0
