@@ -31,7 +31,8 @@ from evenflow.infra.settings import EnvironmentSettings
 
 _TABLE_ACTIONS = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem")
 _RESPONSES_TOO = ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem")
-_TENANTS_TOO = ("dynamodb:BatchGetItem", "dynamodb:DeleteItem")
+# Tasks write what they do for tenants together, and read reservations together.
+_TENANTS_TOO = ("dynamodb:BatchGetItem", "dynamodb:BatchWriteItem", "dynamodb:DeleteItem")
 _OWN_TASK = ("ecs:DescribeTasks", "ecs:GetTaskProtection", "ecs:UpdateTaskProtection")
 
 
