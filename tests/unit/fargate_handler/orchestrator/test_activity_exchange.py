@@ -64,7 +64,9 @@ class Tasks:
 
     def _start(self, name: str, *counting: Counting) -> None:
         clock = self.clock
-        context = NodeContext(Limits(), clock.delivery, self.metrics, clock.monotonic, clock.monotonic)
+        context = NodeContext(
+            Limits(), clock.delivery, self.metrics, clock.monotonic, clock.monotonic
+        )
         exchange = ActivityExchange(context, self.store, name, self._gone)
         for one in counting:
             exchange.add(one)
