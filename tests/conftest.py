@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from evenflow.stream_sqlite.file import prepare
+from tests.aws_calls import RECORDING, differences
+
+ROOT = Path(__file__).resolve().parents[1]
 
 # A search of the suite looks at the same few examples in each run; `make soak` looks at more, and
 # others each time.
@@ -26,6 +31,29 @@ settings.register_profile(
     "long", settings.get_profile("short"), max_examples=500, derandomize=False
 )
 settings.load_profile("short")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin a list of the calls of AWS that our code makes in this run."""
+    if not hasattr(config, "workerinput"):  # processes of xdist have that, and share the list
+        file, path = tempfile.mkstemp(prefix="aws-calls-")
+        os.close(file)
+        os.environ[RECORDING] = path
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the run if it made calls that nobody has listed, or did not make those that are."""
+    if hasattr(session.config, "workerinput"):
+        return
+    path, options = Path(os.environ.pop(RECORDING)), session.config.option
+    chosen = (options.keyword, options.markexpr, options.deselect, options.lf, options.collectonly)
+    is_whole = not any(chosen) and not session.testsfailed and "tests/integration" in {
+        os.path.relpath(argument, ROOT) for argument in session.config.args
+    }
+    if found := differences(path, is_whole_suite=is_whole):
+        print("\ntests/called.json:", *found, sep="\n")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    path.unlink()
 
 
 def pytest_collection_finish() -> None:

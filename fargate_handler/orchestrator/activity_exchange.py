@@ -11,6 +11,7 @@ from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.exchange_interval import ExchangeInterval
 from evenflow.stream_core.fairness.other_tasks import OtherTasks
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.ports.tenant_activity import KEPT_SECONDS, Activity, TenantActivity
 
 _logger = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class ActivityExchange:
         self._others = OtherTasks(task)
         self._counting: list[CountsActivity] = []
         self._told: dict[str, tuple[Activity, float]] = {}
+        self._failures = context.metrics.counter(catalogue.EXCHANGE_FAILURES)
         self._interval = ExchangeInterval(_EACH_SECONDS)
         self._under_way = False
         self._failing = False
@@ -114,6 +116,7 @@ class ActivityExchange:
             rows_of_all = await self._without_gone(await store.of([*tenants], now))
             found = self._others.read(tenants, rows_of_all)
         except Exception as error:
+            self._failures.add()
             if not self._failing:
                 _logger.warning(
                     "what other tasks do for tenants is not known (%s): each task is fair by "

@@ -12,6 +12,7 @@ from evenflow.fargate_handler.orchestrator.exchange_interval import ExchangeInte
 from evenflow.fargate_handler.orchestrator.generations import Generations
 from evenflow.fargate_handler.orchestrator.upstream import Upstreams
 from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.ports.task_calls import KEPT_SECONDS, CallsOfTasks, ModelCalls, TaskCalls
 
 _logger = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class CallsExchange:
         self._other_tasks = 0
         # By other tasks, what they have told last of the questions of tenants.
         self._questions_told: dict[str, Mapping[str, int]] = {}
+        self._failures = context.metrics.counter(catalogue.EXCHANGE_FAILURES)
         self._interval = ExchangeInterval(_EACH_SECONDS)
         self._under_way = self._failing = False
         self._background = Background()
@@ -91,6 +93,7 @@ class CallsExchange:
             # Where nothing is asked what others do is not followed.
             rows = [] if row == self._idle else await store.all(now)
         except Exception as error:
+            self._failures.add()
             if not self._failing:
                 _logger.warning(
                     "which calls other tasks make is not known (%s): what was known is kept until "

@@ -302,6 +302,22 @@ ANSWERS_HELD = Metric(
     "batch answers that gave their place to an interactive one, and go on later",
     on_page_only=True,
 )
+EXCHANGE_FAILURES = Metric(
+    "queue.exchange_failures",
+    _C,
+    "exchanges",
+    "exchanges with other tasks that failed: what they do for tenants, and which calls they make, "
+    "is not known, and each task applies rates, shares and slots by itself",
+    "0 a minute",
+    # Of a task whose role or table is wrong one a second fails, while there are several tenants.
+    Alarm(
+        Statistic.SUM,
+        10,
+        " a minute",
+        silence="no task is running, or none can publish: ws.active_connections says so",
+        urgency=Urgency.WORKING_HOURS,
+    ),
+)
 QUEUE_DEPTH = Metric(
     "queue.depth", _G, "messages", "accepted messages whose generation has not begun"
 )

@@ -8,7 +8,14 @@ import aiohttp
 import pytest
 
 from tests.aws.running_system import RunningSystem, running_system
+from tests.aws_calls import record_calls
 from tests.integration.server_process import free_port
+
+
+@pytest.fixture(scope="session", autouse=True)
+def aws_calls_are_recorded() -> None:
+    """Those of our code in this process. Processes that it starts record their own."""
+    record_calls()
 
 
 @pytest.fixture(scope="session")

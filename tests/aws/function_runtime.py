@@ -24,6 +24,8 @@ from typing import Any, NoReturn
 
 import psutil
 
+from tests.aws_calls import record_calls
+
 NEXT = "/2018-06-01/runtime/invocation/next"
 INVOCATION = "/2018-06-01/runtime/invocation/"
 INIT_ERROR = "/2018-06-01/runtime/init/error"
@@ -59,6 +61,7 @@ class SharedSocketError(Exception):
 
 def main() -> int:
     """Load the function, fork the environments, and wait until told to end."""
+    record_calls()
     api = http.client.HTTPConnection(os.environ["AWS_LAMBDA_RUNTIME_API"])
     try:
         handler = _load(os.environ["_HANDLER"])

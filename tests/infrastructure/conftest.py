@@ -17,10 +17,10 @@ from tests.infrastructure.synthesis import Synthesis, synthesize
 Synthesize = Callable[[str], Synthesis]
 """Of an environment, `choosy`, or either with workers: `staging-workers`. A region and an
 installation may follow: `dev/eu-west-1/acme`. `dev-zone` has an address in Route 53,
-`staging-traced` a collector of traces.
+`staging-traced` a collector of traces, `staging-gpus` a model of another account's weights.
 """
 
-_WORKERS, _ZONE, _TRACED = "-workers", "-zone", "-traced"
+_WORKERS, _ZONE, _TRACED, _GPUS = "-workers", "-zone", "-traced", "-gpus"
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +34,8 @@ def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
 def _settings(name: str) -> EnvironmentSettings:
     if name.endswith(_TRACED):
         return _traced(_settings(name.removesuffix(_TRACED)))
+    if name.endswith(_GPUS):
+        return _on_gpus(_settings(name.removesuffix(_GPUS)))
     if name.endswith(_WORKERS):
         return EnvironmentSettings.model_validate(
             _settings(name.removesuffix(_WORKERS)).model_dump() | {"workers": {}}
@@ -59,6 +61,13 @@ def _traced(settings: EnvironmentSettings) -> EnvironmentSettings:
     data = settings.model_dump()
     data["tracing"] = {"collector_image": image, "share": 0.25}
     data["handler"]["memory_mib"] += 1_024
+    return EnvironmentSettings.model_validate(data)
+
+
+def _on_gpus(settings: EnvironmentSettings) -> EnvironmentSettings:
+    data = settings.model_dump()
+    data["inference"] |= {"kind": "sagemaker"}
+    data["inference"]["sagemaker"] |= {"model": "s3://weights/models/8b/"}
     return EnvironmentSettings.model_validate(data)
 
 

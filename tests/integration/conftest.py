@@ -15,6 +15,7 @@ import uvloop
 from botocore.loaders import create_loader
 
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS
+from tests.aws_calls import record_calls
 from tests.integration.aws_emulator import AwsEmulator, aws_emulator
 from tests.integration.chat_client import ChatSession, open_session
 from tests.integration.deployment import (
@@ -51,6 +52,12 @@ def aws_models_are_read_once() -> Iterator[None]:
     """Sessions of the AWS SDK share what they read: each would read some megabytes of JSON."""
     with patch("botocore.session.create_loader", cache(create_loader)):
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def aws_calls_are_recorded() -> None:
+    """Those of our code in this process."""
+    record_calls()
 
 
 @pytest.fixture

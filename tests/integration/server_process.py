@@ -20,6 +20,8 @@ from typing import Self
 
 import psutil
 
+from tests.aws_calls import RECORDING
+
 ROOT = Path(__file__).resolve().parents[2]
 _START_SECONDS = 40.0
 _STOP_SECONDS = 20.0
@@ -66,6 +68,16 @@ def clean_environment(variables: Mapping[str, str]) -> dict[str, str]:
 def server_command() -> list[str]:
     """What starts the server."""
     return [sys.executable, "-m", "evenflow.fargate_handler"]
+
+
+def _recorded(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """The same command. Where it calls an emulated AWS, its calls are recorded."""
+    if RECORDING not in environment or not any(
+        name.startswith("AWS_ENDPOINT_URL") for name in environment
+    ):
+        return [*command]
+    python, as_module, *rest = command
+    return [python, as_module, "tests.aws_calls", *rest]
 
 
 class Server(ABC):
@@ -150,7 +162,7 @@ class HandlerProcess:
         self._exit_status = 0
         with log.open("wb") as output:
             self.process = subprocess.Popen(
-                [*server_command(), *arguments],
+                [*_recorded(server_command(), environment), *arguments],
                 cwd=ROOT,
                 env=environment,
                 stdout=output,

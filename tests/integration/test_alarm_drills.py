@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import cast
 
 import pytest
+from botocore.exceptions import ClientError
 
 from evenflow.fargate_handler.aws_adapters import open_aws_adapters
 from evenflow.fargate_handler.memory import resident_bytes
+from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.activity_exchange import ActivityExchange
 from evenflow.fargate_handler.settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.ports.memory_activity import MemoryTenantActivity
+from evenflow.stream_core.ports.tenant_activity import Activity
 from evenflow.stream_core.protocol.errors import RateLimited, UpstreamAnswered
 from tests.integration.drilled_node import Node, WholeNode
 from tests.integration.dynamodb_emulator import dynamodb_emulator
@@ -28,6 +33,7 @@ from tests.integration.published_minutes import (
 from tests.integration.scripted_model import Reply, scripted_model
 from tests.integration.synthesized_alarms import that_tell_somebody
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
+from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
 
 pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
@@ -184,6 +190,53 @@ async def test_a_store_that_throttles(
                     assert await node.send() == []
                 await service.publish(node.task, minute)
             await node.stop()
+    assert await raised(service, alarms) == expected
+
+
+class Denied(MemoryTenantActivity):
+    """A table into which this role may not write."""
+
+    async def note(self, rows: Sequence[Activity], now: float) -> None:
+        """See `TenantActivity.note`."""
+        denied = {"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}
+        raise ClientError(denied, "BatchWriteItem")
+
+
+class OneRequest:
+    """What one tenant has done: a request."""
+
+    def compared(self) -> list[str]:
+        """See `CountsActivity.compared`."""
+        return ["acme"]
+
+    def counted(self, tenant: str) -> dict[str, float]:
+        """See `CountsActivity.counted`."""
+        return {"requests": 1}
+
+    def learned(self, others: Activity) -> None:
+        """See `CountsActivity.learned`."""
+
+
+@pytest.mark.parametrize(("minutes", "expected"), [(2, set()), (3, {"queue.exchange_failures"})])
+async def test_a_role_that_may_not_tell_other_tasks(
+    minutes: int, expected: set[str], service: Service, alarms: Alarms
+) -> None:
+    task, clock = HandlerTask(), HandTurnedClock()
+    context = NodeContext(Limits(), clock.delivery, task.metrics, clock.monotonic, clock.monotonic)
+
+    async def gone(_tasks: Collection[str]) -> Collection[str]:
+        return ()
+
+    exchange = ActivityExchange(context, Denied(), "task", gone)
+    for minute in range(WINDOW_MINUTES):
+        if minute == WINDOW_MINUTES - minutes:
+            exchange.add(OneRequest())
+            exchange.start()
+        for _ in range(60):
+            clock.turn(1.0)
+            await settle()
+        await service.publish(task, minute)
+    await exchange.aclose()
     assert await raised(service, alarms) == expected
 
 

@@ -46,9 +46,9 @@ def emulator(emulated_aws: AwsEmulator) -> AwsEmulator:
     """One with the four tables, and with secrets that hold keys and that don't."""
     emulated_aws.create_tables("t")
     for name, value in (
-        ("keys", f'{{"k1": "{KEY}"}}'),
-        ("short", '{"k1": "hush-hush"}'),
-        ("text", KEY),
+        ("tokens", f'{{"k1": "{KEY}"}}'),
+        ("short-tokens", '{"k1": "hush-hush"}'),
+        ("text-tokens", KEY),
     ):
         emulated_aws.client("secretsmanager").create_secret(Name=name, SecretString=value)
     return emulated_aws
@@ -77,14 +77,14 @@ async def test_tables_that_cannot_be_reached(unreachable: dict[str, str]) -> Non
 
 
 async def test_a_secret_that_cannot_be_reached(unreachable: dict[str, str]) -> None:
-    assert "EVENFLOW_TOKEN_KEYS_SECRET=keys" in await _refused(
-        {"EVENFLOW_TOKEN_KEYS_SECRET": "keys"} | unreachable
+    assert "EVENFLOW_TOKEN_KEYS_SECRET=tokens" in await _refused(
+        {"EVENFLOW_TOKEN_KEYS_SECRET": "tokens"} | unreachable
     )
 
 
 @pytest.mark.parametrize(
     "wanted",
-    [TABLES, {"EVENFLOW_TOKEN_KEYS_SECRET": "keys"}, {"EVENFLOW_METRICS": "cloudwatch"}],
+    [TABLES, {"EVENFLOW_TOKEN_KEYS_SECRET": "tokens"}, {"EVENFLOW_METRICS": "cloudwatch"}],
     ids=lambda w: next(iter(w)),
 )
 async def test_without_a_region(wanted: dict[str, str]) -> None:
@@ -100,11 +100,11 @@ async def test_without_credentials(unreachable: dict[str, str]) -> None:
     "wrong", [*(name for name in TABLES if name.endswith("TABLE")), "EVENFLOW_TENANTS_TABLE"]
 )
 async def test_a_table_that_does_not_exist(emulator: AwsEmulator, wrong: str) -> None:
-    assert wrong in await _refused(TABLES | emulator.environment | {wrong: "no-such-table"})
+    assert wrong in await _refused(TABLES | emulator.environment | {wrong: f"no-{wrong.lower()}"})
 
 
 @pytest.mark.parametrize("variable", ["EVENFLOW_TOKEN_KEYS_SECRET", "EVENFLOW_TENANT_KEYS_SECRET"])
-@pytest.mark.parametrize("secret", ["no-such-secret", "short", "text"])
+@pytest.mark.parametrize("secret", ["no-such-tokens", "short-tokens", "text-tokens"])
 async def test_a_secret_that_holds_no_keys(
     emulator: AwsEmulator, variable: str, secret: str
 ) -> None:

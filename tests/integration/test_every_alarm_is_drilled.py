@@ -27,6 +27,7 @@ _DRILLS: dict[str, Callable[..., object]] = {
     "messages.refusal_rate": drills.test_a_full_node,
     "model.first_token_ms": drills.test_messages_that_wait_and_answers_that_begin_late,
     "queue.depth": drills.test_a_queue_that_is_nearly_full,
+    "queue.exchange_failures": drills.test_a_role_that_may_not_tell_other_tasks,
     "queue.wait_ms": drills.test_messages_that_wait_and_answers_that_begin_late,
     "responses.failure_rate": drills.test_answers_that_fail,
     "rollback-answers": promises.test_answers_that_fail,

@@ -406,7 +406,7 @@ def test_a_session_opens_without_its_row(
     account: Account, failure: str, silent: socket.socket, capsys: pytest.CaptureFixture[str]
 ) -> None:
     variables = {
-        "no such table": {"EVENFLOW_SESSIONS_TABLE": "nowhere"},
+        "no such table": {"EVENFLOW_SESSIONS_TABLE": "no-sessions"},
         "unreachable": {"AWS_ENDPOINT_URL_DYNAMODB": f"http://127.0.0.1:{free_port()}"},
         "silent": {"AWS_ENDPOINT_URL_DYNAMODB": f"http://127.0.0.1:{silent.getsockname()[1]}"},
     }[failure]
@@ -427,7 +427,7 @@ def test_a_session_opens_without_its_row(
 def test_without_keys_the_call_is_refused_until_they_are_there(
     own_account: Account, secret: str
 ) -> None:
-    name = f"late-{uuid.uuid4().hex}"
+    name = f"late-tokens-{uuid.uuid4().hex}"
     function = own_account.session_init(**{f"EVENFLOW_{secret}_KEYS_SECRET": name})
     answer = function.call("POST", "/session")
     assert (answer.status, answer.error["type"], answer.error["code"]) == (
@@ -507,7 +507,7 @@ def test_records_that_cannot_be_read_leave_those_that_are_known(
 def test_where_no_record_was_ever_read_only_keys_of_the_secret_open_sessions(
     account: Account,
 ) -> None:
-    function = account.session_init(EVENFLOW_TENANTS_TABLE="nowhere")
+    function = account.session_init(EVENFLOW_TENANTS_TABLE="no-tenants")
     body = encoded({"tenant": "acme"})
     assert function.call("POST", "/session", body, bearer(ACME_KEY)).status == 201
     for headers in ({}, bearer("evf_unknown")):

@@ -33,17 +33,16 @@ class BedrockAccess(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         model, stack = settings.inference.bedrock, Stack.of(self)
+        source_arn = stack.format_arn(
+            service="bedrock", resource="inference-profile", resource_name=model.inference_profile
+        )
         profile = bedrock.CfnApplicationInferenceProfile(
             self,
             f"Profile-{model.inference_profile}",
             inference_profile_name=_profile_name(settings.prefix, model.inference_profile),
             description=model.inference_profile,
             model_source=bedrock.CfnApplicationInferenceProfile.InferenceProfileModelSourceProperty(
-                copy_from=stack.format_arn(
-                    service="bedrock",
-                    resource="inference-profile",
-                    resource_name=model.inference_profile,
-                )
+                copy_from=source_arn
             ),
         )
         profile_arn = profile.attr_inference_profile_arn
@@ -57,6 +56,14 @@ class BedrockAccess(Construct):
             statements=[
                 iam.PolicyStatement(
                     sid="InferenceProfile", actions=[_ACTION], resources=[profile_arn]
+                ),
+                # It may be that Bedrock asks for the profile behind ours, too. AWS doesn't say so;
+                # and by itself it may not be called.
+                iam.PolicyStatement(
+                    sid="SourceProfile",
+                    actions=[_ACTION],
+                    resources=[source_arn],
+                    conditions={"StringEquals": {"bedrock:InferenceProfileArn": profile_arn}},
                 ),
                 *_model_statements(stack, model, profile_arn),
                 *guardrail_statements(stack, model.guardrail),

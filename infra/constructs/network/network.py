@@ -4,11 +4,13 @@ are none, tasks stand in public subnets.
 
 from __future__ import annotations
 
+from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.network.endpoint_policies import bound_endpoint
 from evenflow.infra.constructs.network.security_groups import SecurityGroups
 from evenflow.infra.constructs.retention import log_group
 from evenflow.infra.image_reference import ecr_image
@@ -52,21 +54,28 @@ class VpcEndpoints(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         groups = [security_groups.endpoints] if security_groups.endpoints else None
-        vpc.add_gateway_endpoint("DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
-        vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+        gateways = {
+            "dynamodb": vpc.add_gateway_endpoint(
+                "DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB
+            ),
+            "s3": vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3),
+        }
         if settings.network.tasks_are_public:
-            return
+            return  # and no policies: tasks may go anywhere, and pull images from other registries
+        for name, gateway in gateways.items():
+            bound_endpoint(gateway, name, Stack.of(self), settings)
         subnets = vpc.isolated_subnets[: settings.network.endpoint_zones]
-        for name, service in interface_services(settings).items():
-            ec2.InterfaceVpcEndpoint(
+        for endpoint_id, service in interface_services(settings).items():
+            endpoint = ec2.InterfaceVpcEndpoint(
                 self,
-                name,
+                endpoint_id,
                 vpc=vpc,
                 service=service,
                 subnets=ec2.SubnetSelection(subnets=subnets),
                 security_groups=groups,
                 open=False,
             )
+            bound_endpoint(endpoint, service.short_name, Stack.of(self), settings)
 
 
 def interface_services(

@@ -29,9 +29,13 @@ from evenflow.infra.constructs.variables import (
 from evenflow.infra.filter_settings import FilterSettings
 from evenflow.infra.settings import EnvironmentSettings
 
-_TABLE_ACTIONS = ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem")
-_RESPONSES_TOO = ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem")
-_TENANTS_TOO = ("dynamodb:BatchGetItem", "dynamodb:DeleteItem")
+_SESSION_ACTIONS = ("dynamodb:GetItem", "dynamodb:UpdateItem")
+_LEDGER_ACTIONS = (
+    *_SESSION_ACTIONS, "dynamodb:BatchWriteItem", "dynamodb:PutItem", "dynamodb:Query",
+)  # fmt: skip
+_RESPONSE_ACTIONS = (*_LEDGER_ACTIONS, "dynamodb:DeleteItem")
+# Tasks write together what they do for tenants, and read reservations together.
+_TENANT_ACTIONS = (*_RESPONSE_ACTIONS, "dynamodb:BatchGetItem")
 _OWN_TASK = ("ecs:DescribeTasks", "ecs:GetTaskProtection", "ecs:UpdateTaskProtection")
 
 
@@ -62,13 +66,10 @@ def handler_task_role(
         service="ecs", resource="service", resource_name=f"{cluster_name}/{service_name}"
     )
     for statement in (
-        *(
-            allow_on_table(table, *_TABLE_ACTIONS)
-            for table in (tables.sessions, tables.ledger, tables.responses, tables.tenants)
-        ),
-        allow_on_table(tables.responses, *_RESPONSES_TOO),
-        allow_on_table(tables.tenants, *_TENANTS_TOO),
-        allow_on_table(tables.ledger, "dynamodb:BatchWriteItem"),  # of a session that is ended
+        allow_on_table(tables.sessions, *_SESSION_ACTIONS),
+        allow_on_table(tables.ledger, *_LEDGER_ACTIONS),
+        allow_on_table(tables.responses, *_RESPONSE_ACTIONS),
+        allow_on_table(tables.tenants, *_TENANT_ACTIONS),
         allow_query_of_unfinished(tables),
         iam.PolicyStatement(actions=["sqs:SendMessage"], resources=[dead_letters.queue_arn]),
         iam.PolicyStatement(

@@ -7,6 +7,7 @@ import pytest
 from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.activity_exchange import ActivityExchange
+from evenflow.stream_core.metrics.metric_catalogue import EXCHANGE_FAILURES
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.ports.memory_activity import MemoryTenantActivity
 from evenflow.stream_core.ports.response_store import StoreUnavailable
@@ -57,12 +58,15 @@ class Tasks:
         self.requests, self.answers = Counting("requests", ["t"]), Counting("answers")
         self.other = Counting("requests", ["t"])
         self.gone: set[str] = set()
+        self.metrics = Metrics()
         self._start("a", self.requests, self.answers)
         self._start("b", self.other)
 
     def _start(self, name: str, *counting: Counting) -> None:
         clock = self.clock
-        context = NodeContext(Limits(), clock.delivery, Metrics(), clock.monotonic, clock.monotonic)
+        context = NodeContext(
+            Limits(), clock.delivery, self.metrics, clock.monotonic, clock.monotonic
+        )
         exchange = ActivityExchange(context, self.store, name, self._gone)
         for one in counting:
             exchange.add(one)
@@ -135,7 +139,7 @@ async def test_while_nobody_compares_nothing_is_written_and_nothing_counts_later
     assert sum(others.requests for others in tasks.other.told) == 0
 
 
-async def test_a_store_that_does_not_answer_is_logged_once_and_asked_again(
+async def test_a_store_that_does_not_answer_is_logged_once_and_counted_and_asked_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     tasks = Tasks()
@@ -145,10 +149,13 @@ async def test_a_store_that_does_not_answer_is_logged_once_and_asked_again(
     tasks.requests.counts["t"] = 5
     await tasks.pass_seconds(4)
     assert len(caplog.messages) == 1
+    failures = tasks.metrics.counter(EXCHANGE_FAILURES).value
+    assert failures >= 3
     tasks.store.ill = False
     await tasks.pass_seconds(2)
     assert sum(others.requests for others in tasks.other.told) == 4
     assert len(caplog.messages) == 1
+    assert tasks.metrics.counter(EXCHANGE_FAILURES).value == failures
 
 
 async def test_a_task_with_many_tenants_exchanges_less_often() -> None:

@@ -9,6 +9,7 @@ import pytest
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.stream_core.fairness.server_slots import ServerSlots
+from evenflow.stream_core.metrics.metric_catalogue import EXCHANGE_FAILURES
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.ports.memory_calls import MemoryCallsOfTasks
@@ -239,7 +240,7 @@ async def test_a_row_is_written_when_it_changes_and_before_it_expires() -> None:
     await tasks.leave()
 
 
-async def test_a_store_that_does_not_answer_is_logged_once_and_what_was_known_is_kept(
+async def test_a_store_that_does_not_answer_is_logged_once_and_counted_and_what_was_known_is_kept(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     tasks = await two_busy_tasks()
@@ -250,8 +251,11 @@ async def test_a_store_that_does_not_answer_is_logged_once_and_what_was_known_is
     assert slots.part == 6
     warning = "which calls other tasks make is not known (no answer)"
     assert sum(message.startswith(warning) for message in caplog.messages) == 2, "one a task"
+    failures = [task.count(EXCHANGE_FAILURES) for task in tasks.tasks]
+    assert min(failures) >= 19, "one a second"
     tasks.store.ill = False
     tasks.slots(tasks.tasks[0]).limit = 8
     await tasks.pass_seconds(3)
+    assert [task.count(EXCHANGE_FAILURES) for task in tasks.tasks] == failures
     assert slots.part == 4
     await tasks.leave()

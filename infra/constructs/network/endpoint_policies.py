@@ -1,0 +1,113 @@
+"""The policies of the VPC endpoints: what may be called through them, and with whose credentials.
+
+Tasks without a way to the internet can still reach AWS' services, and there other accounts, too.
+So an endpoint takes the credentials of this account alone, and gives a way to its resources alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from aws_cdk import Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+
+from evenflow.infra.image_reference import ecr_image
+from evenflow.infra.settings import EnvironmentSettings
+
+_PRINCIPAL, _RESOURCE = "aws:PrincipalAccount", "aws:ResourceAccount"
+
+
+def bound_endpoint(
+    endpoint: ec2.VpcEndpoint, service: str, stack: Stack, settings: EnvironmentSettings
+) -> None:
+    """Give an endpoint its policy.
+
+    Args:
+        service: the end of the service's name, such as `ecr.api`.
+    """
+    for statement in _OF_SERVICES.get(service, _own_resources)(stack, settings):
+        endpoint.add_to_policy(statement)
+
+
+Statements = list[iam.PolicyStatement]
+
+
+def _own_resources(stack: Stack, _settings: EnvironmentSettings) -> Statements:
+    return [_allow({_PRINCIPAL: stack.account, _RESOURCE: stack.account})]
+
+
+def _without_resources(stack: Stack, _settings: EnvironmentSettings) -> Statements:
+    # These services have no resources to write to: what is written is the caller's account's.
+    return [_allow({_PRINCIPAL: stack.account})]
+
+
+def _images(stack: Stack, settings: EnvironmentSettings) -> Statements:
+    named = (settings.image, settings.tracing and settings.tracing.collector_image)
+    images = [ecr_image(reference) for reference in named if reference]
+    accounts = [stack.account, *sorted({image.account for image in images if image})]
+    return [
+        _allow({_PRINCIPAL: stack.account}, ["ecr:GetAuthorizationToken"]),  # it has no resource
+        _allow({_PRINCIPAL: stack.account, _RESOURCE: accounts}),
+    ]
+
+
+def _objects(stack: Stack, settings: EnvironmentSettings) -> Statements:
+    region, partition = settings.region.name, stack.partition
+    # ECR keeps the layers of images in a bucket of its own, and signs the addresses itself.
+    layers = f"arn:{partition}:s3:::prod-{region}-starport-layer-bucket/*"
+    statements = [
+        *_own_resources(stack, settings),
+        _allow({}, ["s3:GetObject"], [layers]),
+    ]
+    weights = settings.inference.sagemaker.model_bucket_and_prefix
+    if settings.inference.kind == "sagemaker" and weights is not None:
+        # They may be another account's.
+        bucket, prefix = (f"arn:{partition}:s3:::{weights[0]}", weights[1])
+        statements.append(
+            _allow(
+                {_PRINCIPAL: stack.account},
+                ["s3:GetObject", "s3:ListBucket"],
+                [bucket, f"{bucket}/{prefix}*"],
+            )
+        )
+    return statements
+
+
+def _models(stack: Stack, settings: EnvironmentSettings) -> Statements:
+    """By ARN: models are no account's, and Bedrock's own profiles are AWS's under our account."""
+    bedrock = f"arn:{stack.partition}:bedrock"
+    guardrails = (settings.filters.guardrail, settings.inference.bedrock.guardrail)
+    named = {name.rpartition(":")[0] for name in guardrails if name and name.startswith("arn:")}
+    resources = [f"{bedrock}:*:{stack.account}:*", f"{bedrock}:*::foundation-model/*"]
+    return [_allow({_PRINCIPAL: stack.account}, ["bedrock:*"], [*resources, *sorted(named)])]
+
+
+def _own_endpoints(stack: Stack, settings: EnvironmentSettings) -> Statements:
+    endpoints = stack.format_arn(service="sagemaker", resource="endpoint", resource_name="*")
+    return [_allow({_PRINCIPAL: stack.account}, ["sagemaker:*"], [endpoints])]
+
+
+_OF_SERVICES: Mapping[str, Callable[[Stack, EnvironmentSettings], Statements]] = {
+    "bedrock-runtime": _models,
+    "ecr.api": _images,
+    "ecr.dkr": _images,
+    "monitoring": _without_resources,
+    "s3": _objects,
+    "sagemaker.runtime": _own_endpoints,
+    "xray": _without_resources,
+}
+"""Others have `_own_resources`."""
+
+
+def _allow(
+    equals: Mapping[str, str | Sequence[str]],
+    actions: Sequence[str] = ("*",),
+    resources: Sequence[str] = ("*",),
+) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        principals=[iam.AnyPrincipal()],
+        actions=list(actions),
+        resources=list(resources),
+        conditions={"StringEquals": dict(equals)} if equals else None,
+    )
