@@ -110,7 +110,6 @@ def test_paths_of_clients_go_to_the_handlers_and_nothing_else_is_answered(
     for rule in rules:
         (condition,) = rule["Properties"]["Conditions"]
         patterns = condition["PathPatternConfig"]["Values"]
-        assert len(patterns) <= 5, "a rule takes no more"
         paths += patterns
     assert sorted(paths) == [
         "/*api.json",
@@ -118,7 +117,7 @@ def test_paths_of_clients_go_to_the_handlers_and_nothing_else_is_answered(
         "/api/chat*",
         "/chat/message",
         "/chat/message/*/cancel",
-        "/chat/message/*/entries/*/*-*",
+        "/chat/message/*/entries/*",
         "/chat/message/*/events",
         "/chat/message/*/presence",
         "/realtime",
