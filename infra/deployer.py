@@ -147,7 +147,10 @@ def main() -> int:
     parser.add_argument("--environment", default="test-account", help="GitHub's, not Evenflow's")
     parser.add_argument("--region", default="us-east-1", type=_region)
     parser.add_argument("--installation", type=_installation, default="evenflow")
-    parser.add_argument("--provider-arn", help="GitHub's provider, where the account has it")
+    parser.add_argument(
+        "--provider-arn",
+        help="GitHub's provider, where the account has it: in each region but the first",
+    )
     arguments = parser.parse_args()
     app = cdk.App()
     DeployerStack(

@@ -14,6 +14,7 @@ from aws_cdk.assertions import Template
 from botocore.loaders import create_loader
 
 from evenflow.infra import region_lookup
+from evenflow.infra.announce import _warnings
 from evenflow.infra.environments import UnknownEnvironmentError, environment
 from evenflow.infra.evenflow_service import EvenflowService
 from evenflow.infra.region_lookup import RegionLookupError, look_up
@@ -116,6 +117,15 @@ def test_an_environment_is_synthesized_in_it(tmp_path: Path) -> None:
     subnets = synthesis.of_type("AWS::EC2::Subnet", "network").values()
     zones = {subnet["Properties"]["AvailabilityZoneId"] for subnet in subnets}
     assert zones == {"sae1-az1", "sae1-az2"}
+
+
+def test_its_prices_are_said_to_be_unknown_unless_they_are_given() -> None:
+    def notes(**more: float) -> str:
+        context = {context_key("sa-east-1"): _ENTRY | more}
+        return " ".join(_warnings(environment("dev", region="sa-east-1", context=context)))
+
+    assert "how much dearer sa-east-1 is than us-east-1 is not known" in notes()
+    assert "sa-east-1 costs about 50% more" in notes(dearer=1.5)
 
 
 def test_a_service_in_anybodys_app_is_given_it_or_finds_it_in_the_context() -> None:
