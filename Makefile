@@ -141,9 +141,10 @@ deployer: .venv/.infra .venv/.aws infra/node_modules/.installed ## the role with
 	@test -n "$(REPOSITORY)" || { echo "say whose: make deployer REPOSITORY=owner/name"; exit 2; }
 	$(CDK) deploy --app "$(PY) -m evenflow.infra.deployer $(REPOSITORY)$(if $(REGION), --region $(REGION))$(if $(INSTALLATION), --installation $(INSTALLATION))$(if $(PROVIDER), --provider-arn $(PROVIDER))"
 
-smoke: .venv/.dev ## call a deployment at URL= over every transport and protocol: a table, and an exit status (key: EVENFLOW_TENANT_KEY)
+smoke: .venv/.dev ## call a deployment at URL= over every transport and protocol: a table, and an exit status (key: EVENFLOW_TENANT_KEY; with ENV=, also whether its alarms reach anybody)
 	@test -n "$(URL)" || { echo "say where: make smoke URL=https://d111.cloudfront.net"; exit 2; }
 	@$(PY) -m evenflow.functions.canary smoke $(URL)
+	@$(if $(filter command,$(firstword $(origin ENV))),$(PY) -m evenflow.infra.preflight $(ENV) --pager $(if $(REGION),--region $(REGION)) $(if $(INSTALLATION),--installation $(INSTALLATION)),:)
 
 redrive: .venv/.aws ## give the messages of ENV's dead letters another life (LIMIT=, DRY_RUN=1; needs AWS credentials)
 	@$(PY) -m evenflow.stream_aws.redrive --env $(ENV) $(if $(INSTALLATION),--installation $(INSTALLATION)) $(if $(REGION),--region $(REGION)) $(if $(LIMIT),--limit $(LIMIT)) $(if $(DRY_RUN),--dry-run)

@@ -11,17 +11,19 @@ import sys
 import aws_cdk as cdk
 
 from evenflow.infra.application import build_application
+from evenflow.infra.constructs.domain import DomainOutsideZoneError
 from evenflow.infra.constructs.edge.web_client import PageNotBuiltError
 from evenflow.infra.constructs.network.network import UnreachableImageError
 from evenflow.infra.environments import UnknownEnvironmentError, environment
 from evenflow.infra.function_package import FunctionPackageError
 from evenflow.infra.pager import NobodyIsPagedError
-from evenflow.infra.regions import UnknownRegionError
+from evenflow.infra.regions import UnknownRegionError, context_key
 
 _REFUSALS = (
     UnknownEnvironmentError,
     UnknownRegionError,
     NobodyIsPagedError,
+    DomainOutsideZoneError,
     FunctionPackageError,
     PageNotBuiltError,
     UnreachableImageError,
@@ -35,8 +37,16 @@ def main() -> int:
         app.node.try_get_context(key) or os.environ.get(key.upper(), "")
         for key in ("env", "region", "installation")
     )
+    # CDK tells a single key alone, never the whole context.
+    entry = app.node.try_get_context(context_key(region))
     try:
-        build_application(app, environment(name, region=region, installation=installation))
+        settings = environment(
+            name,
+            region=region,
+            installation=installation,
+            context={context_key(region): entry},
+        )
+        build_application(app, settings)
     except _REFUSALS as error:
         print(error, file=sys.stderr)
         return 1

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from evenflow.infra.context import read_context
 from evenflow.infra.costs import HOURS_PER_MONTH, Row, Template, costs
 from evenflow.infra.environments import UnknownEnvironmentError, environment
 from evenflow.infra.quotas import announced
@@ -70,11 +71,12 @@ def announcement(
 
 def _warnings(settings: EnvironmentSettings) -> list[str]:
     """Settings that may not be meant."""
-    found = []
-    if settings.region.dearer > 1:
+    found, region = [], settings.region
+    if region.dearer is None:
+        found.append(f"how much dearer {region.name} is than us-east-1 is not known here.")
+    elif region.dearer > 1:
         found.append(
-            f"{settings.region.name} costs about {settings.region.dearer - 1:.0%} more than that, "
-            "without the model."
+            f"{region.name} costs about {region.dearer - 1:.0%} more than that, without the model."
         )
     if settings.open_tenant:
         found.append("anybody may open a session: open_tenant is on.")
@@ -160,7 +162,9 @@ def main(arguments: list[str]) -> int:
     """Print the announcement. Returns the exit status."""
     try:
         name, region, installation = [*arguments, "", "", ""][:3]
-        settings = environment(name, region=region, installation=installation)
+        settings = environment(
+            name, region=region, installation=installation, context=read_context()
+        )
         print(announcement(settings, _templates(settings.prefix), Traffic()))
     except (UnknownEnvironmentError, UnknownRegionError, NotSynthesizedError) as error:
         print(error, file=sys.stderr)

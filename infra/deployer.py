@@ -18,7 +18,7 @@ from constructs import Construct
 
 from evenflow.infra.acknowledge import acknowledge
 from evenflow.infra.preflight.account import ACTIONS
-from evenflow.infra.regions import GLOBAL_REGION, REGIONS
+from evenflow.infra.regions import GLOBAL_REGION, REGION_PATTERN
 from evenflow.infra.settings import INSTALLATION_PATTERN
 
 _ISSUER = "token.actions.githubusercontent.com"
@@ -35,8 +35,8 @@ class DeployerStack(cdk.Stack):
         environment: the environment in GitHub whose jobs may use the role. Its rules there say who
             starts them, and from which branch.
         installation: begins the names of the stacks whose outputs it reads, and its own.
-        provider_arn: GitHub's provider where the account has it already, for it can have one. None:
-            it is made.
+        provider_arn: GitHub's provider where the account has it already: from the stack of another
+            region or installation, or from elsewhere. An account can have one. None: it is made.
     """
 
     def __init__(
@@ -55,7 +55,8 @@ class DeployerStack(cdk.Stack):
         role = iam.Role(
             self,
             "Role",
-            role_name=f"{installation}-deployer",
+            # Roles are the same in all regions, so the name has the region.
+            role_name=f"{installation}-{self.region}-deployer",
             description=f"Deploys Evenflow for {repository}, environment {environment}",
             assumed_by=iam.WebIdentityPrincipal(
                 provider_arn or self._provider_arn(),
@@ -97,7 +98,7 @@ class DeployerStack(cdk.Stack):
         )
 
     def _rights(self) -> list[iam.PolicyStatement]:
-        qualifier = cdk.DefaultStackSynthesizer.DEFAULT_QUALIFIER
+        qualifier = self.synthesizer.bootstrap_qualifier
         roles = [
             self.format_arn(
                 service="iam",
@@ -127,6 +128,12 @@ def _repository(text: str) -> str:
     return text
 
 
+def _region(text: str) -> str:
+    if not re.fullmatch(REGION_PATTERN, text):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a region's name, such as eu-west-1")
+    return text
+
+
 def _installation(text: str) -> str:
     if not re.fullmatch(INSTALLATION_PATTERN, text):
         raise argparse.ArgumentTypeError(f"{text!r} must be lower-case letters and digits")
@@ -138,9 +145,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m evenflow.infra.deployer", description=__doc__)
     parser.add_argument("repository", type=_repository, help="owner/name on GitHub")
     parser.add_argument("--environment", default="test-account", help="GitHub's, not Evenflow's")
-    parser.add_argument("--region", default="us-east-1", choices=REGIONS)
+    parser.add_argument("--region", default="us-east-1", type=_region)
     parser.add_argument("--installation", type=_installation, default="evenflow")
-    parser.add_argument("--provider-arn", help="GitHub's provider, where the account has it")
+    parser.add_argument(
+        "--provider-arn",
+        help="GitHub's provider, where the account has it: in each region but the first",
+    )
     arguments = parser.parse_args()
     app = cdk.App()
     DeployerStack(

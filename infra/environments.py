@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import ValidationError
 
 from evenflow.infra.canary_settings import CanarySettings
@@ -118,16 +121,23 @@ _PROD = EnvironmentSettings(
 ENVIRONMENTS = {settings.name: settings for settings in (_DEV, _STAGING, _PROD)}
 
 
-def environment(name: str, *, installation: str = "", region: str = "") -> EnvironmentSettings:
+def environment(
+    name: str,
+    *,
+    installation: str = "",
+    region: str | Region = "",
+    context: Mapping[str, Any] | None = None,
+) -> EnvironmentSettings:
     """The settings of an environment.
 
     Args:
         installation, region: instead of `evenflow` and of us-east-1, where they are not empty.
+        context: CDK's, in which entries of other regions than those of the table may be.
 
     Raises:
         UnknownEnvironmentError: there is no environment of that name, or no such installation can
             be.
-        UnknownRegionError: the table of regions has no such one.
+        UnknownRegionError: neither the context nor the table of regions has such one.
     """
     if name not in ENVIRONMENTS:
         raise UnknownEnvironmentError(
@@ -137,7 +147,7 @@ def environment(name: str, *, installation: str = "", region: str = "") -> Envir
     if installation:
         chosen["installation"] = installation
     if region:
-        chosen["region"] = region_named(region)
+        chosen["region"] = region_named(region, context) if isinstance(region, str) else region
         chosen["inference"]["bedrock"] = _profile_in(
             ENVIRONMENTS[name].inference.bedrock, chosen["region"]
         )
@@ -153,7 +163,7 @@ def environment(name: str, *, installation: str = "", region: str = "") -> Envir
 def _profile_in(bedrock: BedrockSettings, region: Region) -> BedrockSettings:
     """The same model's profile in the region's geography."""
     geography, _, model = bedrock.inference_profile.partition(".")
-    if geography == region.geography:
+    if region.geography in (geography, ""):
         return bedrock
     return bedrock.model_copy(
         update={

@@ -35,7 +35,13 @@ from evenflow.infra.environments import environment
 from evenflow.infra.filter_settings import FilterSettings
 from evenflow.infra.inference_settings import InferenceSettings
 from evenflow.infra.pager import check_somebody_is_paged
-from evenflow.infra.regions import GLOBAL_REGION
+from evenflow.infra.regions import (
+    GLOBAL_REGION,
+    Region,
+    UnknownRegionError,
+    context_key,
+    region_named,
+)
 from evenflow.infra.settings import EnvironmentSettings, LogRetentionDays
 from evenflow.infra.stack_settings import (
     AlarmSettings,
@@ -93,6 +99,8 @@ class EvenflowService(Construct):
         canary: who asks through the front door each minute. None: as in `like`. False: nobody.
         tracing: traces of answers in X-Ray. None: nobody makes any.
         log_retention_days: how long logs are kept. None: as in `like`.
+        region: the entry of the stack's region, if Evenflow has none. None: that of the context
+            (`python -m evenflow.infra.region_lookup`), else that of its table.
 
     Attributes:
         url: the public address.
@@ -106,10 +114,11 @@ class EvenflowService(Construct):
     Raises:
         RegionNeededError: the stack has no region.
         VpcCidrNeededError: the VPC is imported without its range of addresses.
+        DomainOutsideZoneError: the domain name is not in the zone.
         NobodyIsPagedError: it is like staging or prod, and its alarms wake nobody.
         CertificateNeededError, WebAclNeededError: it is in another region than us-east-1, and what
             CloudFront takes from there was not given.
-        UnknownRegionError: it is in a region that Evenflow doesn't know.
+        UnknownRegionError: the stack's region has no entry, or the one that is given is another's.
         ValidationError: the arguments contradict each other.
     """
 
@@ -143,9 +152,10 @@ class EvenflowService(Construct):
         canary: CanarySettings | Literal[False] | None = None,
         tracing: TracingSettings | None = None,
         log_retention_days: LogRetentionDays | None = None,
+        region: Region | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        base = environment(like, region=_region(self))
+        base = environment(like, region=_region(self, region))
         vpc = cluster.vpc if cluster is not None and vpc is None else vpc
         given = {
             "name": name or _name(self),
@@ -281,14 +291,21 @@ class EvenflowService(Construct):
                 allow_use_of(key, role)
 
 
-def _region(scope: Construct) -> str:
+def _region(scope: Construct, given: Region | None) -> Region:
     stack = cdk.Stack.of(scope)
     if cdk.Token.is_unresolved(stack.region):
         raise RegionNeededError(
             f"the stack {stack.node.id} must name its region: "
             'cdk.Stack(app, …, env=cdk.Environment(region="us-east-1"))'
         )
-    return stack.region
+    if given is None:
+        key = context_key(stack.region)
+        return region_named(stack.region, {key: scope.node.try_get_context(key)})
+    if given.name != stack.region:
+        raise UnknownRegionError(
+            f"the stack {stack.node.id} is in {stack.region}, and `region` is that of {given.name}"
+        )
+    return given
 
 
 def _name(scope: Construct) -> str:

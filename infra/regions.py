@@ -1,18 +1,27 @@
-"""The regions that Evenflow can be deployed to, and what differs between them.
+"""What differs between regions.
 
-None of it can be looked up without credentials, so it is a table.
+None of it can be looked up without credentials, so there is a table of some regions. The entry of
+any other one is given: by region_lookup.py, or by hand.
 """
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 GLOBAL_REGION = "us-east-1"
 """Where CloudFront's certificates and web ACLs are, whatever the region of the rest."""
+REGION_PATTERN = r"^[a-z]{2}-[a-z]+-[0-9]$"
+"""The names of AWS's commercial regions."""
+
+_PrefixList = Annotated[str, Field(pattern="^pl-[0-9a-f]+$")]
 
 
 class UnknownRegionError(Exception):
-    """The region is not in the table. The message says what an entry needs."""
+    """The region has no entry, or a wrong one. The message says what an entry needs."""
 
 
 class Region(BaseModel):
@@ -24,24 +33,27 @@ class Region(BaseModel):
             zone: in us-east-1 not in use1-az3.
         cloudfront: the prefix list com.amazonaws.global.cloudfront.origin-facing.
         s3, dynamodb: the prefix lists of the gateway endpoints.
-        geography: that of Bedrock's cross-region profiles: the first part of their ids.
+        geography: that of Bedrock's cross-region profiles: the first part of their ids. "": there
+            is none, and the model must be a `global.` one.
         model_regions: those that a profile of this geography sends requests to. It is different
             for each model: these are Claude Haiku 4.5's.
         http_api_rate: requests a second that an account's HTTP APIs may get together.
-        dearer: about how many times the prices of us-east-1, without the model.
+        dearer: about how many times the prices of us-east-1, without the model. None: unknown.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str
-    zone_ids: tuple[str, ...]
-    cloudfront: str
-    s3: str
-    dynamodb: str
-    geography: str
-    model_regions: tuple[str, ...]
-    http_api_rate: int = 10_000
-    dearer: float = 1.0
+    name: str = Field(pattern=REGION_PATTERN)
+    zone_ids: tuple[Annotated[str, Field(pattern="^[a-z0-9]+-az[0-9]+$")], ...] = Field(
+        min_length=2
+    )
+    cloudfront: _PrefixList
+    s3: _PrefixList
+    dynamodb: _PrefixList
+    geography: str = ""
+    model_regions: tuple[str, ...] = ()
+    http_api_rate: int = Field(10_000, ge=1)
+    dearer: float | None = Field(None, gt=0)
 
 
 _US = ("us-east-1", "us-east-2", "us-west-2")
@@ -55,6 +67,7 @@ US_EAST_1 = Region(
     dynamodb="pl-02cd2c6b",
     geography="us",
     model_regions=_US,
+    dearer=1.0,
 )
 _US_WEST_2 = Region(
     name="us-west-2",
@@ -64,6 +77,7 @@ _US_WEST_2 = Region(
     dynamodb="pl-00a54069",
     geography="us",
     model_regions=_US,
+    dearer=1.0,
 )
 _EU_WEST_1 = Region(
     name="eu-west-1",
@@ -88,19 +102,49 @@ _EU_CENTRAL_1 = Region(
 REGIONS = {region.name: region for region in (US_EAST_1, _US_WEST_2, _EU_WEST_1, _EU_CENTRAL_1)}
 
 
-def region_named(name: str) -> Region:
-    """The entry of a region.
+def context_key(name: str) -> str:
+    """The key of CDK's context under which the entry of a region is given."""
+    return f"evenflow:region:{name}"
+
+
+def region_named(name: str, context: Mapping[str, Any] | None = None) -> Region:
+    """The entry of a region: the one that is given, else that of the table.
+
+    Args:
+        context: CDK's. An entry in it is an object, or its JSON.
 
     Raises:
-        UnknownRegionError: the table has no such region.
+        UnknownRegionError: there is none, or the one that is given is wrong.
     """
+    given = (context or {}).get(context_key(name))
+    if given:
+        return _parsed(name, given)
     if name in REGIONS:
         return REGIONS[name]
     raise UnknownRegionError(
-        f"the region {name!r} is not in infra/regions.py, which has {', '.join(REGIONS)}. An entry "
-        "needs zones that CloudFront's VPC origins reach (aws ec2 describe-availability-zones), "
-        "the prefix lists of CloudFront, S3 and DynamoDB (aws ec2 describe-managed-prefix-lists), "
-        "interface endpoints for ECR, CloudWatch, Secrets Manager, ECS, SQS and the model (aws ec2 "
-        "describe-vpc-endpoint-services), and the regions of a Bedrock profile of its geography "
-        "(aws bedrock get-inference-profile)"
+        f"the region {name!r} is not in infra/regions.py, which has {', '.join(REGIONS)}. "
+        f"`python -m evenflow.infra.region_lookup {name}` asks your account for its entry, and "
+        f"writes it into cdk.context.json. {_needs(name)}"
+    )
+
+
+def _parsed(name: str, given: Any) -> Region:
+    try:
+        fields = json.loads(given) if isinstance(given, str) else given
+        return Region.model_validate({"name": name, **fields})
+    except (ValidationError, ValueError, TypeError) as error:
+        raise UnknownRegionError(
+            f"the context {context_key(name)!r} is no entry of a region: {error}. {_needs(name)}"
+        ) from error
+
+
+def _needs(name: str) -> str:
+    return (
+        f"By hand it is the key {context_key(name)!r} of CDK's context, or a Region in Python. "
+        "An entry needs zone_ids that CloudFront's VPC origins reach (aws ec2 "
+        "describe-availability-zones), the prefix lists cloudfront, s3 and dynamodb (aws ec2 "
+        "describe-managed-prefix-lists) and, for a model of Bedrock, geography and model_regions "
+        "of its profile (aws bedrock get-inference-profile). The region must have interface "
+        "endpoints for ECR, CloudWatch, Secrets Manager, ECS, SQS and the model (aws ec2 "
+        "describe-vpc-endpoint-services)"
     )

@@ -244,9 +244,10 @@ class EnvironmentSettings(Settings):
             )
         geography, _, model = self.inference.bedrock.inference_profile.partition(".")
         if self.inference.kind == "bedrock" and geography not in (region.geography, "global"):
+            own = f"{region.geography}.{model} and its regions"
             raise ValueError(
-                f"{region.name} has no profile {geography}.{model}: set "
-                f"inference.bedrock to {region.geography}.{model} and its regions"
+                f"{region.name} has no profile {geography}.{model}: set inference.bedrock to "
+                + (own if region.geography else f"global.{model}")
             )
 
     @model_validator(mode="after")

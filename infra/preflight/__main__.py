@@ -14,13 +14,21 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from evenflow.infra.context import (
+    DEFAULT_QUALIFIER,
+    add_context_argument,
+    bootstrap_qualifier,
+    read_context,
+)
 from evenflow.infra.environments import UnknownEnvironmentError, environment
 from evenflow.infra.preflight.account import ACTIONS, Account, Unanswered
 from evenflow.infra.preflight.account_quotas import quota_findings
+from evenflow.infra.preflight.edge import edge_findings
 from evenflow.infra.preflight.findings import Finding, Verdict, as_table
 from evenflow.infra.preflight.image import builder_finding, image_finding
 from evenflow.infra.preflight.model import model_findings
-from evenflow.infra.preflight.pager import pager_findings
+from evenflow.infra.preflight.network import network_findings
+from evenflow.infra.preflight.pager import pager_findings, subscription_findings
 from evenflow.infra.preflight.place import (
     bootstrap_finding,
     certificate_finding,
@@ -32,26 +40,45 @@ from evenflow.infra.settings import EnvironmentSettings
 from evenflow.infra.traffic import Traffic
 
 
-def preflight(settings: EnvironmentSettings, now: datetime) -> Iterator[Finding]:
-    """All findings. Without credentials only the first, and what this machine tells."""
+def preflight(
+    settings: EnvironmentSettings, now: datetime, qualifier: str = DEFAULT_QUALIFIER
+) -> Iterator[Finding]:
+    """All findings. Without credentials only the first, and what this machine tells.
+
+    Args:
+        qualifier: that of the bootstrap by which CDK deploys.
+    """
     account = Account(settings.region.name)
     if settings.image is None:
         yield builder_finding()
     yield from pager_findings(settings)
-    credentials = credentials_finding(account)
+    credentials, account_id = credentials_finding(account)
     yield credentials
-    if credentials.verdict is not Verdict.GOOD:
+    if not account_id:
         return
+    yield from subscription_findings(account, settings, account_id)
     if settings.image is not None:
         yield image_finding(account, settings.image)
     for region in settings.stack_regions:
-        yield bootstrap_finding(account, region)
+        yield bootstrap_finding(account, region, qualifier)
+    yield from network_findings(account, settings.prefix)
+    yield from edge_findings(account, settings.global_prefix)
     certificate = certificate_finding(account, settings.edge, now)
     if certificate is not None:
         yield certificate
     if settings.inference.kind == "bedrock":
         yield from model_findings(account, settings.inference.bedrock)
     yield from quota_findings(account, quotas(settings, Traffic()), _model_name(account, settings))
+
+
+def pager(settings: EnvironmentSettings) -> Iterator[Finding]:
+    """Whether a deployed environment's alarms reach somebody."""
+    account = Account(settings.region.name)
+    yield from pager_findings(settings)
+    credentials, account_id = credentials_finding(account)
+    yield credentials
+    if account_id:
+        yield from subscription_findings(account, settings, account_id, is_deployed=True)
 
 
 def policy() -> dict[str, Any]:
@@ -84,20 +111,33 @@ def main() -> int:
     parser.add_argument("environment", nargs="?", default="dev")
     parser.add_argument("--region", default="", help="instead of us-east-1")
     parser.add_argument("--installation", default="", help="instead of evenflow")
+    add_context_argument(parser)
     parser.add_argument("--policy", action="store_true", help="print the rights that it needs")
+    parser.add_argument(
+        "--pager", action="store_true", help="only whether alarms of what is deployed reach anybody"
+    )
     arguments = parser.parse_args()
     if arguments.policy:
         print(json.dumps(policy(), indent=2))
         return 0
+    context = read_context(arguments.context)
     try:
         settings = environment(
-            arguments.environment, region=arguments.region, installation=arguments.installation
+            arguments.environment,
+            region=arguments.region,
+            installation=arguments.installation,
+            context=context,
         )
     except (UnknownEnvironmentError, UnknownRegionError) as error:
         print(error, file=sys.stderr)
         return 2
-    findings = list(preflight(settings, datetime.now(UTC)))
-    print(as_table(findings))
+    if arguments.pager:
+        findings, ready = list(pager(settings)), "alarms reach whom they are for"
+    else:
+        qualifier = bootstrap_qualifier(context)
+        findings = list(preflight(settings, datetime.now(UTC), qualifier))
+        ready = "ready to deploy"
+    print(as_table(findings, ready))
     return int(any(finding.verdict is Verdict.BAD for finding in findings))
 
 

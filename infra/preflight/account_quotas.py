@@ -48,7 +48,16 @@ def _judged(quota: Quota, value: float | None) -> Finding:
 def _value(account: Account, quota: Quota, model: str) -> float | None:
     if not quota.code:
         return _by_name(account, quota, model)
-    of_quota = {"ServiceCode": quota.service, "QuotaCode": quota.code}
+    return quota_value(account, quota.service, quota.code)
+
+
+def quota_value(account: Account, service: str, code: str) -> float:
+    """The account's quota in its region.
+
+    Raises:
+        Unanswered: Service Quotas refused, or has no such quota.
+    """
+    of_quota = {"ServiceCode": service, "QuotaCode": code}
     try:
         told = account.ask("service-quotas", "get_service_quota", **of_quota)
     except Unanswered as error:

@@ -53,8 +53,12 @@ def unanswered(name: str, error: Unanswered) -> Finding:
     return bad(name, str(error), to_do)
 
 
-def as_table(findings: Sequence[Finding]) -> str:
-    """A line for each, and below it what to do."""
+def as_table(findings: Sequence[Finding], ready: str = "ready to deploy") -> str:
+    """A line for each, and below it what to do.
+
+    Args:
+        ready: the last line if nothing is bad.
+    """
     width = max(len(finding.name) for finding in findings)
     lines = []
     for finding in findings:
@@ -62,5 +66,5 @@ def as_table(findings: Sequence[Finding]) -> str:
         if finding.to_do:
             lines.append(f"  {'':<{width}}  To do: {finding.to_do}")
     wrong = sum(finding.verdict is Verdict.BAD for finding in findings)
-    lines.append(f"{wrong} of {len(findings)} must be mended first" if wrong else "ready to deploy")
+    lines.append(f"{wrong} of {len(findings)} must be mended first" if wrong else ready)
     return "\n".join(lines)

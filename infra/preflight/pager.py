@@ -1,12 +1,16 @@
-"""Whether somebody is woken, without whom a synthesis of staging or prod is refused."""
+"""Whether alarms wake somebody: an address is set, and who has it has confirmed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from evenflow.infra.pager import WHOM_TO_PAGE, NobodyIsPagedError, check_somebody_is_paged
-from evenflow.infra.preflight.findings import Finding, bad
+from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.preflight.findings import Finding, bad, good, unanswered, warning
 from evenflow.infra.settings import EnvironmentSettings
+
+_NO_TOPIC = ("NotFound", "NotFoundException")
+_PENDING = "PendingConfirmation"
 
 
 def pager_findings(settings: EnvironmentSettings) -> Iterator[Finding]:
@@ -15,3 +19,56 @@ def pager_findings(settings: EnvironmentSettings) -> Iterator[Finding]:
         check_somebody_is_paged(settings.name, settings.alarms)
     except NobodyIsPagedError:
         yield bad("pager", f"alarms of {settings.name} wake nobody", WHOM_TO_PAGE)
+
+
+def subscription_findings(
+    account: Account, settings: EnvironmentSettings, account_id: str, *, is_deployed: bool = False
+) -> Iterator[Finding]:
+    """One for each address that the environment sends its alarms to.
+
+    Args:
+        is_deployed: whether it must be there already, so that what is missing is bad.
+    """
+    alarms, region = settings.alarms, settings.region.name
+    for topic, email in (("pages", alarms.page_email), ("notices", alarms.notice_email)):
+        if email is not None:
+            arn = f"arn:aws:sns:{region}:{account_id}:{settings.prefix}-{topic}"
+            yield _subscription(account, f"alarms, {topic}", arn, email, is_deployed=is_deployed)
+
+
+def _subscription(
+    account: Account, name: str, topic_arn: str, email: str, *, is_deployed: bool
+) -> Finding:
+    missing = bad if is_deployed else warning
+    try:
+        subscriptions = _subscriptions(account, topic_arn)
+    except Unanswered as error:
+        if error.code not in _NO_TOPIC:
+            return unanswered(name, error)
+        if is_deployed:
+            return bad(name, f"there is no topic {topic_arn}", "deploy the environment")
+        return good(name, f"{email} gets a mail from SNS when it is deployed: confirm it there")
+    if email not in subscriptions:
+        return missing(name, f"{email} is not subscribed to {topic_arn}", "deploy, and confirm")
+    if subscriptions[email] == _PENDING:
+        return missing(
+            name,
+            f"{email} has not confirmed, so it is sent no alarm",
+            "open the link in the mail of no-reply@sns.amazonaws.com; if it is gone or older than "
+            f"two days: `aws sns subscribe --topic-arn {topic_arn} --protocol email "
+            f"--notification-endpoint {email}` sends another",
+        )
+    return good(name, f"{email} has confirmed")
+
+
+def _subscriptions(account: Account, topic_arn: str) -> dict[str, str]:
+    """The subscriptions' ARNs by address. One that is not confirmed has none."""
+    found: dict[str, str] = {}
+    token: dict[str, str] = {}
+    while True:
+        page = account.ask("sns", "list_subscriptions_by_topic", TopicArn=topic_arn, **token)
+        for each in page["Subscriptions"]:
+            found[each["Endpoint"]] = each["SubscriptionArn"]
+        if not page.get("NextToken"):
+            return found
+        token = {"NextToken": page["NextToken"]}

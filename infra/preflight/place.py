@@ -6,33 +6,38 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from evenflow.infra.context import DEFAULT_QUALIFIER
 from evenflow.infra.preflight.account import Account, Unanswered
 from evenflow.infra.preflight.findings import Finding, bad, good, unanswered, warning
 from evenflow.infra.regions import GLOBAL_REGION
 from evenflow.infra.stack_settings import EdgeSettings
 
-_BOOTSTRAP_VERSION = "/cdk-bootstrap/hnb659fds/version"
 _OLDEST_BOOTSTRAP = 6
 _LEFT = timedelta(days=30)
 _CERTIFICATE = "certificate"
 _NO_SUCH_CERTIFICATE = ("ResourceNotFoundException", "ValidationException")
 
 
-def credentials_finding(account: Account) -> Finding:
-    """Whose credentials they are."""
+def credentials_finding(account: Account) -> tuple[Finding, str]:
+    """Whose credentials they are, and the account's id. "": nobody's."""
     try:
         told = account.ask("sts", "get_caller_identity")
     except Unanswered as error:
-        return bad("credentials", str(error), "log in: `aws sso login`, or set AWS_PROFILE")
-    return good("credentials", f"account {told['Account']}, region {account.region}")
+        to_do = "log in: `aws sso login`, or set AWS_PROFILE"
+        return bad("credentials", str(error), to_do), ""
+    found = f"account {told['Account']}, region {account.region}"
+    return good("credentials", found), told["Account"]
 
 
-def bootstrap_finding(account: Account, region: str) -> Finding:
-    """Whether CDK may deploy into the account and a region."""
+def bootstrap_finding(account: Account, region: str, qualifier: str) -> Finding:
+    """Whether CDK may deploy into the account and a region, by the bootstrap of a qualifier."""
     name = f"CDK bootstrap, {region}"
     to_do = f"infra/node_modules/.bin/cdk bootstrap aws://<account>/{region}"
+    if qualifier != DEFAULT_QUALIFIER:
+        to_do += f" --qualifier {qualifier} --toolkit-stack-name CDKToolkit-{qualifier}"
+    parameter = f"/cdk-bootstrap/{qualifier}/version"
     try:
-        told = account.ask("ssm", "get_parameter", region=region, Name=_BOOTSTRAP_VERSION)
+        told = account.ask("ssm", "get_parameter", region=region, Name=parameter)
     except Unanswered as error:
         if error.code != "ParameterNotFound":
             return unanswered(name, error)

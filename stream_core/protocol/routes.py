@@ -91,7 +91,11 @@ POST_MESSAGE = Route("POST", "/chat/message")
 EVENTS = Route("GET", "/chat/message/{response_id}/events")
 CANCEL = Route("POST", "/chat/message/{response_id}/cancel")
 PRESENCE = Route("GET", "/chat/message/{response_id}/presence")
-ENTRIES = Route("GET", "/chat/message/{response_id}/entries/{epoch}/{first}-{last}")
+ENTRIES = Route(
+    "GET",
+    "/chat/message/{response_id}/entries/{epoch}/{first}-{last}",
+    edge_pattern="/chat/message/*/entries/*",
+)
 POLL = Route("GET", "/chat/message/{response_id}", Origin.POLL_RESPONSE)
 
 USAGE = Route("GET", "/usage")

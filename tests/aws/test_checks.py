@@ -12,6 +12,7 @@ from evenflow.functions.canary.front_door import FrontDoor
 from evenflow.functions.canary.smoke import Caller, smoke
 from evenflow.infra.environments import environment
 from evenflow.infra.preflight.__main__ import preflight
+from evenflow.infra.preflight.edge import EDGE_QUOTAS
 from evenflow.infra.preflight.findings import Verdict
 from tests.aws.running_system import RunningSystem
 from tests.infrastructure.account_server import account_server, well
@@ -29,18 +30,24 @@ async def test_every_call_through_the_one_address_is_in_order(system: RunningSys
 
 
 def test_the_account_is_ready(system: RunningSystem, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its identity and bootstrap are the emulator's; it has no quotas, which are told beside it."""
+    """Its identity and bootstrap are the emulator's. Quotas are answered beside it, and so are
+    networks and CloudFront, of which it does not know all calls.
+    """
     with account_server(well()) as quotas:
         for name, value in system.aws.environment.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setenv("AWS_ENDPOINT_URL_SERVICE_QUOTAS", quotas.endpoint)
+        for service in ("SERVICE_QUOTAS", "EC2", "CLOUDFRONT"):
+            monkeypatch.setenv(f"AWS_ENDPOINT_URL_{service}", quotas.endpoint)
         findings = list(preflight(environment("dev"), datetime.now(UTC)))
     verdicts = {finding.name: finding.verdict for finding in findings}
     verdicts.pop("image builder")  # this machine need not have one
     assert verdicts == dict.fromkeys(
         [
             *("credentials", "CDK bootstrap, us-east-1", "Fargate On-Demand vCPU"),
+            *("VPCs of the region", "internet gateways of the region", "VPC Block Public Access"),
+            *("CloudFront, verified account", *(quota.name for quota in EDGE_QUOTAS)),
         ],
         Verdict.GOOD,
     ) | {"DynamoDB writes a second of a table": Verdict.WARNING}  # no new table takes so many
-    assert set(quotas.asked) == {"GetServiceQuota"}
+    assert "GetServiceQuota" in quotas.asked
+    assert "GetCallerIdentity" not in quotas.asked

@@ -11,12 +11,36 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 _IDENTITY = (
     '<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">'
     "<GetCallerIdentityResult><Account>111111111111</Account><UserId>U</UserId>"
     "<Arn>arn:aws:iam::111111111111:user/u</Arn></GetCallerIdentityResult>"
     "</GetCallerIdentityResponse>"
+)
+# Without a quota of its own a VPC has five. The one of the region's own is the default one.
+_VPC = {"vpcId": "vpc-1", "isDefault": "true"}
+# Operations that answer in XML, with the elements around the answer.
+_XML = {
+    "DescribeAvailabilityZones": ("DescribeAvailabilityZonesResponse",),
+    "DescribeInternetGateways": ("DescribeInternetGatewaysResponse",),
+    "DescribeManagedPrefixLists": ("DescribeManagedPrefixListsResponse",),
+    "DescribeVpcBlockPublicAccessExclusions": ("DescribeVpcBlockPublicAccessExclusionsResponse",),
+    "DescribeVpcBlockPublicAccessOptions": ("DescribeVpcBlockPublicAccessOptionsResponse",),
+    "DescribeVpcs": ("DescribeVpcsResponse",),
+    "ListCachePolicies": ("CachePolicyList",),
+    "ListDistributions": ("DistributionList",),
+    "ListOriginRequestPolicies": ("OriginRequestPolicyList",),
+    "ListResponseHeadersPolicies": ("ResponseHeadersPolicyList",),
+    "ListSubscriptionsByTopic": (
+        "ListSubscriptionsByTopicResponse", "ListSubscriptionsByTopicResult"
+    ),
+    "ListVpcOrigins": ("VpcOriginList",),
+}  # fmt: skip
+_EC2_REFUSED = (
+    "<Response><Errors><Error><Code>{code}</Code><Message>refused</Message></Error></Errors>"
+    "<RequestID>1</RequestID></Response>"
 )
 _REFUSED = (
     '<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type>'
@@ -73,6 +97,18 @@ def well() -> dict[str, Any]:
             ]
         },
         "ListAWSDefaultServiceQuotas": {"Quotas": []},
+        "DescribeVpcs": {"vpcSet": {"item": [_VPC]}},
+        "DescribeInternetGateways": {"internetGatewaySet": {"item": [{"internetGatewayId": "i"}]}},
+        "DescribeVpcBlockPublicAccessOptions": {
+            "vpcBlockPublicAccessOptions": {"internetGatewayBlockMode": "off"}
+        },
+        "DescribeVpcBlockPublicAccessExclusions": {"vpcBlockPublicAccessExclusionSet": {}},
+        "ListDistributions": {"Items": {"DistributionSummary": [{"Id": "E1"}]}},
+        "ListCachePolicies": {"Items": {}},
+        "ListOriginRequestPolicies": {"Items": {}},
+        "ListResponseHeadersPolicies": {"Items": {}},
+        "ListVpcOrigins": {"Items": {}},
+        "ListSubscriptionsByTopic": "NotFound",
         "DescribeCertificate": {
             "Certificate": {
                 "CertificateArn": "arn:aws:acm:us-east-1:111111111111:certificate/1",
@@ -92,11 +128,13 @@ class AccountServer:
     Args:
         answers: by operation; a text is an error's code.
         asked: the operations that were called.
+        bodies: of the requests.
     """
 
     answers: dict[str, Any]
     endpoint: str = ""
     asked: list[str] = field(default_factory=list)
+    bodies: list[str] = field(default_factory=list)
 
     def answer(self, operation: str) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of an operation's answer."""
@@ -106,25 +144,51 @@ class AccountServer:
         if operation == "GetCallerIdentity":
             text = _REFUSED.format(code=found) if refused else _IDENTITY
             return 403 if refused else 200, {"Content-Type": "text/xml"}, text.encode()
+        if operation in _XML:
+            refusal = _EC2_REFUSED if operation.startswith("Describe") else _REFUSED
+            text = refusal.format(code=found) if refused else _xml(_XML[operation], found)
+            return 400 if refused else 200, {"Content-Type": "text/xml"}, text.encode()
         if refused:
             body = {"__type": found, "message": "refused"}
             return 400, {"x-amzn-ErrorType": found}, json.dumps(body).encode()
         return 200, {}, json.dumps(found).encode()
 
 
-_BEDROCK = {
+_REST = {
     "foundation-models": "GetFoundationModel",
     "foundation-model-availability": "GetFoundationModelAvailability",
     "inference-profiles": "GetInferenceProfile",
+    "cache-policy": "ListCachePolicies",
+    "distribution": "ListDistributions",
+    "origin-request-policy": "ListOriginRequestPolicies",
+    "response-headers-policy": "ListResponseHeadersPolicies",
+    "vpc-origin": "ListVpcOrigins",
 }
 
 
-def _operation(path: str, target: str | None) -> str:
+def _xml(around: tuple[str, ...], answer: Any) -> str:
+    """An answer as XML. An item of a list is an element with the list's name."""
+    if around:
+        inner = _xml(around[1:], answer)
+        return f"<{around[0]}>{inner}</{around[0]}>"
+    if not isinstance(answer, dict):
+        return str(answer)
+    return "".join(
+        _xml((name,), each)
+        for name, value in answer.items()
+        for each in (value if isinstance(value, list) else [value])
+    )
+
+
+def _operation(path: str, target: str | None, body: bytes) -> str:
     """The operation of a request, by its protocol."""
     if target is not None:  # JSON 1.1
         return target.rpartition(".")[2]
-    kind = path.split("/")[1]
-    return _BEDROCK[kind] if kind else "GetCallerIdentity"  # REST, or the query protocol
+    parts = urlsplit(path).path.split("/")
+    kind = parts[2] if parts[1] == "2020-05-31" else parts[1]  # CloudFront's paths have a date
+    if not kind:  # the query protocol
+        return parse_qs(body.decode())["Action"][0]
+    return "ListInferenceProfiles" if parts[1:] == ["inference-profiles"] else _REST[kind]
 
 
 @contextmanager
@@ -136,14 +200,15 @@ def account_server(answers: dict[str, Any]) -> Iterator[AccountServer]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            operation = _operation(self.path, self.headers.get("X-Amz-Target"))
-            status, headers, body = account.answer(operation)
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            operation = _operation(self.path, self.headers.get("X-Amz-Target"), body)
+            account.bodies.append(body.decode())
+            status, headers, answer = account.answer(operation)
             self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            for name, value in {**headers, "Content-Length": str(len(answer))}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(answer)
 
         do_POST = do_GET  # noqa: N815 - the library's name
 

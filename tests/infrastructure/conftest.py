@@ -17,10 +17,12 @@ from tests.infrastructure.synthesis import Synthesis, synthesize
 Synthesize = Callable[[str], Synthesis]
 """Of an environment, `choosy`, or either with workers: `staging-workers`. A region and an
 installation may follow: `dev/eu-west-1/acme`. `dev-zone` has an address in Route 53,
-`staging-traced` a collector of traces, `staging-gpus` a model of another account's weights.
+`staging-traced` a collector of traces, `staging-gpus` a model of another account's weights,
+`dev-key` a key of the customer's, `prod-nokey` none.
 """
 
 _WORKERS, _ZONE, _TRACED, _GPUS = "-workers", "-zone", "-traced", "-gpus"
+_CUSTOMER_KEY = {"-key": True, "-nokey": False}
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +42,11 @@ def _settings(name: str) -> EnvironmentSettings:
         return EnvironmentSettings.model_validate(
             _settings(name.removesuffix(_WORKERS)).model_dump() | {"workers": {}}
         )
+    for end, customer_key in _CUSTOMER_KEY.items():
+        if name.endswith(end):
+            data = _settings(name.removesuffix(end)).model_dump()
+            data["data"]["customer_key"] = customer_key
+            return EnvironmentSettings.model_validate(data)
     if name == "choosy":
         return _choosy()
     name, region, installation = [*name.split("/"), "", ""][:3]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,14 +59,19 @@ class Synthesis:
         return report
 
 
-def synthesize(settings: EnvironmentSettings, folder: Path) -> Synthesis:
+def synthesize(
+    settings: EnvironmentSettings, folder: Path, more_context: Mapping[str, str] | None = None
+) -> Synthesis:
     """Synthesize as `cdk synth` does, without its command line.
+
+    Args:
+        more_context: beside what cdk.json has.
 
     Raises:
         RuntimeError: cdk-nag found something that is not acknowledged.
     """
     context = json.loads((ROOT / "cdk.json").read_text("utf-8"))["context"]
-    app = cdk.App(context=context, outdir=str(folder))
+    app = cdk.App(context={**context, **(more_context or {})}, outdir=str(folder))
     build_application(app, settings)
     app.synth()
     templates = {

@@ -7,8 +7,10 @@ import os
 import runpy
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import aws_cdk as cdk
 import pytest
 
 from evenflow.infra import announce
@@ -52,6 +54,16 @@ def test_the_app_takes_the_environment_from_the_variable_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "there is no environment 'qa'" in _run_app(monkeypatch, capsys, "qa")
+
+
+def test_the_app_takes_the_entry_of_a_region_from_the_context(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("REGION", "sa-east-1")
+    assert "region_lookup sa-east-1" in _run_app(monkeypatch, capsys, "dev")
+    context = {"evenflow:region:sa-east-1": {"s3": "x"}}
+    monkeypatch.setattr(cdk, "App", partial(cdk.App, context=context))
+    assert "is no entry of a region" in _run_app(monkeypatch, capsys, "dev")
 
 
 @pytest.mark.parametrize("name", ["staging", "prod"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,10 @@ def deployer_template(
     *,
     region: str = "us-east-1",
     installation: str = "evenflow",
+    context: Mapping[str, str] | None = None,
 ) -> Template:
     """The stack, checked by cdk-nag."""
-    context = json.loads((ROOT / "cdk.json").read_text("utf-8"))["context"]
+    context = json.loads((ROOT / "cdk.json").read_text("utf-8"))["context"] | (context or {})
     app = cdk.App(context=context, outdir=str(folder))
     DeployerStack(
         app,
@@ -101,7 +103,21 @@ def test_the_role_of_an_installation_reads_its_outputs(tmp_path: Path) -> None:
     assert "stack/acme-*/*" in outputs
     assert "evenflow" not in outputs
     (role,) = resources(template, "AWS::IAM::Role").values()
-    assert role["RoleName"] == "acme-deployer"
+    assert role["RoleName"] == "acme-us-east-1-deployer"
+
+
+def test_two_regions_of_an_account_have_a_deployer_each(tmp_path: Path) -> None:
+    """Roles and GitHub's provider are the account's, whatever the region."""
+    arn = "arn:aws:iam::111111111111:oidc-provider/token.actions.githubusercontent.com"
+    here = deployer_template(tmp_path / "here")
+    there = deployer_template(tmp_path / "there", arn, region="ap-southeast-2")
+    names = [
+        role["RoleName"]
+        for template in (here, there)
+        for role in resources(template, "AWS::IAM::Role").values()
+    ]
+    assert names == ["evenflow-us-east-1-deployer", "evenflow-ap-southeast-2-deployer"]
+    assert not resources(there, "AWS::IAM::OIDCProvider")
 
 
 @pytest.mark.parametrize(

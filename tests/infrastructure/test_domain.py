@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
 
+from evenflow.infra.constructs.domain import DomainOutsideZoneError, domain_certificate
+from evenflow.infra.stack_settings import HostedZone
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
@@ -109,3 +113,23 @@ def test_cfn_lint_finds_nothing(zoned: Synthesis) -> None:
         region = _environment(zoned, stack)
         found = findings(template, region)
         assert not [match for match in found if match.rule.id != "W3005"], stack
+
+
+@pytest.mark.parametrize(
+    ("domain_name", "zone_name", "is_in"),
+    [
+        ("chat.example.com", "example.com", True),
+        ("example.com", "example.com", True),
+        ("chat.example.org", "example.com", False),
+        ("chat.badexample.com", "example.com", False),
+    ],
+)
+def test_an_address_outside_its_zone_is_refused(
+    domain_name: str, zone_name: str, is_in: bool
+) -> None:
+    """ACM would wait for hours for a record that nobody can make, and handlers aren't reached."""
+    stack = cdk.Stack()
+    zone = HostedZone(zone_id="Z0123456789ABCDEFGHIJ", name=zone_name)
+    refused = nullcontext() if is_in else pytest.raises(DomainOutsideZoneError, match=zone_name)
+    with refused:
+        domain_certificate(stack, "Certificate", domain_name, zone)

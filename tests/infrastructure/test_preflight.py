@@ -17,12 +17,13 @@ from botocore.loaders import create_loader
 
 from evenflow.infra.environments import environment
 from evenflow.infra.preflight import image
-from evenflow.infra.preflight.__main__ import policy, preflight
+from evenflow.infra.preflight.__main__ import pager, policy, preflight
 from evenflow.infra.preflight.account import ACTIONS
+from evenflow.infra.preflight.edge import EDGE_QUOTAS
 from evenflow.infra.preflight.findings import Finding, Verdict, as_table
 from evenflow.infra.settings import EnvironmentSettings
 from tests.infrastructure.account_server import AccountServer, account_server, well
-from tests.infrastructure.conftest import paging
+from tests.infrastructure.conftest import Synthesize, paging
 from tests.infrastructure.synthesis import ROOT
 from tests.integration.aws_emulator import CREDENTIALS
 from tests.integration.server_process import clean_environment, free_port
@@ -78,7 +79,11 @@ def test_an_account_that_has_everything_is_ready(account: AccountServer) -> None
     findings = found(with_domain())
     assert {name: f.found for name, f in findings.items() if f.verdict is not Verdict.GOOD} == {}
     assert list(findings) == [
-        *("image builder", "credentials", "CDK bootstrap, us-east-1", "certificate"),
+        *("image builder", "credentials", "alarms, pages", "CDK bootstrap, us-east-1"),
+        *("VPCs of the region", "internet gateways of the region", "VPC Block Public Access"),
+        "CloudFront, verified account",
+        *(quota.name for quota in EDGE_QUOTAS),
+        "certificate",
         *("model access", "model life-cycle", "inference profile"),
         *("Lambda concurrent executions", "Fargate On-Demand vCPU"),
         "DynamoDB writes a second of a table",
@@ -91,12 +96,153 @@ def test_it_calls_nothing_that_its_policy_does_not_allow(account: AccountServer)
     account.answers["GetServiceQuota"] = "NoSuchResourceException"
     account.answers["GetAWSDefaultServiceQuota"] = {"Quota": {"Value": 50_000.0}}
     account.answers["ListServiceQuotas"] = {"Quotas": []}
+    account.answers |= {"DescribeVpcs": vpcs("evenflow-prod"), **blocked("block-bidirectional")}
     found(with_domain())
     found(with_domain().model_copy(update={"image": IMAGE}))
     assert set(account.asked) == {action.partition(":")[2] for action in ACTIONS}
     (statement,) = policy()["Statement"]
     for action in statement["Action"]:
         assert action.partition(":")[2].startswith(("Get", "List", "Describe"))
+
+
+def vpcs(*names: str) -> Answers:
+    """What DescribeVpcs answers."""
+    tagged = [
+        {"vpcId": f"vpc-{name}", "tagSet": {"item": [{"key": "Name", "value": name}]}}
+        for name in names
+    ]
+    return {"vpcSet": {"item": tagged}}
+
+
+def blocked(mode: str, *excluded: str, state: str = "create-complete") -> Answers:
+    """What AWS answers about VPC Block Public Access."""
+    exclusions = [
+        {
+            "resourceArn": f"arn:aws:ec2:us-east-1:111111111111:vpc/{vpc}",
+            "internetGatewayExclusionMode": "allow-bidirectional",
+            "state": state,
+        }
+        for vpc in excluded
+    ]
+    return {
+        "DescribeVpcBlockPublicAccessOptions": {
+            "vpcBlockPublicAccessOptions": {"internetGatewayBlockMode": mode}
+        },
+        "DescribeVpcBlockPublicAccessExclusions": {
+            "vpcBlockPublicAccessExclusionSet": {"item": exclusions}
+        },
+    }
+
+
+def subscribed(email: str, arn: str) -> Answers:
+    """What ListSubscriptionsByTopic answers."""
+    return {"Subscriptions": {"member": [{"Endpoint": email, "SubscriptionArn": arn}]}}
+
+
+def test_a_region_that_is_full_has_no_room_for_another_vpc(account: AccountServer) -> None:
+    account.answers["GetServiceQuota"] = {"Quota": {"Value": 5.0}}
+    account.answers["DescribeVpcs"] = vpcs("a", "b", "c", "d")
+    gateways = [{"internetGatewayId": f"igw-{number}"} for number in range(5)]
+    account.answers["DescribeInternetGateways"] = {"internetGatewaySet": {"item": gateways}}
+    findings = found(environment("dev"))
+    assert findings["VPCs of the region"].verdict is Verdict.GOOD
+    full = findings["internet gateways of the region"]
+    assert (full.verdict, full.found) == (Verdict.BAD, "5 of 5, and one more is needed")
+    account.answers["DescribeVpcs"] = vpcs("a", "b", "c", "d", "e")
+    assert found(environment("dev"))["VPCs of the region"].verdict is Verdict.BAD
+    account.answers["DescribeVpcs"] = vpcs("a", "b", "c", "d", "evenflow-dev")
+    for name in ("VPCs of the region", "internet gateways of the region"):
+        assert found(environment("dev"))[name].found.endswith("ours among them")
+
+
+@pytest.mark.parametrize(
+    ("names", "answers", "verdict"),
+    [
+        ((), blocked("block-bidirectional"), Verdict.BAD),
+        ((), blocked("block-ingress"), Verdict.BAD),
+        (("evenflow-dev",), blocked("block-ingress"), Verdict.BAD),
+        (("evenflow-dev",), blocked("block-ingress", "vpc-other"), Verdict.BAD),
+        (("evenflow-dev",), blocked("block-ingress", "vpc-evenflow-dev"), Verdict.GOOD),
+        (("evenflow-dev",), blocked("block-ingress", "vpc-evenflow-dev", state="delete-complete"),
+         Verdict.BAD),
+    ],
+)  # fmt: skip
+def test_a_vpc_that_cloudfront_may_not_reach_is_found(
+    account: AccountServer, names: tuple[str, ...], answers: Answers, verdict: Verdict
+) -> None:
+    account.answers |= {"DescribeVpcs": vpcs(*names), **answers}
+    assert found(environment("dev"))["VPC Block Public Access"].verdict is verdict
+
+
+def test_an_account_without_a_distribution_may_have_to_be_verified(account: AccountServer) -> None:
+    account.answers["ListDistributions"] = {"Items": {}}
+    finding = found(environment("dev"))["CloudFront, verified account"]
+    assert finding.verdict is Verdict.WARNING
+    assert "Your account must be verified" in finding.to_do
+
+
+@pytest.mark.parametrize(
+    ("others", "own", "verdict"),
+    [(18, 0, Verdict.GOOD), (19, 0, Verdict.WARNING), (18, 2, Verdict.GOOD)],
+)
+def test_cloudfronts_policies_are_counted_and_ours_only_once(
+    account: AccountServer, others: int, own: int, verdict: Verdict
+) -> None:
+    names = [f"other-{number}" for number in range(others)]
+    names += [f"evenflow-dev-us-east-1-{number}" for number in range(own)]
+    policies = [{"CachePolicy": {"CachePolicyConfig": {"Name": name}}} for name in names]
+    account.answers["ListCachePolicies"] = {"Items": {"CachePolicySummary": policies}}
+    assert found(environment("dev"))["CloudFront cache policies"].verdict is verdict
+
+
+def test_as_many_of_cloudfronts_policies_are_counted_as_templates_make(
+    synthesized: Synthesize,
+) -> None:
+    for quota in EDGE_QUOTAS:
+        assert len(synthesized("prod").of_type(quota.kind)) == quota.needed, quota.name
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "said"),
+    [
+        ("NotFound", Verdict.GOOD, "gets a mail from SNS"),
+        (subscribed("on-call@example.com", "arn:aws:sns:us-east-1:1:t:s"), Verdict.GOOD,
+         "has confirmed"),
+        (subscribed("on-call@example.com", "PendingConfirmation"), Verdict.WARNING,
+         "has not confirmed"),
+        (subscribed("x@example.com", "arn:aws:sns:us-east-1:1:t:s"), Verdict.WARNING,
+         "is not subscribed"),
+    ],
+)  # fmt: skip
+def test_whom_alarms_wake_must_have_confirmed(
+    account: AccountServer, answer: Answers | str, verdict: Verdict, said: str
+) -> None:
+    account.answers["ListSubscriptionsByTopic"] = answer
+    finding = found(paging(environment("prod")))["alarms, pages"]
+    assert finding.verdict is verdict
+    assert said in finding.found
+    deployed = {finding.name: finding for finding in pager(paging(environment("prod")))}
+    confirmed = said == "has confirmed"
+    assert (deployed["alarms, pages"].verdict is Verdict.GOOD) is confirmed
+    assert not list(pager(environment("dev")))[1:], "dev wakes nobody"
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [
+        ("DescribeVpcs", "VPCs of the region"),
+        ("DescribeInternetGateways", "internet gateways of the region"),
+        ("DescribeVpcBlockPublicAccessOptions", "VPC Block Public Access"),
+        ("ListDistributions", "CloudFront, verified account"),
+        ("ListVpcOrigins", "CloudFront VPC origins"),
+        ("ListSubscriptionsByTopic", "alarms, pages"),
+    ],
+)
+def test_what_is_not_answered_is_said(account: AccountServer, operation: str, name: str) -> None:
+    account.answers[operation] = "AccessDenied"
+    finding = found(paging(environment("prod")))[name]
+    assert finding.verdict is Verdict.BAD
+    assert finding.found.endswith("AccessDenied: refused")
 
 
 @pytest.mark.parametrize(
@@ -458,6 +604,8 @@ def test_the_commands_status_says_whether_to_deploy(account: AccountServer) -> N
     assert (ready, "ready to deploy" in table) == (0, True)
     missing, table = status_of("dev", f"http://127.0.0.1:{free_port()}")
     assert (missing, "✗ credentials" in table) == (1, True)
+    reached, table = status_of("dev", account.endpoint, "--pager")
+    assert (reached, table.splitlines()[-1]) == (0, "alarms reach whom they are for")
     assert status_of("nowhere", account.endpoint)[0] == 2
     assert status_of("dev", account.endpoint, "--region", "mars-north-1")[0] == 2
     status, printed = status_of("dev", account.endpoint, "--policy")

@@ -80,7 +80,8 @@ class WebClient(Construct):
     def _acknowledge(self, role: iam.Role) -> None:
         stack = Stack.of(self)
         bucket = stack.get_logical_id(typing.cast("s3.CfnBucket", self.bucket.node.default_child))
-        staging = f"cdk-hnb659fds-assets-<AWS::AccountId>-{stack.region}"
+        qualifier = stack.synthesizer.bootstrap_qualifier
+        staging = f"cdk-{qualifier}-assets-<AWS::AccountId>-{stack.region}"
         for finding in (
             *(
                 f"Action::s3:{action}*"

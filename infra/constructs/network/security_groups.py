@@ -65,7 +65,7 @@ class SecurityGroups(Construct):
         self.balancer.add_ingress_rule(
             ec2.Peer.prefix_list(settings.region.cloudfront),
             ec2.Port.tcp(listener_port(settings)),
-            "CloudFront's VPC origin",
+            "VPC origin of CloudFront",
         )
         self.balancer.connections.allow_to(
             self.handler, ec2.Port.tcp(HANDLER_PORT), "Requests and health checks"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from aws_cdk import Duration
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
@@ -18,7 +20,9 @@ from evenflow.infra.settings import EnvironmentSettings
 from evenflow.stream_core.protocol.routes import HEALTH, Origin, edge_patterns
 
 STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it
-_PATTERNS_PER_RULE = 5  # a rule takes no more
+# Quotas of a rule that AWS doesn't raise: values of conditions, and wildcards in them
+# (docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html).
+_VALUES_PER_RULE = _WILDCARDS_PER_RULE = 5
 
 
 class LoadBalancer(Construct):
@@ -110,15 +114,26 @@ class LoadBalancer(Construct):
                 ),
             ),
         )
-        patterns = edge_patterns(Origin.HANDLER)
-        for number, start in enumerate(range(0, len(patterns), _PATTERNS_PER_RULE), start=1):
+        for number, patterns in enumerate(_rules(edge_patterns(Origin.HANDLER)), start=1):
             listener.add_action(
                 f"Handlers{number}",
                 priority=number,
-                conditions=[
-                    elbv2.ListenerCondition.path_patterns(
-                        list(patterns[start : start + _PATTERNS_PER_RULE])
-                    )
-                ],
+                conditions=[elbv2.ListenerCondition.path_patterns(patterns)],
                 action=elbv2.ListenerAction.forward([self.target_group]),
             )
+
+
+def _rules(patterns: Iterable[str]) -> Iterator[list[str]]:
+    """Divide patterns into as many rules as their quotas make necessary."""
+    rule: list[str] = []
+    for pattern in patterns:
+        longer = [*rule, pattern]
+        if len(longer) > _VALUES_PER_RULE or _wildcards(longer) > _WILDCARDS_PER_RULE:
+            yield rule
+            longer = [pattern]
+        rule = longer
+    yield rule
+
+
+def _wildcards(patterns: Iterable[str]) -> int:
+    return sum(pattern.count(sign) for pattern in patterns for sign in "*?")

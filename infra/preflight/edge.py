@@ -1,0 +1,129 @@
+"""Whether the account may have one more CloudFront distribution, with its policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.preflight.findings import Finding, good, unanswered, warning
+from evenflow.infra.regions import GLOBAL_REGION
+
+_VERIFIED = "CloudFront, verified account"
+_PAGE = "docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/cloudfront-limits.html"
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeQuota:
+    """A kind of thing that an account has a quota of, and that each deployment makes some of.
+
+    Args:
+        answer: the list in the call's answer.
+        config: where in each item the name is.
+        needed: how many a deployment makes.
+        quota: AWS's default. What the account has is not asked for: it may have been raised.
+    """
+
+    name: str
+    kind: str
+    operation: str
+    answer: str
+    config: tuple[str, ...]
+    needed: int
+    quota: int = 20
+
+
+EDGE_QUOTAS = (
+    EdgeQuota(
+        "CloudFront cache policies",
+        "AWS::CloudFront::CachePolicy",
+        "list_cache_policies",
+        "CachePolicyList",
+        ("CachePolicy", "CachePolicyConfig"),
+        needed=2,
+    ),
+    EdgeQuota(
+        "CloudFront response headers policies",
+        "AWS::CloudFront::ResponseHeadersPolicy",
+        "list_response_headers_policies",
+        "ResponseHeadersPolicyList",
+        ("ResponseHeadersPolicy", "ResponseHeadersPolicyConfig"),
+        needed=2,
+    ),
+    EdgeQuota(
+        "CloudFront origin request policies",
+        "AWS::CloudFront::OriginRequestPolicy",
+        "list_origin_request_policies",
+        "OriginRequestPolicyList",
+        ("OriginRequestPolicy", "OriginRequestPolicyConfig"),
+        needed=0,
+    ),
+    EdgeQuota(
+        "CloudFront VPC origins",
+        "AWS::CloudFront::VpcOrigin",
+        "list_vpc_origins",
+        "VpcOriginList",
+        (),
+        needed=1,
+        quota=25,
+    ),
+)
+
+
+def edge_findings(account: Account, prefix: str) -> Iterator[Finding]:
+    """Whether CloudFront takes a distribution of the account, and what it has quotas of.
+
+    Args:
+        prefix: begins the names of the deployment's own policies. Those need no room.
+    """
+    try:
+        yield _verified(account)
+    except Unanswered as error:
+        yield unanswered(_VERIFIED, error)
+    for quota in EDGE_QUOTAS:
+        try:
+            yield _room(quota, [*_names(account, quota)], prefix)
+        except Unanswered as error:
+            yield unanswered(quota.name, error)
+
+
+def _verified(account: Account) -> Finding:
+    """No call tells whether an account is verified. One that has a distribution was."""
+    told = account.ask("cloudfront", "list_distributions", region=GLOBAL_REGION, MaxItems="1")
+    if told["DistributionList"].get("Items"):
+        return good(_VERIFIED, "it has distributions already")
+    return warning(
+        _VERIFIED,
+        "it has no distribution yet, and CloudFront refuses those of some new accounts",
+        'if the stack …-edge fails with "Your account must be verified", open a case at AWS '
+        "Support (Account and billing) with that sentence; it is free, and can take a day",
+    )
+
+
+def _names(account: Account, quota: EdgeQuota) -> Iterator[str]:
+    only: dict[str, str] = {"Type": "custom"} if quota.config else {}
+    while True:
+        told = account.ask("cloudfront", quota.operation, region=GLOBAL_REGION, **only)
+        page = told[quota.answer]
+        for item in page.get("Items", ()):
+            named: Any = item
+            for step in quota.config:
+                named = named[step]
+            yield named["Name"]
+        if not page.get("NextMarker"):
+            return
+        only["Marker"] = page["NextMarker"]
+
+
+def _room(quota: EdgeQuota, names: list[str], prefix: str) -> Finding:
+    own = sum(name == prefix or name.startswith(f"{prefix}-") for name in names)
+    needed = max(quota.needed - own, 0)
+    found = f"{len(names)}, and {needed} more are needed (AWS's default is {quota.quota})"
+    if len(names) + needed <= quota.quota:
+        return good(quota.name, found)
+    return warning(
+        quota.name,
+        found,
+        f"look whether yours was raised, else ask for more: Service Quotas → CloudFront ({_PAGE})",
+    )

@@ -1,0 +1,88 @@
+"""Nothing in any template that AWS only refuses while it deploys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from tests.infrastructure.cfn_lint import findings
+from tests.infrastructure.conftest import Synthesize
+from tests.infrastructure.limits import (
+    access,
+    api_models,
+    compute,
+    edge,
+    names,
+    network,
+    stacks,
+    watching,
+)
+from tests.infrastructure.limits.deployment import Deployment, deployment_of
+from tests.infrastructure.limits.limit import Limit
+
+_LIMITS: tuple[Limit, ...] = (
+    *api_models.LIMITS,
+    *network.LIMITS,
+    *access.LIMITS,
+    *compute.LIMITS,
+    *edge.LIMITS,
+    *watching.LIMITS,
+    *names.LIMITS,
+    *stacks.LIMITS,
+)
+_DEPLOYMENTS = (
+    *("dev", "staging", "prod", "prod-zone/eu-west-1/acme", "staging-workers", "staging-traced"),
+    *("choosy", "dev-key", "prod-nokey"),
+)
+# CloudFormation's schemas have patterns, lengths and choices, too, and cfn-lint compares them.
+# test_templates.py does that with the others.
+_COMPARED_WITH_SCHEMAS = ("prod-zone/eu-west-1/acme", "staging-traced", "choosy")
+# W3005, W3045: what CDK writes that is not wrong.
+_NOT_WRONG = ("W3005", "W3045")
+
+Deployed = Callable[[str], Deployment]
+
+
+@pytest.fixture(scope="module")
+def deployed(synthesized: Synthesize) -> Deployed:
+    """The deployment of a synthesis."""
+    return cache(lambda name: deployment_of(synthesized(name)))
+
+
+@pytest.mark.parametrize("name", _DEPLOYMENTS)
+def test_aws_refuses_nothing(deployed: Deployed, name: str) -> None:
+    deployment = deployed(name)
+    found = [(limit.name, line) for limit in _LIMITS for line in limit.find(deployment)]
+    assert not found
+
+
+@pytest.mark.parametrize("name", _COMPARED_WITH_SCHEMAS)
+def test_templates_are_as_cloudformations_schemas_allow(deployed: Deployed, name: str) -> None:
+    deployment = deployed(name)
+    for stack, template in deployment.templates.items():
+        found = findings(template, deployment.regions[stack])
+        assert not [match for match in found if match.rule.id not in _NOT_WRONG], stack
+
+
+def test_schemas_find_what_is_written_wrongly(deployed: Deployed) -> None:
+    faulty = deployed("prod").copy()
+    faulty.first("AWS::WAFv2::WebACL").update(Name="two words", Scope="GLOBAL")
+    found = findings(faulty.templates["evenflow-prod-us-east-1-firewall"])
+    assert {match.rule.id for match in found} >= {"E3030", "E3031"}  # a choice, a pattern
+
+
+@pytest.mark.parametrize("limit", _LIMITS, ids=lambda limit: limit.name)
+def test_each_limit_finds_its_faults(deployed: Deployed, limit: Limit) -> None:
+    assert limit.faults
+    for number, fault in enumerate(limit.faults):
+        faulty = deployed(limit.on).copy()
+        fault(faulty)
+        assert list(limit.find(faulty)), f"fault {number} of {limit.page}"
+
+
+def test_limits_are_named_once_and_have_pages() -> None:
+    assert len({limit.name for limit in _LIMITS}) == len(_LIMITS)
+    for limit in _LIMITS:
+        assert limit.page.partition("#")[0].endswith(".html")

@@ -1,0 +1,62 @@
+"""CDK's bootstrap may have another qualifier than CDK's own, as landing zones give it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import aws_cdk as cdk
+import pytest
+
+from evenflow.infra.context import DEFAULT_QUALIFIER, bootstrap_qualifier, read_context
+from evenflow.infra.environments import environment
+from evenflow.infra.preflight.account import Account
+from evenflow.infra.preflight.place import bootstrap_finding
+from tests.infrastructure.account_server import account_server, well
+from tests.infrastructure.synthesis import synthesize
+from tests.infrastructure.test_deployer import deployer_template
+from tests.integration.aws_emulator import CREDENTIALS
+
+_QUALIFIER = {"@aws-cdk/core:bootstrapQualifier": "acme1"}
+
+
+def test_cdks_own_is_known_without_cdk() -> None:
+    assert cdk.DefaultStackSynthesizer.DEFAULT_QUALIFIER == DEFAULT_QUALIFIER
+
+
+def test_an_environment_is_synthesized_for_it(tmp_path: Path) -> None:
+    """cdk-nag finds nothing, or it would fail."""
+    synthesis = synthesize(environment("dev"), tmp_path, _QUALIFIER)
+    written = json.dumps(synthesis.templates)
+    assert "cdk-acme1-assets-" in written
+    assert DEFAULT_QUALIFIER not in written
+
+
+def test_the_deployer_assumes_its_roles(tmp_path: Path) -> None:
+    written = json.dumps(deployer_template(tmp_path, context=_QUALIFIER))
+    assert "role/cdk-acme1-deploy-role-" in written
+    assert DEFAULT_QUALIFIER not in written
+
+
+def test_preflight_asks_for_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    with account_server({**well(), "GetParameter": "ParameterNotFound"}) as server:
+        for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": server.endpoint}.items():
+            monkeypatch.setenv(name, value)
+        finding = bootstrap_finding(Account("us-east-1"), "us-east-1", "acme1")
+    assert "cdk-bootstrap/acme1/version" in server.bodies[-1]
+    assert "--qualifier acme1" in finding.to_do
+
+
+def test_context_is_read_as_cdk_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert bootstrap_qualifier(read_context(folder=tmp_path)) == DEFAULT_QUALIFIER
+    key = next(iter(_QUALIFIER))
+    (tmp_path / "home").mkdir()
+    for file, content in (
+        ("home/.cdk.json", {"context": {key: "home/.cdk.json"}}),
+        ("cdk.context.json", {key: "cdk.context.json"}),
+        ("cdk.json", {"app": "python app.py", "context": {key: "cdk.json"}}),
+    ):
+        (tmp_path / file).write_text(json.dumps(content), "utf-8")
+        assert bootstrap_qualifier(read_context(folder=tmp_path)) == file
+    assert bootstrap_qualifier(read_context([f"{key}=first"], tmp_path)) == "first"
