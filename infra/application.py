@@ -119,8 +119,7 @@ def _with_certificate(app: cdk.App, settings: EnvironmentSettings) -> Environmen
 def _tags(settings: EnvironmentSettings) -> dict[str, str]:
     return {
         "project": "evenflow",
-        "environment": settings.name,
-        "installation": settings.installation,
+        **settings.cost_tags,
         "owner": settings.owner,
         "managed-by": "cdk",
     }

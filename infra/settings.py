@@ -114,6 +114,11 @@ class EnvironmentSettings(Settings):
         return f"{self.prefix}-{self.region.name}"
 
     @property
+    def cost_tags(self) -> dict[str, str]:
+        """The tags by which costs of an environment are told from others, in all regions."""
+        return {"environment": self.name, "installation": self.installation}
+
+    @property
     def log_path(self) -> str:
         """What the names of log groups begin with, without a slash before it."""
         return f"{self.installation}/{self.name}"

@@ -11,6 +11,7 @@ LARGEST_TEXT_IN_ENTRY = 2_048
 _UNIT_BYTES = 1_024
 # Beside the texts of a message and its answer.
 _ENTRY_BYTES = 450
+_TEXT_ITEM_BYTES = 150  # of its key, and when it expires
 _BYTES_PER_TOKEN = 4
 
 
@@ -111,7 +112,7 @@ class Traffic:
                 written in a transaction and once more when it is answered.
         """
         if apart and self.prompt_bytes > LARGEST_TEXT_IN_ENTRY:
-            return _units(self.prompt_bytes)
+            return _units(self.prompt_bytes + _TEXT_ITEM_BYTES)
         answer = self.output_tokens * _BYTES_PER_TOKEN
         whole, short = (
             2 * _units(_ENTRY_BYTES + text) + _units(_ENTRY_BYTES + text + answer)

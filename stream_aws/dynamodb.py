@@ -27,6 +27,7 @@ _LONGEST_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 # No attempt begins later than this. Who waits for the call has something else to do by then.
 _LAST_ATTEMPT_SECONDS = 5.0
 
+_MOST_READS = 100  # in one BatchGetItem
 _MOST_WRITES = 25  # in one BatchWriteItem
 
 _CONFLICT = "TransactionConflict"
@@ -131,6 +132,31 @@ async def query_all(
         if "LastEvaluatedKey" not in answer:
             return items
         page["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+
+async def get_all(
+    client: Client, table: str, keys: Sequence[dict[str, Any]], on_retry: Callable[[], None]
+) -> list[dict[str, Any]]:
+    """The items with these keys, those that there are, in no order.
+
+    Raises:
+        StoreUnavailable: every attempt failed, or DynamoDB did not read all of them.
+        ClientError: the call failed in another way.
+    """
+    items: list[dict[str, Any]] = []
+    for first in range(0, len(keys), _MOST_READS):
+        left = list(keys[first : first + _MOST_READS])
+
+        async def read() -> None:
+            nonlocal left
+            asked = {table: {"Keys": left, "ConsistentRead": True}}
+            answer = await client.batch_get_item(RequestItems=asked)
+            items.extend(answer["Responses"][table])
+            if left := answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", []):
+                raise TimeoutError
+
+        await repeated(read, on_retry)
+    return items
 
 
 async def delete_all(

@@ -11,13 +11,14 @@ from typing import NamedTuple
 from botocore.exceptions import ClientError
 
 from evenflow.stream_aws.attributes import Item
-from evenflow.stream_aws.dynamodb import Client, condition_failed, query_all, repeated, transact
+from evenflow.stream_aws.dynamodb import Client, condition_failed, get_all, query_all, transact
+from evenflow.stream_aws.dynamodb_counters import DynamoDBCounters
 from evenflow.stream_aws.grouped_calls import GroupedCalls
 from evenflow.stream_aws.pauses import Pauses
 from evenflow.stream_aws.usage_items import (
+    COUNTER,
     RESERVED,
     TOTALS_SHARDS,
-    add_to_counter,
     add_to_totals,
     amounts_of,
     delete_reservation,
@@ -26,10 +27,9 @@ from evenflow.stream_aws.usage_items import (
     key_of,
     keys_of_record,
     put_record,
+    put_reservation,
     record_in,
     reservation_of,
-    reserve_actions,
-    row_of_counter,
     rows_beginning,
     rows_request,
     totals_in,
@@ -87,6 +87,7 @@ class DynamoDBUsageStore:
         self._table = table
         self._on_retry = on_retry
         self._kept_seconds = kept_seconds
+        self._counters = DynamoDBCounters(client, table, on_retry)
         # A total is in several rows, and a task writes one of them until it meets another task.
         self._shard = random.randrange(TOTALS_SHARDS)
         self._reserve_pauses = Pauses(_LONGEST_RESERVE_PAUSE)
@@ -115,8 +116,10 @@ class DynamoDBUsageStore:
             if item is None:
                 return
             reserved = reservation_of(item)
+            now = reserved.created_at
+            await self._counters.look_at(tenant, reserved.amounts, {}, now)
             actions = [
-                add_to_counter(self._table, tenant, name, -amount, reserved.created_at)
+                self._counters.add(tenant, name, -amount, now)
                 for name, amount in reserved.amounts.items()
             ]
             if await self._made(tenant, [delete_reservation(self._table, item), *actions]):
@@ -131,9 +134,7 @@ class DynamoDBUsageStore:
         return await self._finding.do(tenant, response_id)
 
     async def committed(self, tenant: str, counters: Iterable[str]) -> Mapping[str, int]:
-        rows = {row_of_counter(name): name for name in counters}
-        found = await self._rows([key_of(tenant, row) for row in rows]) if rows else {}
-        return {rows[row]: int(item["committed"]["N"]) for row, item in found.items()}
+        return await self._counters.committed(tenant, counters)
 
     async def totals(self, tenant: str, first_day: str, last_day: str) -> Sequence[DayTotals]:
         days = {":first": first_of_totals(first_day), ":last": first_of_totals(last_day) + "\uffff"}
@@ -166,7 +167,8 @@ class DynamoDBUsageStore:
         """Reserve as many as there is room for."""
         outcomes: dict[int, str | ReservationGone | None] = {}
         committed: dict[str, int] = {}
-        for _ in range(_TRIES):
+        failures, most = 0, len(asks)
+        while failures < _TRIES:
             left = [place for place in range(len(asks)) if place not in outcomes]
             refused = without_room([asks[place] for place in left], committed)
             outcomes |= {
@@ -174,27 +176,74 @@ class DynamoDBUsageStore:
             }
             left = self._within_a_transaction(
                 [place for place in left if place not in outcomes], asks
-            )
+            )[:most]
             if not left:
                 return [outcomes[place] for place in range(len(asks))]
-            group = [asks[place] for place in left]
-            added = added_by(group)
-            actions = reserve_actions(self._table, tenant, group, added, most_before(group))
+            actions, needs = await self._reservations(tenant, [asks[place] for place in left])
             try:
                 await self._transact(tenant, actions, self._reserve_pauses)
             except ClientError as error:
                 if not condition_failed(error):
                     raise
-                reasons = error.response["CancellationReasons"]
-                for name, reason in zip(added, reasons, strict=False):
-                    if "Item" in reason:
-                        committed[name] = int(reason["Item"]["committed"]["N"])
-                for place, reason in zip(left, reasons[len(added) :], strict=True):
+                failures += 1
+                learned = await self._learn(tenant, actions, error, needs)
+                committed |= learned
+                reasons = error.response["CancellationReasons"][len(needs) :]
+                for place, reason in zip(left, reasons, strict=True):
                     if reason.get("Code") == "ConditionalCheckFailed":
                         outcomes[place] = _found_instead(asks[place], reason.get("Item"))
+                if not learned:
+                    # Rows of a counter have room for fewer at once.
+                    most = max(1, len(left) // 2)
             else:
                 outcomes |= dict.fromkeys(left)
+                failures, most = 0, 2 * len(left)
         raise _contended(tenant)
+
+    async def _reservations(
+        self, tenant: str, asks: Sequence[Ask]
+    ) -> tuple[list[Item], dict[str, int]]:
+        """The actions that make these, counters first, and the most of one of them by counter."""
+        now, added, most = asks[0].wanted.created_at, added_by(asks), most_before(asks)
+        bounds = {name: bound for ask in asks for name, bound in ask.bounds.items()}
+        needs = dict.fromkeys(added, 0)
+        for ask in asks:
+            for name, amount in ask.added.items():
+                needs[name] = max(needs[name], amount)
+        await self._counters.look_at(tenant, needs, bounds, now)
+        counters = [
+            self._counters.add(tenant, name, amount, now, most.get(name))
+            for name, amount in added.items()
+        ]
+        return [*counters, *(put_reservation(self._table, ask) for ask in asks)], needs
+
+    async def _learn(
+        self,
+        tenant: str,
+        actions: Sequence[Item],
+        error: ClientError,
+        needs: Mapping[str, int] | None = None,
+    ) -> dict[str, int]:
+        """Learn why a transaction failed. What is committed, of counters that are one row.
+
+        Args:
+            needs: the least that must have room at once, by counter. None: what was added.
+        """
+        committed: dict[str, int] = {}
+        failed: dict[str, Item | None] = {}
+        added: dict[str, int] = {}
+        for action, reason in zip(actions, error.response["CancellationReasons"], strict=True):
+            row = action.get("Update", {}).get("Key", {}).get("row", {}).get("S", "")
+            if not row.startswith(COUNTER) or reason.get("Code") != "ConditionalCheckFailed":
+                continue
+            name, item = row.removeprefix(COUNTER).partition("#")[0], reason.get("Item")
+            if item is not None and item.keys().isdisjoint({"room", "split"}):
+                committed[name] = int(item["committed"]["N"])
+            else:
+                failed[name] = item
+                added[name] = int(action["Update"]["ExpressionAttributeValues"][":added"]["N"])
+        await self._counters.learn(tenant, failed, added if needs is None else needs)
+        return committed
 
     def _within_a_transaction(self, places: list[int], asks: Sequence[Ask]) -> list[int]:
         counters: set[str] = set()
@@ -209,6 +258,9 @@ class DynamoDBUsageStore:
         tries = 0
         while left:
             found = await self._rows([key for each in left for key in _keys_read(each.record)])
+            await self._counters.look_at(
+                tenant, _counters_of(left, found), {}, left[0].record.ended_at
+            )
             count, actions = self._settlements(tenant, left, found)
             if not actions or await self._made(tenant, actions):
                 del left[:count]
@@ -254,10 +306,7 @@ class DynamoDBUsageStore:
             now = record.ended_at
             together = [
                 *writes,
-                *(
-                    add_to_counter(self._table, tenant, name, added, now)
-                    for name, added in changes.items()
-                ),
+                *(self._counters.add(tenant, name, added, now) for name, added in changes.items()),
                 *(
                     add_to_totals(self._table, tenant, self._shard, added, expires_at)
                     for added in summed(totals)
@@ -275,6 +324,7 @@ class DynamoDBUsageStore:
         except ClientError as error:
             if not condition_failed(error):
                 raise
+            await self._learn(tenant, actions, error)
             return False
         return True
 
@@ -285,6 +335,7 @@ class DynamoDBUsageStore:
             nonlocal retries
             retries += 1
             self._shard = random.randrange(TOTALS_SHARDS)
+            self._counters.leave_shards(tenant)
             self._on_retry()
 
         try:
@@ -299,20 +350,9 @@ class DynamoDBUsageStore:
 
     async def _rows(self, rows: Iterable[Item]) -> dict[str, Item]:
         """Of the rows with these keys those that there are, by their names."""
-        found: dict[str, Item] = {}
         keys = list({key["row"]["S"]: key for key in rows}.values())
-
-        async def read() -> None:
-            nonlocal keys
-            asked = {self._table: {"Keys": keys, "ConsistentRead": True}}
-            answer = await self._client.batch_get_item(RequestItems=asked)
-            found.update({item["row"]["S"]: item for item in answer["Responses"][self._table]})
-            keys = answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", [])
-            if keys:
-                raise TimeoutError
-
-        await repeated(read, self._on_retry)
-        return found
+        found = await get_all(self._client, self._table, keys, self._on_retry)
+        return {item["row"]["S"]: item for item in found}
 
     async def _query_all(self, requests: Iterable[Item]) -> list[Item]:
         """All items of these queries, in their order."""
@@ -323,6 +363,15 @@ class DynamoDBUsageStore:
             )
         )
         return [item for items in pages for item in items]
+
+
+def _counters_of(ended: Sequence[_Ended], found: Mapping[str, Item]) -> dict[str, int]:
+    """The counters that these answers may change."""
+    names = {name for each in ended for name in each.counters}
+    for item in found.values():
+        for attribute in item.keys() & {"amounts", "counted"}:
+            names |= (amounts_of(item, attribute) or {}).keys()
+    return dict.fromkeys(names, 0)
 
 
 def _keys_read(record: UsageRecord) -> list[Item]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from zlib import crc32
 
@@ -10,12 +10,14 @@ import orjson
 
 from evenflow.stream_aws.attributes import Item, number, seconds, text
 from evenflow.stream_aws.tables import TTL_ATTRIBUTE
-from evenflow.stream_core.ports.usage_store import COUNTERS_KEPT_SECONDS
 from evenflow.stream_core.tenants.budget import Ask, Reservation, day_of, digest_of_user
 from evenflow.stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord
 
 RESERVED = "reserved#"
 """The beginning of rows of reservations: an answer's id follows."""
+
+COUNTER = "counter#"
+"""The beginning of rows of counters: a counter's name follows."""
 
 USAGE_PARTITIONS = 8
 """Partitions that a tenant's usage is in, beside its own. Each takes 1,000 write units a second,
@@ -25,11 +27,6 @@ TOTALS_SHARDS = 64
 """Rows that a total is in, at most. A task writes one of them, so tasks seldom meet."""
 
 _DAY_SECONDS = 86_400.0
-
-
-def row_of_counter(counter: str) -> str:
-    """The row of a counter."""
-    return f"counter#{counter}"
 
 
 def first_of_records(day: str, user: str | None = None) -> str:
@@ -180,27 +177,6 @@ def put_record(
     return {"Put": put}
 
 
-def add_to_counter(
-    table: str, tenant: str, counter: str, added: int, now: float, most_before: int | None = None
-) -> Item:
-    """The action that changes a counter, if at most so much is committed. None: in any case."""
-    update: dict[str, Any] = {
-        "TableName": table,
-        "Key": key_of(tenant, row_of_counter(counter)),
-        "UpdateExpression": "SET #expires = :expires ADD #committed :added",
-        "ExpressionAttributeNames": {"#expires": TTL_ATTRIBUTE, "#committed": "committed"},
-        "ExpressionAttributeValues": {
-            ":expires": seconds(now + COUNTERS_KEPT_SECONDS),
-            ":added": number(added),
-        },
-    }
-    if most_before is not None:
-        update["ConditionExpression"] = "attribute_not_exists(#committed) OR #committed <= :most"
-        update["ExpressionAttributeValues"][":most"] = number(most_before)
-        update["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
-    return {"Update": update}
-
-
 def add_to_totals(table: str, tenant: str, shard: int, added: DayTotals, expires_at: float) -> Item:
     """The action that adds to one of the rows of the totals of a day and model."""
     partition = usage_partitions(tenant)[shard % USAGE_PARTITIONS]
@@ -218,20 +194,3 @@ def add_to_totals(table: str, tenant: str, shard: int, added: DayTotals, expires
             },
         }
     }
-
-
-def reserve_actions(
-    table: str, tenant: str, asks: Sequence[Ask], added: Mapping[str, int], most: Mapping[str, int]
-) -> list[Item]:
-    """The actions that make all of these reservations: the counters first, in the order of `added`.
-
-    Args:
-        added: to each counter, by all of them.
-        most: that may be committed before, by counter.
-    """
-    now = asks[0].wanted.created_at
-    counters = [
-        add_to_counter(table, tenant, name, amount, now, most.get(name))
-        for name, amount in added.items()
-    ]
-    return [*counters, *(put_reservation(table, ask) for ask in asks)]

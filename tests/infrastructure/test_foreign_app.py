@@ -55,7 +55,7 @@ stack = cdk.Stack(app, "Choosy", env=cdk.Environment(region="us-east-1"))
 EvenflowService(
     stack, "Chat", image=ecr + "evenflow:1", like="staging", canary=False, log_retention_days=90,
     tracing=TracingSettings(collector_image=ecr + "adot@sha256:" + "0" * 64),
-    alarms=AlarmSettings(page_email="on-call@example.com"),
+    alarms=AlarmSettings(page_email="on-call@example.com", monthly_budget_dollars=500),
 )
 app.synth()
 """
@@ -165,7 +165,7 @@ def test_it_needs_no_argument_but_an_image_and_two_of_it_are_apart(
     assert pulling == ["arn:aws:ecr:eu-west-1:111111111111:repository/evenflow"] * 2
 
 
-def test_there_may_be_no_canary_and_traces_and_logs_are_chosen(
+def test_there_may_be_no_canary_and_traces_logs_and_a_budget_are_chosen(
     installed: Path, tmp_path: Path
 ) -> None:
     (template,) = _templates(_CHOOSY, installed, tmp_path)
@@ -175,6 +175,22 @@ def test_there_may_be_no_canary_and_traces_and_logs_are_chosen(
     assert "collector" in {container["Name"] for container in task["ContainerDefinitions"]}
     logs = _of_type("AWS::Logs::LogGroup", template)
     assert {log["RetentionInDays"] for log in logs} == {90}
+
+    ((budget,), tables, (origin,)) = (
+        _of_type(kind, template)
+        for kind in (
+            "AWS::Budgets::Budget",
+            "AWS::DynamoDB::Table",
+            "AWS::CloudFront::VpcOrigin",
+        )
+    )
+    wanted = [each["Tags"] for each in budget["Budget"]["FilterExpression"]["And"]]
+    for table in tables:
+        tags = {tag["Key"]: tag["Value"] for tag in table["Tags"]}
+        assert [tags[each["Key"]] for each in wanted] == [
+            value for e in wanted for value in e["Values"]
+        ]
+    assert "Tags" not in origin  # which CloudFront refuses to change while it is used
 
 
 @pytest.mark.parametrize(

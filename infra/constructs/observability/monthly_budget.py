@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from aws_cdk import Tags
 from aws_cdk import aws_budgets as budgets
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics
 from evenflow.infra.settings import EnvironmentSettings
@@ -11,14 +12,18 @@ from evenflow.infra.settings import EnvironmentSettings
 _NOTICES = (("ACTUAL", 80), ("FORECASTED", 100))
 """What is compared with the budget, and the percentage of it above which a notice is sent."""
 
+_VPC_ORIGIN = "AWS::CloudFront::VpcOrigin"
+
 
 class MonthlyBudget(Construct):
     """A budget of AWS Budgets, over what has this environment's tags.
 
-    Tags count once they are activated as cost-allocation tags. Until then nothing has cost anything
-    by them, and no notice is sent.
+    All of `service` gets them: in an app that isn't ours they may not be there. Tags count once
+    they are activated as cost-allocation tags. Until then nothing has cost anything by them, and no
+    notice is sent.
 
     Args:
+        service: the construct or the stack whose costs count.
         dollars: of a month.
     """
 
@@ -29,9 +34,13 @@ class MonthlyBudget(Construct):
         *,
         settings: EnvironmentSettings,
         topics: AlarmTopics,
+        service: IConstruct,
         dollars: int,
     ) -> None:
         super().__init__(scope, construct_id)
+        for name, value in settings.cost_tags.items():
+            # A VPC origin in use can't be changed, and costs nothing.
+            Tags.of(service).add(name, value, exclude_resource_types=[_VPC_ORIGIN])
         topics.let_budgets_publish()
         budgets.CfnBudget(
             self,
@@ -52,7 +61,6 @@ class MonthlyBudget(Construct):
 
 
 def _of_environment(settings: EnvironmentSettings) -> budgets.CfnBudget.ExpressionProperty:
-    tags = {"environment": settings.name, "installation": settings.installation}
     return budgets.CfnBudget.ExpressionProperty(
         and_=[
             budgets.CfnBudget.ExpressionProperty(
@@ -60,7 +68,7 @@ def _of_environment(settings: EnvironmentSettings) -> budgets.CfnBudget.Expressi
                     key=name, values=[value], match_options=["EQUALS"]
                 )
             )
-            for name, value in tags.items()
+            for name, value in settings.cost_tags.items()
         ]
     )
 

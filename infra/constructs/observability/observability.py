@@ -45,7 +45,12 @@ class Observability(Construct):
         dollars = settings.alarms.monthly_budget_dollars
         if dollars is not None:
             MonthlyBudget(
-                self, "MonthlyBudget", settings=settings, topics=self.topics, dollars=dollars
+                self,
+                "MonthlyBudget",
+                settings=settings,
+                topics=self.topics,
+                service=scope,
+                dollars=dollars,
             )
         catalogue = CatalogueAlarms(self, "Catalogue", settings=settings, topics=self.topics)
         service = ServiceAlarms(

@@ -240,3 +240,71 @@ async def test_counters_are_always_the_sum_of_what_is_reserved_and_what_ended_an
 
     counts = await asyncio.gather(*map(one, asked))
     assert await committed(tasks[0], acme) == (sum(counts), 10 * sum(counts))
+
+
+async def test_a_large_budget_is_exact_to_the_last_answer(
+    tasks: tuple[UsageStore, UsageStore],
+) -> None:
+    acme, bound = new_name("acme"), 7 * 1_000 + 5  # 437 or 438 for each of sixteen rows
+    asked = [ask(acme, 7, bound) for _ in range(1_100)]
+    refused = await asyncio.gather(
+        *(tasks[number % 2].reserve(each) for number, each in enumerate(asked))
+    )
+    assert Counter(refused) == {None: 1_000, TOKENS: 100}
+    assert await committed(tasks[1], acme) == (7_000, 70_000)
+    assert await tasks[0].reserve(ask(acme, 5, bound)) is None
+    granted = [each for each, full in zip(asked, refused, strict=True) if full is None]
+    ended = [record(each, 5) for each in granted]
+    await asyncio.gather(*(tasks[number % 2].settle(each) for number, each in enumerate(ended)))
+    assert await committed(tasks[0], acme) == (5_005, 50_050)
+    assert await tasks[1].reserve(ask(acme, 2_001, bound)) == TOKENS
+    assert await tasks[1].reserve(ask(acme, 2_000, bound)) is None
+
+
+async def test_what_changes_while_a_large_budget_is_used_loses_nothing(
+    tasks: tuple[UsageStore, UsageStore],
+) -> None:
+    usage, other = tasks
+    acme = new_name("acme")
+    first = [ask(acme, 1, 10_000) for _ in range(40)]
+    await asyncio.gather(*(usage.reserve(each) for each in first))
+    # More was used than was reserved, and as much as no single row of the counter has room for.
+    await asyncio.gather(*(other.settle(record(each, 50)) for each in first[:20]))
+    await other.settle(record(first[20], 1_500))
+    await usage.settle(record(ask(acme, 1), 900), [TOKENS, DOLLARS])  # nothing was reserved for it
+    assert await usage.reserve(ask(acme, 81)) is None  # and nothing bounds this
+    counted = 20 * 50 + 1_500 + 900 + 81 + 19
+    assert await committed(other, acme) == (counted, 10 * counted)
+    # The operator has changed the bound.
+    assert await usage.reserve(ask(acme, 501, counted + 500)) == TOKENS
+    assert await other.reserve(ask(acme, 500, counted + 500)) is None
+    assert await usage.reserve(ask(acme, 1, counted + 500)) == TOKENS
+    for each in first[21:]:
+        await other.release(acme, each.wanted.response_id)
+    counted += 500 - 19
+    assert await committed(usage, acme) == (counted, 10 * counted)
+
+
+@pytest.mark.parametrize("bound", [100_000, 5_000, 900])
+async def test_counters_add_up_while_tasks_begin_end_and_give_back(
+    tasks: tuple[UsageStore, UsageStore], bound: int
+) -> None:
+    acme, dice = new_name("acme"), random.Random(bound)
+
+    async def one(_: int) -> int:
+        usage, other = dice.sample(tasks, 2)
+        each = ask(acme, dice.randint(1, 6), bound)
+        if await usage.reserve(each) is not None:
+            return 0
+        match dice.randrange(3):
+            case 0:
+                await other.release(acme, each.wanted.response_id)
+                return 0
+            case 1:
+                return each.wanted.amounts[TOKENS]
+            case _:
+                await other.settle(record(each, 6))
+                return 6
+
+    counts = await asyncio.gather(*map(one, range(250)))
+    assert await committed(tasks[0], acme) == (sum(counts), 10 * sum(counts))
