@@ -226,9 +226,10 @@ def _record_calls_of(client: Any, recorder: _Recorder) -> None:
 
 
 def _calling_process() -> str | None:
-    """The process whose code makes this call. None if a test makes it itself."""
+    """The process whose code makes this call. None if a test makes it, or who deploys."""
     frames = list(_frames())
-    if not frames or not frames[0][0].startswith("evenflow."):
+    caller = frames[0][0] if frames else ""
+    if not caller.startswith("evenflow.") or caller.startswith("evenflow.infra."):
         return None
     if not _OF_OPERATORS.isdisjoint(frames):
         return OPERATOR

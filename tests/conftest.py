@@ -47,9 +47,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     path, options = Path(os.environ.pop(RECORDING)), session.config.option
     chosen = (options.keyword, options.markexpr, options.deselect, options.lf, options.collectonly)
-    is_whole = not any(chosen) and not session.testsfailed and "tests/integration" in {
-        os.path.relpath(argument, ROOT) for argument in session.config.args
-    }
+    is_whole = (
+        not any(chosen)
+        and not session.testsfailed
+        and "tests/integration"
+        in {os.path.relpath(argument, ROOT) for argument in session.config.args}
+    )
     if found := differences(path, is_whole_suite=is_whole):
         print("\ntests/called.json:", *found, sep="\n")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

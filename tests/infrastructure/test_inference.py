@@ -89,11 +89,12 @@ class TestBedrock:
         template, stack = with_bedrock
         [profile_id] = resources(template, "AWS::Bedrock::ApplicationInferenceProfile")
         arn = {"Fn::GetAtt": [profile_id, "InferenceProfileArn"]}
-        profile, model = statements(stack)
+        profile, source, model = statements(stack)
         assert stack.resolve(stack.model_access.name) == arn
         assert (profile["Action"], profile["Resource"]) == (STREAM, arn)
         assert model["Action"] == STREAM
-        assert model["Condition"] == {"StringEquals": {"bedrock:InferenceProfileArn": arn}}
+        through_ours = {"StringEquals": {"bedrock:InferenceProfileArn": arn}}
+        assert source["Condition"] == model["Condition"] == through_ours
         named = BedrockSettings()
         assert len(model["Resource"]) == len(named.regions)
         for region, resource in zip(named.regions, model["Resource"], strict=True):
@@ -111,7 +112,7 @@ class TestBedrock:
             inference_profile="global.anthropic.claude-x", foundation_model="anthropic.claude-x"
         )
         _, stack = inference_template(with_bedrock_of(named))
-        _, here, anywhere = statements(stack)
+        *_, here, anywhere = statements(stack)
         model = "foundation-model/anthropic.claude-x"
         assert f":bedrock:us-east-1::{model}" in json.dumps(here["Resource"])
         assert f":bedrock:::{model}" in json.dumps(anywhere["Resource"])
