@@ -97,7 +97,7 @@ def _verified(account: Account) -> Finding:
         _VERIFIED,
         "it has no distribution yet, and CloudFront refuses those of some new accounts",
         'if the stack …-edge fails with "Your account must be verified", open a case at AWS '
-        "Support (Account and billing) with that sentence; it is free, and can take a day",
+        "Support with that sentence, and deploy again when it is answered",
     )
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
+import aws_cdk as cdk
 import pytest
 
+from evenflow.infra.evenflow_service import EvenflowService
+from evenflow.infra.stack_settings import AlarmSettings, WorkerServiceSettings
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.limits import (
@@ -19,7 +23,7 @@ from tests.infrastructure.limits import (
     stacks,
     watching,
 )
-from tests.infrastructure.limits.deployment import Deployment, deployment_of
+from tests.infrastructure.limits.deployment import Deployment, deployment_in
 from tests.infrastructure.limits.limit import Limit
 
 _LIMITS: tuple[Limit, ...] = (
@@ -48,14 +52,30 @@ Deployed = Callable[[str], Deployment]
 @pytest.fixture(scope="module")
 def deployed(synthesized: Synthesize) -> Deployed:
     """The deployment of a synthesis."""
-    return cache(lambda name: deployment_of(synthesized(name)))
+    return cache(lambda name: deployment_in(synthesized(name).folder))
 
 
 @pytest.mark.parametrize("name", _DEPLOYMENTS)
 def test_aws_refuses_nothing(deployed: Deployed, name: str) -> None:
-    deployment = deployed(name)
-    found = [(limit.name, line) for limit in _LIMITS for line in limit.find(deployment)]
-    assert not found
+    assert not _refused(deployed(name))
+
+
+def test_aws_refuses_nothing_of_a_service_that_is_in_one_stack(tmp_path: Path) -> None:
+    app = cdk.App(outdir=str(tmp_path))
+    EvenflowService(
+        cdk.Stack(app, "Shop", env=cdk.Environment(region="us-east-1")),
+        "Chat",
+        like="prod",
+        image="111111111111.dkr.ecr.us-east-1.amazonaws.com/evenflow:1",
+        alarms=AlarmSettings(page_email="on-call@example.com"),
+        workers=WorkerServiceSettings(),
+    )
+    app.synth()
+    assert not _refused(deployment_in(tmp_path))
+
+
+def _refused(deployment: Deployment) -> list[tuple[str, str]]:
+    return [(limit.name, line) for limit in _LIMITS for line in limit.find(deployment)]
 
 
 @pytest.mark.parametrize("name", _COMPARED_WITH_SCHEMAS)

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.infrastructure.synthesis import Synthesis
-
 Template = dict[str, Any]
 Properties = dict[str, Any]
 
@@ -119,16 +117,16 @@ class Deployment:
         return f"{stack}-{name}-ABCDEFGHIJKL"[:64]
 
 
-def deployment_of(synthesis: Synthesis) -> Deployment:
-    """The deployment that a synthesis describes."""
-    manifest = json.loads((synthesis.folder / "manifest.json").read_text("utf-8"))
+def deployment_in(folder: Path) -> Deployment:
+    """The deployment that a cloud assembly describes."""
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     templates, regions = {}, {}
     for stack, artifact in manifest["artifacts"].items():
         if artifact["type"] == "aws:cloudformation:stack":
-            file = synthesis.folder / artifact["properties"]["templateFile"]
+            file = folder / artifact["properties"]["templateFile"]
             templates[stack] = json.loads(file.read_text("utf-8"))
             regions[stack] = artifact["environment"].rsplit("/", 1)[-1]
-    return Deployment(templates, regions, _asset_bytes(synthesis.folder))
+    return Deployment(templates, regions, _asset_bytes(folder))
 
 
 def _asset_bytes(folder: Path) -> dict[str, int]:
