@@ -9,6 +9,8 @@ from evenflow.doctor.diagnosis import Diagnosis
 from evenflow.doctor.evidence import Observation
 from evenflow.doctor.hop_faults import ANY, SERVER, HopFault, hops_of
 
+_LONGEST_TEXT = 300
+
 
 def as_text(diagnosis: Diagnosis, direct: Diagnosis | None) -> str:
     """For people.
@@ -20,13 +22,14 @@ def as_text(diagnosis: Diagnosis, direct: Diagnosis | None) -> str:
 
 
 def _lines(diagnosis: Diagnosis, direct: Diagnosis | None) -> Iterator[str]:
-    names = f" ({', '.join(diagnosis.hop_names)})" if diagnosis.hop_names else ""
+    names = f" ({_printable(', '.join(diagnosis.hop_names))})" if diagnosis.hop_names else ""
     yield f"{diagnosis.url}{names}"
     width = max(len(observation.check) for observation in diagnosis.observations)
     for observation in diagnosis.observations:
         name = "" if observation.fault is None else f" [{observation.fault.name}]"
         where = _where(observation, direct)
-        yield f"{observation.mark} {observation.check:<{width}}  {observation.seen}{name}{where}"
+        seen = _printable(observation.seen)
+        yield f"{observation.mark} {observation.check:<{width}}  {seen}{name}{where}"
     for fault in diagnosis.faults:
         yield ""
         yield f"[{fault.name}] {fault.what[0].upper()}{fault.what[1:]}. {fault.effect}"
@@ -35,6 +38,12 @@ def _lines(diagnosis: Diagnosis, direct: Diagnosis | None) -> Iterator[str]:
     wrong = sum(observation.mark == "✗" for observation in diagnosis.observations)
     total = len(diagnosis.observations)
     yield f"{wrong} of {total} checks found something wrong" if wrong else "nothing is wrong"
+
+
+def _printable(text: str) -> str:
+    """A text of anybody's server, in one line and without what a terminal would obey."""
+    line = " ".join(text.split())[:_LONGEST_TEXT]
+    return "".join(one if one.isprintable() else "?" for one in line)
 
 
 def _settings(fault: HopFault, hops: list[str]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from tests.integration.doctor.proxies import haproxy, nginx, without
 from tests.integration.server_process import ServerProcess, free_port
 
 ORIGIN = "http://page.example"
-# Two to three seconds of pieces; a limit of one second below is reached, and one of 90 is not.
+# Two to three seconds of pieces; a limit of 700 ms below is reached, and one of 90 is not.
 EXAMINATION = Examination(question=demo(tokens=24, gap_ms=100), idle_seconds=2, origin=ORIGIN)
 EVENTS, V1_STREAMED, V1_WHOLE = "server-sent events", "/v1, streamed", "/v1, whole"
 HEADS = "heads of streams"
@@ -68,7 +68,7 @@ NGINX = {
         {"http-1.0": {"WebSocket", "idle WebSocket", "CORS"}},
     ),
     "read timeout": (
-        without() + "proxy_read_timeout 1s;",
+        without() + "proxy_read_timeout 700ms;",
         {"idle": {"idle WebSocket", "idle event stream", "idle poll", V1_WHOLE, "long poll"}},
     ),
     "small bodies": (without("client_max_body_size"), {"body-size": {"request size"}}),
@@ -113,10 +113,10 @@ HAPROXY = {
     # It waits 200 ms for more before it sends.
     "delay": ("no option http-no-delay", {"buffering": {EVENTS, V1_STREAMED}}),
     "server timeout": (
-        "timeout server 1s",
+        "timeout server 700ms",
         {"idle": {"idle event stream", "idle poll", V1_WHOLE, "long poll"}},
     ),
-    "tunnel timeout": ("timeout tunnel 1s", {"idle": {"idle WebSocket"}}),
+    "tunnel timeout": ("timeout tunnel 700ms", {"idle": {"idle WebSocket"}}),
     "no upgrade": (
         "http-request del-header upgrade",
         {"upgrade": {"WebSocket", "idle WebSocket", "CORS"}},
@@ -134,7 +134,7 @@ HAPROXY = {
     "close": ("option httpclose", {"closing": {"address"}}),
     # What no reader notices.
     "buffered requests": ("option http-buffer-request", {}),
-    "client timeout": ("timeout client 1s", {}),
+    "client timeout": ("timeout client 700ms", {}),
     # haproxy 2.6 compresses answers with a length, and no streams.
     "compression": (f"{COMPRESSION}\n    http-response del-header cache-control", {}),
 }
@@ -160,8 +160,9 @@ def diagnosed(
     """What is found behind each of these proxies, at once."""
 
     def diagnose_one(name: str) -> dict[str, set[str]]:
-        (folder / name).mkdir()
-        with start(name, folder / name) as url:
+        own_folder = folder / name.replace(" ", "-")
+        own_folder.mkdir()
+        with start(name, own_folder) as url:
             return found(diagnose(url, EXAMINATION))
 
     with ThreadPoolExecutor(len(names)) as threads:
