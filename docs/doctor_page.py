@@ -45,7 +45,7 @@ def doctor_page(note: str) -> str:
                 "asked."
             ),
             "",
-            "- `--direct http://10.0.0.7:8080`: the server without the hops. What differs is theirs.",
+            "- `--direct http://10.0.0.7:8080`: without the hops. What differs is theirs.",
             "- `--idle 65`: how long connections are kept silent. 65 s find limits of 30 and 60 s.",
             "- `--origin https://app.example.com`: a page that shall be able to call.",
             "- `--question`, `--tenant`, and `--json` for programs.",

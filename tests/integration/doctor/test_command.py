@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import threading
@@ -13,6 +14,10 @@ from pathlib import Path
 import pytest
 
 from evenflow.__main__ import main
+from evenflow.doctor.diagnosis import Examination, diagnose
+from evenflow.doctor.hop_faults import HOP_FAULTS
+from evenflow.doctor.report import as_text
+from evenflow.fargate_handler.settings import HandlerSettings
 from tests.integration.chat_client import demo
 from tests.integration.conftest import ServeProcess
 from tests.integration.doctor.proxies import haproxy
@@ -36,7 +41,22 @@ def test_a_server_that_is_well(server: ServerProcess, capsys: pytest.CaptureFixt
     assert printed.endswith("nothing is wrong\n")
     assert printed.count("\n✓") == 14
     assert printed.count("\n!") == 1
-    assert "! idle event stream  only the demo model can be silent on demand" in printed
+    assert "! idle event stream   only the demo model can be silent on demand" in printed
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        demo(tokens=24, gap_ms=60, bursty=True),
+        demo(tokens=24, gap_ms=0, first_token_ms=1_500),
+        demo(tokens=4, gap_ms=500),
+        demo(tokens=10, gap_ms=150, jitter_ms=140),
+    ],
+)
+def test_a_models_own_pace_is_not_blamed_on_a_hop(server: ServerProcess, question: str) -> None:
+    diagnosis = diagnose(server.http_url, Examination(question=question, idle_seconds=0.5))
+    assert diagnosis.is_well, as_text(diagnosis, None)
+    assert diagnosis.faults == []
 
 
 def test_what_the_server_does_itself_is_told_from_what_a_hop_does(
@@ -152,3 +172,11 @@ def test_wrong_arguments(
         main(["doctor", *arguments])
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_the_settings_of_the_server_that_are_named_exist() -> None:
+    named = re.findall(
+        r"EVENFLOW_([A-Z_]+)", " ".join(" ".join(one.settings.values()) for one in HOP_FAULTS)
+    )
+    assert named
+    assert [name for name in named if name.lower() not in HandlerSettings.model_fields] == []
