@@ -6,8 +6,10 @@ import argparse
 import asyncio
 import math
 import os
+import signal
 import sys
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, NoReturn
 
 from evenflow.command_line import CommandFailed
 from evenflow.doctor.diagnosis import Diagnosis, Examination, NotReached, diagnose
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 _IDLE_SECONDS = 65.0
 _LONGEST_IDLE_SECONDS = 3_600.0
+# As shells have it.
+_INTERRUPTED = 128 + signal.SIGINT
 _KEY_VARIABLE = "EVENFLOW_TENANT_KEY"
 
 
@@ -55,6 +59,8 @@ async def _run(arguments: argparse.Namespace) -> int:
         arguments.idle,
         arguments.origin,
     )
+    if threading.current_thread() is threading.main_thread():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _leave)
     progress = asyncio.create_task(_show_progress(arguments.idle))
     try:
         diagnosis, direct = await asyncio.gather(
@@ -69,6 +75,11 @@ async def _run(arguments: argparse.Namespace) -> int:
     return int(not diagnosis.is_well)
 
 
+def _leave() -> NoReturn:
+    """End at once: checks that wait for a minute can't be cancelled."""
+    os._exit(_INTERRUPTED)
+
+
 async def _diagnose_directly(url: str | None, examination: Examination) -> Diagnosis | None:
     return None if url is None else await asyncio.to_thread(diagnose, url, examination)
 
@@ -76,7 +87,7 @@ async def _diagnose_directly(url: str | None, examination: Examination) -> Diagn
 async def _show_progress(idle_seconds: float) -> None:
     """Show on a terminal how long it still takes."""
     if not sys.stderr.isatty():
-        print(f"keeping connections silent for {idle_seconds:g} s …", file=sys.stderr)
+        print(f"keeping connections silent for {idle_seconds:g} s …", file=sys.stderr, flush=True)
         return
     try:
         for second in range(math.ceil(idle_seconds)):

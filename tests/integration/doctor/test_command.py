@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +24,7 @@ from evenflow.fargate_handler.settings import HandlerSettings
 from tests.integration.chat_client import demo
 from tests.integration.conftest import ServeProcess
 from tests.integration.doctor.proxies import haproxy
-from tests.integration.server_process import ServerProcess, free_port
+from tests.integration.server_process import ROOT, ServerProcess, free_port
 
 QUICK = ("--idle", "0.5", "--question", demo(tokens=12, gap_ms=50))
 KEY = "key-of-the-public-tenant-0123456789"
@@ -80,6 +83,15 @@ def test_what_the_server_does_itself_is_told_from_what_a_hop_does(
         for name, found in described.items()
     }
     assert wrong == {"proxied": ["last-event-id", "cors"], "direct": ["cors"]}
+
+
+def test_who_has_seen_enough_need_not_wait(server: ServerProcess) -> None:
+    command = [sys.executable, "-m", "evenflow", "doctor", server.http_url, "--idle", "600"]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith(b"keeping connections silent for 600 s")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
 
 
 def test_nothing_listens(capsys: pytest.CaptureFixture[str]) -> None:
