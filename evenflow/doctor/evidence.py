@@ -45,6 +45,7 @@ from evenflow.functions.canary.reading import WrongAnswer
 
 _EVENT_STREAM = "text/event-stream"
 _HTTP_1_0 = 10
+_TOO_MANY = 429
 # The codes of Evenflow's errors that only a hop can cause, as the caller did send what is missing.
 _FAULT_OF_CODE = {
     "token_missing": AUTHORIZATION,
@@ -64,7 +65,7 @@ _FAULT_OF_ERROR = (
 )
 
 # The token comes in the header that names subprotocols.
-_FAULT_OF_HANDSHAKE = {AUTHORIZATION: SUBPROTOCOL, None: NO_WEBSOCKETS, FOREIGN: NO_WEBSOCKETS}
+_FAULT_OF_HANDSHAKE = {AUTHORIZATION: SUBPROTOCOL, FOREIGN: NO_WEBSOCKETS}
 
 
 class HopFaultFound(WrongAnswer):
@@ -110,8 +111,18 @@ def observe(check: str, look: Callable[[], str]) -> Observation:
     if finding.wrong is None or finding.error is None:
         return Observation(check, "✓", seen[0])
     fault, what = judge_error(finding.error, finding.wrong)
-    is_harmless = fault is not None and fault.is_harmless
+    is_harmless = _is_limit(finding.error) if fault is None else fault.is_harmless
     return Observation(check, "!" if is_harmless else "✗", what, fault)
+
+
+def _is_limit(error: Exception) -> bool:
+    """Whether Evenflow refused a call for a limit of this caller: nothing was tested then."""
+    match error:
+        case UnexpectedAnswer():
+            return error.answer.status == _TOO_MANY
+        case InvalidStatus():
+            return error.response.status_code == _TOO_MANY
+    return False
 
 
 def judge_error(error: Exception, wrong: str) -> tuple[HopFault | None, str]:
@@ -127,7 +138,7 @@ def judge_error(error: Exception, wrong: str) -> tuple[HopFault | None, str]:
             return judge_answer(error.answer)
         case InvalidStatus():
             fault, seen = judge_answer(_answer_of_handshake(error.response))
-            return _FAULT_OF_HANDSHAKE.get(fault, fault), seen
+            return (fault and _FAULT_OF_HANDSHAKE.get(fault, fault)), seen
     fault = next((found for kinds, found in _FAULT_OF_ERROR if isinstance(error, kinds)), None)
     return fault, wrong
 

@@ -12,15 +12,21 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email.message import Message
 from pathlib import Path
 
 import pytest
+from websockets.datastructures import Headers
+from websockets.exceptions import InvalidStatus
+from websockets.http11 import Response
 
 from evenflow.__main__ import main
 from evenflow.doctor.diagnosis import Examination, diagnose
-from evenflow.doctor.hop_faults import HOP_FAULTS
+from evenflow.doctor.evidence import observe
+from evenflow.doctor.hop_faults import FOREIGN, HOP_FAULTS, IDLE, NO_WEBSOCKETS, HopFault
 from evenflow.doctor.report import as_text
 from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.functions.canary.front_door import HttpAnswer
 from tests.integration.chat_client import demo
 from tests.integration.conftest import ServeProcess
 from tests.integration.doctor.proxies import haproxy
@@ -128,6 +134,32 @@ def test_a_name_that_a_loopback_server_does_not_answer_to(
         assert main(["doctor", url, *QUICK]) == 1
     assert "403 host_not_allowed: " in (printed := capsys.readouterr().out)
     assert "EVENFLOW_ALLOWED_HOSTS" in printed
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "mark", "fault"),
+    [
+        (429, {"error": {"code": "session_connections", "message": "too many"}}, "!", None),
+        (503, {"error": {"code": "node_full", "message": "full"}}, "✗", None),
+        (403, {"error": {"code": "not_permitted", "message": "no"}}, "✗", None),
+        (429, {}, "✗", FOREIGN),
+        (504, {}, "✗", IDLE),
+    ],
+)
+def test_what_evenflow_refuses_itself_is_no_hops_fault(
+    status: int, body: object, mark: str, fault: HopFault | None
+) -> None:
+    def call() -> str:
+        HttpAnswer(status, Message(), json.dumps(body).encode()).expect(200)
+        return ""
+
+    def shake_hands() -> str:
+        response = Response(status, "", Headers(), json.dumps(body).encode())
+        raise InvalidStatus(response)
+
+    called, shaken = observe("call", call), observe("handshake", shake_hands)
+    assert (called.mark, called.fault) == (mark, fault)
+    assert (shaken.mark, shaken.fault) == (mark, NO_WEBSOCKETS if fault is FOREIGN else fault)
 
 
 @contextmanager

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,9 @@ import pytest
 from evenflow.doctor.diagnosis import Diagnosis, Examination, diagnose
 from evenflow.doctor.report import as_text
 from tests.integration.chat_client import demo
-from tests.integration.conftest import ServeProcess
+from tests.integration.conftest import Serve, ServeProcess
 from tests.integration.doctor.proxies import haproxy, nginx, without
+from tests.integration.faulty_proxy import Fault, faulty_proxy
 from tests.integration.server_process import ServerProcess, free_port
 
 ORIGIN = "http://page.example"
@@ -208,3 +211,24 @@ def test_nginx_as_it_is_without_settings_for_streams(upstream: int, tmp_path: Pa
 def test_a_server_that_a_proxy_does_not_reach(tmp_path: Path) -> None:
     with nginx(free_port(), tmp_path, without()) as url:
         assert found(diagnose(url, EXAMINATION)) == {"unreached": {"address"}}
+
+
+@pytest.mark.parametrize(
+    ("fault", "faults"),
+    [
+        (Fault.CUTS_STREAMS, {"cut": {EVENTS, V1_STREAMED}}),
+        (Fault.SPREADS_COOKIES, {"stickiness": {"cookies"}}),
+        (Fault.DROPS_UPGRADES, {"no-websockets": {"WebSocket", "idle WebSocket"}}),
+        (Fault.TIRES_OF_SILENCE, {"idle": {V1_WHOLE, "request size"}}),
+    ],
+)
+async def test_what_nginx_and_haproxy_have_no_setting_for(
+    serve: Serve, fault: Fault, faults: dict[str, set[str]]
+) -> None:
+    server = await serve()
+    examination = replace(EXAMINATION, origin=None)
+    async with faulty_proxy(server.port, fault) as proxy:
+        url = f"http://127.0.0.1:{proxy.port}"
+        diagnosis = await asyncio.to_thread(diagnose, url, examination)
+    # That proxy has one request a connection.
+    assert found(diagnosis) == faults | {"closing": {"address"}}
