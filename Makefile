@@ -44,7 +44,7 @@ run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the dep
 	@command -v haproxy >/dev/null || { echo "run-aws needs haproxy: apt-get install haproxy"; exit 2; }
 	@exec $(PY) -m tests.aws --port $(HTTP_PORT) --model $(MODEL)
 
-test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration tests (no browser needed; WORKERS=)
+test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration tests (no browser needed; those of `evenflow doctor` need nginx and haproxy, and are skipped without; WORKERS=)
 	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/chaos tests/attack tests/filtering --ignore $(STOCK_CLIENTS)
 
 test-clients: .venv/.dev web/dist/index.html $(CLIENT_PACKAGES) ## clients as they come from their registries, of every protocol that is served (needs Prometheus)

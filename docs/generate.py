@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from docs.costs import costs_page, stale_figures
+from docs.doctor_page import doctor_page
 from docs.drawing import architecture_svg
 from docs.grafana_dashboard import grafana_dashboard
 from docs.licences import licences_page
@@ -328,6 +329,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "costs.md": lambda: costs_page(_NOTE),
     "log-lines.md": lambda: log_lines_page(_NOTE),
     "licences.md": lambda: licences_page(_NOTE),
+    "doctor.md": lambda: doctor_page(_NOTE),
 }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from evenflow import tenants
 from evenflow.command_line import CommandFailed, Parser
+from evenflow.doctor import command as doctor
 from evenflow.fargate_handler.settings import ConfigurationError
 from evenflow.stream_core.ports.response_store import StoreUnavailable
 
@@ -16,21 +17,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Returns:
-        The exit status: 1 if it can't be done, 2 for wrong arguments or a wrong configuration.
+        The exit status: the command's, 1 if it can't be done, 2 for wrong arguments or a wrong
+        configuration.
     """
     parser = Parser(prog="evenflow", description=__doc__)
     commands = parser.add_subparsers(metavar="command", required=True)
     tenants.add_to(commands)
+    doctor.add_to(commands)
     asked = parser.parse_args(arguments)
     try:
-        asyncio.run(asked.run(asked))
+        status: int | None = asyncio.run(asked.run(asked))
     except ConfigurationError as error:
         print(f"evenflow: {error}", file=sys.stderr)
         return 2
     except (CommandFailed, StoreUnavailable) as error:
         print(f"evenflow: {error}", file=sys.stderr)
-        return 1
-    return 0
+        return getattr(error, "status", 1)
+    return status or 0
 
 
 if __name__ == "__main__":

@@ -11,7 +11,15 @@ if TYPE_CHECKING:
 
 
 class CommandFailed(Exception):
-    """What was asked for can't be done. The message is one line, and nothing was changed."""
+    """What was asked for can't be done. The message is one line, and nothing was changed.
+
+    Args:
+        status: the exit status.
+    """
+
+    def __init__(self, message: str, status: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Parser(argparse.ArgumentParser):

@@ -63,13 +63,13 @@ def answer_goes_on_after_a_cut(session: Session, question: str) -> Reading:
     stopwatch, log = Stopwatch(), LogText()
     response_id = ask(session, question)
     last_id = None
-    with _events(session, response_id, None) as events:
+    with events_of(session, response_id, None) as events:
         for event in islice(events, _BEFORE_THE_CUT):
             log.take(json.loads(event.data), stopwatch)
             last_id = event.event_id
     if log.ended:
         raise WrongAnswer("it had ended before it could be cut: ask for a longer answer")
-    with _events(session, response_id, last_id) as events:
+    with events_of(session, response_id, last_id) as events:
         for event in events:
             log.take(json.loads(event.data), stopwatch)
     if not log.ended:
@@ -81,9 +81,10 @@ def answer_goes_on_after_a_cut(session: Session, question: str) -> Reading:
 
 
 @contextmanager
-def _events(
+def events_of(
     session: Session, response_id: str, last_id: str | None
 ) -> Iterator[Iterator[ServerEvent]]:
+    """The events of a response, behind the one with `last_id`."""
     headers = session.bearer | ({} if last_id is None else {"Last-Event-ID": last_id})
     path = EVENTS.with_names(response_id=response_id)
     with session.front_door.stream("GET", path, None, headers) as answer:
@@ -141,14 +142,23 @@ def headers_come_through(session: Session, question: str) -> None:
 def errors_are_not_kept(session: Session, question: str) -> None:
     """Who is refused without a token is answered with one, at the same addresses."""
     response_id = ask(session, question)
+    check_refusals(session, response_id)
+    session.call(CANCEL, response_id=response_id).expect(200)
+
+
+def check_refusals(session: Session, response_id: str) -> None:
+    """Read a response without a token and then with it, at the same addresses.
+
+    Raises:
+        WrongAnswer: the refusal comes again.
+    """
     for route in (POLL, STREAM):
         path = route.with_names(response_id=response_id)
         session.front_door.call("GET", path).expect(401)
         again = session.front_door.call("GET", path, None, session.bearer)
         if again.status == 401:
-            raise WrongAnswer(f"the 401 of {route.public_path} came again to who has a token")
+            raise WrongAnswer(f"the 401 of {route.public_path} came again, with a token")
         again.expect(200)
-    session.call(CANCEL, response_id=response_id).expect(200)
 
 
 def _expect_header(headers: Message, name: str, value: str) -> None:

@@ -13,6 +13,10 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from evenflow.functions.canary.reading import Reading, WrongAnswer
 
+_FAILURES = (
+    *(WrongAnswer, OSError, HTTPException, WebSocketException),
+    *(LookupError, AttributeError, TypeError, ValueError, CookieError),
+)
 # More would be a burst of sessions that an environment's throttle refuses.
 _SIDE_BY_SIDE = 4
 
@@ -33,31 +37,42 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found. `wrong` says what came instead; None: all is well."""
+    """What a check found. `wrong` says what came instead; None: all is well.
+
+    Args:
+        error: what `wrong` was made of.
+    """
 
     check: Check
     reading: Reading | None
     seconds: float
     wrong: str | None
+    error: Exception | None = None
 
 
 def run_check(check: Check) -> Finding:
     """Run one. A connection that fails is a finding, too, and so is what can't be read."""
     began = time.monotonic()
-    reading, wrong = None, None
+    reading, failure = None, None
     try:
         reading = check.run()
-    except WrongAnswer as error:
-        wrong = str(error)
-    except TimeoutError:
-        wrong = "nothing came in time"
-    except (IncompleteRead, ConnectionClosed):
-        wrong = "the connection was cut before the answer's end"
-    except (OSError, HTTPException, WebSocketException) as error:
-        wrong = f"{type(error).__name__}: {error}"
-    except (LookupError, AttributeError, TypeError, ValueError, CookieError) as error:
-        wrong = f"not what the protocol says: {type(error).__name__} {error}"
-    return Finding(check, reading, time.monotonic() - began, wrong)
+    except _FAILURES as error:
+        failure = error
+    wrong = None if failure is None else _description(failure)
+    return Finding(check, reading, time.monotonic() - began, wrong, failure)
+
+
+def _description(error: Exception) -> str:
+    match error:
+        case WrongAnswer():
+            return str(error)
+        case TimeoutError():
+            return "nothing came in time"
+        case IncompleteRead() | ConnectionClosed():
+            return "the connection was cut before the answer's end"
+        case OSError() | HTTPException() | WebSocketException():
+            return f"{type(error).__name__}: {error}"
+    return f"not what the protocol says: {type(error).__name__} {error}"
 
 
 def run_checks(checks: Sequence[Check]) -> list[Finding]:

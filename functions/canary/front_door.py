@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from email.message import Message
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
@@ -13,10 +14,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from websockets.sync.client import ClientConnection, connect
-from websockets.typing import Subprotocol
+from websockets.typing import Origin, Subprotocol
 
 from evenflow.functions.canary.reading import WrongAnswer
 from evenflow.stream_core.protocol.routes import OPEN_SESSION, Route
+
+_READ_BYTES = 65_536
+_GZIP = 16 + zlib.MAX_WBITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +36,12 @@ class HttpAnswer:
         """The body.
 
         Raises:
-            WrongAnswer: it is no JSON.
+            UnexpectedAnswer: it is no JSON.
         """
         try:
             return json.loads(self.body)
         except ValueError:
-            raise WrongAnswer(f"{self.status} with a body that is no JSON") from None
+            raise UnexpectedAnswer(self, f"{self.status} with a body that is no JSON") from None
 
     def expect(self, status: int) -> HttpAnswer:
         """The same answer.
@@ -46,8 +50,38 @@ class HttpAnswer:
             WrongAnswer: it has another status.
         """
         if self.status != status:
-            raise WrongAnswer(f"{self.status}{_code(self.body)} instead of {status}")
+            raise UnexpectedAnswer(self, f"{self.status}{_code(self.body)} instead of {status}")
         return self
+
+
+class UnexpectedAnswer(WrongAnswer):
+    """An answer has another status or form than it should."""
+
+    def __init__(self, answer: HttpAnswer, message: str) -> None:
+        super().__init__(message)
+        self.answer = answer
+
+
+class StreamedAnswer:
+    """The head of an answer, and the lines of its body as they come."""
+
+    def __init__(self, answer: HTTPResponse) -> None:
+        self.headers = answer.headers
+        self._answer = answer
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The lines, without their ends.
+
+        Raises:
+            IncompleteRead: the body was cut.
+        """
+        zipped = self.headers.get("Content-Encoding") == "gzip"
+        unpacker = zlib.decompressobj(_GZIP) if zipped else None
+        rest = b""
+        while data := self._answer.read1(_READ_BYTES):
+            rest += data if unpacker is None else unpacker.decompress(data)
+            *lines, rest = rest.split(b"\n")
+            yield from lines
 
 
 class FrontDoor:
@@ -56,12 +90,18 @@ class FrontDoor:
     Args:
         url: `https://host` or `http://host:port`.
         silence_seconds: how long a call may be silent.
+        on_head: called with each answer when its head has come.
 
     Raises:
         ValueError: the URL is no such address.
     """
 
-    def __init__(self, url: str, silence_seconds: float = 30.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        silence_seconds: float = 30.0,
+        on_head: Callable[[HTTPResponse], None] = lambda _answer: None,
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/"):
             raise ValueError(f"{url!r} must be https://host or http://host:port")
@@ -69,6 +109,7 @@ class FrontDoor:
         self.secure = parts.scheme == "https"
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._silence_seconds = silence_seconds
+        self._on_head = on_head
 
     def call(
         self,
@@ -88,16 +129,19 @@ class FrontDoor:
         path: str,
         body: object = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Iterator[HTTPResponse]:
+    ) -> Iterator[StreamedAnswer]:
         """A call, whose body is read as it comes. Leaving cuts the connection.
 
+        It may come compressed, as browsers accept it.
+
         Raises:
-            WrongAnswer: it is refused.
+            UnexpectedAnswer: it is refused.
         """
-        with self._open(method, path, body, headers) as answer:
+        zipped = {"Accept-Encoding": "gzip"}
+        with self._open(method, path, body, zipped | dict(headers or {})) as answer:
             if answer.status != 200:
                 _whole(answer).expect(200)
-            yield answer
+            yield StreamedAnswer(answer)
 
     def post_session(self, tenant: str, key: str | None) -> HttpAnswer:
         """What opening a session is answered with.
@@ -117,12 +161,20 @@ class FrontDoor:
         opened = self.post_session(tenant, key).json
         return Session(self, opened["session_id"], opened["token"])
 
-    def websocket(self, path: str, protocol: str, token: str) -> ClientConnection:
-        """An open WebSocket, to be used as a context."""
+    def websocket(
+        self, path: str, protocol: str, token: str, origin: str | None = None
+    ) -> ClientConnection:
+        """An open WebSocket, to be used as a context. As a browser, it sends no pings.
+
+        Args:
+            origin: of the page that opens it. None: there is no page.
+        """
         return connect(
             f"{self.url.replace('http', 'ws', 1)}{path}",
+            origin=None if origin is None else Origin(origin),
             subprotocols=[Subprotocol(protocol), Subprotocol(f"bearer.{token}")],
             open_timeout=self._silence_seconds,
+            ping_interval=None,
             close_timeout=2,
             proxy=None,
         )
@@ -142,8 +194,12 @@ class FrontDoor:
         sent = None if body is None else json.dumps(body).encode()
         of_body = {} if sent is None else {"Content-Type": "application/json"}
         with closing(self._connection()) as connection:
-            connection.request(method, path, sent, of_body | dict(headers or {}))
-            yield connection.getresponse()
+            # A body that is too large is refused, and cut, before all of it is sent.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(method, path, sent, of_body | dict(headers or {}))
+            with closing(connection.getresponse()) as answer:
+                self._on_head(answer)
+                yield answer
 
     def _connection(self) -> HTTPConnection:
         if not self.secure:

@@ -10,7 +10,7 @@ from typing import Any
 
 from evenflow.functions.canary.event_stream import server_events
 from evenflow.functions.canary.front_door import Session
-from evenflow.functions.canary.reading import Reading, Stopwatch, WrongAnswer
+from evenflow.functions.canary.reading import Reading, Stopwatch, StreamCut, WrongAnswer
 from evenflow.stream_core.protocol.routes import (
     ANTHROPIC_MESSAGES,
     CHAT,
@@ -60,14 +60,19 @@ def model_name(session: Session) -> str:
     return name
 
 
-def read_streamed(protocol: StreamedProtocol, session: Session, question: str) -> Reading:
+def read_streamed(
+    protocol: StreamedProtocol,
+    session: Session,
+    question: str,
+    stopwatch: Stopwatch | None = None,
+) -> Reading:
     """Ask, and read the stream to its end.
 
     Raises:
         WrongAnswer: it is refused, breaks off, or is no stream.
     """
     body, route = protocol.body(model_name(session), question), protocol.route
-    stopwatch, texts = Stopwatch(), list[str]()
+    stopwatch, texts = stopwatch or Stopwatch(), list[str]()
     front_door = session.front_door
     with front_door.stream(route.method, route.path, body, session.bearer) as answer:
         for event in server_events(answer):
@@ -79,7 +84,7 @@ def read_streamed(protocol: StreamedProtocol, session: Session, question: str) -
                 stopwatch.text_came()
             if protocol.last in {event.data, value.get("type")}:
                 return stopwatch.ended("".join(texts)).streamed()
-    raise WrongAnswer(f"the stream was cut: it has no {protocol.last}")
+    raise StreamCut(f"the stream was cut: it has no {protocol.last}")
 
 
 def read_whole(protocol: WholeProtocol, session: Session, question: str) -> Reading:

@@ -16,6 +16,14 @@ class WrongAnswer(Exception):
     """What came is not what the contract says. The message says what came."""
 
 
+class CameAtOnce(WrongAnswer):
+    """All text of a stream came in one piece."""
+
+
+class StreamCut(WrongAnswer):
+    """A stream ended before its answer did."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """An answer's text, and seconds from the question to its first text and to its last."""
@@ -28,10 +36,10 @@ class Reading:
         """The same reading.
 
         Raises:
-            WrongAnswer: all text came at once.
+            CameAtOnce: all text came at once.
         """
         if self.last_seconds - self.first_seconds < _AT_ONCE_SECONDS:
-            raise WrongAnswer(
+            raise CameAtOnce(
                 f"all {len(self.text)} characters came at once after {self.first_seconds:.1f} s: "
                 "something holds the stream back, or the answer is too short to tell"
             )
@@ -44,11 +52,17 @@ class Stopwatch:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._began = clock()
-        self._texts: list[float] = []
+        self.arrivals: list[tuple[int, float]] = []
+        """Of each piece of text, its last index (0 where it has none) and its seconds."""
 
-    def text_came(self) -> None:
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it was started."""
+        return self._clock() - self._began
+
+    def text_came(self, index: int = 0) -> None:
         """Some text is there."""
-        self._texts.append(self._clock() - self._began)
+        self.arrivals.append((index, self.elapsed))
 
     def ended(self, text: str) -> Reading:
         """The whole reading.
@@ -56,9 +70,9 @@ class Stopwatch:
         Raises:
             WrongAnswer: there was no text.
         """
-        if not self._texts or not text.strip():
+        if not self.arrivals or not text.strip():
             raise WrongAnswer("the answer ended without any text")
-        return Reading(text, self._texts[0], self._texts[-1])
+        return Reading(text, self.arrivals[0][1], self.arrivals[-1][1])
 
 
 class LogText:
@@ -82,7 +96,7 @@ class LogText:
         match frame["type"]:
             case "chat.response.delta":
                 self._deltas.append((frame["index"], frame["delta"]))
-                stopwatch.text_came()
+                stopwatch.text_came(frame["index"])
             case "chat.response.restarted":
                 kept = frame["from_index"]
                 self._deltas = [delta for delta in self._deltas if delta[0] <= kept]

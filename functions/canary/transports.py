@@ -9,7 +9,14 @@ from typing import Any
 
 from evenflow.functions.canary.event_stream import server_events
 from evenflow.functions.canary.front_door import Session
-from evenflow.functions.canary.reading import Frame, LogText, Reading, Stopwatch, WrongAnswer
+from evenflow.functions.canary.reading import (
+    Frame,
+    LogText,
+    Reading,
+    Stopwatch,
+    StreamCut,
+    WrongAnswer,
+)
 from evenflow.stream_core.protocol.routes import (
     EVENTS,
     POLL,
@@ -187,7 +194,7 @@ def _over_event_stream(
                 log.take(frame, stopwatch)
             if log.ended:
                 return stopwatch.ended(log.text).streamed()
-    raise WrongAnswer("the stream was cut before the answer's end")
+    raise StreamCut("the stream was cut before the answer's end")
 
 
 def _frame_of_event(_kind: str, data: str) -> Iterator[Frame]:

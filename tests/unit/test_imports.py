@@ -26,7 +26,13 @@ MAY_IMPORT = {
     "stream_aws": ("evenflow.stream_aws", "evenflow.stream_core"),
     "stream_sqlite": ("evenflow.stream_sqlite", "evenflow.stream_core"),
     "fargate_handler": _SERVER,
-    "evenflow": (*_SERVER, *(f"evenflow.{path.stem}" for path in (ROOT / "evenflow").glob("*.py"))),
+    # `evenflow doctor` asks what `make smoke` asks, by the same code, and explains what it finds.
+    "evenflow": (
+        *_SERVER,
+        *(f"evenflow.{path.stem}" for path in (ROOT / "evenflow").glob("*.py")),
+        "evenflow.doctor",
+        "evenflow.functions.canary",
+    ),
     "functions": ("evenflow.functions", "evenflow.stream_core", "evenflow.stream_aws"),
     "infra": (
         "evenflow.infra",

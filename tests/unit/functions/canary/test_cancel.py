@@ -35,7 +35,7 @@ class ScriptedDoor(FrontDoor):
     ) -> HttpAnswer:
         return HttpAnswer(200, Message(), b'{"status":"cancelled"}')
 
-    def websocket(self, path: str, protocol: str, token: str) -> Any:
+    def websocket(self, path: str, protocol: str, token: str, origin: str | None = None) -> Any:
         return create_autospec(ClientConnection, instance=True)
 
     def receive(self, websocket: ClientConnection) -> Frame:

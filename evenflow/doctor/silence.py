@@ -1,0 +1,86 @@
+"""Connections on which nothing comes but heartbeats: which hop ends them, and after how long."""
+
+from __future__ import annotations
+
+import json
+from http.client import IncompleteRead
+
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection
+
+from evenflow.doctor.evidence import HopFaultFound
+from evenflow.doctor.hop_faults import CUT, IDLE
+from evenflow.functions.canary.front_door import Session
+from evenflow.functions.canary.reading import Stopwatch
+from evenflow.functions.canary.transports import V1
+from evenflow.stream_core.protocol.routes import EVENTS, POLL, WEBSOCKET
+
+# The server waits no longer for a model's next sign of life than 60 s.
+_LONGEST_GAP_SECONDS = 50.0
+# AWS cuts a poll's patience to this.
+_LONGEST_POLL_SECONDS = 25.0
+_PONG_SECONDS = 10.0
+# Bytes that came in this last part of the time say that it was no silence that ended a stream.
+_LATELY = 0.2
+
+
+def silent_question(seconds: float) -> str:
+    """A question to the demo model, whose answer is silent for so many seconds."""
+    gaps = 1 + int(seconds / _LONGEST_GAP_SECONDS)
+    return f"#demo tokens={gaps + 1} gap_ms={1000 * seconds / gaps:.0f}"
+
+
+def keep_websocket(session: Session, seconds: float) -> str:
+    """Keep a WebSocket open without sending anything, as a reader's page between questions."""
+    stopwatch = Stopwatch()
+    with session.front_door.websocket(WEBSOCKET.path, V1, session.token) as socket:
+        try:
+            while (left := seconds - stopwatch.elapsed) > 0:
+                _receive(socket, left)
+            socket.send(json.dumps({"type": "ping"}))
+            while (frame := _receive(socket, _PONG_SECONDS)) and frame["type"] != "pong":
+                pass
+        except ConnectionClosed as error:
+            seen = f"cut after {stopwatch.elapsed:.1f} s without a frame"
+            raise HopFaultFound(IDLE, seen) from error
+    if not frame:
+        raise HopFaultFound(IDLE, f"dead without a word after {seconds:.0f} s: no pong came")
+    return f"open after {seconds:.0f} s without a frame"
+
+
+def _receive(socket: ClientConnection, seconds: float) -> dict[str, object]:
+    """The next frame. Empty where none comes."""
+    try:
+        frame: dict[str, object] = json.loads(socket.recv(seconds))
+    except TimeoutError:
+        return {}
+    return frame
+
+
+def keep_events(session: Session, response_id: str, seconds: float) -> str:
+    """Read the events of an answer that is silent."""
+    path = EVENTS.with_names(response_id=response_id)
+    stopwatch, last_at, text = Stopwatch(), 0.0, b""
+    try:
+        with session.front_door.stream("GET", path, None, session.bearer) as answer:
+            for line in answer:
+                last_at, text = stopwatch.elapsed, line or text
+                if b"chat.response.completed" in line:
+                    return f"open after {seconds:.0f} s with heartbeats alone"
+    except IncompleteRead:
+        pass
+    elapsed = stopwatch.elapsed
+    silence = elapsed - last_at
+    seen = f"cut after {elapsed:.1f} s, {silence:.1f} s after the last byte"
+    raise HopFaultFound(IDLE if silence > _LATELY * elapsed else CUT, seen)
+
+
+def keep_poll(session: Session, response_id: str, seconds: float) -> str:
+    """Wait with a poll for text that doesn't come."""
+    patience = min(seconds, _LONGEST_POLL_SECONDS)
+    path = POLL.with_names(response_id=response_id)
+    first = session.front_door.call(POLL.method, path, None, session.bearer).expect(200)
+    query = f"?from_index={first.json['metadata']['next_index']}&timeout_ms={1000 * patience:.0f}"
+    stopwatch = Stopwatch()
+    session.front_door.call(POLL.method, path + query, None, session.bearer).expect(200)
+    return f"answered after {stopwatch.elapsed:.1f} s"

@@ -1,0 +1,205 @@
+"""One answer over three transports, and against what the server had of it at each moment.
+
+A model's own silence must not be taken for a hop's. Three things tell them apart:
+
+- Polls from the answer's start return at once with all that there is: a clock of the server's
+  progress. A piece that a stream brings long after a poll had it was held back.
+- The server gives a reader one frame in an interval. Several in one moment were collected on the
+  way.
+- A WebSocket is never collected. A stream of the same question that comes in fewer moments was.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from http.client import IncompleteRead
+from threading import Event
+
+from websockets.exceptions import ConnectionClosed
+
+from evenflow.doctor.evidence import HopFaultFound, NotTested, Observation, observe
+from evenflow.doctor.hop_faults import BUFFERING, CUT
+from evenflow.functions.canary.front_door import Session
+from evenflow.functions.canary.protocols import STREAMED, WHOLE, read_streamed, read_whole
+from evenflow.functions.canary.reading import CameAtOnce, Reading, Stopwatch, StreamCut
+from evenflow.functions.canary.transports import over_events, over_polls, over_websocket
+from evenflow.stream_core.protocol.routes import POLL
+
+WEBSOCKET_CHECK, EVENTS_CHECK, POLL_CHECK = "WebSocket", "server-sent events", "long poll"
+_POLL_EVERY_SECONDS = 0.2
+# A poll that has news is answered at once.
+_POLL_TIMEOUT_MS = 2_000
+# A hop that collects pieces keeps them for kilobytes; networks and busy machines are quicker.
+_HELD_SECONDS = 1.0
+# Pieces within it came together: the shortest interval of a server is five times as long.
+_MOMENT_SECONDS = 0.01
+# Of fewer pieces it can't be told whether they come together by chance.
+_FEWEST_PIECES = 8
+# Below this part of the usual moments pieces were collected. Two at a time are a half.
+_FEWEST_PART = 0.7
+_ENDED = ("completed", "error", "cancelled")
+_CUTS = (StreamCut, IncompleteRead, ConnectionClosed, ConnectionResetError)
+
+Arrivals = Sequence[tuple[int, float]]
+Read = Callable[[Stopwatch], Reading]
+
+
+@dataclass
+class AnswerPace:
+    """How an answer grew at the server, in seconds of a stopwatch."""
+
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    snapshots: list[tuple[int, float]] = field(default_factory=list)
+    """Of polls with news, the last index that there was, and when the poll's answer came."""
+    moments_per_second: float = 0.0
+    """Over the WebSocket. 0.0: not known."""
+    is_known: Event = field(default_factory=Event)
+    """Set when nothing more will be known."""
+
+    @property
+    def spread_seconds(self) -> float:
+        """Seconds from the first snapshot to the last."""
+        return self.snapshots[-1][1] - self.snapshots[0][1] if self.snapshots else 0.0
+
+    def longest_delay(self, arrivals: Arrivals) -> float:
+        """The longest time from when the server had a piece to its arrival."""
+        delays = [
+            arrived - next((at for last, at in self.snapshots if last >= index), arrived)
+            for index, arrived in arrivals
+        ]
+        return max(delays, default=0.0)
+
+    def poll(self, session: Session, response_id: str) -> None:
+        """Poll to the answer's end."""
+        path = POLL.with_names(response_id=response_id)
+        path += f"?from_index=0&timeout_ms={_POLL_TIMEOUT_MS}"
+        status, last_index = "", -1
+        while status not in _ENDED:
+            polled = session.front_door.call(POLL.method, path, None, session.bearer)
+            body = polled.expect(200).json
+            status = body["status"]
+            if body["chunk_index"] > last_index:
+                last_index = body["chunk_index"]
+                self.snapshots.append((last_index, self.stopwatch.elapsed))
+            time.sleep(_POLL_EVERY_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStream:
+    """What came over a stream. `cut_seconds`: when it was cut, None where it was not."""
+
+    arrivals: Arrivals
+    cut_seconds: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """From the first piece to the last."""
+        return self.arrivals[-1][1] - self.arrivals[0][1] if self.arrivals else 0.0
+
+    @property
+    def moments(self) -> int:
+        """How many times something came."""
+        gaps = zip(self.arrivals[1:], self.arrivals, strict=False)
+        return 1 + sum(later - earlier > _MOMENT_SECONDS for (_, later), (_, earlier) in gaps)
+
+    @property
+    def moments_per_second(self) -> float:
+        """0.0 where there were too few pieces, or all came at once."""
+        is_enough = len(self.arrivals) >= _FEWEST_PIECES and self.seconds > _MOMENT_SECONDS
+        return self.moments / self.seconds if is_enough else 0.0
+
+    def described(self) -> str:
+        """In words."""
+        first, last = self.arrivals[0][1], self.arrivals[-1][1]
+        return f"{len(self.arrivals)} pieces, the first after {first:.1f} s, the last {last:.1f} s"
+
+
+def read_stream(read: Read) -> ReadStream:
+    """Read a stream to its end, or to its cut.
+
+    Raises:
+        WrongAnswer, OSError: it does not begin, or the answer fails.
+    """
+    stopwatch = Stopwatch()
+    try:
+        read(stopwatch)
+    except CameAtOnce:
+        pass
+    except _CUTS:
+        return ReadStream(stopwatch.arrivals, stopwatch.elapsed)
+    return ReadStream(stopwatch.arrivals)
+
+
+def read_transports(session: Session, response_id: str, pace: AnswerPace) -> list[Observation]:
+    """Read one answer over WebSocket, events and polls at once."""
+
+    def start(read: Callable[[Session, str, Stopwatch], Reading]) -> Future[ReadStream]:
+        return threads.submit(read_stream, partial(read, session, response_id))
+
+    # Leaving the pool waits for all of them.
+    with ThreadPoolExecutor(4) as threads:
+        threads.submit(pace.poll, session, response_id)
+        websocket, events = start(over_websocket), start(over_events)
+        poll = threads.submit(over_polls, session, response_id, Stopwatch())
+    if websocket.exception() is None:
+        pace.moments_per_second = websocket.result().moments_per_second
+    return [
+        observe(WEBSOCKET_CHECK, lambda: judge_frames(websocket.result(), pace)),
+        observe(EVENTS_CHECK, lambda: judge_frames(events.result(), pace)),
+        observe(POLL_CHECK, lambda: f"the whole text after {poll.result().last_seconds:.1f} s"),
+    ]
+
+
+def judge_frames(stream: ReadStream, pace: AnswerPace) -> str:
+    """What was seen of a stream of our own protocol, whose pieces have indexes and intervals."""
+    delay = pace.longest_delay(stream.arrivals)
+    if delay > _HELD_SECONDS and stream.cut_seconds is None:
+        raise HopFaultFound(BUFFERING, f"a piece came {delay:.1f} s after the server had it")
+    return _judge_moments(stream, pace, pace.moments_per_second or math.inf)
+
+
+def judge_chunks(stream: ReadStream, pace: AnswerPace) -> str:
+    """What was seen of a stream of `/v1`, whose pieces have neither."""
+    return _judge_moments(stream, pace, pace.moments_per_second)
+
+
+def _judge_moments(stream: ReadStream, pace: AnswerPace, usual_rate: float) -> str:
+    """Whether pieces came together. `usual_rate`: moments a second where nothing collects them."""
+    if stream.cut_seconds is not None:
+        raise HopFaultFound(CUT, f"cut after {stream.cut_seconds:.1f} s")
+    pieces, moments, seconds = len(stream.arrivals), stream.moments, stream.seconds
+    if moments == 1 and pace.spread_seconds > _HELD_SECONDS:
+        seen = f"all came at once, which the server had over {pace.spread_seconds:.1f} s"
+        raise HopFaultFound(BUFFERING, seen)
+    if pieces < _FEWEST_PIECES:
+        raise NotTested(f"{stream.described()}: too few to tell (--question asks for more)")
+    if moments < _FEWEST_PART * pieces and moments < _FEWEST_PART * usual_rate * seconds:
+        seen = f"{pieces} pieces came in {moments} moments of {seconds:.1f} s"
+        raise HopFaultFound(BUFFERING, seen)
+    return stream.described()
+
+
+def read_completion(session: Session, question: str, pace: AnswerPace) -> str:
+    """Stream an answer by OpenAI's API; what was seen.
+
+    Args:
+        pace: of the same question's answer by our own protocol.
+    """
+    stream = read_stream(lambda stopwatch: read_streamed(STREAMED[0], session, question, stopwatch))
+    pace.is_known.wait()
+    return judge_chunks(stream, pace)
+
+
+def read_whole_completion(session: Session, question: str) -> str:
+    """Have an answer in one piece by OpenAI's API: silent while the model works."""
+    stopwatch = Stopwatch()
+    try:
+        read_whole(WHOLE[0], session, question)
+    except _CUTS as error:
+        raise HopFaultFound(CUT, f"cut after {stopwatch.elapsed:.1f} s") from error
+    return f"came after {stopwatch.elapsed:.1f} s"

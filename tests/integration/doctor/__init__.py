@@ -1,0 +1,1 @@
+"""`evenflow doctor` in front of real proxies that are set up wrongly."""
