@@ -1,0 +1,46 @@
+"""The settings that CDK's context names: `-c env=prod -c edge.domain_name=chat.example.com`.
+
+What lasts is in cdk.context.json, for all environments or in an object of an environment's name.
+CDK reads that file, `-c` and cdk.json into one context, and the app sees the result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from evenflow.infra.environments import ENVIRONMENTS, environment
+from evenflow.infra.setting_paths import WrongSettingError
+from evenflow.infra.settings import EnvironmentSettings
+
+DEFAULT_ENVIRONMENT = "dev"
+# The keys of CDK and of its plugins have a colon, a slash or a dash.
+_OURS = re.compile(r"[A-Za-z0-9_.]+")
+
+
+def settings_of(context: Mapping[str, object]) -> EnvironmentSettings:
+    """The settings of the environment that the context names.
+
+    Raises:
+        UnknownEnvironmentError: there is no environment of that name.
+        UnknownRegionError: the table of regions has no such one.
+        WrongSettingError: a setting has another name or can't have that value.
+    """
+    given = {key: value for key, value in context.items() if _OURS.fullmatch(key)}
+    name = str(given.pop("env", DEFAULT_ENVIRONMENT))
+    sections = {section: given.pop(section, {}) for section in ENVIRONMENTS}
+    section = sections.get(name, {})
+    if not isinstance(section, Mapping):
+        raise WrongSettingError(f"{name} must be an object of settings, in cdk.context.json")
+    changes = {**section, **given}
+    for path, value in changes.items():
+        if value == "":
+            raise WrongSettingError(f"{path} is empty: give it a value, or leave it out")
+        if path in {"name", "environment"}:
+            raise WrongSettingError(f"there is no setting {path!r}; did you mean env?")
+        if isinstance(value, Mapping) and path not in EnvironmentSettings.model_fields:
+            raise WrongSettingError(
+                f"{path!r} is no environment; an object of settings is for one of "
+                f"{', '.join(ENVIRONMENTS)}"
+            )
+    return environment(name, **changes)
