@@ -28,8 +28,8 @@ def set_by_path(model: type[BaseModel], data: dict[str, Any], path: str, value: 
     group, inside = model, data
     *groups, last = path.split(".")
     for name in groups:
-        inside[name] = inside = dict(inside.get(name) or {})
         group = _group(group.model_fields.get(name)) or _refuse(model, path)
+        inside[name] = inside = dict(inside.get(name) or {})
     field = group.model_fields.get(last) or _refuse(model, path)
     if isinstance(value, str):
         value = _read(field, value)
