@@ -34,6 +34,7 @@ _SHOWN = (
     ("AWS::S3::Bucket", "buckets"),
     ("AWS::SageMaker::Endpoint", "SageMaker endpoint"),
     ("AWS::CloudWatch::Alarm", "alarms"),
+    ("AWS::CloudWatch::CompositeAlarm", "alarms made of those"),
     ("AWS::CloudWatch::Dashboard", "dashboard"),
 )
 

@@ -6,6 +6,7 @@ CDK reads that file, `-c` and cdk.json into one context, and the app sees the re
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 
@@ -16,6 +17,7 @@ from evenflow.infra.settings import EnvironmentSettings
 DEFAULT_ENVIRONMENT = "dev"
 # The keys of CDK and of its plugins have a colon, a slash or a dash.
 _OURS = re.compile(r"[A-Za-z0-9_.]+")
+_NOT_ENVIRONMENTS = EnvironmentSettings.model_fields
 
 
 def settings_of(context: Mapping[str, object]) -> EnvironmentSettings:
@@ -36,9 +38,9 @@ def settings_of(context: Mapping[str, object]) -> EnvironmentSettings:
     for path, value in changes.items():
         if value == "":
             raise WrongSettingError(f"{path} is empty: give it a value, or leave it out")
-        if path in {"name", "environment"}:
+        if path in {"name", "environment"} or difflib.get_close_matches(path, ["env"]):
             raise WrongSettingError(f"there is no setting {path!r}; did you mean env?")
-        if isinstance(value, Mapping) and path not in EnvironmentSettings.model_fields:
+        if isinstance(value, Mapping) and path.split(".")[0] not in _NOT_ENVIRONMENTS:
             raise WrongSettingError(
                 f"{path!r} is no environment; an object of settings is for one of "
                 f"{', '.join(ENVIRONMENTS)}"

@@ -55,7 +55,7 @@ def _reason(location: tuple[int | str, ...], value: object, message: str) -> str
 
 
 def _refuse(model: type[BaseModel], path: str) -> Any:
-    known = list(_paths(model, ""))
+    known = list(paths(model))
     last = path.rpartition(".")[2]
     alike = [one for one in known if one.rpartition(".")[2] == last]
     alike = alike or difflib.get_close_matches(path, known, 2)
@@ -64,11 +64,12 @@ def _refuse(model: type[BaseModel], path: str) -> Any:
     raise WrongSettingError(f"there is no setting {path!r}; infra/settings.py has them all")
 
 
-def _paths(model: type[BaseModel], before: str) -> Iterator[str]:
+def paths(model: type[BaseModel], before: str = "") -> Iterator[str]:
+    """The paths of all settings and groups of a model."""
     for name, field in model.model_fields.items():
         yield before + name
         if group := _group(field):
-            yield from _paths(group, f"{before}{name}.")
+            yield from paths(group, f"{before}{name}.")
 
 
 def _read(field: FieldInfo, text: str) -> object:

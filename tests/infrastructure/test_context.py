@@ -110,6 +110,7 @@ def test_a_region_may_be_described() -> None:
         ({"quux": "1"}, "no setting 'quux'; infra/settings.py has them all"),
         ({"environment": "prod"}, "no setting 'environment'; did you mean env?"),
         ({"name": "prod"}, "no setting 'name'; did you mean env?"),
+        ({"envv": "prod"}, "no setting 'envv'; did you mean env?"),
         ({"production": {}}, "'production' is no environment; .* one of dev, staging, prod"),
         ({"dev": "x"}, "dev must be an object of settings, in cdk.context.json"),
         ({"owner": ""}, "owner is empty: give it a value, or leave it out"),
