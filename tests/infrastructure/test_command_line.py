@@ -86,11 +86,17 @@ def test_plain_cdk_says_what_is_missing(tmp_path: Path) -> None:
 
 
 def _run_app(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """app.py by a Python that has none of its packages."""
+    """The app as cdk.json starts it, where the first Python has none of its packages."""
+    app = json.loads((ROOT / "cdk.json").read_text("utf-8"))["app"]
+    bare = folder / "bin" / "python3"
+    bare.parent.mkdir()
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    path = os.pathsep.join([str(bare.parent), os.environ["PATH"]])
     return subprocess.run(
-        [sys.executable, "-S", folder / "app.py"],
+        ["/bin/sh", "-c", app],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], **variables},
+        env={"PATH": path, **variables},
         capture_output=True,
         text=True,
         check=False,
