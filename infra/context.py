@@ -15,9 +15,9 @@ from evenflow.infra.setting_paths import WrongSettingError
 from evenflow.infra.settings import EnvironmentSettings
 
 DEFAULT_ENVIRONMENT = "dev"
-# The keys of CDK and of its plugins have a colon, a slash or a dash.
-_OURS = re.compile(r"[A-Za-z0-9_.]+")
-_NOT_ENVIRONMENTS = EnvironmentSettings.model_fields
+# The keys of CDK and of its plugins have a colon or a slash, or dashes and no dot.
+_OURS = re.compile(r"\w+|[\w-]+(\.[\w-]+)+")
+_GROUPS = EnvironmentSettings.model_fields
 
 
 def settings_of(context: Mapping[str, object]) -> EnvironmentSettings:
@@ -28,7 +28,7 @@ def settings_of(context: Mapping[str, object]) -> EnvironmentSettings:
         UnknownRegionError: the table of regions has no such one.
         WrongSettingError: a setting has another name or can't have that value.
     """
-    given = {key: value for key, value in context.items() if _OURS.fullmatch(key)}
+    given = {key: value for key, value in context.items() if _is_ours(key)}
     name = str(given.pop("env", DEFAULT_ENVIRONMENT))
     sections = {section: given.pop(section, {}) for section in ENVIRONMENTS}
     section = sections.get(name, {})
@@ -40,9 +40,14 @@ def settings_of(context: Mapping[str, object]) -> EnvironmentSettings:
             raise WrongSettingError(f"{path} is empty: give it a value, or leave it out")
         if path in {"name", "environment"} or difflib.get_close_matches(path, ["env"]):
             raise WrongSettingError(f"there is no setting {path!r}; did you mean env?")
-        if isinstance(value, Mapping) and path.split(".")[0] not in _NOT_ENVIRONMENTS:
+        if isinstance(value, Mapping) and path.split(".")[0] not in _GROUPS:
             raise WrongSettingError(
                 f"{path!r} is no environment; an object of settings is for one of "
                 f"{', '.join(ENVIRONMENTS)}"
             )
     return environment(name, **changes)
+
+
+def _is_ours(key: str) -> bool:
+    """Whether it is a setting, or was meant to be one, such as `open-tenant`."""
+    return _OURS.fullmatch(key) is not None or key.replace("-", "_") in _GROUPS

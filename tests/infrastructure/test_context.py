@@ -111,6 +111,8 @@ def test_a_region_may_be_described() -> None:
         ({"environment": "prod"}, "no setting 'environment'; did you mean env?"),
         ({"name": "prod"}, "no setting 'name'; did you mean env?"),
         ({"envv": "prod"}, "no setting 'envv'; did you mean env?"),
+        ({"open-tenant": "false"}, "no setting 'open-tenant'; did you mean open_tenant?"),
+        ({"alarms.page-email": "a@b.c"}, "did you mean alarms.page_email"),
         ({"production": {}}, "'production' is no environment; .* one of dev, staging, prod"),
         ({"dev": "x"}, "dev must be an object of settings, in cdk.context.json"),
         ({"owner": ""}, "owner is empty: give it a value, or leave it out"),
