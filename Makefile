@@ -6,6 +6,8 @@ ENV ?= dev
 MODEL ?= demo
 # jsii warns about Node 20, with which it works; the value is a list of versions not to warn about.
 CDK := JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20 infra/node_modules/.bin/cdk
+# Settings by their path, for the environment ENV: SET="owner=team edge.price_class=PRICE_CLASS_ALL".
+CONTEXT = -c env=$(ENV) $(if $(REGION),-c region=$(REGION)) $(if $(INSTALLATION),-c installation=$(INSTALLATION)) $(addprefix -c ,$(SET))
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 # Tests of handlers keep a processor busy; those of the page wait more than they work.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
@@ -32,7 +34,7 @@ PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers
 LANES := test e2e test-clients test-aws chaos-short attack-short -- types test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-fairness bench-guidellm synth preflight deploy destroy deployer smoke redrive docs proto docs-check lock clean
+.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-fairness bench-guidellm cdk synth preflight deploy destroy deployer smoke redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -121,15 +123,18 @@ bench-fairness: .venv/.bench ## who is given how much of a busy model, and how s
 bench-peers: .venv/.bench $(PEER_PACKAGES) ## Evenflow beside LiteLLM, Portkey, nginx, nchan, Durable Streams, resumable-stream and socket.io (minutes)
 	$(PY) -m bench.peers
 
-synth: .venv/.infra web/dist/index.html infra/node_modules/.installed ## the CloudFormation templates of ENV=dev|staging|prod, in cdk.out/ (REGION=, INSTALLATION=)
-	$(CDK) synth --quiet -c env=$(ENV) $(if $(REGION),-c region=$(REGION)) $(if $(INSTALLATION),-c installation=$(INSTALLATION))
+cdk: .venv/.infra .venv/.aws web/dist/index.html infra/node_modules/.installed ## install what plain `cdk synth`, `cdk diff` and `cdk deploy` need (then: . .venv/bin/activate)
+	@ln -sf ../../infra/node_modules/.bin/cdk .venv/bin/cdk
 
-preflight: .venv/.infra .venv/.aws ## look whether an account has what ENV=dev|staging|prod needs: model, quotas, certificate, bootstrap, Docker (reads only)
-	@$(PY) -m evenflow.infra.preflight $(ENV) $(if $(REGION),--region $(REGION)) $(if $(INSTALLATION),--installation $(INSTALLATION))
+synth: cdk ## the CloudFormation templates of ENV=dev|staging|prod, in cdk.out/ (REGION=, INSTALLATION=, SET="setting=value …")
+	$(CDK) synth --quiet $(CONTEXT)
+
+preflight: synth ## look whether an account has what ENV=dev|staging|prod needs: model, quotas, certificate, bootstrap, Docker (reads only)
+	@$(PY) -m evenflow.infra.preflight
 
 deploy: synth ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials); says first what it creates and costs, and asks (YES=1: does not)
-	@$(PY) -m evenflow.infra.announce $(ENV) '$(REGION)' '$(INSTALLATION)'
-	@! grep -qs '"dockerFile"' cdk.out/*.assets.json || command -v "$${CDK_DOCKER:-docker}" >/dev/null || { echo "deploy builds the handler's image: install Docker, name another builder in CDK_DOCKER, or an image in infra/environments.py"; exit 2; }
+	@$(PY) -m evenflow.infra.announce
+	@! grep -qs '"dockerFile"' cdk.out/*.assets.json || command -v "$${CDK_DOCKER:-docker}" >/dev/null || { echo "deploy builds the handler's image: install Docker, name another builder in CDK_DOCKER, or an image: SET=image=…"; exit 2; }
 	@$(call ask,Deploy this?)
 	$(CDK) deploy --app cdk.out --all --require-approval $(if $(YES),never,broadening)
 
@@ -144,7 +149,7 @@ deployer: .venv/.infra .venv/.aws infra/node_modules/.installed ## the role with
 smoke: .venv/.dev ## call a deployment at URL= over every transport and protocol: a table, and an exit status (key: EVENFLOW_TENANT_KEY; with ENV=, also whether its alarms reach anybody)
 	@test -n "$(URL)" || { echo "say where: make smoke URL=https://d111.cloudfront.net"; exit 2; }
 	@$(PY) -m evenflow.functions.canary smoke $(URL)
-	@$(if $(filter command,$(firstword $(origin ENV))),$(PY) -m evenflow.infra.preflight $(ENV) --pager $(if $(REGION),--region $(REGION)) $(if $(INSTALLATION),--installation $(INSTALLATION)),:)
+	@$(if $(filter command,$(firstword $(origin ENV))),$(MAKE) --no-print-directory synth && $(PY) -m evenflow.infra.preflight --pager,:)
 
 redrive: .venv/.aws ## give the messages of ENV's dead letters another life (LIMIT=, DRY_RUN=1; needs AWS credentials)
 	@$(PY) -m evenflow.stream_aws.redrive --env $(ENV) $(if $(INSTALLATION),--installation $(INSTALLATION)) $(if $(REGION),--region $(REGION)) $(if $(LIMIT),--limit $(LIMIT)) $(if $(DRY_RUN),--dry-run)

@@ -1,57 +1,28 @@
-"""The CDK app: `cdk synth -c env=dev -c region=eu-west-1 -c installation=acme`.
+"""The CDK app, which cdk.json names: `cdk synth`, `cdk diff`, `cdk deploy --all -c env=dev`.
 
-Without the context the variables ENV, REGION and INSTALLATION count.
+It runs with the Python of an activated environment, or else with that of `.venv` beside it.
 """
-
-from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
-import aws_cdk as cdk
+_VENV = Path(__file__).resolve().parent / ".venv"
+_OLDEST_PYTHON = (3, 11)
+# As in the Makefile: jsii warns about Node 20, with which it works.
+os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
-from evenflow.infra.application import build_application
-from evenflow.infra.constructs.domain import DomainOutsideZoneError
-from evenflow.infra.constructs.edge.web_client import PageNotBuiltError
-from evenflow.infra.constructs.network.network import UnreachableImageError
-from evenflow.infra.environments import UnknownEnvironmentError, environment
-from evenflow.infra.function_package import FunctionPackageError
-from evenflow.infra.pager import NobodyIsPagedError
-from evenflow.infra.regions import UnknownRegionError, context_key
-
-_REFUSALS = (
-    UnknownEnvironmentError,
-    UnknownRegionError,
-    NobodyIsPagedError,
-    DomainOutsideZoneError,
-    FunctionPackageError,
-    PageNotBuiltError,
-    UnreachableImageError,
-)
-
-
-def main() -> int:
-    """Synthesize the environment that the context or the variables name."""
-    app = cdk.App()
-    name, region, installation = (
-        app.node.try_get_context(key) or os.environ.get(key.upper(), "")
-        for key in ("env", "region", "installation")
+try:
+    if sys.version_info < _OLDEST_PYTHON:
+        raise ModuleNotFoundError(f"Python {sys.version.split()[0]}")
+    from evenflow.infra.synthesis import main
+except ModuleNotFoundError as missing:
+    python = _VENV / "bin" / "python"
+    if python.is_file() and Path(sys.prefix).resolve() != _VENV.resolve():
+        os.execv(python, [str(python), *sys.argv])  # noqa: S606
+    sys.exit(
+        f"{sys.executable} can't run this app ({missing}): `make cdk` installs what it needs into "
+        ".venv, where app.py finds it"
     )
-    # CDK tells a single key alone, never the whole context.
-    entry = app.node.try_get_context(context_key(region))
-    try:
-        settings = environment(
-            name,
-            region=region,
-            installation=installation,
-            context={context_key(region): entry},
-        )
-        build_application(app, settings)
-    except _REFUSALS as error:
-        print(error, file=sys.stderr)
-        return 1
-    app.synth()
-    return 0
-
 
 sys.exit(main())

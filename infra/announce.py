@@ -1,8 +1,6 @@
-"""`python -m evenflow.infra.announce dev`: what a deployment would create, and about what it costs.
+"""`python -m evenflow.infra.announce`: what the last synthesis would create, and what that costs.
 
-A region and an installation may follow, in this order.
-
-It reads the synthesized templates.
+It reads the templates and settings in cdk.out.
 """
 
 from __future__ import annotations
@@ -13,15 +11,12 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from evenflow.infra.context import read_context
 from evenflow.infra.costs import HOURS_PER_MONTH, Row, Template, costs
-from evenflow.infra.environments import UnknownEnvironmentError, environment
 from evenflow.infra.quotas import announced
-from evenflow.infra.regions import UnknownRegionError
 from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.synthesized_settings import ASSEMBLY, NotSynthesizedError, read_settings
 from evenflow.infra.traffic import Traffic
 
-_ASSEMBLY = Path("cdk.out")
 # What people look for in a list of resources. Permissions, routes and the like are left out.
 _SHOWN = (
     ("AWS::EC2::VPC", "VPC"),
@@ -39,12 +34,9 @@ _SHOWN = (
     ("AWS::S3::Bucket", "buckets"),
     ("AWS::SageMaker::Endpoint", "SageMaker endpoint"),
     ("AWS::CloudWatch::Alarm", "alarms"),
+    ("AWS::CloudWatch::CompositeAlarm", "alarms made of those"),
     ("AWS::CloudWatch::Dashboard", "dashboard"),
 )
-
-
-class NotSynthesizedError(Exception):
-    """The environment has no templates yet."""
 
 
 def announcement(
@@ -69,6 +61,17 @@ def announcement(
     )
 
 
+def summary(settings: EnvironmentSettings, assembly: Path) -> str:
+    """A line, and the warnings: what every synthesis says of itself."""
+    templates = _templates(settings.prefix, assembly)
+    at_rest = sum(row.month_at_rest for row in costs(settings, templates.values(), Traffic()))
+    line = (
+        f"{settings.prefix} in {settings.region.name}: {len(templates)} stacks, about "
+        f"${at_rest:,.0f} a month at rest; `python -m evenflow.infra.announce` says more"
+    )
+    return "\n".join([line, *filter(None, _warnings(settings))])
+
+
 def _warnings(settings: EnvironmentSettings) -> list[str]:
     """Settings that may not be meant."""
     found, region = [], settings.region
@@ -82,7 +85,7 @@ def _warnings(settings: EnvironmentSettings) -> list[str]:
         found.append("anybody may open a session: open_tenant is on.")
     if not settings.alarms.somebody_is_paged:
         found.append(
-            "alarms wake nobody: set alarms.page_email or alarms.page_topic_arn, or subscribe "
+            "alarms page nobody: set alarms.page_email or alarms.page_topic_arn, or subscribe "
             "somebody to the topic of pages."
         )
     if settings.edge.firewall is None and settings.edge.web_acl_arn is None:
@@ -142,35 +145,26 @@ def _assumptions(traffic: Traffic) -> list[str]:
     ]
 
 
-def _templates(prefix: str) -> dict[str, Template]:
+def _templates(prefix: str, assembly: Path) -> dict[str, Template]:
     """The templates that the manifest names. Older files may lie beside them."""
-    manifest = _ASSEMBLY / "manifest.json"
-    artifacts = json.loads(manifest.read_text("utf-8"))["artifacts"] if manifest.is_file() else {}
-    found = {
-        name: json.loads((_ASSEMBLY / artifact["properties"]["templateFile"]).read_text("utf-8"))
+    artifacts = json.loads((assembly / "manifest.json").read_text("utf-8"))["artifacts"]
+    return {
+        name: json.loads((assembly / artifact["properties"]["templateFile"]).read_text("utf-8"))
         for name, artifact in artifacts.items()
         if artifact["type"] == "aws:cloudformation:stack" and name.startswith(f"{prefix}-")
     }
-    if not found:
-        raise NotSynthesizedError(
-            f"{_ASSEMBLY} has no {prefix}: `make synth ENV={prefix.split('-')[1]}` writes it"
-        )
-    return found
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Print the announcement. Returns the exit status."""
     try:
-        name, region, installation = [*arguments, "", "", ""][:3]
-        settings = environment(
-            name, region=region, installation=installation, context=read_context()
-        )
-        print(announcement(settings, _templates(settings.prefix), Traffic()))
-    except (UnknownEnvironmentError, UnknownRegionError, NotSynthesizedError) as error:
+        settings = read_settings()
+    except NotSynthesizedError as error:
         print(error, file=sys.stderr)
         return 1
+    print(announcement(settings, _templates(settings.prefix, ASSEMBLY), Traffic()))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,47 +1,56 @@
-"""CDK's context for the commands that don't run under `cdk`: they find it where `cdk` does."""
+"""The settings that CDK's context names: `-c env=prod -c edge.domain_name=chat.example.com`.
+
+What lasts is in cdk.context.json, for all environments or in an object of an environment's name.
+CDK reads that file, `-c` and cdk.json into one context, and the app sees the result.
+"""
 
 from __future__ import annotations
 
-import argparse
-import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+import difflib
+import re
+from collections.abc import Mapping
 
-_QUALIFIER = "@aws-cdk/core:bootstrapQualifier"
-LOOKED_UP = "cdk.context.json"
-"""The file of what was looked up once, in the folder that `cdk` runs in."""
-DEFAULT_QUALIFIER = "hnb659fds"
-"""CDK's own. Importing it from CDK would start Node."""
+from evenflow.infra.environments import ENVIRONMENTS, environment
+from evenflow.infra.regions import region_named
+from evenflow.infra.setting_paths import WrongSettingError
+from evenflow.infra.settings import EnvironmentSettings
 
-
-def add_context_argument(parser: argparse.ArgumentParser) -> None:
-    """Add `-c key=value`, as `cdk` has it."""
-    parser.add_argument(
-        "-c", "--context", action="append", default=[], metavar="KEY=VALUE", help="as for cdk"
-    )
+DEFAULT_ENVIRONMENT = "dev"
+# The keys of CDK and of its plugins have a colon or a slash, or dashes and no dot.
+_OURS = re.compile(r"\w+|[\w-]+(\.[\w-]+)+")
+_GROUPS = EnvironmentSettings.model_fields
 
 
-def read_context(pairs: Sequence[str] = (), folder: Path | None = None) -> dict[str, Any]:
-    """What is given: by `key=value` first, then by cdk.json, cdk.context.json and ~/.cdk.json.
+def settings_of(context: Mapping[str, object]) -> EnvironmentSettings:
+    """The settings of the environment that the context names.
 
-    Args:
-        folder: where the files are. None: the current folder.
+    Raises:
+        UnknownEnvironmentError: there is no environment of that name.
+        UnknownRegionError: neither the context nor the table of regions has such one.
+        WrongSettingError: a setting has another name or can't have that value.
     """
-    folder = folder or Path.cwd()
-    return {
-        **_read(Path.home() / ".cdk.json").get("context", {}),
-        **_read(folder / LOOKED_UP),
-        **_read(folder / "cdk.json").get("context", {}),
-        **{key: value for key, _, value in (pair.partition("=") for pair in pairs)},
-    }
+    given = {key: value for key, value in context.items() if _is_ours(key)}
+    name = str(given.pop("env", DEFAULT_ENVIRONMENT))
+    sections = {section: given.pop(section, {}) for section in ENVIRONMENTS}
+    section = sections.get(name, {})
+    if not isinstance(section, Mapping):
+        raise WrongSettingError(f"{name} must be an object of settings, in cdk.context.json")
+    changes = {**section, **given}
+    for path, value in changes.items():
+        if value == "":
+            raise WrongSettingError(f"{path} is empty: give it a value, or leave it out")
+        if path in {"name", "environment"} or difflib.get_close_matches(path, ["env"]):
+            raise WrongSettingError(f"there is no setting {path!r}; did you mean env?")
+        if isinstance(value, Mapping) and path.split(".")[0] not in _GROUPS:
+            raise WrongSettingError(
+                f"{path!r} is no environment; an object of settings is for one of "
+                f"{', '.join(ENVIRONMENTS)}"
+            )
+    if isinstance(region := changes.get("region"), str):
+        changes["region"] = region_named(region, context)
+    return environment(name, **changes)
 
 
-def bootstrap_qualifier(context: Mapping[str, Any]) -> str:
-    """Which of the account's bootstraps CDK uses: it is in the names of its roles and bucket."""
-    return str(context.get(_QUALIFIER) or DEFAULT_QUALIFIER)
-
-
-def _read(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    return found
+def _is_ours(key: str) -> bool:
+    """Whether it is a setting, or was meant to be one, such as `open-tenant`."""
+    return _OURS.fullmatch(key) is not None or key.replace("-", "_") in _GROUPS

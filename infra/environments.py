@@ -1,15 +1,16 @@
-"""The environments: dev is small and open, staging is a smaller prod, prod keeps its data."""
+"""The environments: dev is small and open, staging is a smaller prod, prod keeps its data.
+
+Any of their settings can be changed without a change of this file (docs/aws.md).
+"""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
 
 from pydantic import ValidationError
 
 from evenflow.infra.canary_settings import CanarySettings
 from evenflow.infra.inference_settings import BedrockSettings, InferenceSettings
 from evenflow.infra.regions import Region, region_named
+from evenflow.infra.setting_paths import WrongSettingError, reasons, set_by_path
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.infra.stack_settings import (
     AlarmSettings,
@@ -121,43 +122,46 @@ _PROD = EnvironmentSettings(
 ENVIRONMENTS = {settings.name: settings for settings in (_DEV, _STAGING, _PROD)}
 
 
-def environment(
-    name: str,
-    *,
-    installation: str = "",
-    region: str | Region = "",
-    context: Mapping[str, Any] | None = None,
-) -> EnvironmentSettings:
+def environment(name: str, /, **changes: object) -> EnvironmentSettings:
     """The settings of an environment.
 
     Args:
-        installation, region: instead of `evenflow` and of us-east-1, where they are not empty.
-        context: CDK's, in which entries of other regions than those of the table may be.
+        changes: settings to change, by their path, such as `installation` or `edge.domain_name`.
+            `region` is a name in the table of regions, or a Region. An empty text changes nothing.
 
     Raises:
-        UnknownEnvironmentError: there is no environment of that name, or no such installation can
-            be.
-        UnknownRegionError: neither the context nor the table of regions has such one.
+        UnknownEnvironmentError: there is no environment of that name.
+        UnknownRegionError: the table of regions has no such one.
+        WrongSettingError: a setting has another name or can't have that value.
     """
     if name not in ENVIRONMENTS:
         raise UnknownEnvironmentError(
             f"there is no environment {name!r}; choose one of {', '.join(ENVIRONMENTS)}: -c env=dev"
         )
-    chosen = ENVIRONMENTS[name].model_dump()
-    if installation:
-        chosen["installation"] = installation
-    if region:
-        chosen["region"] = region_named(region, context) if isinstance(region, str) else region
-        chosen["inference"]["bedrock"] = _profile_in(
-            ENVIRONMENTS[name].inference.bedrock, chosen["region"]
-        )
+    given = {path: value for path, value in changes.items() if value != ""}
+    data = ENVIRONMENTS[name].model_dump()
     try:
-        return EnvironmentSettings.model_validate(chosen)
+        if region := given.pop("region", None):
+            data |= _in_region(ENVIRONMENTS[name], region)
+        for path, value in given.items():
+            set_by_path(EnvironmentSettings, data, path, value)
+        settings = EnvironmentSettings.model_validate(data)
     except ValidationError as error:
-        reasons = "; ".join(str(reason["msg"]) for reason in error.errors())
-        raise UnknownEnvironmentError(
-            f"{name} can't be of the installation {installation!r} in {region!r}: {reasons}"
-        ) from error
+        raise WrongSettingError(f"{name}: {reasons(error)}") from error
+    if settings.open_tenant and settings.inference.kind != "demo" and "open_tenant" not in given:
+        raise WrongSettingError(
+            f"{name} lets anybody open sessions, and {settings.inference.kind} costs money: set "
+            "open_tenant=false, or open_tenant=true if that is meant"
+        )
+    return settings
+
+
+def _in_region(settings: EnvironmentSettings, given: object) -> dict[str, object]:
+    """The settings that a region changes: itself, and the model's profile in its geography."""
+    region = region_named(given) if isinstance(given, str) else Region.model_validate(given)
+    bedrock = _profile_in(settings.inference.bedrock, region)
+    inference = settings.inference.model_copy(update={"bedrock": bedrock})
+    return {"region": region.model_dump(), "inference": inference.model_dump()}
 
 
 def _profile_in(bedrock: BedrockSettings, region: Region) -> BedrockSettings:

@@ -44,7 +44,7 @@ class BedrockSettings(Settings):
         if not geography or model != self.foundation_model:
             raise ValueError(
                 f"inference_profile must be <geography>.{self.foundation_model}, or "
-                f"global.{self.foundation_model}"
+                f"global.{self.foundation_model}; foundation_model is set beside it"
             )
         return self
 

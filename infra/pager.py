@@ -5,9 +5,8 @@ from __future__ import annotations
 from evenflow.infra.stack_settings import AlarmSettings
 
 WHOM_TO_PAGE = (
-    "in infra/environments.py, or as an argument of EvenflowService, give it "
-    "alarms=AlarmSettings(page_email=...) or AlarmSettings(page_topic_arn=...), or, if that is "
-    "meant, AlarmSettings(nobody_is_paged=True)"
+    "set alarms.page_email=on-call@example.com or alarms.page_topic_arn=<SNS topic>, or, if that "
+    "is meant, alarms.nobody_is_paged=true; by `-c`, or in EvenflowService(alarms=AlarmSettings(…))"
 )
 
 
@@ -23,4 +22,4 @@ def check_somebody_is_paged(like: str, alarms: AlarmSettings) -> None:
     """
     if like == "dev" or alarms.somebody_is_paged or alarms.nobody_is_paged:
         return
-    raise NobodyIsPagedError(f"{like} has nobody whom its alarms wake: {WHOM_TO_PAGE}")
+    raise NobodyIsPagedError(f"alarms of {like} page nobody: {WHOM_TO_PAGE}")

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evenflow.infra.context import LOOKED_UP
 from evenflow.infra.inference_settings import BedrockSettings
 from evenflow.infra.preflight.account import Account, Unanswered
 from evenflow.infra.regions import Region, context_key
@@ -24,6 +23,7 @@ ZONES_WITHOUT_VPC_ORIGINS = ("use1-az3", "apne1-az3")
 docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/private-content-vpc-origins.html.
 """
 _MOST_ZONES = 3
+_CONTEXT = "cdk.context.json"
 
 
 class RegionLookupError(Exception):
@@ -126,8 +126,8 @@ def main() -> int:
     except RegionLookupError as error:
         print(error, file=sys.stderr)
         return 1
-    write(region, Path(LOOKED_UP))
-    print(f"{LOOKED_UP} has {name}: zones {', '.join(region.zone_ids)}")
+    write(region, Path(_CONTEXT))
+    print(f"{_CONTEXT} has {name}: zones {', '.join(region.zone_ids)}")
     if not region.geography:
         print("Bedrock has no profile of its geography: a model must be a `global.` one")
     return 0

@@ -1,8 +1,8 @@
-"""`python -m evenflow.infra.preflight dev` (make preflight): what would stop a deployment, and what
-to do.
+"""`python -m evenflow.infra.preflight` (make preflight): what would stop the deployment of the last
+synthesis, and what to do.
 
 `--policy` prints the rights that it needs: all of them read. Exit status: 0 ready, 1 something must
-be mended first, 2 there is no such environment.
+be mended first, 2 nothing was synthesized.
 """
 
 from __future__ import annotations
@@ -14,13 +14,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from evenflow.infra.context import (
-    DEFAULT_QUALIFIER,
-    add_context_argument,
-    bootstrap_qualifier,
-    read_context,
-)
-from evenflow.infra.environments import UnknownEnvironmentError, environment
 from evenflow.infra.preflight.account import ACTIONS, Account, Unanswered
 from evenflow.infra.preflight.account_quotas import quota_findings
 from evenflow.infra.preflight.edge import edge_findings
@@ -35,8 +28,13 @@ from evenflow.infra.preflight.place import (
     credentials_finding,
 )
 from evenflow.infra.quotas import quotas
-from evenflow.infra.regions import UnknownRegionError
 from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.synthesized_settings import (
+    DEFAULT_QUALIFIER,
+    NotSynthesizedError,
+    bootstrap_qualifier,
+    read_settings,
+)
 from evenflow.infra.traffic import Traffic
 
 
@@ -108,10 +106,6 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("environment", nargs="?", default="dev")
-    parser.add_argument("--region", default="", help="instead of us-east-1")
-    parser.add_argument("--installation", default="", help="instead of evenflow")
-    add_context_argument(parser)
     parser.add_argument("--policy", action="store_true", help="print the rights that it needs")
     parser.add_argument(
         "--pager", action="store_true", help="only whether alarms of what is deployed reach anybody"
@@ -120,22 +114,16 @@ def main() -> int:
     if arguments.policy:
         print(json.dumps(policy(), indent=2))
         return 0
-    context = read_context(arguments.context)
     try:
-        settings = environment(
-            arguments.environment,
-            region=arguments.region,
-            installation=arguments.installation,
-            context=context,
-        )
-    except (UnknownEnvironmentError, UnknownRegionError) as error:
+        settings = read_settings()
+    except NotSynthesizedError as error:
         print(error, file=sys.stderr)
         return 2
+    print(f"{settings.prefix} in {settings.region.name}, as it was synthesized last:")
     if arguments.pager:
         findings, ready = list(pager(settings)), "alarms reach whom they are for"
     else:
-        qualifier = bootstrap_qualifier(context)
-        findings = list(preflight(settings, datetime.now(UTC), qualifier))
+        findings = list(preflight(settings, datetime.now(UTC), bootstrap_qualifier()))
         ready = "ready to deploy"
     print(as_table(findings, ready))
     return int(any(finding.verdict is Verdict.BAD for finding in findings))

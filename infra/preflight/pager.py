@@ -18,7 +18,7 @@ def pager_findings(settings: EnvironmentSettings) -> Iterator[Finding]:
     try:
         check_somebody_is_paged(settings.name, settings.alarms)
     except NobodyIsPagedError:
-        yield bad("pager", f"alarms of {settings.name} wake nobody", WHOM_TO_PAGE)
+        yield bad("pager", f"alarms of {settings.name} page nobody", WHOM_TO_PAGE)
 
 
 def subscription_findings(

@@ -50,10 +50,13 @@ _SHORT_FORMS = {
 # They are no part of this test; each is a target that knows what to do.
 _REASONS_NOT_TO_RUN = {
     "make test": "this test would wait for itself",
-    "make synth ENV=dev": "tests/aws runs it, and tests/infrastructure for each environment",
+    "make cdk": "`make check` begins with the same targets",
     "make chaos": "`make check` runs its short form",
     "make attack": "`make check` runs its short form",
     "make deploy ENV=dev": "it needs an AWS account; tests/aws deploys to an emulator",
+    "make destroy ENV=dev": "likewise",
+    'make deploy ENV=prod SET="alarms.page_email=on-call@example.com owner=chat-team"': "likewise; "
+    "tests/infrastructure synthesizes with settings",
     "make deploy ENV=dev REGION=eu-west-1 INSTALLATION=acme": "likewise; tests/infrastructure "
     "synthesizes two regions and installations",
     "make preflight ENV=dev": "it needs an AWS account; tests/infrastructure has one that answers",
@@ -66,6 +69,12 @@ _OF_AN_ACCOUNT = (
     'eval "$(aws cloudformation describe-stacks --stack-name evenflow-dev-service --output text '
     "\\\n  --query 'Stacks[0].Outputs[?OutputKey==`TenantsVariables`].OutputValue')\""
 )
+# tests/infrastructure looks at each, and runs `cdk synth`, the announcement and preflight.
+_OF_INFRA = [
+    command
+    for command in commands("docs/aws.md")
+    if command.startswith(("cdk ", "aws ", ". .venv/bin/activate", "python -m evenflow.infra."))
+]
 _TRIES = 5
 _TENANTS = [command for command in commands() if "-m evenflow" in command]
 _SMOOTHER = ".venv/bin/python -m bench.smoother"
@@ -210,8 +219,8 @@ def test_the_smoother_is_drawn(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", _REASONS_NOT_TO_RUN)
 def test_the_other_targets_know_what_to_do(command: str) -> None:
     assert command in commands()
-    planned = _run([*command.split(), "--dry-run"]).stdout
-    assert any(tool in planned for tool in ("python -m", "bin/cdk synth"))
+    planned = _run([*shlex.split(command), "--dry-run"]).stdout
+    assert any(tool in planned for tool in ("python -m", "bin/cdk"))
 
 
 def test_no_command_and_no_block_is_left_out() -> None:
@@ -221,13 +230,14 @@ def test_no_command_and_no_block_is_left_out() -> None:
         *_SHORT_FORMS,
         *_REASONS_NOT_TO_RUN,
         _OF_AN_ACCOUNT,
+        *_OF_INFRA,
         *_TENANTS,
         _SMOOTHER,
         *_IN_TEST_OTHER_ORIGINS,
     }
     assert set(commands()) - run == set()
     code = {it.code for it in BLOCKS if it.language != "sh" and it.page not in _REFERENCES}
-    of_infra = set(blocks("python", "docs/aws.md"))
+    of_infra = {*blocks("python", "docs/aws.md"), *blocks("json", "docs/aws.md")}
     assert code - _IN_TEST_OTHER_ORIGINS - of_infra - {*blocks("python"), *blocks("toml")} == set()
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import aws_cdk as cdk
 import pytest
 
-from evenflow.infra.context import DEFAULT_QUALIFIER, bootstrap_qualifier, read_context
 from evenflow.infra.environments import environment
 from evenflow.infra.preflight.account import Account
 from evenflow.infra.preflight.place import bootstrap_finding
+from evenflow.infra.synthesized_settings import DEFAULT_QUALIFIER, bootstrap_qualifier
 from tests.infrastructure.account_server import account_server, well
 from tests.infrastructure.synthesis import synthesize
 from tests.infrastructure.test_deployer import deployer_template
@@ -30,6 +30,8 @@ def test_an_environment_is_synthesized_for_it(tmp_path: Path) -> None:
     written = json.dumps(synthesis.templates)
     assert "cdk-acme1-assets-" in written
     assert DEFAULT_QUALIFIER not in written
+    assert bootstrap_qualifier(tmp_path) == "acme1"
+    assert bootstrap_qualifier(tmp_path / "nothing") == DEFAULT_QUALIFIER
 
 
 def test_the_deployer_assumes_its_roles(tmp_path: Path) -> None:
@@ -45,18 +47,3 @@ def test_preflight_asks_for_its_version(monkeypatch: pytest.MonkeyPatch) -> None
         finding = bootstrap_finding(Account("us-east-1"), "us-east-1", "acme1")
     assert "cdk-bootstrap/acme1/version" in server.bodies[-1]
     assert "--qualifier acme1" in finding.to_do
-
-
-def test_context_is_read_as_cdk_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert bootstrap_qualifier(read_context(folder=tmp_path)) == DEFAULT_QUALIFIER
-    key = next(iter(_QUALIFIER))
-    (tmp_path / "home").mkdir()
-    for file, content in (
-        ("home/.cdk.json", {"context": {key: "home/.cdk.json"}}),
-        ("cdk.context.json", {key: "cdk.context.json"}),
-        ("cdk.json", {"app": "python app.py", "context": {key: "cdk.json"}}),
-    ):
-        (tmp_path / file).write_text(json.dumps(content), "utf-8")
-        assert bootstrap_qualifier(read_context(folder=tmp_path)) == file
-    assert bootstrap_qualifier(read_context([f"{key}=first"], tmp_path)) == "first"

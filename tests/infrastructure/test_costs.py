@@ -361,6 +361,6 @@ def test_the_announcement_says_who_may_come_in_and_that_nobody_hears_alarms(
     small, large = (announcement(s.settings, s.templates, Traffic()) for s in (dev, prod))
     assert "NOTE: anybody may open a session" in small
     assert "anybody may" not in large
-    assert "NOTE: alarms wake nobody" in small
+    assert "NOTE: alarms page nobody" in small
     assert "NOTE: one address can keep others" in small
     assert "NOTE" not in large

@@ -205,7 +205,7 @@ def test_there_may_be_no_canary_and_traces_logs_and_a_budget_are_chosen(
             '"us-east-1"',
             "pull from ECR of their own region",
         ),
-        ('image="i", like="prod"', '"us-east-1"', "prod has nobody whom its alarms wake"),
+        ('image="i", like="prod"', '"us-east-1"', "alarms of prod page nobody"),
         (
             (
                 'image="i", vpc=ec2.Vpc.from_vpc_attributes('

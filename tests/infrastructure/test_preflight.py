@@ -22,6 +22,7 @@ from evenflow.infra.preflight.account import ACTIONS
 from evenflow.infra.preflight.edge import EDGE_QUOTAS
 from evenflow.infra.preflight.findings import Finding, Verdict, as_table
 from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.synthesized_settings import write_settings
 from tests.infrastructure.account_server import AccountServer, account_server, well
 from tests.infrastructure.conftest import Synthesize, paging
 from tests.infrastructure.synthesis import ROOT
@@ -586,13 +587,13 @@ def test_a_builder_that_is_not_there_is_found(
     assert found(environment("dev"))["image builder"].found == "no-such-builder is not installed"
 
 
-def test_the_commands_status_says_whether_to_deploy(account: AccountServer) -> None:
-    def status_of(name: str, endpoint: str, *more: str) -> tuple[int, str]:
+def test_the_commands_status_says_whether_to_deploy(account: AccountServer, tmp_path: Path) -> None:
+    def status_of(endpoint: str, *more: str) -> tuple[int, str]:
         variables = {**CREDENTIALS, "AWS_ENDPOINT_URL": endpoint, "AWS_MAX_ATTEMPTS": "1"}
         done = subprocess.run(
-            [sys.executable, "-m", "evenflow.infra.preflight", name, *more],
-            cwd=ROOT,
-            env=clean_environment(variables),
+            [sys.executable, "-m", "evenflow.infra.preflight", *more],
+            cwd=tmp_path,
+            env=clean_environment({**variables, "PYTHONPATH": str(ROOT)}),
             capture_output=True,
             text=True,
             timeout=60,
@@ -600,13 +601,15 @@ def test_the_commands_status_says_whether_to_deploy(account: AccountServer) -> N
         )
         return done.returncode, done.stdout + done.stderr
 
-    ready, table = status_of("dev", account.endpoint)
+    assert status_of(account.endpoint)[0] == 2
+    (tmp_path / "cdk.out").mkdir()
+    write_settings(environment("dev", installation="acme"), tmp_path / "cdk.out")
+    ready, table = status_of(account.endpoint)
     assert (ready, "ready to deploy" in table) == (0, True)
-    missing, table = status_of("dev", f"http://127.0.0.1:{free_port()}")
+    assert table.startswith("acme-dev in us-east-1, as it was synthesized last:\n")
+    missing, table = status_of(f"http://127.0.0.1:{free_port()}")
     assert (missing, "✗ credentials" in table) == (1, True)
-    reached, table = status_of("dev", account.endpoint, "--pager")
+    reached, table = status_of(account.endpoint, "--pager")
     assert (reached, table.splitlines()[-1]) == (0, "alarms reach whom they are for")
-    assert status_of("nowhere", account.endpoint)[0] == 2
-    assert status_of("dev", account.endpoint, "--region", "mars-north-1")[0] == 2
-    status, printed = status_of("dev", account.endpoint, "--policy")
+    status, printed = status_of(account.endpoint, "--policy")
     assert (status, json.loads(printed)) == (0, policy())

@@ -15,10 +15,12 @@ from botocore.loaders import create_loader
 
 from evenflow.infra import region_lookup
 from evenflow.infra.announce import _warnings
-from evenflow.infra.environments import UnknownEnvironmentError, environment
+from evenflow.infra.context import settings_of
+from evenflow.infra.environments import environment
 from evenflow.infra.evenflow_service import EvenflowService
 from evenflow.infra.region_lookup import RegionLookupError, look_up
 from evenflow.infra.regions import Region, UnknownRegionError, context_key, region_named
+from evenflow.infra.setting_paths import WrongSettingError
 from tests.infrastructure.account_server import MODEL, AccountServer, account_server
 from tests.infrastructure.synthesis import synthesize
 from tests.integration.aws_emulator import CREDENTIALS
@@ -110,7 +112,7 @@ def test_a_region_that_lacks_something_is_refused(
 
 
 def test_an_environment_is_synthesized_in_it(tmp_path: Path) -> None:
-    settings = environment("dev", region="sa-east-1", context=_CONTEXT)
+    settings = settings_of({"env": "dev", "region": "sa-east-1", **_CONTEXT})
     synthesis = synthesize(settings, tmp_path)
     rules = json.dumps(synthesis.templates["network"])
     assert all(f'"{prefix_list}"' in rules for prefix_list in _LISTS.values())
@@ -121,8 +123,8 @@ def test_an_environment_is_synthesized_in_it(tmp_path: Path) -> None:
 
 def test_its_prices_are_said_to_be_unknown_unless_they_are_given() -> None:
     def notes(**more: float) -> str:
-        context = {context_key("sa-east-1"): _ENTRY | more}
-        return " ".join(_warnings(environment("dev", region="sa-east-1", context=context)))
+        region = region_named("sa-east-1", {context_key("sa-east-1"): _ENTRY | more})
+        return " ".join(_warnings(environment("dev", region=region)))
 
     assert "how much dearer sa-east-1 is than us-east-1 is not known" in notes()
     assert "sa-east-1 costs about 50% more" in notes(dearer=1.5)
@@ -152,10 +154,8 @@ def test_an_entry_may_be_json_as_the_command_line_gives_it() -> None:
 
 
 def test_a_model_needs_a_profile_of_the_geography_or_a_global_one() -> None:
-    with pytest.raises(
-        UnknownEnvironmentError, match=r"set inference.bedrock to global\.anthropic"
-    ):
-        environment("prod", region="sa-east-1", context=_CONTEXT)
+    with pytest.raises(WrongSettingError, match=r"set inference.bedrock to global\.anthropic"):
+        environment("prod", region=region_named("sa-east-1", _CONTEXT))
 
 
 @pytest.mark.parametrize(

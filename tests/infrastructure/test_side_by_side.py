@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from evenflow.infra.environments import UnknownEnvironmentError, environment
+from evenflow.infra.environments import environment
 from evenflow.infra.regions import REGIONS, UnknownRegionError, region_named
+from evenflow.infra.setting_paths import WrongSettingError
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
 
@@ -107,9 +108,9 @@ def test_a_region_that_is_not_in_the_table_is_told_what_it_needs() -> None:
 
 
 def test_an_installation_has_a_name_that_begins_names() -> None:
-    with pytest.raises(UnknownEnvironmentError, match=r"installation 'Acme GmbH'.*match pattern"):
+    with pytest.raises(WrongSettingError, match=r"installation = 'Acme GmbH'.*match pattern"):
         environment("dev", installation="Acme GmbH")
-    with pytest.raises(UnknownEnvironmentError, match="not have more than 36 characters"):
+    with pytest.raises(WrongSettingError, match="not have more than 36 characters"):
         environment("dev", installation="a" * 40)
 
 
