@@ -49,7 +49,7 @@ def costs(
 ) -> list[Row]:
     """The lines of the table. Resources in the templates are counted, the rest is computed."""
     if not settings.open_tenant:
-        traffic = replace(traffic, keyed=1)  # nobody opens a session without a key
+        traffic = replace(traffic, keyed=1)  # each session is opened with a key
     resources = [resource for template in templates for resource in template["Resources"].values()]
     rows = [
         _tasks(settings, traffic),

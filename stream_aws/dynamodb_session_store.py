@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import count
 
 from botocore.exceptions import ClientError
 
@@ -42,6 +43,7 @@ written once and in no transaction: a write unit a KB instead of three (decision
 # The attribute of a message that names the item of its text, and how such names begin. A client's
 # message of such a name is refused, as one is that is there already.
 _TEXT_ROW, _TEXT_ROWS = "text_row", "text#"
+_MOST_LOOKS = 5  # for a text that is missing
 
 
 class DynamoDBSessionStore:
@@ -69,17 +71,21 @@ class DynamoDBSessionStore:
         self._lifetime = lifetime
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
-        while True:
+        for look in count(1):
             items, head = await asyncio.gather(self._ledger(channel), self.head(channel, now))
             if head.ended:
                 return head
-            entries = _read_entries([item for item in items if alive(item, now)])
+            items = [item for item in items if alive(item, now)]
+            entries = _read_entries(items)
+            if len(entries) < sum(map(_is_entry, items)) and look < _MOST_LOOKS:
+                continue  # a message was accepted when the page with its text had been read
             followed = {entry.previous_message_id for entry in entries}
             last = [entry.message_id for entry in entries if entry.message_id not in followed]
             # Several, if messages were accepted between two pages of the ledger.
             if len(last) <= 1:
                 last_id = last[0] if last else None
                 return StoredConversation(last_id, in_causal_order(last_id, entries))
+        raise AssertionError
 
     async def head(self, channel: Channel, now: float) -> StoredConversation:
         key = {"channel": text(str(channel))}
@@ -286,7 +292,7 @@ def _is_entry(item: Item) -> bool:
 
 
 def _read_entries(items: Sequence[Item]) -> list[LedgerEntry]:
-    """The messages in these items. One whose text is gone is being deleted: it is left out."""
+    """The messages in these items. One whose text is not among them is left out."""
     texts = {item["message_id"]["S"]: item["text"] for item in items if not _is_entry(item)}
     entries: list[LedgerEntry] = []
     for item in filter(_is_entry, items):

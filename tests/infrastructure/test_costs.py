@@ -156,7 +156,7 @@ def test_polls_are_paid_for_as_long_as_they_wait(dev: Synthesis) -> None:
 
 def test_it_costs_what_it_is_meant_to_cost(dev: Synthesis, prod: Synthesis) -> None:
     assert sum(row.month_at_rest for row in _rows(dev)) < 60
-    # Of nobody who pays; and of tenants with keys, whose usage is recorded, behind endpoints.
+    # Of an anonymous tenant; and of tenants with keys, whose usage is recorded, behind endpoints.
     for synthesis, most, most_of_a_thousand in ((dev, 5.1, 0.02), (prod, 6, 0.025)):
         assert _without_model(_rows(synthesis)) < most
         answers = Traffic(output_tokens=300, answer_seconds=15, polled=0)

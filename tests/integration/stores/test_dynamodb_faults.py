@@ -250,7 +250,7 @@ async def test_answers_of_a_tenant_with_a_large_budget_seldom_meet(
     assert await stores.usage.committed("acme", [COUNTER]) == {COUNTER: 3 * 120}
 
 
-async def test_who_always_meets_others_is_told_so_within_seconds(
+async def test_a_call_that_always_conflicts_fails_within_seconds(
     dynamodb_stores: DynamoDBStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stores = dynamodb_stores
