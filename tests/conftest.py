@@ -46,7 +46,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workerinput"):
         return
     path, options = Path(os.environ.pop(RECORDING)), session.config.option
-    chosen = (options.keyword, options.markexpr, options.deselect, options.lf, options.collectonly)
+    failed_last = getattr(options, "lf", False)  # of a plugin that may be off
+    chosen = (options.keyword, options.markexpr, options.deselect, options.collectonly, failed_last)
     is_whole = (
         not any(chosen)
         and not session.testsfailed

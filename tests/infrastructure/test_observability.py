@@ -53,6 +53,7 @@ FELT_TOO = {
     "canary.failures",
 }
 CAN_WAIT = {
+    "queue.exchange_failures",
     "canary.first_text_ms",
     "store.retries",
     "dead_letters.waiting",

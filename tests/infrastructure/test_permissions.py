@@ -66,7 +66,7 @@ def test_each_process_may_make_its_calls(permissions: ProcessPermissions) -> Non
 def test_no_role_may_do_what_no_call_needs(permissions: ProcessPermissions) -> None:
     unused = [
         f"{process.name} may {action} {resource}, which no call needs"
-        for process in permissions.processes.values()
+        for process in {each.role: each for each in permissions.processes.values()}.values()
         for action, resource in permissions.unused(process)
         if action not in _NOT_NEEDED
     ]
