@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aws_cdk import Duration
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
@@ -11,7 +13,8 @@ from constructs import Construct
 from evenflow.infra.constructs.domain import domain_certificate
 from evenflow.infra.constructs.network.security_groups import (
     HANDLER_PORT,
-    listener_port,
+    HTTP_PORT,
+    HTTPS_PORT,
     private_subnets,
 )
 from evenflow.infra.settings import EnvironmentSettings
@@ -24,7 +27,9 @@ _PATTERNS_PER_RULE = 5  # a rule takes no more
 class LoadBalancer(Construct):
     """The load balancer, which only CloudFront reaches.
 
-    Other paths, such as /metrics, get a 404.
+    Other paths, such as /metrics, get a 404. It always listens for HTTP, and for TLS beside it where
+    it has a certificate. So the listener that CloudFront uses is still there when CloudFront is told
+    of the other.
     """
 
     def __init__(
@@ -34,7 +39,7 @@ class LoadBalancer(Construct):
         *,
         settings: EnvironmentSettings,
         vpc: ec2.IVpc,
-        security_group: ec2.ISecurityGroup,
+        security_groups: Sequence[ec2.ISecurityGroup],
         access_logs: s3.IBucket,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -46,14 +51,22 @@ class LoadBalancer(Construct):
             vpc=vpc,
             internet_facing=False,
             vpc_subnets=private_subnets(vpc),
-            security_group=security_group,
+            security_group=security_groups[0],
             idle_timeout=Duration.seconds(settings.handler.idle_timeout_seconds),
             drop_invalid_header_fields=True,
             deletion_protection=settings.data.keep,
         )
+        for group in security_groups[1:]:
+            self.load_balancer.add_security_group(group)
         self.load_balancer.log_access_logs(access_logs, prefix="load-balancer")
         self.target_group = self._target_group()
-        self._listen()
+        self._listen("Listener", HTTP_PORT)
+        edge = settings.edge
+        if edge.domain_name and edge.hosted_zone:
+            certificate = domain_certificate(
+                self, "Certificate", edge.domain_name, edge.hosted_zone
+            )
+            self._listen("TlsListener", HTTPS_PORT, certificate)
 
     def _target_group(self) -> elbv2.ApplicationTargetGroup:
         handler = self._settings.handler
@@ -85,16 +98,12 @@ class LoadBalancer(Construct):
             ),
         )
 
-    def _listen(self) -> None:
-        edge = self._settings.edge
-        certificate = (
-            domain_certificate(self, "Certificate", edge.domain_name, edge.hosted_zone)
-            if edge.domain_name and edge.hosted_zone
-            else None
-        )
+    def _listen(
+        self, construct_id: str, port: int, certificate: elbv2.IListenerCertificate | None = None
+    ) -> None:
         listener = self.load_balancer.add_listener(
-            "Listener",
-            port=listener_port(self._settings),
+            construct_id,
+            port=port,
             protocol=elbv2.ApplicationProtocol.HTTPS
             if certificate
             else elbv2.ApplicationProtocol.HTTP,
