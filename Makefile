@@ -127,9 +127,10 @@ synth: .venv/.infra web/dist/index.html infra/node_modules/.installed ## the Clo
 preflight: .venv/.infra .venv/.aws ## look whether an account has what ENV=dev|staging|prod needs: model, quotas, certificate, bootstrap, Docker (reads only)
 	@$(PY) -m evenflow.infra.preflight $(ENV) $(if $(REGION),--region $(REGION)) $(if $(INSTALLATION),--installation $(INSTALLATION))
 
-deploy: synth ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials); says first what it creates and costs, and asks (YES=1: does not)
+deploy: synth .venv/.aws ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials); says first what it creates and costs, and asks (YES=1: does not)
 	@$(PY) -m evenflow.infra.announce $(ENV) '$(REGION)' '$(INSTALLATION)'
 	@! grep -qs '"dockerFile"' cdk.out/*.assets.json || command -v "$${CDK_DOCKER:-docker}" >/dev/null || { echo "deploy builds the handler's image: install Docker, name another builder in CDK_DOCKER, or an image in infra/environments.py"; exit 2; }
+	@$(PY) -m evenflow.infra.preflight $(ENV) --only-update $(if $(REGION),--region $(REGION)) $(if $(INSTALLATION),--installation $(INSTALLATION))
 	@$(call ask,Deploy this?)
 	$(CDK) deploy --app cdk.out --all --require-approval $(if $(YES),never,broadening)
 

@@ -7,11 +7,9 @@ It reads the synthesized templates.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 
 from evenflow.infra.costs import HOURS_PER_MONTH, Row, Template, costs
 from evenflow.infra.environments import UnknownEnvironmentError, environment
@@ -19,8 +17,8 @@ from evenflow.infra.quotas import announced
 from evenflow.infra.regions import UnknownRegionError
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.infra.traffic import Traffic
+from evenflow.infra.updates.stacks import ASSEMBLY, synthesized_stacks
 
-_ASSEMBLY = Path("cdk.out")
 # What people look for in a list of resources. Permissions, routes and the like are left out.
 _SHOWN = (
     ("AWS::EC2::VPC", "VPC"),
@@ -141,17 +139,10 @@ def _assumptions(traffic: Traffic) -> list[str]:
 
 
 def _templates(prefix: str) -> dict[str, Template]:
-    """The templates that the manifest names. Older files may lie beside them."""
-    manifest = _ASSEMBLY / "manifest.json"
-    artifacts = json.loads(manifest.read_text("utf-8"))["artifacts"] if manifest.is_file() else {}
-    found = {
-        name: json.loads((_ASSEMBLY / artifact["properties"]["templateFile"]).read_text("utf-8"))
-        for name, artifact in artifacts.items()
-        if artifact["type"] == "aws:cloudformation:stack" and name.startswith(f"{prefix}-")
-    }
+    found = {name: dict(s.template) for name, s in synthesized_stacks(ASSEMBLY, prefix).items()}
     if not found:
         raise NotSynthesizedError(
-            f"{_ASSEMBLY} has no {prefix}: `make synth ENV={prefix.split('-')[1]}` writes it"
+            f"{ASSEMBLY} has no {prefix}: `make synth ENV={prefix.split('-')[1]}` writes it"
         )
     return found
 

@@ -50,10 +50,10 @@ class DataSettings(Settings):
 
     Args:
         keep: whether tables, secrets, logs and buckets of logs survive the deletion of their stack.
-        customer_key: encrypt with a key of the account instead of AWS's. `allowed`: the key is there
+        customer_key: encrypt with a key of the account instead of AWS's. `allowed`: the key exists
             and may be used, and nothing new is encrypted with it. In a running environment that is
-            the step between: tasks have their right before data need it, and read on what the key
-            has encrypted. A key that is there is not removed.
+            the step before `True`, since tasks need their right before data need the key. And it is
+            what follows `True`, since a key is not removed: it has encrypted what is there.
         recovery_days: how far back conversations (the tables of sessions and of the ledger) can be
             restored. So long a deleted one is still in the backup: a day is what tables keep. The
             response buffer is never backed up. 0: nothing is.

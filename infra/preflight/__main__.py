@@ -1,8 +1,9 @@
 """`python -m evenflow.infra.preflight dev` (make preflight): what would stop a deployment, and what
 to do.
 
-`--policy` prints the rights that it needs: all of them read. Exit status: 0 ready, 1 something must
-be mended first, 2 there is no such environment.
+`--policy` prints the rights that it needs: all of them read. `--only-update` compares what is
+deployed with what is synthesized in cdk.out, and nothing else. Exit status: 0 ready, 1 something
+must be mended first, 2 there is no such environment.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from evenflow.infra.environments import UnknownEnvironmentError, environment
@@ -26,14 +28,22 @@ from evenflow.infra.preflight.place import (
     certificate_finding,
     credentials_finding,
 )
+from evenflow.infra.preflight.update import update_findings
 from evenflow.infra.quotas import quotas
 from evenflow.infra.regions import UnknownRegionError
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.infra.traffic import Traffic
+from evenflow.infra.updates.stacks import ASSEMBLY
 
 
-def preflight(settings: EnvironmentSettings, now: datetime) -> Iterator[Finding]:
-    """All findings. Without credentials only the first, and what this machine tells."""
+def preflight(
+    settings: EnvironmentSettings, now: datetime, assembly: Path = ASSEMBLY
+) -> Iterator[Finding]:
+    """All findings. Without credentials only the first, and what this machine tells.
+
+    Args:
+        assembly: the folder that `make synth` writes.
+    """
     account = Account(settings.region.name)
     if settings.image is None:
         yield builder_finding()
@@ -52,6 +62,7 @@ def preflight(settings: EnvironmentSettings, now: datetime) -> Iterator[Finding]
     if settings.inference.kind == "bedrock":
         yield from model_findings(account, settings.inference.bedrock)
     yield from quota_findings(account, quotas(settings, Traffic()), _model_name(account, settings))
+    yield from update_findings(account, settings, assembly)
 
 
 def policy() -> dict[str, Any]:
@@ -84,6 +95,9 @@ def main() -> int:
     parser.add_argument("environment", nargs="?", default="dev")
     parser.add_argument("--region", default="", help="instead of us-east-1")
     parser.add_argument("--installation", default="", help="instead of evenflow")
+    parser.add_argument(
+        "--only-update", action="store_true", help="compare with what is deployed, nothing else"
+    )
     parser.add_argument("--policy", action="store_true", help="print the rights that it needs")
     arguments = parser.parse_args()
     if arguments.policy:
@@ -96,7 +110,11 @@ def main() -> int:
     except (UnknownEnvironmentError, UnknownRegionError) as error:
         print(error, file=sys.stderr)
         return 2
-    findings = list(preflight(settings, datetime.now(UTC)))
+    findings = list(
+        update_findings(Account(settings.region.name), settings, ASSEMBLY)
+        if arguments.only_update
+        else preflight(settings, datetime.now(UTC))
+    )
     print(as_table(findings))
     return int(any(finding.verdict is Verdict.BAD for finding in findings))
 

@@ -205,10 +205,11 @@ class Edge(Construct):
         )
 
     def _vpc_origin(self, load_balancer: elbv2.IApplicationLoadBalancer) -> cloudfront.VpcOrigin:
-        """The VPC origin. CloudFront changes nothing of one that a distribution uses, no tag either.
+        """The VPC origin, of which CloudFront changes nothing while a distribution uses it.
 
         So one with another protocol is another construct with another name: CloudFormation makes
-        it, points the distribution to it, and then deletes the old one. And it has no tags.
+        it, points the distribution to it, and then deletes the old one. Tags can't be changed
+        either, so it has none.
         """
         # The certificate is for our address, not for the name that AWS gives to a load balancer.
         # CloudFront compares it with the viewer's Host, which every path to the handlers passes on.

@@ -61,9 +61,9 @@ class SecurityGroups(Construct):
                 ec2.Port.tcp(port),
                 "VPC origin of CloudFront",
             )
-        self.balancer.connections.allow_to(
-            self.handler, ec2.Port.tcp(HANDLER_PORT), "Requests and health checks"
-        )
+            group.connections.allow_to(
+                self.handler, ec2.Port.tcp(HANDLER_PORT), "Requests and health checks"
+            )
         self.handler.connections.allow_internally(
             ec2.Port.tcp(HANDLER_PORT), "Following a response of another task"
         )

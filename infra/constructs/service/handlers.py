@@ -73,9 +73,7 @@ class Handlers(Construct):
             handlers.service.node.add_dependency(workers.service)
         HandlerScaling(self, "Scaling", settings=settings, service=handlers.service)
 
-    def _workers(
-        self, task_network: TaskNetwork, model_access: ModelAccess
-    ) -> Workers | None:
+    def _workers(self, task_network: TaskNetwork, model_access: ModelAccess) -> Workers | None:
         if self._settings.workers is None:
             return None
         return Workers(

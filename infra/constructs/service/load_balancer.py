@@ -27,9 +27,8 @@ _PATTERNS_PER_RULE = 5  # a rule takes no more
 class LoadBalancer(Construct):
     """The load balancer, which only CloudFront reaches.
 
-    Other paths, such as /metrics, get a 404. It always listens for HTTP, and for TLS beside it where
-    it has a certificate. So the listener that CloudFront uses is still there when CloudFront is told
-    of the other.
+    Other paths, such as /metrics, get a 404. It always listens for HTTP, and for TLS as well where
+    it has a certificate: CloudFront goes on using one until it has been deployed with the other.
     """
 
     def __init__(

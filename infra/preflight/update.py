@@ -1,0 +1,102 @@
+"""Whether what is deployed can be updated to what is synthesized, and in which steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.preflight.findings import Finding, bad, good, unanswered, warning
+from evenflow.infra.regions import GLOBAL_REGION
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.updates.judgement import conflicts
+from evenflow.infra.updates.stacks import Stack, synthesized_stacks
+
+_NAME = "update"
+_STACKS = (
+    *("network", "data", "sagemaker", "service", "functions"),
+    *("edge", "canary", "observability"),
+)
+_GLOBAL_STACKS = ("certificate", "firewall")
+# Such a stack has nothing yet, or nothing more.
+_EMPTY = ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE", "DELETE_COMPLETE")
+
+
+def update_findings(
+    account: Account, settings: EnvironmentSettings, assembly: Path
+) -> Iterator[Finding]:
+    """What stands in the way of the update, or one that says that nothing does.
+
+    Args:
+        assembly: the folder that `make synth` writes.
+    """
+    try:
+        old = deployed_stacks(account, settings)
+    except Unanswered as error:
+        yield unanswered(_NAME, error)
+        return
+    new = synthesized_stacks(assembly, settings.prefix)
+    if old and not new:
+        yield warning(
+            _NAME,
+            f"{len(old)} stacks are deployed, and {assembly} has no {settings.prefix} to compare "
+            "them with",
+            f"make synth ENV={settings.name}, and look again",
+        )
+        return
+    found = conflicts(old, new)
+    for number, conflict in enumerate(found, start=1):
+        finding = bad if conflict.blocks else warning
+        yield finding(f"{_NAME} {number}", f"{conflict.stack}: {conflict.found}", conflict.to_do)
+    if not found:
+        yield good(_NAME, f"{len(old)} stacks are deployed, nothing stands in the way")
+
+
+def deployed_stacks(account: Account, settings: EnvironmentSettings) -> dict[str, Stack]:
+    """The environment's stacks, as they were deployed.
+
+    Raises:
+        Unanswered: AWS did not say.
+    """
+    places = [(settings.region.name, f"{settings.prefix}-{name}") for name in _STACKS]
+    places += [(GLOBAL_REGION, f"{settings.global_prefix}-{name}") for name in _GLOBAL_STACKS]
+    described = {
+        (region, stack["StackName"]): stack
+        for region in dict(places)
+        for stack in _described(account, region)
+        if stack["StackStatus"] not in _EMPTY
+    }
+    return {
+        name: _stack(account, region, described[region, name])
+        for region, name in places
+        if (region, name) in described
+    }
+
+
+def _described(account: Account, region: str) -> Iterator[dict[str, Any]]:
+    token: dict[str, str] = {}
+    while True:
+        page = account.ask("cloudformation", "describe_stacks", region=region, **token)
+        yield from page["Stacks"]
+        if not page.get("NextToken"):
+            return
+        token = {"NextToken": page["NextToken"]}
+
+
+def _stack(account: Account, region: str, described: dict[str, Any]) -> Stack:
+    name = described["StackName"]
+    answer = account.ask(
+        "cloudformation",
+        "get_template",
+        region=region,
+        StackName=name,
+        TemplateStage="Original",
+    )
+    return Stack(
+        name=name,
+        region=region,
+        template=answer["TemplateBody"],
+        tags={tag["Key"]: tag["Value"] for tag in described.get("Tags", ())},
+        is_protected=described.get("EnableTerminationProtection", False),
+    )
