@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from evenflow.infra.updates.replacement import replaced_ids
-from evenflow.infra.updates.stacks import Stack, Stacks
+from evenflow.infra.updates.stacks import Stack, Stacks, referred_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,11 @@ class Update:
     def changed_stacks(self) -> Iterator[tuple[Stack, Stack]]:
         """Each stack that is there before and after, in the order of their deployment."""
         return ((self.old[name], self.new[name]) for name in self.new if name in self.old)
+
+    def is_moved(self, stack: str, resource: Mapping[str, Any]) -> bool:
+        """Whether a resource refers to one that is made anew."""
+        replaced = self.replaced.get(stack, frozenset[str]())
+        return bool(referred_ids(resource["Properties"]) & replaced)
 
     def is_gone(self, stack: str, logical_id: str) -> bool:
         """Whether a resource of a deployed stack is removed or made anew."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from evenflow.infra.updates.conflict import Conflict, Update
-from evenflow.infra.updates.replacement import fixed_name
+from evenflow.infra.updates.replacement import fixed_name, place_of
 from evenflow.infra.updates.stacks import referred_ids
 
 # What has data, and the distribution, whose address users know.
@@ -95,25 +95,27 @@ def new_secret_values(update: Update) -> Iterator[Conflict]:
 
 
 def names_twice(update: Update) -> Iterator[Conflict]:
-    """No name has to exist twice: CloudFormation makes the new resource before the old one goes."""
+    """No name and no place is taken twice: a new resource is made before the old one goes."""
     taken = {
-        name: (stack.name, logical_id)
+        (resource["Type"], name): (stack.name, logical_id)
         for stack in update.old.values()
         for logical_id, resource in stack.resources.items()
-        if (name := fixed_name(resource)) is not None
+        if (name := fixed_name(resource) or place_of(resource)) is not None
     }
     for stack in update.new.values():
         for logical_id, resource in stack.resources.items():
-            name = fixed_name(resource)
-            holder = None if name is None else taken.get(name)
-            if name is None or holder is None or resource["Type"] in _KEPT_TYPES:
+            name = fixed_name(resource) or place_of(resource)
+            holder = taken.get((resource["Type"], name or ""))
+            if holder is None or resource["Type"] in _KEPT_TYPES:
                 continue
-            if holder == (stack.name, logical_id) and not update.is_gone(stack.name, logical_id):
+            if holder == (stack.name, logical_id) and not update.is_gone(*holder):
+                continue
+            if place_of(resource) is not None and update.is_moved(stack.name, resource):
                 continue
             yield Conflict(
                 stack.name,
-                f"{_called(logical_id, resource)} would be made while the one of {holder[0]} still "
-                f"has the name {name[1]}",
+                f"{_called(logical_id, resource)} would be made while {' '.join(holder)} has its "
+                "name or place",
                 "deploy once without it and then with it, or give the new one another name",
             )
 
@@ -128,7 +130,7 @@ def left_behind(update: Update) -> Iterator[Conflict]:
             if name is not None and resource.get("DeletionPolicy", "Delete") != "Delete":
                 yield Conflict(
                     old.name,
-                    f"{name[1]} ({resource['Type']}) is no longer in the template, and stays",
+                    f"{_called(logical_id, resource)} is no longer in the template, and stays",
                     "delete it where nobody needs it. While it is there, a deployment that makes "
                     "it again needs `cdk deploy --import-existing-resources`",
                     blocks=False,
@@ -152,5 +154,4 @@ def lower_throughput(update: Update) -> Iterator[Conflict]:
 
 
 def _called(logical_id: str, resource: dict[str, Any]) -> str:
-    name = fixed_name(resource)
-    return f"{resource['Type']} {logical_id if name is None else name[1]}"
+    return f"{resource['Type']} {fixed_name(resource) or logical_id}"

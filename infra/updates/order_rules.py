@@ -86,7 +86,7 @@ def origins_in_use(update: Update) -> Iterator[Conflict]:
 
 def origins_reachable(update: Update) -> Iterator[Conflict]:
     """The port and the certificate that CloudFront uses are there until CloudFront has moved."""
-    if not any(stack.of_type(_LISTENER) for stack in update.new.values()):
+    if not any(old.of_type(_LISTENER) for old, _ in update.changed_stacks):
         return
     for old in update.old.values():
         for origin in old.of_type(_VPC_ORIGIN).values():
@@ -98,7 +98,9 @@ def origins_reachable(update: Update) -> Iterator[Conflict]:
                     old.name,
                     f"the load balancer would not listen on port {port} any more while CloudFront "
                     "uses it",
-                    _first_http("remove the domain"),
+                    _first_http("remove the domain")
+                    if is_tls
+                    else "undo the change: the listener for HTTP and its rule are always there",
                 )
             elif is_tls and (lost := _addresses(old) - _certified_names(update.new)):
                 yield Conflict(

@@ -18,6 +18,7 @@ CloudFormation's schemas. A test compares it with them, and writes it anew.
 _SHARED_NAMES = frozenset(
     ("AWS::IAM::Policy", "AWS::ApplicationAutoScaling::ScalingPolicy", "AWS::EC2::SecurityGroup")
 )
+_RECORD = "AWS::Route53::RecordSet"
 
 _RULE = ("GroupId", "IpProtocol", "FromPort", "ToPort", "CidrIp")
 # Places that only one resource can have.
@@ -75,21 +76,19 @@ def _immutable_properties() -> Mapping[str, list[str]]:
     return found
 
 
-def fixed_name(resource: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """What no other resource of its account and region may have: its name, or its place.
+def fixed_name(resource: Mapping[str, Any]) -> str | None:
+    """The name that no other resource of its type, account and region may have.
 
-    None: AWS makes up its name.
+    None: AWS makes one up.
     """
     kind, properties = resource["Type"], resource.get("Properties", {})
-    if kind in _SHARED_NAMES:
-        return None
-    if kind in _PLACES:
-        place = {name: properties[name] for name in _PLACES[kind] if name in properties}
-        return (kind, json.dumps(place))
     last = kind.rpartition("::")[2]
     for name, value in _name_properties(properties):
-        if name == "Name" or last.endswith(name.removesuffix("Name")):
-            return (kind, value, str(properties.get("Type", "")))  # a record's type
+        if kind not in _SHARED_NAMES and (
+            name == "Name" or last.endswith(name.removesuffix("Name"))
+        ):
+            # Records of one name have types.
+            return f"{value} {properties['Type']}" if kind == _RECORD else value
     return None
 
 
@@ -100,3 +99,12 @@ def _name_properties(properties: Mapping[str, Any]) -> Iterator[tuple[str, str]]
             yield name, value
         elif name.endswith("Config") and isinstance(value, Mapping):
             yield from _name_properties(value)
+
+
+def place_of(resource: Mapping[str, Any]) -> str | None:
+    """The place that only one resource can have, such as the port of a load balancer."""
+    names = _PLACES.get(resource["Type"])
+    if names is None:
+        return None
+    properties = resource["Properties"]
+    return json.dumps({name: properties[name] for name in names if name in properties})

@@ -280,6 +280,11 @@ def _rename_a_construct(service: dict[str, Any]) -> None:
     resources["Another"] = resources.pop(_first(service, "AWS::Logs::LogGroup")[0])
 
 
+def _open_a_second_listener(service: dict[str, Any]) -> None:
+    resources = service["Resources"]
+    resources["Another"] = _first(service, "AWS::ElasticLoadBalancingV2::Listener")[1]
+
+
 def _close_the_listener(service: dict[str, Any]) -> None:
     del service["Resources"][_first(service, "AWS::ElasticLoadBalancingV2::Listener")[0]]
 
@@ -300,6 +305,7 @@ def _close_the_port(network: dict[str, Any]) -> None:
         (_rename_a_table, "-data", "AWS::DynamoDB::Table evenflow-staging-"),
         (_remove_an_export, "-data", "would go while evenflow-staging-service"),
         (_describe_the_handlers_group, "-network", "would be made anew while"),
+        (_open_a_second_listener, "-service", "has its name or place"),
         (_move_a_subnet, "-network", "which is still there"),
         (_replace_a_named_service, "-service", "AWS::ECS::Service evenflow-staging-handler"),
         (_rename_a_construct, "-service", "AWS::Logs::LogGroup /evenflow/staging/handler"),
@@ -315,6 +321,7 @@ def test_a_fault_is_found(
     fault(template)
     refused = _blocking(conflicts(old, _with(old, stack, template)))
     assert any(said in text for text in refused), refused
+    assert len(refused) <= 2, "it says no more than what is wrong"
     assert all("To do: " in text for text in refused)
 
 
