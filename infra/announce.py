@@ -139,7 +139,8 @@ def _assumptions(traffic: Traffic) -> list[str]:
 
 
 def _templates(prefix: str) -> dict[str, Template]:
-    found = {name: dict(s.template) for name, s in synthesized_stacks(ASSEMBLY, prefix).items()}
+    stacks = synthesized_stacks(ASSEMBLY, prefix)
+    found: dict[str, Template] = {name: stack.template for name, stack in stacks.items()}
     if not found:
         raise NotSynthesizedError(
             f"{ASSEMBLY} has no {prefix}: `make synth ENV={prefix.split('-')[1]}` writes it"

@@ -38,21 +38,21 @@ def exports_in_use(update: Update) -> Iterator[Conflict]:
             if source & update.replaced[old.name]:
                 yield Conflict(
                     old.name,
-                    f"{', '.join(sorted(source))} would be made anew while "
-                    f"{', '.join(importers)} use it",
+                    f"{', '.join(sorted(source))} would be made anew, and is imported by "
+                    f"{', '.join(importers)}",
                     _BESIDE,
                 )
             elif name not in new.exports:
                 yield Conflict(
                     old.name,
-                    f"the export {name} would go while {', '.join(importers)} import it",
+                    f"the export {name} would go, and is imported by {', '.join(importers)}",
                     _without_import(update.new, importers),
                 )
 
 
 def _has_data(stack: Stack, logical_id: str) -> bool:
     """Whether another rule says that it would be lost."""
-    return stack.resources.get(logical_id, {}).get("Type") == "AWS::KMS::Key"
+    return logical_id in stack.of_type("AWS::KMS::Key")
 
 
 def _without_import(new: Stacks, importers: list[str]) -> str:

@@ -9,19 +9,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
-_IDENTITY = (
-    '<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">'
-    "<GetCallerIdentityResult><Account>111111111111</Account><UserId>U</UserId>"
-    "<Arn>arn:aws:iam::111111111111:user/u</Arn></GetCallerIdentityResult>"
-    "</GetCallerIdentityResponse>"
-)
-_REFUSED = (
-    '<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type>'
-    "<Code>{code}</Code><Message>refused</Message></Error></ErrorResponse>"
-)
+# Of the services whose protocol is a query that is answered with XML.
+_QUERIES = ("GetCallerIdentity", "DescribeStacks", "GetTemplate")
+_REFUSED = {"Type": "Sender", "Message": "refused"}
 MODEL = "anthropic.claude-haiku-4-5-20251001-v1:0"
 
 
@@ -29,7 +24,12 @@ def well() -> dict[str, Any]:
     """Answers by operation, of an account that has everything."""
     arn = f"arn:aws:bedrock:{{}}::foundation-model/{MODEL}"
     return {
-        "GetCallerIdentity": {},
+        "GetCallerIdentity": {
+            "Account": "111111111111",
+            "UserId": "U",
+            "Arn": "arn:aws:iam::111111111111:user/u",
+        },
+        "DescribeStacks": {"Stacks": []},
         "GetParameter": {"Parameter": {"Name": "version", "Type": "String", "Value": "30"}},
         "GetFoundationModelAvailability": {
             "modelId": MODEL,
@@ -103,9 +103,13 @@ class AccountServer:
         self.asked.append(operation)
         found = self.answers[operation]
         refused = isinstance(found, str)
-        if operation == "GetCallerIdentity":
-            text = _REFUSED.format(code=found) if refused else _IDENTITY
-            return 403 if refused else 200, {"Content-Type": "text/xml"}, text.encode()
+        if operation in _QUERIES:
+            answer = (
+                {"ErrorResponse": {"Error": _REFUSED | {"Code": found}}}
+                if refused
+                else {f"{operation}Response": {f"{operation}Result": found}}
+            )
+            return 403 if refused else 200, {"Content-Type": "text/xml"}, _xml(answer).encode()
         if refused:
             body = {"__type": found, "message": "refused"}
             return 400, {"x-amzn-ErrorType": found}, json.dumps(body).encode()
@@ -119,12 +123,20 @@ _BEDROCK = {
 }
 
 
-def _operation(path: str, target: str | None) -> str:
+def _xml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "".join(f"<{name}>{_xml(part)}</{name}>" for name, part in value.items())
+    if isinstance(value, list):
+        return "".join(f"<member>{_xml(part)}</member>" for part in value)
+    return escape(str(value))
+
+
+def _operation(path: str, target: str | None, body: bytes) -> str:
     """The operation of a request, by its protocol."""
     if target is not None:  # JSON 1.1
         return target.rpartition(".")[2]
     kind = path.split("/")[1]
-    return _BEDROCK[kind] if kind else "GetCallerIdentity"  # REST, or the query protocol
+    return _BEDROCK[kind] if kind else parse_qs(body.decode())["Action"][0]  # REST, or a query
 
 
 @contextmanager
@@ -136,14 +148,14 @@ def account_server(answers: dict[str, Any]) -> Iterator[AccountServer]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            operation = _operation(self.path, self.headers.get("X-Amz-Target"))
-            status, headers, body = account.answer(operation)
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            operation = _operation(self.path, self.headers.get("X-Amz-Target"), body)
+            status, headers, answer = account.answer(operation)
             self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            for name, value in {**headers, "Content-Length": str(len(answer))}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(answer)
 
         do_POST = do_GET  # noqa: N815 - the library's name
 

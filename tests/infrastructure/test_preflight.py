@@ -83,6 +83,7 @@ def test_an_account_that_has_everything_is_ready(account: AccountServer) -> None
         *("Lambda concurrent executions", "Fargate On-Demand vCPU"),
         "DynamoDB writes a second of a table",
         "Bedrock tokens a minute for us.anthropic.claude-haiku-4-5-20251001-v1:0",
+        "update",
     ]
     assert as_table(list(findings.values())).endswith("ready to deploy")
 
@@ -91,6 +92,10 @@ def test_it_calls_nothing_that_its_policy_does_not_allow(account: AccountServer)
     account.answers["GetServiceQuota"] = "NoSuchResourceException"
     account.answers["GetAWSDefaultServiceQuota"] = {"Quota": {"Value": 50_000.0}}
     account.answers["ListServiceQuotas"] = {"Quotas": []}
+    account.answers["DescribeStacks"] = {
+        "Stacks": [{"StackName": "evenflow-prod-data", "StackStatus": "CREATE_COMPLETE"}]
+    }
+    account.answers["GetTemplate"] = {"TemplateBody": '{"Resources": {}}'}
     found(with_domain())
     found(with_domain().model_copy(update={"image": IMAGE}))
     assert set(account.asked) == {action.partition(":")[2] for action in ACTIONS}

@@ -81,13 +81,14 @@ class TaskNetwork(Construct):
         )
 
     def _route_to_the_internet(self) -> None:
+        assert isinstance(self.vpc, ec2.Vpc)  # noqa: S101 - another's has no group of endpoints
         for number, subnet in enumerate(self.vpc.public_subnets, start=1):
             ec2.CfnRoute(
                 self,
                 f"ToInternet{number}",
                 route_table_id=subnet.route_table.route_table_id,
                 destination_cidr_block="0.0.0.0/0",
-                gateway_id=internet_gateway_id(self.vpc),
+                gateway_id=self.vpc.internet_gateway_id,
             )
 
     def _reach_by_endpoints(self, group: ec2.ISecurityGroup) -> None:
@@ -102,12 +103,6 @@ class TaskNetwork(Construct):
                 security_groups=[group],
                 open=False,
             )
-
-
-def internet_gateway_id(vpc: ec2.IVpc) -> str:
-    """The internet gateway of a VPC of our own."""
-    assert isinstance(vpc, ec2.Vpc)  # noqa: S101 - an imported one has no group of endpoints
-    return vpc.internet_gateway_id
 
 
 def interface_services(
