@@ -19,6 +19,7 @@ _STACKS = (
     *("edge", "canary", "observability"),
 )
 _GLOBAL_STACKS = ("certificate", "firewall")
+_NO_SUCH_STACK = "ValidationError"
 # Such a stack has nothing yet, or nothing more.
 _EMPTY = ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE", "DELETE_COMPLETE")
 
@@ -61,27 +62,24 @@ def deployed_stacks(account: Account, settings: EnvironmentSettings) -> dict[str
     """
     places = [(settings.region.name, f"{settings.prefix}-{name}") for name in _STACKS]
     places += [(GLOBAL_REGION, f"{settings.global_prefix}-{name}") for name in _GLOBAL_STACKS]
-    described = {
-        (region, stack["StackName"]): stack
-        for region in dict(places)
-        for stack in _described(account, region)
-        if stack["StackStatus"] not in _EMPTY
-    }
+    described = ((region, _described(account, region, name)) for region, name in places)
     return {
-        name: _stack(account, region, described[region, name])
-        for region, name in places
-        if (region, name) in described
+        stack["StackName"]: _stack(account, region, stack)
+        for region, stack in described
+        if stack is not None
     }
 
 
-def _described(account: Account, region: str) -> Iterator[dict[str, Any]]:
-    token: dict[str, str] = {}
-    while True:
-        page = account.ask("cloudformation", "describe_stacks", region=region, **token)
-        yield from page["Stacks"]
-        if not page.get("NextToken"):
-            return
-        token = {"NextToken": page["NextToken"]}
+def _described(account: Account, region: str, name: str) -> dict[str, Any] | None:
+    """What CloudFormation says of a stack. None: there is none, or it has nothing."""
+    try:
+        page = account.ask("cloudformation", "describe_stacks", region=region, StackName=name)
+    except Unanswered as error:
+        if error.code == _NO_SUCH_STACK:
+            return None
+        raise
+    stack: dict[str, Any] = page["Stacks"][0]
+    return None if stack["StackStatus"] in _EMPTY else stack
 
 
 def _stack(account: Account, region: str, described: dict[str, Any]) -> Stack:

@@ -51,8 +51,8 @@ def _to_keep(resource: dict[str, Any]) -> str:
 def new_key(update: Update) -> Iterator[Conflict]:
     """Data are not encrypted with a key before those who use them may use it.
 
-    Tables, queues and secrets ask for the caller's right to the key (DynamoDB: "Using customer
-    managed keys"), and the roles' stacks are deployed after that of the data.
+    Tables, queues and secrets use the key with the caller's rights, and the roles' stacks are
+    deployed after that of the data.
     """
     for old, new in update.changed_stacks:
         made = new.of_type(_KEY).keys() - old.of_type(_KEY).keys()
@@ -138,7 +138,11 @@ def left_behind(update: Update) -> Iterator[Conflict]:
 
 
 def lower_throughput(update: Update) -> Iterator[Conflict]:
-    """Warm throughput is not lowered (DynamoDB: "You can't decrease the warm throughput")."""
+    """Warm throughput is not lowered.
+
+    DynamoDB's guide, "Understanding DynamoDB warm throughput": "Once increased, warm throughput
+    values can't be decreased."
+    """
     for old, new in update.changed_stacks:
         before = old.of_type("AWS::DynamoDB::Table")
         for logical_id, table in new.of_type("AWS::DynamoDB::Table").items():

@@ -25,9 +25,8 @@ _EDGE_KEY = re.compile(r":SecretString:([a-z0-9-]+):")
 def exports_in_use(update: Update) -> Iterator[Conflict]:
     """An export that a deployed stack imports is neither removed nor changed.
 
-    CloudFormation, "Get exported outputs": "You can't delete a stack if another stack references
-    one of its outputs. You can't modify or remove an output value that is referenced by another
-    stack."
+    CloudFormation's guide, Fn::ImportValue: "You can't modify or remove an output value that is
+    referenced by another stack."
     """
     for old, new in update.changed_stacks:
         for name, value in old.exports.items():

@@ -29,7 +29,7 @@ def well() -> dict[str, Any]:
             "UserId": "U",
             "Arn": "arn:aws:iam::111111111111:user/u",
         },
-        "DescribeStacks": {"Stacks": []},
+        "DescribeStacks": "ValidationError",  # there is none of that name
         "GetParameter": {"Parameter": {"Name": "version", "Type": "String", "Value": "30"}},
         "GetFoundationModelAvailability": {
             "modelId": MODEL,
@@ -90,7 +90,8 @@ class AccountServer:
     """A running one.
 
     Args:
-        answers: by operation; a text is an error's code.
+        answers: by operation; a text is an error's code. A function makes one of a query's
+            parameters.
         asked: the operations that were called.
     """
 
@@ -98,10 +99,14 @@ class AccountServer:
     endpoint: str = ""
     asked: list[str] = field(default_factory=list)
 
-    def answer(self, operation: str) -> tuple[int, dict[str, str], bytes]:
+    def answer(
+        self, operation: str, query: dict[str, list[str]]
+    ) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of an operation's answer."""
         self.asked.append(operation)
         found = self.answers[operation]
+        if callable(found):
+            found = found(query)
         refused = isinstance(found, str)
         if operation in _QUERIES:
             answer = (
@@ -131,12 +136,12 @@ def _xml(value: Any) -> str:
     return escape(str(value))
 
 
-def _operation(path: str, target: str | None, body: bytes) -> str:
+def _operation(path: str, target: str | None, query: dict[str, list[str]]) -> str:
     """The operation of a request, by its protocol."""
     if target is not None:  # JSON 1.1
         return target.rpartition(".")[2]
     kind = path.split("/")[1]
-    return _BEDROCK[kind] if kind else parse_qs(body.decode())["Action"][0]  # REST, or a query
+    return _BEDROCK[kind] if kind else query["Action"][0]  # REST, or a query
 
 
 @contextmanager
@@ -149,8 +154,9 @@ def account_server(answers: dict[str, Any]) -> Iterator[AccountServer]:
 
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            operation = _operation(self.path, self.headers.get("X-Amz-Target"), body)
-            status, headers, answer = account.answer(operation)
+            query = parse_qs(body.decode())
+            operation = _operation(self.path, self.headers.get("X-Amz-Target"), query)
+            status, headers, answer = account.answer(operation, query)
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(answer))}.items():
                 self.send_header(name, value)

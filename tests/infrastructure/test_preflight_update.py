@@ -20,25 +20,30 @@ from tests.infrastructure.synthesis import ROOT, Synthesis
 from tests.integration.aws_emulator import CREDENTIALS
 from tests.integration.server_process import clean_environment
 
-_OTHERS = [
-    {"StackName": "CDKToolkit", "StackStatus": "CREATE_COMPLETE"},
-    # Of another region and of an installation whose name begins alike.
-    {"StackName": "evenflow-dev-eu-west-1-firewall", "StackStatus": "CREATE_COMPLETE"},
-    {"StackName": "evenflow-dev-edge", "StackStatus": "ROLLBACK_COMPLETE"},
-]
-
 
 @pytest.fixture
 def deployed(monkeypatch: pytest.MonkeyPatch, dev: Synthesis) -> Iterator[AccountServer]:
-    """An account with dev's stack of data, and stacks of others."""
+    """An account with dev's stack of data, and one whose creation has failed."""
     with account_server({}) as account:
         for name, value in CREDENTIALS.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("AWS_ENDPOINT_URL", account.endpoint)
-        data = {"StackName": "evenflow-dev-data", "StackStatus": "UPDATE_COMPLETE"}
-        account.answers["DescribeStacks"] = {"Stacks": [data, *_OTHERS]}
+        _with_stacks(account, data="UPDATE_COMPLETE", edge="ROLLBACK_COMPLETE")
         _deploy(account, dict(stacks_of(dev)["evenflow-dev-data"].template))
         yield account
+
+
+def _with_stacks(account: AccountServer, **statuses: str) -> None:
+    """Let the account have stacks of dev, by name and status."""
+
+    def describe(query: dict[str, list[str]]) -> dict[str, Any] | str:
+        name = query["StackName"][0]
+        status = statuses.get(name.removeprefix("evenflow-dev-"))
+        if status is None:
+            return "ValidationError"
+        return {"Stacks": [{"StackName": name, "StackStatus": status}]}
+
+    account.answers["DescribeStacks"] = describe
 
 
 def _deploy(account: AccountServer, template: dict[str, Any]) -> None:
@@ -52,7 +57,7 @@ def _found(dev: Synthesis, assembly: Path | None = None) -> list[Finding]:
 def test_what_is_deployed_already_can_stay(deployed: AccountServer, dev: Synthesis) -> None:
     (finding,) = _found(dev)
     assert (finding.verdict, finding.found[:21]) == (Verdict.GOOD, "1 stacks are deployed")
-    assert deployed.asked == ["DescribeStacks", "GetTemplate"]
+    assert deployed.asked.count("GetTemplate") == 1
 
 
 def test_what_an_update_would_break_stops_it(deployed: AccountServer, dev: Synthesis) -> None:
@@ -68,8 +73,7 @@ def test_what_an_update_would_break_stops_it(deployed: AccountServer, dev: Synth
 def test_what_is_to_be_done_beside_it_does_not_stop_it(
     deployed: AccountServer, dev: Synthesis
 ) -> None:
-    canary = {"StackName": "evenflow-dev-canary", "StackStatus": "CREATE_COMPLETE"}
-    deployed.answers["DescribeStacks"]["Stacks"].append(canary)
+    _with_stacks(deployed, data="UPDATE_COMPLETE", canary="CREATE_COMPLETE")
     (finding,) = _found(dev)
     assert finding.verdict is Verdict.WARNING
     assert "delete-stack --stack-name evenflow-dev-canary" in finding.to_do
@@ -80,7 +84,7 @@ def test_without_a_synthesis_nothing_is_compared(
 ) -> None:
     (finding,) = _found(dev, tmp_path)
     assert (finding.verdict, finding.to_do[:18]) == (Verdict.WARNING, "make synth ENV=dev")
-    deployed.answers["DescribeStacks"] = {"Stacks": []}
+    _with_stacks(deployed)
     (finding,) = _found(dev, tmp_path)
     assert finding.verdict is Verdict.GOOD
 
