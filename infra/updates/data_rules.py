@@ -10,7 +10,7 @@ from evenflow.infra.updates.replacement import fixed_name, place_of
 from evenflow.infra.updates.stacks import referred_ids
 
 # What has data, and the distribution, whose address users know.
-_KEPT_TYPES = {
+KEPT_TYPES = {
     "AWS::DynamoDB::Table": "what is in the table",
     "AWS::SecretsManager::Secret": "the keys in the secret",
     "AWS::KMS::Key": "everything that the key has encrypted",
@@ -26,7 +26,7 @@ def lost_data(update: Update) -> Iterator[Conflict]:
     """What has data is not removed or replaced: with `Delete` it is lost, with `Retain` unused."""
     for old, _ in update.changed_stacks:
         for logical_id, resource in old.resources.items():
-            lost = _KEPT_TYPES.get(resource["Type"])
+            lost = KEPT_TYPES.get(resource["Type"])
             if lost is None or not update.is_gone(old.name, logical_id):
                 continue
             yield Conflict(
@@ -59,7 +59,7 @@ def new_key(update: Update) -> Iterator[Conflict]:
         users = [
             logical_id
             for logical_id, resource in new.resources.items()
-            if resource["Type"] in _KEPT_TYPES
+            if resource["Type"] in KEPT_TYPES
             and logical_id in old.resources
             and referred_ids(resource["Properties"]) & made
         ]
@@ -106,7 +106,7 @@ def names_twice(update: Update) -> Iterator[Conflict]:
         for logical_id, resource in stack.resources.items():
             name = fixed_name(resource) or place_of(resource)
             holder = taken.get((resource["Type"], name or ""))
-            if holder is None or resource["Type"] in _KEPT_TYPES:
+            if holder is None or resource["Type"] in KEPT_TYPES:
                 continue
             if holder == (stack.name, logical_id) and not update.is_gone(*holder):
                 continue
@@ -124,7 +124,7 @@ def left_behind(update: Update) -> Iterator[Conflict]:
     """What is retained when it is removed goes on existing, and keeps its name from a new one."""
     for old, new in update.changed_stacks:
         for logical_id, resource in old.resources.items():
-            if logical_id in new.resources or resource["Type"] in _KEPT_TYPES:
+            if logical_id in new.resources or resource["Type"] in KEPT_TYPES:
                 continue
             name = fixed_name(resource)
             if name is not None and resource.get("DeletionPolicy", "Delete") != "Delete":

@@ -9,6 +9,7 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from evenflow.infra.updates.conflict import Conflict, Update
+from evenflow.infra.updates.data_rules import KEPT_TYPES
 from evenflow.infra.updates.stacks import Stack, Stacks, referred_ids
 
 _VPC_ORIGIN = "AWS::CloudFront::VpcOrigin"
@@ -32,7 +33,7 @@ def exports_in_use(update: Update) -> Iterator[Conflict]:
         for name, value in old.exports.items():
             importers = [stack.name for stack in update.old.values() if name in stack.imports]
             source = referred_ids(value)
-            if not importers or any(_has_data(old, logical_id) for logical_id in source):
+            if not importers or any(_is_lost(update, old, logical_id) for logical_id in source):
                 continue
             if source & update.replaced[old.name]:
                 yield Conflict(
@@ -49,9 +50,10 @@ def exports_in_use(update: Update) -> Iterator[Conflict]:
                 )
 
 
-def _has_data(stack: Stack, logical_id: str) -> bool:
-    """Whether another rule says that it would be lost."""
-    return logical_id in stack.of_type("AWS::KMS::Key")
+def _is_lost(update: Update, stack: Stack, logical_id: str) -> bool:
+    """Whether it has data and would go, which another rule says."""
+    kind = stack.resources.get(logical_id, {}).get("Type")
+    return kind in KEPT_TYPES and update.is_gone(stack.name, logical_id)
 
 
 def _without_import(new: Stacks, importers: list[str]) -> str:
