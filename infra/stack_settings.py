@@ -28,7 +28,9 @@ class NetworkSettings(Settings):
     """The VPC.
 
     Args:
-        zones: the number of availability zones, the first ones of Region.zone_ids.
+        cidr: the VPC's addresses. They can't be changed once they are deployed.
+        zones: in how many availability zones tasks are, the first ones of Region.zone_ids. Subnets
+            are in three of them, and so is the load balancer.
         endpoint_zones: in how many of them an interface endpoint has an address. Each costs by the
             hour. 0: there are no such endpoints. Then tasks stand in public subnets, with
             addresses of their own, and call AWS over the internet. Nobody reaches them there.
