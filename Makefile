@@ -135,6 +135,7 @@ preflight: synth ## look whether an account has what ENV=dev|staging|prod needs:
 deploy: synth ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials); says first what it creates and costs, and asks (YES=1: does not)
 	@$(PY) -m evenflow.infra.announce
 	@! grep -qs '"dockerFile"' cdk.out/*.assets.json || command -v "$${CDK_DOCKER:-docker}" >/dev/null || { echo "deploy builds the handler's image: install Docker, name another builder in CDK_DOCKER, or an image: SET=image=…"; exit 2; }
+	@$(PY) -m evenflow.infra.preflight --only-update
 	@$(call ask,Deploy this?)
 	$(CDK) deploy --app cdk.out --all --require-approval $(if $(YES),never,broadening)
 

@@ -22,6 +22,7 @@ setup(
     },
     package_data={
         f"{_INFRA}.constructs.edge": ["viewer_host.js"],
+        f"{_INFRA}.updates": ["immutable_properties.json"],
         f"{_INFRA}.page": ["**/*"],
         f"{_INFRA}.requirements": ["functions.txt"],
         f"{_INFRA}.runbooks": ["*.md"],

@@ -129,6 +129,7 @@ class SessionInitSettings:
     Its variables are `EVENFLOW_EDGE_KEYS_SECRET`, `EVENFLOW_TOKEN_KEYS_SECRET` and
     `EVENFLOW_TENANT_KEYS_SECRET` (ARNs),
     `EVENFLOW_SESSIONS_TABLE`, `EVENFLOW_TENANTS_TABLE` and, where they are given,
+    `EVENFLOW_OPEN_TENANT` (the tenant that opens sessions without its key),
     `EVENFLOW_ALLOWED_ORIGINS`, `EVENFLOW_AGENTS_JSON`, `EVENFLOW_MODEL`, `EVENFLOW_OIDC_…` and the
     limits.
     """
@@ -138,6 +139,7 @@ class SessionInitSettings:
     tenant_keys_secret: str
     sessions_table: str
     tenants_table: str
+    open_tenant: str | None
     allowed_origins: AllowedOrigins
     agents: dict[str, Agent]
     oidc: OidcSettings | None
@@ -156,6 +158,7 @@ class SessionInitSettings:
             tenant_keys_secret=required(environment, "tenant_keys_secret"),
             sessions_table=required(environment, "sessions_table"),
             tenants_table=required(environment, "tenants_table"),
+            open_tenant=environment.get(f"{_PREFIX}OPEN_TENANT") or None,
             allowed_origins=allowed_origins(environment),
             agents=agents(environment),
             oidc=oidc(environment),

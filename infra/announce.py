@@ -5,7 +5,6 @@ It reads the templates and settings in cdk.out.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from evenflow.infra.quotas import announced
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.infra.synthesized_settings import ASSEMBLY, NotSynthesizedError, read_settings
 from evenflow.infra.traffic import Traffic
+from evenflow.infra.updates.stacks import synthesized_stacks
 
 # What people look for in a list of resources. Permissions, routes and the like are left out.
 _SHOWN = (
@@ -146,13 +146,8 @@ def _assumptions(traffic: Traffic) -> list[str]:
 
 
 def _templates(prefix: str, assembly: Path) -> dict[str, Template]:
-    """The templates that the manifest names. Older files may lie beside them."""
-    artifacts = json.loads((assembly / "manifest.json").read_text("utf-8"))["artifacts"]
-    return {
-        name: json.loads((assembly / artifact["properties"]["templateFile"]).read_text("utf-8"))
-        for name, artifact in artifacts.items()
-        if artifact["type"] == "aws:cloudformation:stack" and name.startswith(f"{prefix}-")
-    }
+    stacks = synthesized_stacks(assembly, prefix)
+    return {name: stack.template for name, stack in stacks.items()}
 
 
 def main() -> int:

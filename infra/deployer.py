@@ -90,12 +90,13 @@ class DeployerStack(cdk.Stack):
             "IAM5[Resource::*]",
             "what preflight reads (quotas, models, certificates) has no resources of ours",
         )
-        acknowledge(
-            role,
-            f"IAM5[Resource::arn:<AWS::Partition>:cloudformation:{self.region}:<AWS::AccountId>:"
-            f"{self._stacks}]",
-            "the outputs of every environment of the installation",
-        )
+        for region in self._regions:
+            acknowledge(
+                role,
+                f"IAM5[Resource::arn:<AWS::Partition>:cloudformation:{region}:<AWS::AccountId>:"
+                f"{self._stacks}]",
+                "the outputs and templates of every environment of the installation",
+            )
 
     def _rights(self) -> list[iam.PolicyStatement]:
         qualifier = self.synthesizer.bootstrap_qualifier
@@ -106,20 +107,30 @@ class DeployerStack(cdk.Stack):
                 resource="role",
                 resource_name=f"cdk-{qualifier}-{name}-role-{self.account}-{region}",
             )
-            # CloudFront's certificates and web ACLs have stacks in its own region.
-            for region in dict.fromkeys((self.region, GLOBAL_REGION))
+            for region in self._regions
             for name in _CDK_ROLES
         ]
-        stacks = self.format_arn(
-            service="cloudformation",
-            resource=self._stacks,
-            arn_format=cdk.ArnFormat.NO_RESOURCE_NAME,
-        )
+        stacks = [
+            self.format_arn(
+                service="cloudformation",
+                region=region,
+                resource=self._stacks,
+                arn_format=cdk.ArnFormat.NO_RESOURCE_NAME,
+            )
+            for region in self._regions
+        ]
+        of_stacks = [action for action in ACTIONS if action.startswith("cloudformation:")]
+        others = [action for action in ACTIONS if action not in of_stacks]
         return [
             iam.PolicyStatement(actions=["sts:AssumeRole"], resources=roles),
-            iam.PolicyStatement(actions=list(ACTIONS), resources=["*"]),
-            iam.PolicyStatement(actions=["cloudformation:DescribeStacks"], resources=[stacks]),
+            iam.PolicyStatement(actions=others, resources=["*"]),
+            iam.PolicyStatement(actions=of_stacks, resources=stacks),
         ]
+
+    @property
+    def _regions(self) -> tuple[str, ...]:
+        """CloudFront's certificates and web ACLs have stacks in its own region."""
+        return tuple(dict.fromkeys((self.region, GLOBAL_REGION)))
 
 
 def _repository(text: str) -> str:

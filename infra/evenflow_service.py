@@ -28,6 +28,7 @@ from evenflow.infra.constructs.functions.functions import Functions
 from evenflow.infra.constructs.inference.model import model_access
 from evenflow.infra.constructs.network.network import Network
 from evenflow.infra.constructs.network.security_groups import SecurityGroups
+from evenflow.infra.constructs.network.task_network import TaskNetwork
 from evenflow.infra.constructs.observability.observability import Observability
 from evenflow.infra.constructs.service.handlers import Handlers
 from evenflow.infra.constructs.service.outputs import tenants_output
@@ -195,8 +196,13 @@ class EvenflowService(Construct):
             self,
             "Service",
             settings=settings,
-            vpc=self.vpc,
-            security_groups=security_groups,
+            task_network=TaskNetwork(
+                self,
+                "TaskNetwork",
+                settings=settings,
+                vpc=self.vpc,
+                security_groups=security_groups,
+            ),
             data=self.data,
             requests_arn=self._arn_of(self.data.requests),
             model_access=access,

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 NEW_TABLE_WRITES = 4_000
 """Write units a second that DynamoDB gives a new table of its own accord."""
+FIRST_EDGE_KEY = "k1"
+"""The name of the edge key that a deployment makes."""
 Percent = Annotated[int, Ge(1), Le(100)]
 TaskCount = Annotated[int, Ge(1)]
 DeploymentPercent = Annotated[int, Ge(101), Le(200)]
@@ -26,7 +28,9 @@ class NetworkSettings(Settings):
     """The VPC.
 
     Args:
-        zones: the number of availability zones, the first ones of Region.zone_ids.
+        cidr: the VPC's addresses. They can't be changed once they are deployed.
+        zones: in how many availability zones tasks are, the first ones of Region.zone_ids. Subnets
+            are in three of them, and so is the load balancer.
         endpoint_zones: in how many of them an interface endpoint has an address. Each costs by the
             hour. 0: there are no such endpoints. Then tasks stand in public subnets, with
             addresses of their own, and call AWS over the internet. Nobody reaches them there.
@@ -48,7 +52,10 @@ class DataSettings(Settings):
 
     Args:
         keep: whether tables, secrets, logs and buckets of logs survive the deletion of their stack.
-        customer_key: encrypt with a key of the account instead of AWS's.
+        customer_key: encrypt with a key of the account instead of AWS's. `allowed`: the key exists
+            and may be used, and nothing new is encrypted with it. In a running environment that is
+            the step before `True`, since tasks need their right before data need the key. And it is
+            what follows `True`, since a key is not removed: it has encrypted what is there.
         recovery_days: how far back conversations (the tables of sessions and of the ledger) can be
             restored. So long a deleted one is still in the backup: a day is what tables keep. The
             response buffer is never backed up. 0: nothing is.
@@ -60,7 +67,7 @@ class DataSettings(Settings):
     """
 
     keep: bool
-    customer_key: bool
+    customer_key: bool | Literal["allowed"]
     recovery_days: int = Field(0, ge=0, le=35)
     warm_writes_per_second: int = Field(NEW_TABLE_WRITES, ge=NEW_TABLE_WRITES, le=40_000)
     signing_key_rotation_days: int = Field(30, ge=1, le=365)
@@ -211,12 +218,15 @@ class EdgeSettings(Settings):
         domain_name: an address of your own. It takes a hosted zone or a certificate.
         hosted_zone: the zone that the address is in. Records and certificates are made, and
             CloudFront speaks TLS with the load balancer.
+        tls_to_balancer: off, CloudFront speaks HTTP with the load balancer, inside AWS, though
+            there is a hosted zone. That is the first step of giving up a zone or its address.
         certificate_arn: a certificate for the address in us-east-1. Without a hosted zone the
             record is yours to make, and CloudFront speaks HTTP with the load balancer, inside AWS.
         firewall: a WAF web ACL with AWS's managed rules and a rate for each address. None: none.
         web_acl_arn: a WAF web ACL of your own instead (scope CLOUDFRONT, in us-east-1).
         edge_key: which entry of the secret `evenflow-<env>-edge-keys` CloudFront shows the
             functions. They take any, so that one can be replaced (docs/runbooks/signing-keys.md).
+            CloudFormation refuses one that isn't in the secret.
         read_timeout_seconds: how long an origin may be silent. Longer than a poll and than an event
             stream's heartbeat.
     """
@@ -224,11 +234,17 @@ class EdgeSettings(Settings):
     price_class: Literal["PRICE_CLASS_100", "PRICE_CLASS_200", "PRICE_CLASS_ALL"]
     domain_name: str | None = None
     hosted_zone: HostedZone | None = None
+    tls_to_balancer: bool = True
     certificate_arn: str | None = None
     firewall: FirewallSettings | None = None
     web_acl_arn: str | None = None
-    edge_key: str = Field("k1", pattern=r"^[a-z0-9-]{1,64}$")
+    edge_key: str = Field(FIRST_EDGE_KEY, pattern=r"^[a-z0-9-]{1,64}$")
     read_timeout_seconds: int = Field(60, ge=30, le=120)
+
+    @property
+    def speaks_tls_to_balancer(self) -> bool:
+        """Whether CloudFront speaks TLS with the load balancer."""
+        return self.hosted_zone is not None and self.tls_to_balancer
 
     @model_validator(mode="after")
     def _domain_has_certificate(self) -> Self:

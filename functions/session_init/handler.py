@@ -108,7 +108,12 @@ def _tenants(given: str | None, now: float) -> Tenants:
             be one of the records', and a tenant that has one may not be opened without it.
     """
     records = _tenant_records.get()
-    tenants = Tenants(_tenant_keys.get(), records or (), identified=_identities is not None)
+    tenants = Tenants(
+        _tenant_keys.get(),
+        records or (),
+        identified=_identities is not None,
+        open_tenant=_settings.open_tenant,
+    )
     if records is None and tenants.with_key(given, now) is None:
         raise Overloaded(
             "the keys cannot be read at the moment; nothing was changed, try again in some seconds",

@@ -7,6 +7,7 @@ from __future__ import annotations
 from evenflow.infra.settings import EnvironmentSettings, told_of
 from evenflow.stream_core.policy.agents import agents_as_json
 from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.session_init import OPEN_TENANT
 
 
 def limit_variables(limits: Limits, *always: str) -> dict[str, str]:
@@ -47,6 +48,11 @@ def session_agent_variables(settings: EnvironmentSettings) -> dict[str, str]:
         if settings.agents
         else {}
     )
+
+
+def open_tenant_variables(settings: EnvironmentSettings) -> dict[str, str]:
+    """`EVENFLOW_OPEN_TENANT`, where `public` opens sessions without its key."""
+    return {"EVENFLOW_OPEN_TENANT": OPEN_TENANT} if settings.open_tenant else {}
 
 
 def oidc_variables(settings: EnvironmentSettings) -> dict[str, str]:

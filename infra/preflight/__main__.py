@@ -1,8 +1,9 @@
 """`python -m evenflow.infra.preflight` (make preflight): what would stop the deployment of the last
 synthesis, and what to do.
 
-`--policy` prints the rights that it needs: all of them read. Exit status: 0 ready, 1 something must
-be mended first, 2 nothing was synthesized.
+`--policy` prints the rights that it needs: all of them read. `--only-update` compares what is
+deployed with what is synthesized in cdk.out, and nothing else. Exit status: 0 ready, 1 something
+must be mended first, 2 nothing was synthesized.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from evenflow.infra.preflight.account import ACTIONS, Account, Unanswered
@@ -27,10 +29,11 @@ from evenflow.infra.preflight.place import (
     certificate_finding,
     credentials_finding,
 )
+from evenflow.infra.preflight.update import update_findings
 from evenflow.infra.quotas import quotas
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.infra.synthesized_settings import (
-    DEFAULT_QUALIFIER,
+    ASSEMBLY,
     NotSynthesizedError,
     bootstrap_qualifier,
     read_settings,
@@ -39,12 +42,12 @@ from evenflow.infra.traffic import Traffic
 
 
 def preflight(
-    settings: EnvironmentSettings, now: datetime, qualifier: str = DEFAULT_QUALIFIER
+    settings: EnvironmentSettings, now: datetime, assembly: Path = ASSEMBLY
 ) -> Iterator[Finding]:
     """All findings. Without credentials only the first, and what this machine tells.
 
     Args:
-        qualifier: that of the bootstrap by which CDK deploys.
+        assembly: the folder that `cdk synth` writes.
     """
     account = Account(settings.region.name)
     if settings.image is None:
@@ -58,7 +61,7 @@ def preflight(
     if settings.image is not None:
         yield image_finding(account, settings.image)
     for region in settings.stack_regions:
-        yield bootstrap_finding(account, region, qualifier)
+        yield bootstrap_finding(account, region, bootstrap_qualifier(assembly))
     yield from network_findings(account, settings.prefix)
     yield from edge_findings(account, settings.global_prefix)
     certificate = certificate_finding(account, settings.edge, now)
@@ -67,6 +70,7 @@ def preflight(
     if settings.inference.kind == "bedrock":
         yield from model_findings(account, settings.inference.bedrock)
     yield from quota_findings(account, quotas(settings, Traffic()), _model_name(account, settings))
+    yield from update_findings(account, settings, assembly)
 
 
 def pager(settings: EnvironmentSettings) -> Iterator[Finding]:
@@ -106,6 +110,9 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument(
+        "--only-update", action="store_true", help="compare with what is deployed, nothing else"
+    )
     parser.add_argument("--policy", action="store_true", help="print the rights that it needs")
     parser.add_argument(
         "--pager", action="store_true", help="only whether alarms of what is deployed reach anybody"
@@ -120,13 +127,16 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     print(f"{settings.prefix} in {settings.region.name}, as it was synthesized last:")
+    ready = "ready to deploy"
     if arguments.pager:
-        findings, ready = list(pager(settings)), "alarms reach whom they are for"
+        findings, ready = pager(settings), "alarms reach whom they are for"
+    elif arguments.only_update:
+        findings = update_findings(Account(settings.region.name), settings, ASSEMBLY)
     else:
-        findings = list(preflight(settings, datetime.now(UTC), bootstrap_qualifier()))
-        ready = "ready to deploy"
-    print(as_table(findings, ready))
-    return int(any(finding.verdict is Verdict.BAD for finding in findings))
+        findings = preflight(settings, datetime.now(UTC))
+    found = list(findings)
+    print(as_table(found, ready))
+    return int(any(finding.verdict is Verdict.BAD for finding in found))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ ACTIONS = (
     "bedrock:GetFoundationModel",
     "bedrock:GetFoundationModelAvailability",
     "bedrock:GetInferenceProfile",
+    "cloudformation:DescribeStacks",
+    "cloudformation:GetTemplate",
     "cloudfront:ListCachePolicies",
     "cloudfront:ListDistributions",
     "cloudfront:ListOriginRequestPolicies",

@@ -22,8 +22,17 @@ class NetworkStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, construct_id, env=env, termination_protection=settings.data.keep)
         self.network = Network(self, "Network", settings=settings)
-        # For workers, where there are some. It is always exported: an export can't go before its
-        # users do.
-        endpoints = self.network.security_groups.endpoints
-        if endpoints is not None:
-            self.export_value(endpoints.security_group_id)
+        self._export_everything()
+
+    def _export_everything(self) -> None:
+        """Export what any setting may use: an export can't go before its users do."""
+        vpc, groups = self.network.vpc, self.network.security_groups
+        for group in (groups.balancer, groups.balancer_tls, groups.handler, groups.endpoints):
+            if group is not None:
+                self.export_value(group.security_group_id)
+        self.export_value(vpc.vpc_id)
+        self.export_value(vpc.internet_gateway_id)
+        for subnet in (*vpc.isolated_subnets, *vpc.public_subnets):
+            self.export_value(subnet.subnet_id)
+        for subnet in vpc.public_subnets:
+            self.export_value(subnet.route_table.route_table_id)

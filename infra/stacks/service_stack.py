@@ -8,6 +8,7 @@ from constructs import Construct
 from evenflow.infra.constructs.data.tables import table_name
 from evenflow.infra.constructs.inference.model import model_access
 from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.constructs.network.task_network import TaskNetwork
 from evenflow.infra.constructs.service.handlers import Handlers
 from evenflow.infra.constructs.service.outputs import tenants_output
 from evenflow.infra.settings import EnvironmentSettings
@@ -40,8 +41,13 @@ class ServiceStack(cdk.Stack):
             self,
             "Service",
             settings=settings,
-            vpc=vpc,
-            security_groups=network.network.security_groups,
+            task_network=TaskNetwork(
+                self,
+                "TaskNetwork",
+                settings=settings,
+                vpc=vpc,
+                security_groups=network.network.security_groups,
+            ),
             data=data.data,
             requests_arn=data.requests_arn,
             model_access=access,

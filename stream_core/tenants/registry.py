@@ -38,6 +38,7 @@ class Tenants:
             that there are none.
         identified: whether callers show a key, or the token of an identity provider, also as the
             open tenant.
+        open_tenant: the tenant whose sessions need no key, though it has one. None: there is none.
     """
 
     def __init__(
@@ -47,9 +48,11 @@ class Tenants:
         *,
         known: bool = True,
         identified: bool = False,
+        open_tenant: str | None = None,
     ) -> None:
         self._known = known
         self._identified = identified
+        self._open_tenant = open_tenant
         self._given: dict[str, ApiKey] = {}
         self._records: dict[str, Tenant] = {}
         self._by_digest: dict[str, tuple[str, ApiKey]] = {}
@@ -94,7 +97,10 @@ class Tenants:
 
     def needs_key(self, tenant_id: str) -> bool:
         """Whether sessions of the tenant need a key, or the token of an identity provider."""
-        return self._identified or tenant_id in self._given or bool(self.of(tenant_id).keys)
+        if self._identified:
+            return True
+        has_key = tenant_id in self._given or bool(self.of(tenant_id).keys)
+        return has_key and tenant_id != self._open_tenant
 
     def is_known(self, tenant_id: str) -> bool:
         """Whether it has a record or a key. What others use is nobody's."""

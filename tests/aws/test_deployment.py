@@ -108,7 +108,7 @@ def test_a_first_key_signs_and_a_first_tenant_has_one(system: RunningSystem) -> 
     assert {name: list(keys) for name, keys in held.items()} == {
         "EVENFLOW_EDGE_KEYS_SECRET": ["k1"],
         "EVENFLOW_TOKEN_KEYS_SECRET": ["k1"],
-        "EVENFLOW_TENANT_KEYS_SECRET": ["demo"],
+        "EVENFLOW_TENANT_KEYS_SECRET": ["public"],
     }
     assert all(len(key) == 64 for keys in held.values() for key in keys.values())
 

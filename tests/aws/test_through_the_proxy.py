@@ -179,8 +179,8 @@ async def test_a_tenants_key_is_the_one_that_the_deployment_made(
     assert refused.status == 401
     assert checked_error(refused.json)
     function = system.deployment.function(system.routes.api_routes["ANY /session"])
-    bearer = {"Authorization": f"Bearer {_key_of_demo(system, function.environment)}"}
-    opened = await call(http, "POST", f"{system.url}/session", {"tenant": "demo"}, headers=bearer)
+    bearer = {"Authorization": f"Bearer {_key_of_public(system, function.environment)}"}
+    opened = await call(http, "POST", f"{system.url}/session", {"tenant": "public"}, headers=bearer)
     assert opened.status == 201
 
 
@@ -215,12 +215,12 @@ def _evenflow(system: RunningSystem, *arguments: str) -> str:
     return ran.stdout.strip()
 
 
-def _key_of_demo(system: RunningSystem, variables: Mapping[str, str]) -> str:
+def _key_of_public(system: RunningSystem, variables: Mapping[str, str]) -> str:
     """The key that the deployment made, as whoever has these variables reads it."""
     secret = system.aws.client("secretsmanager").get_secret_value(
         SecretId=variables["EVENFLOW_TENANT_KEYS_SECRET"]
     )
-    key: str = json.loads(secret["SecretString"])["demo"]
+    key: str = json.loads(secret["SecretString"])["public"]
     return key
 
 
@@ -247,7 +247,7 @@ async def test_a_client_stays_with_its_handler_over_http_and_websocket(
 async def test_openai_s_client_is_answered_for_a_tenants_key_by_either_handler(
     system: RunningSystem, http: aiohttp.ClientSession
 ) -> None:
-    tenant_key = _key_of_demo(system, system.handler_environment)
+    tenant_key = _key_of_public(system, system.handler_environment)
     token = (await open_session(http, system.url)).token
     for api_key in (tenant_key, token):
         await _ask_by_openai_s_client(system, api_key)

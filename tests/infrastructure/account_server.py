@@ -9,35 +9,34 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-_IDENTITY = (
-    '<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">'
-    "<GetCallerIdentityResult><Account>111111111111</Account><UserId>U</UserId>"
-    "<Arn>arn:aws:iam::111111111111:user/u</Arn></GetCallerIdentityResult>"
-    "</GetCallerIdentityResponse>"
-)
 # Without a quota of its own a VPC has five. The one of the region's own is the default one.
 _VPC = {"vpcId": "vpc-1", "isDefault": "true"}
-# Operations that answer in XML, with the elements around the answer.
+# Operations of the query protocol. An item of a list is an element `member`.
+_QUERIES = (
+    "DescribeStackResources", "DescribeStacks", "GetCallerIdentity", "GetTemplate",
+    "ListStackResources", "ListStacks", "ListSubscriptionsByTopic",
+)  # fmt: skip
+# Others that answer in XML, with the element around the answer. An item of a list has its name.
 _XML = {
-    "DescribeAvailabilityZones": ("DescribeAvailabilityZonesResponse",),
-    "DescribeInternetGateways": ("DescribeInternetGatewaysResponse",),
-    "DescribeManagedPrefixLists": ("DescribeManagedPrefixListsResponse",),
-    "DescribeVpcBlockPublicAccessExclusions": ("DescribeVpcBlockPublicAccessExclusionsResponse",),
-    "DescribeVpcBlockPublicAccessOptions": ("DescribeVpcBlockPublicAccessOptionsResponse",),
-    "DescribeVpcs": ("DescribeVpcsResponse",),
-    "ListCachePolicies": ("CachePolicyList",),
-    "ListDistributions": ("DistributionList",),
-    "ListOriginRequestPolicies": ("OriginRequestPolicyList",),
-    "ListResponseHeadersPolicies": ("ResponseHeadersPolicyList",),
-    "ListSubscriptionsByTopic": (
-        "ListSubscriptionsByTopicResponse", "ListSubscriptionsByTopicResult"
-    ),
-    "ListVpcOrigins": ("VpcOriginList",),
-}  # fmt: skip
+    "DeleteSecurityGroup": "DeleteSecurityGroupResponse",
+    "DescribeAvailabilityZones": "DescribeAvailabilityZonesResponse",
+    "DescribeInternetGateways": "DescribeInternetGatewaysResponse",
+    "DescribeManagedPrefixLists": "DescribeManagedPrefixListsResponse",
+    "DescribeSecurityGroups": "DescribeSecurityGroupsResponse",
+    "DescribeVpcBlockPublicAccessExclusions": "DescribeVpcBlockPublicAccessExclusionsResponse",
+    "DescribeVpcBlockPublicAccessOptions": "DescribeVpcBlockPublicAccessOptionsResponse",
+    "DescribeVpcs": "DescribeVpcsResponse",
+    "ListCachePolicies": "CachePolicyList",
+    "ListDistributions": "DistributionList",
+    "ListOriginRequestPolicies": "OriginRequestPolicyList",
+    "ListResponseHeadersPolicies": "ResponseHeadersPolicyList",
+    "ListVpcOrigins": "VpcOriginList",
+}
 _EC2_REFUSED = (
     "<Response><Errors><Error><Code>{code}</Code><Message>refused</Message></Error></Errors>"
     "<RequestID>1</RequestID></Response>"
@@ -53,7 +52,12 @@ def well() -> dict[str, Any]:
     """Answers by operation, of an account that has everything."""
     arn = f"arn:aws:bedrock:{{}}::foundation-model/{MODEL}"
     return {
-        "GetCallerIdentity": {},
+        "GetCallerIdentity": {
+            "Account": "111111111111",
+            "UserId": "U",
+            "Arn": "arn:aws:iam::111111111111:user/u",
+        },
+        "DescribeStacks": "ValidationError",  # there is none of that name
         "GetParameter": {"Parameter": {"Name": "version", "Type": "String", "Value": "30"}},
         "GetFoundationModelAvailability": {
             "modelId": MODEL,
@@ -126,7 +130,8 @@ class AccountServer:
     """A running one.
 
     Args:
-        answers: by operation; a text is an error's code.
+        answers: by operation; a text is an error's code. A function makes one of a query's
+            parameters.
         asked: the operations that were called.
         bodies: of the requests.
     """
@@ -136,17 +141,22 @@ class AccountServer:
     asked: list[str] = field(default_factory=list)
     bodies: list[str] = field(default_factory=list)
 
-    def answer(self, operation: str) -> tuple[int, dict[str, str], bytes]:
+    def answer(
+        self, operation: str, query: dict[str, list[str]]
+    ) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of an operation's answer."""
         self.asked.append(operation)
         found = self.answers[operation]
+        if callable(found):
+            found = found(query)
         refused = isinstance(found, str)
-        if operation == "GetCallerIdentity":
-            text = _REFUSED.format(code=found) if refused else _IDENTITY
+        if operation in _QUERIES:
+            answer = {f"{operation}Response": {f"{operation}Result": found}}
+            text = _REFUSED.format(code=found) if refused else _xml(answer, item="member")
             return 403 if refused else 200, {"Content-Type": "text/xml"}, text.encode()
         if operation in _XML:
-            refusal = _EC2_REFUSED if operation.startswith("Describe") else _REFUSED
-            text = refusal.format(code=found) if refused else _xml(_XML[operation], found)
+            refusal = _REFUSED if operation.startswith("List") else _EC2_REFUSED
+            text = refusal.format(code=found) if refused else _xml({_XML[operation]: found})
             return 400 if refused else 200, {"Content-Type": "text/xml"}, text.encode()
         if refused:
             body = {"__type": found, "message": "refused"}
@@ -166,28 +176,31 @@ _REST = {
 }
 
 
-def _xml(around: tuple[str, ...], answer: Any) -> str:
-    """An answer as XML. An item of a list is an element with the list's name."""
-    if around:
-        inner = _xml(around[1:], answer)
-        return f"<{around[0]}>{inner}</{around[0]}>"
-    if not isinstance(answer, dict):
-        return str(answer)
+def _xml(value: Any, item: str = "") -> str:
+    """An answer as XML.
+
+    Args:
+        item: the name of a list's items, within the list's element. "": each is such an element.
+    """
+    if isinstance(value, list):
+        return "".join(f"<{item}>{_xml(part, item)}</{item}>" for part in value)
+    if not isinstance(value, dict):
+        return escape(str(value))
     return "".join(
-        _xml((name,), each)
-        for name, value in answer.items()
-        for each in (value if isinstance(value, list) else [value])
+        f"<{name}>{_xml(each, item)}</{name}>"
+        for name, part in value.items()
+        for each in (part if isinstance(part, list) and not item else [part])
     )
 
 
-def _operation(path: str, target: str | None, body: bytes) -> str:
+def _operation(path: str, target: str | None, query: dict[str, list[str]]) -> str:
     """The operation of a request, by its protocol."""
     if target is not None:  # JSON 1.1
         return target.rpartition(".")[2]
     parts = urlsplit(path).path.split("/")
     kind = parts[2] if parts[1] == "2020-05-31" else parts[1]  # CloudFront's paths have a date
     if not kind:  # the query protocol
-        return parse_qs(body.decode())["Action"][0]
+        return query["Action"][0]
     return "ListInferenceProfiles" if parts[1:] == ["inference-profiles"] else _REST[kind]
 
 
@@ -201,9 +214,10 @@ def account_server(answers: dict[str, Any]) -> Iterator[AccountServer]:
 
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            operation = _operation(self.path, self.headers.get("X-Amz-Target"), body)
             account.bodies.append(body.decode())
-            status, headers, answer = account.answer(operation)
+            query = parse_qs(body.decode())
+            operation = _operation(self.path, self.headers.get("X-Amz-Target"), query)
+            status, headers, answer = account.answer(operation, query)
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(answer))}.items():
                 self.send_header(name, value)

@@ -29,22 +29,25 @@ _CUSTOMER_KEY = {"-key": True, "-nokey": False}
 def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
     """Synthesizes an environment, or gives what it was synthesized to before."""
     return cache(
-        lambda name: synthesize(_settings(name), tmp_path_factory.mktemp(name.replace("/", "-")))
+        lambda name: synthesize(
+            environment_named(name), tmp_path_factory.mktemp(name.replace("/", "-"))
+        )
     )
 
 
-def _settings(name: str) -> EnvironmentSettings:
+def environment_named(name: str) -> EnvironmentSettings:
+    """The settings that a name of Synthesize's stands for."""
     if name.endswith(_TRACED):
-        return _traced(_settings(name.removesuffix(_TRACED)))
+        return _traced(environment_named(name.removesuffix(_TRACED)))
     if name.endswith(_GPUS):
-        return _on_gpus(_settings(name.removesuffix(_GPUS)))
+        return _on_gpus(environment_named(name.removesuffix(_GPUS)))
     if name.endswith(_WORKERS):
         return EnvironmentSettings.model_validate(
-            _settings(name.removesuffix(_WORKERS)).model_dump() | {"workers": {}}
+            environment_named(name.removesuffix(_WORKERS)).model_dump() | {"workers": {}}
         )
     for end, customer_key in _CUSTOMER_KEY.items():
         if name.endswith(end):
-            data = _settings(name.removesuffix(end)).model_dump()
+            data = environment_named(name.removesuffix(end)).model_dump()
             data["data"]["customer_key"] = customer_key
             return EnvironmentSettings.model_validate(data)
     if name == "choosy":

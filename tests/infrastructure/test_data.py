@@ -175,7 +175,7 @@ def test_secrets_are_made_where_they_are_kept(synthesis: Synthesis) -> None:
     prefix = f"evenflow-{synthesis.settings.name}"
     assert first == {
         f"{prefix}-signing-keys": "k1",
-        f"{prefix}-tenant-keys": "demo" if synthesis.settings.open_tenant else "public",
+        f"{prefix}-tenant-keys": "public",
         f"{prefix}-edge-keys": "k1",
     }
     for secret in secrets:
@@ -205,18 +205,26 @@ def test_signing_keys_are_turned_over_by_their_function(synthesis: Synthesis) ->
 def test_nobody_opens_a_session_in_staging_or_prod_without_the_key_that_was_made(
     synthesis: Synthesis,
 ) -> None:
-    """Asked of the code that the function runs, with a secret as Secrets Manager makes it."""
+    """Asked of the code that the function runs, with a secret as Secrets Manager makes it.
+
+    dev is open by the function's variable, though `public` has a key: so it can be closed.
+    """
     (made,) = (
         secret["Properties"]["GenerateSecretString"]["GenerateStringKey"]
         for secret in synthesis.of_type("AWS::SecretsManager::Secret", "data").values()
         if secret["Properties"]["Name"].endswith("-tenant-keys")
+    )
+    (variables,) = (
+        function["Properties"]["Environment"]["Variables"]
+        for name, function in synthesis.of_type("AWS::Lambda::Function", "functions").items()
+        if "SessionInit" in name
     )
     key = "k" * 64
     opened = partial(
         open_session,
         SessionRequest(),
         agents=Agents(built_in_agents(demo=True)),
-        tenants=Tenants({made: key}),
+        tenants=Tenants({made: key}, open_tenant=variables.get("EVENFLOW_OPEN_TENANT")),
         tokens=SessionTokens({"k1": b"s" * 64}),
         now=1_800_000_000,
         ttl=3_600,

@@ -82,17 +82,21 @@ def _allowed(template: Template) -> dict[str, Any]:
 
 def test_it_reads_and_asks_cdks_roles_to_change_things(template: Template) -> None:
     by_action = _allowed(template)
-    assert by_action.keys() == {*ACTIONS, "sts:AssumeRole", "cloudformation:DescribeStacks"}
+    assert by_action.keys() == {*ACTIONS, "sts:AssumeRole"}
     roles = json.dumps(by_action["sts:AssumeRole"])
     for name in ("deploy", "file-publishing", "image-publishing", "lookup"):
         assert f"role/cdk-hnb659fds-{name}-role-" in roles
     assert "cfn-exec" not in roles
     assert "*" not in roles
-    assert "stack/evenflow-*/*" in json.dumps(by_action["cloudformation:DescribeStacks"])
+    for action in ("DescribeStacks", "GetTemplate"):
+        assert "stack/evenflow-*/*" in json.dumps(by_action[f"cloudformation:{action}"])
 
 
 def test_elsewhere_it_also_deploys_into_the_region_of_cloudfront(tmp_path: Path) -> None:
-    roles = _allowed(deployer_template(tmp_path, region="eu-central-1"))["sts:AssumeRole"]
+    by_action = _allowed(deployer_template(tmp_path, region="eu-central-1"))
+    stacks = json.dumps(by_action["cloudformation:GetTemplate"])
+    assert all(region in stacks for region in ("eu-central-1", "us-east-1"))
+    roles = by_action["sts:AssumeRole"]
     ends = [role["Fn::Join"][1][-1].removeprefix("-") for role in roles]
     assert sorted(ends) == ["eu-central-1"] * 4 + ["us-east-1"] * 4
 

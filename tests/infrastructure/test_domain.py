@@ -76,12 +76,22 @@ def test_cloudfronts_certificate_is_in_its_own_region(zoned: Synthesis) -> None:
     assert config["Aliases"] == ["chat.example.com"]
 
 
-def test_the_load_balancer_has_one_in_its_region_and_speaks_only_tls(zoned: Synthesis) -> None:
+def test_the_load_balancer_has_one_in_its_region_and_goes_on_speaking_http(
+    zoned: Synthesis,
+) -> None:
+    """CloudFront uses HTTP until it has been deployed with TLS."""
     assert _environment(zoned, "service") == zoned.settings.region.name
     name, certificate = _certificate(zoned, "service")
     assert certificate["DomainValidationOptions"] == _PROVEN
-    listener = zoned.only("AWS::ElasticLoadBalancingV2::Listener", "service")
-    assert (listener["Protocol"], listener["Port"]) == ("HTTPS", 443)
+    listeners = {
+        listener["Properties"]["Port"]: listener["Properties"]
+        for listener in zoned.of_type("AWS::ElasticLoadBalancingV2::Listener", "service").values()
+    }
+    assert {port: listener["Protocol"] for port, listener in listeners.items()} == {
+        80: "HTTP",
+        443: "HTTPS",
+    }
+    listener = listeners[443]
     assert listener["Certificates"] == [{"CertificateArn": {"Ref": name}}]
     assert listener["SslPolicy"] == "ELBSecurityPolicy-TLS13-1-2-2021-06"
     from_cloudfront = [
@@ -89,7 +99,7 @@ def test_the_load_balancer_has_one_in_its_region_and_speaks_only_tls(zoned: Synt
         for rule in zoned.of_type("AWS::EC2::SecurityGroupIngress", "network").values()
         if "SourcePrefixListId" in rule["Properties"]
     ]
-    assert from_cloudfront == [443]
+    assert sorted(from_cloudfront) == [80, 443]
 
 
 def test_cloudfront_reaches_it_by_tls_and_passes_the_name_of_the_certificate_on(

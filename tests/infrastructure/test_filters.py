@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from evenflow.fargate_handler.settings import HandlerSettings
-from evenflow.infra.constructs.network.network import interface_services
+from evenflow.infra.constructs.network.task_network import interface_services
 from evenflow.infra.constructs.variables import answer_variables
 from evenflow.infra.environments import environment
 from evenflow.infra.filter_settings import FilterSettings

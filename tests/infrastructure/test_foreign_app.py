@@ -126,8 +126,13 @@ def test_it_takes_what_the_app_has_already(installed: Path, tmp_path: Path) -> N
     assert {record["Name"] for record in _of_type("AWS::Route53::RecordSet", template)} == {
         "chat.example.com."
     }
-    (listener,) = _of_type("AWS::ElasticLoadBalancingV2::Listener", template)
-    assert (listener["Protocol"], listener["Port"]) == ("HTTPS", 443)
+    listeners = _of_type("AWS::ElasticLoadBalancingV2::Listener", template)
+    assert [(listener["Protocol"], listener["Port"]) for listener in listeners] == [
+        ("HTTP", 80),
+        ("HTTPS", 443),
+    ]
+    origin = json.dumps(_of_type("AWS::CloudFront::VpcOrigin", template))
+    assert '"OriginProtocolPolicy": "https-only"' in origin
     assert template["Outputs"]["ChatUrl"]["Value"] == "https://chat.example.com"
     # W3045: without our feature flags CDK writes the bucket of access logs an ACL.
     found = [match for match in findings(template) if match.rule.id not in ("W3005", "W3045")]

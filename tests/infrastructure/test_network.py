@@ -30,9 +30,11 @@ def test_only_tasks_without_endpoints_have_a_way_out(synthesis: Synthesis) -> No
         assert subnet["Properties"]["MapPublicIpOnLaunch"] is False
     public = synthesis.settings.network.tasks_are_public
     assert public is (synthesis.settings.name == "dev")
-    routes = synthesis.of_type("AWS::EC2::Route", "network")
-    assert len(routes) == (synthesis.settings.network.zones if public else 0)
-    assert all("ublicSubnet" in name for name in routes)
+    assert not synthesis.of_type("AWS::EC2::Route", "network")
+    routes = synthesis.of_type("AWS::EC2::Route", "service").values()
+    tables = [json.dumps(route["Properties"]["RouteTableId"]) for route in routes]
+    assert len(set(tables)) == len(tables) == (3 if public else 0)
+    assert all("ublicSubnet" in table for table in tables)
 
 
 def test_the_load_balancer_is_internal_and_no_route_leads_out_of_its_subnets(
@@ -58,12 +60,30 @@ def test_cloudfront_finds_the_internet_gateway_that_it_asks_for(synthesis: Synth
     assert attachment["InternetGatewayId"] == {"Ref": gateway}
 
 
+def test_each_subnet_has_addresses_that_no_setting_moves(synthesis: Synthesis) -> None:
+    """Three zones, isolated and public, whether or not all of them are used."""
+    network = synthesis.settings.network.cidr.removesuffix(".0.0/16")
+    subnets = synthesis.of_type("AWS::EC2::Subnet", "network").items()
+    assert {
+        ("public" if "public" in name else "isolated", subnet["Properties"]["AvailabilityZoneId"]):
+        subnet["Properties"]["CidrBlock"]
+        for name, subnet in subnets
+    } == {
+        (kind, zone): f"{network}.{16 * (3 * row + column)}.0/20"
+        for row, kind in enumerate(("isolated", "public"))
+        for column, zone in enumerate(US_EAST_1.zone_ids[:3])
+    }  # fmt: skip
+    for service in synthesis.of_type("AWS::ECS::Service").values():
+        used = service["Properties"]["NetworkConfiguration"]["AwsvpcConfiguration"]["Subnets"]
+        assert len(used) == synthesis.settings.network.zones
+
+
 def test_subnets_are_in_zones_that_are_the_same_in_every_account(synthesis: Synthesis) -> None:
     subnets = [
         subnet["Properties"] for subnet in synthesis.of_type("AWS::EC2::Subnet", "network").values()
     ]
     zones = {subnet["AvailabilityZoneId"] for subnet in subnets}
-    assert zones == {*("use1-az1", "use1-az2", "use1-az4")[: synthesis.settings.network.zones]}
+    assert zones == {"use1-az1", "use1-az2", "use1-az4"}
     assert not any(
         "AvailabilityZone" in subnet for subnet in subnets
     )  # a letter, which means another zone elsewhere
@@ -81,9 +101,7 @@ def test_gpus_have_an_endpoint_too(choosy: Synthesis) -> None:
 
 def test_what_tasks_call_has_an_endpoint(synthesis: Synthesis) -> None:
     settings = synthesis.settings
-    endpoints = [
-        r["Properties"] for r in synthesis.of_type("AWS::EC2::VPCEndpoint", "network").values()
-    ]
+    endpoints = [r["Properties"] for r in synthesis.of_type("AWS::EC2::VPCEndpoint").values()]
     gateways = [e for e in endpoints if e["VpcEndpointType"] == "Gateway"]
     interfaces = [e for e in endpoints if e["VpcEndpointType"] == "Interface"]
 
@@ -104,14 +122,26 @@ def test_what_tasks_call_has_an_endpoint(synthesis: Synthesis) -> None:
         assert len(interface["SubnetIds"]) == settings.network.endpoint_zones
 
 
+def test_tasks_wait_for_their_way_to_aws(synthesis: Synthesis) -> None:
+    """It is in their stack: made before them, and deleted after those that used it."""
+    ways = [
+        name
+        for kind in ("VPCEndpoint", "Route", "SecurityGroupEgress")
+        for name in synthesis.of_type(f"AWS::EC2::{kind}", "service")
+        if name.startswith("TaskNetwork")
+    ]
+    assert len(ways) == (4 if synthesis.settings.network.tasks_are_public else 9)
+    for service in synthesis.of_type("AWS::ECS::Service").values():
+        assert set(ways) <= set(service["DependsOn"])
+
+
 def test_security_groups_name_peers_and_ports(synthesis: Synthesis) -> None:
     rules = [
         (kind, rule["Properties"])
         for kind in ("Ingress", "Egress")
         for rule in synthesis.of_type(f"AWS::EC2::SecurityGroup{kind}", "network").values()
     ]
-    # Without endpoints none leads to them.
-    assert len(rules) == (7 if synthesis.settings.network.tasks_are_public else 9)
+    assert len(rules) == 11
     for _, rule in rules:
         assert rule["IpProtocol"] == "tcp"
         assert rule["FromPort"] == rule["ToPort"]
@@ -127,9 +157,22 @@ def test_security_groups_name_peers_and_ports(synthesis: Synthesis) -> None:
     }
     assert by_prefix_list - {(kind, None, port) for kind, _, port in by_prefix_list} == {
         ("Ingress", region.cloudfront, 80),
+        ("Ingress", region.cloudfront, 443),
         ("Egress", region.dynamodb, 443),
         ("Egress", region.s3, 443),
     }
+
+
+def test_a_group_has_one_rule_with_cloudfronts_prefix_list(synthesis: Synthesis) -> None:
+    """It counts as 55 of the 60 that a group may have."""
+    groups = [
+        json.dumps(rule["Properties"]["GroupId"])
+        for rule in synthesis.of_type("AWS::EC2::SecurityGroupIngress").values()
+        if "SourcePrefixListId" in rule["Properties"]
+    ]
+    assert len(set(groups)) == len(groups) == 2
+    balancer = synthesis.only("AWS::ElasticLoadBalancingV2::LoadBalancer", "service")
+    assert len(balancer["SecurityGroups"]) == 2
 
 
 def test_tasks_reach_each_other_where_they_follow_responses_and_nowhere_else(
@@ -159,7 +202,9 @@ def test_no_group_is_open_to_everyone(synthesis: Synthesis) -> None:
             if resource["Type"].startswith("AWS::EC2::SecurityGroup"):
                 properties = dict(resource["Properties"])
                 egress = properties.pop("SecurityGroupEgress", ())
-                out += [rule for rule in egress if rule["CidrIp"] == "0.0.0.0/0"]
+                if resource["Type"].endswith("Egress"):
+                    egress, properties = [properties], {}
+                out += [rule for rule in egress if rule.get("CidrIp") == "0.0.0.0/0"]
                 assert "0.0.0.0/0" not in json.dumps(properties), name
     # Tasks without endpoints call AWS's APIs, by HTTPS.
     expected = 1 if synthesis.settings.network.tasks_are_public else 0
@@ -169,8 +214,9 @@ def test_no_group_is_open_to_everyone(synthesis: Synthesis) -> None:
 def test_workers_without_endpoints_call_aws_over_the_internet_too() -> None:
     stack = cdk.Stack()
     vpc = ec2.Vpc(stack, "Vpc")
-    groups = SecurityGroups(stack, "Groups", vpc=vpc, settings=environment("dev"), own_vpc=True)
-    worker_security_group(stack, "Workers", vpc=vpc, security_groups=groups, region=US_EAST_1)
+    settings = environment("dev")
+    groups = SecurityGroups(stack, "Groups", vpc=vpc, settings=settings, own_vpc=True)
+    worker_security_group(stack, "Workers", vpc=vpc, security_groups=groups, settings=settings)
     found = Template.from_stack(stack).find_resources("AWS::EC2::SecurityGroup")
     (workers,) = (group["Properties"] for name, group in found.items() if "Workers" in name)
     assert workers["SecurityGroupEgress"] == [

@@ -89,6 +89,7 @@ def test_an_account_that_has_everything_is_ready(account: AccountServer) -> None
         *("Lambda concurrent executions", "Fargate On-Demand vCPU"),
         "DynamoDB writes a second of a table",
         "Bedrock tokens a minute for us.anthropic.claude-haiku-4-5-20251001-v1:0",
+        "update",
     ]
     assert as_table(list(findings.values())).endswith("ready to deploy")
 
@@ -98,6 +99,10 @@ def test_it_calls_nothing_that_its_policy_does_not_allow(account: AccountServer)
     account.answers["GetAWSDefaultServiceQuota"] = {"Quota": {"Value": 50_000.0}}
     account.answers["ListServiceQuotas"] = {"Quotas": []}
     account.answers |= {"DescribeVpcs": vpcs("evenflow-prod"), **blocked("block-bidirectional")}
+    account.answers["DescribeStacks"] = {
+        "Stacks": [{"StackName": "evenflow-prod-data", "StackStatus": "CREATE_COMPLETE"}]
+    }
+    account.answers["GetTemplate"] = {"TemplateBody": '{"Resources": {}}'}
     found(with_domain())
     found(with_domain().model_copy(update={"image": IMAGE}))
     assert set(account.asked) == {action.partition(":")[2] for action in ACTIONS}
@@ -137,7 +142,7 @@ def blocked(mode: str, *excluded: str, state: str = "create-complete") -> Answer
 
 def subscribed(email: str, arn: str) -> Answers:
     """What ListSubscriptionsByTopic answers."""
-    return {"Subscriptions": {"member": [{"Endpoint": email, "SubscriptionArn": arn}]}}
+    return {"Subscriptions": [{"Endpoint": email, "SubscriptionArn": arn}]}
 
 
 def test_a_region_that_is_full_has_no_room_for_another_vpc(account: AccountServer) -> None:

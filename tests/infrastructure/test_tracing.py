@@ -69,7 +69,7 @@ def test_the_task_may_write_to_x_ray_and_reaches_it(traced: Synthesis) -> None:
     ]
     for action in ("PutTraceSegments", "PutTelemetryRecords"):
         assert sum(f'"xray:{action}"' in policy for policy in policies) == 2, "of each role"
-    endpoints = traced.of_type("AWS::EC2::VPCEndpoint", "network").values()
+    endpoints = traced.of_type("AWS::EC2::VPCEndpoint", "service").values()
     assert any("xray" in json.dumps(endpoint) for endpoint in endpoints)
 
 

@@ -262,7 +262,12 @@ def test_only_handlers_reach_them_and_they_only_aws(with_workers: Synthesis) -> 
             found.add((of, other, properties["ToPort"]))
     s3 = json.dumps(with_workers.settings.region.s3)
     assert into == {("worker", handler, _PORT), (endpoints, "worker", 443)}
-    assert out_of == {(handler, "worker", _PORT), ("worker", endpoints, 443), ("worker", s3, 443)}
+    assert out_of == {
+        (handler, "worker", _PORT),
+        (handler, endpoints, 443),
+        ("worker", endpoints, 443),
+        ("worker", s3, 443),
+    }
     assert _service(with_workers, "Workers")["NetworkConfiguration"]["AwsvpcConfiguration"][
         "SecurityGroups"
     ] == [own]

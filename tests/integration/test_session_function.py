@@ -312,6 +312,15 @@ async def test_without_tenant_keys_every_tenant_is_open(own_account: Account) ->
     assert answer.status == 201
 
 
+def test_the_open_tenant_has_a_key_and_needs_none(emulated_aws: AwsEmulator) -> None:
+    """The deployment makes its key in any case, so that opening and closing write no secret."""
+    account = Account(emulated_aws, {"public": ACME_KEY})
+    function = account.session_init(EVENFLOW_OPEN_TENANT="public")
+    assert function.call("POST", "/session", b"{}").status == 201
+    assert function.call("POST", "/session", b'{"tenant": "acme"}').status == 401
+    assert account.session_init().call("POST", "/session", b"{}").status == 401
+
+
 async def test_the_handler_takes_the_functions_token(
     function: LambdaFunction, server: LocalServer, http: aiohttp.ClientSession
 ) -> None:

@@ -28,13 +28,15 @@ class Data(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.key = data_key(self, "Key", settings) if settings.data.customer_key else None
-        self.tables = tables or OwnTables(self, "Tables", settings=settings, key=self.key).tables
-        self.dead_letters = dead_letter_queue(self, "DeadLetters", settings=settings, key=self.key)
-        self.secrets = KeySecrets(self, "Secrets", settings=settings, key=self.key)
+        # What encrypts. Those who use the data have the right to use the key in any case.
+        key = self.key if settings.data.customer_key is True else None
+        self.tables = tables or OwnTables(self, "Tables", settings=settings, key=key).tables
+        self.dead_letters = dead_letter_queue(self, "DeadLetters", settings=settings, key=key)
+        self.secrets = KeySecrets(self, "Secrets", settings=settings, key=key)
         self.access_logs = access_log_bucket(self, "AccessLogs", settings)
         self.requests = request_bucket(
-            self, "Requests", settings=settings, key=self.key, access_logs=self.access_logs
+            self, "Requests", settings=settings, key=key, access_logs=self.access_logs
         )
         self.usage = usage_bucket(
-            self, "Usage", settings=settings, key=self.key, access_logs=self.access_logs
+            self, "Usage", settings=settings, key=key, access_logs=self.access_logs
         )

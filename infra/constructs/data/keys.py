@@ -11,6 +11,8 @@ from constructs import Construct
 from evenflow.infra.acknowledge import acknowledge
 from evenflow.infra.constructs.retention import removal_policy
 from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.stack_settings import FIRST_EDGE_KEY
+from evenflow.stream_core.protocol.session_init import OPEN_TENANT
 
 
 def data_key(scope: Construct, construct_id: str, settings: EnvironmentSettings) -> kms.Key:
@@ -49,9 +51,10 @@ class KeySecrets(Construct):
     """The signing keys `{"<kid>": "<secret>"}`, the first of which signs, the tenants' keys, and
     the keys by which the functions know CloudFront.
 
-    Tenants' keys are `{"<tenant>": "<key>"}`. A tenant with a key needs it, one without is refused,
-    except `public`: without a key it is open to anybody. So the key that is made here is that of
-    `public`, unless the environment is meant to be open.
+    Tenants' keys are `{"<tenant>": "<key>"}`. A tenant with a key needs it, one without is refused.
+    The first key is that of `public`, also in an open environment, whose function is told that
+    `public` needs none. What a secret is made of depends on no setting: with each change of it
+    CloudFormation writes a new value over all keys.
     """
 
     def __init__(
@@ -75,13 +78,13 @@ class KeySecrets(Construct):
             "TenantKeys",
             "tenant-keys",
             "Keys with which tenants open sessions",
-            _first_tenant(settings),
+            OPEN_TENANT,
         )
         self.edge_keys = self._secret(
             "EdgeKeys",
             "edge-keys",
             "Keys that CloudFront shows the functions; EdgeSettings.edge_key says which one",
-            settings.edge.edge_key,
+            FIRST_EDGE_KEY,
         )
         # The rotation is defined beside its function: otherwise the two stacks would need each
         # other.
@@ -116,7 +119,3 @@ class KeySecrets(Construct):
             ),
             removal_policy=removal_policy(self._settings),
         )
-
-
-def _first_tenant(settings: EnvironmentSettings) -> str:
-    return "demo" if settings.open_tenant else "public"

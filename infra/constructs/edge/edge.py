@@ -197,19 +197,38 @@ class Edge(Construct):
         )
 
     def _balancer_origin(self, load_balancer: elbv2.IApplicationLoadBalancer) -> cloudfront.IOrigin:
+        return origins.VpcOrigin.with_vpc_origin(
+            self._vpc_origin(load_balancer),
+            domain_name=load_balancer.load_balancer_dns_name,
+            read_timeout=self._read_timeout,
+            keepalive_timeout=Duration.seconds(60),
+        )
+
+    def _vpc_origin(self, load_balancer: elbv2.IApplicationLoadBalancer) -> cloudfront.VpcOrigin:
+        """The VPC origin, of which CloudFront changes nothing while a distribution uses it.
+
+        So one with another protocol is another construct with another name: CloudFormation makes
+        it, points the distribution to it, and then deletes the old one. Tags can't be changed
+        either, so it has none.
+        """
         # The certificate is for our address, not for the name that AWS gives to a load balancer.
         # CloudFront compares it with the viewer's Host, which every path to the handlers passes on.
-        secured = self._settings.edge.hosted_zone is not None
-        return origins.VpcOrigin.with_application_load_balancer(
-            load_balancer,
-            vpc_origin_name=self._settings.global_prefix,
+        secured = self._settings.edge.speaks_tls_to_balancer
+        policy = "https-only" if secured else "http-only"
+        origin = cloudfront.VpcOrigin(
+            self,
+            f"VpcOrigin-{policy}",
+            endpoint=cloudfront.VpcOriginEndpoint.application_load_balancer(load_balancer),
+            vpc_origin_name=f"{self._settings.global_prefix}-{policy}",
             protocol_policy=cloudfront.OriginProtocolPolicy.HTTPS_ONLY
             if secured
             else cloudfront.OriginProtocolPolicy.HTTP_ONLY,  # inside AWS's network
             origin_ssl_protocols=[cloudfront.OriginSslPolicy.TLS_V1_2] if secured else None,
-            read_timeout=self._read_timeout,
-            keepalive_timeout=Duration.seconds(60),
         )
+        resource = origin.node.default_child
+        assert isinstance(resource, cloudfront.CfnVpcOrigin)  # noqa: S101 - what the L2 is made of
+        resource.add_property_deletion_override("Tags")
+        return origin
 
     def _api_origin(self, http_api: apigateway.HttpApi) -> cloudfront.IOrigin:
         return origins.HttpOrigin(

@@ -13,6 +13,7 @@ from evenflow.infra.constructs.functions.python_function import PythonFunction
 from evenflow.infra.constructs.variables import (
     limit_variables,
     oidc_variables,
+    open_tenant_variables,
     origin_variables,
     session_agent_variables,
 )
@@ -49,6 +50,7 @@ class SessionInit(PythonFunction):
                 ),
                 **origin_variables(settings),
                 **session_agent_variables(settings),
+                **open_tenant_variables(settings),
                 **oidc_variables(settings),
                 "EVENFLOW_EDGE_KEYS_SECRET": secrets.edge_keys.secret_arn,
                 "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,

@@ -1,6 +1,4 @@
-"""The VPC: isolated subnets without NAT, from which AWS is reached through endpoints. Where there
-are none, tasks stand in public subnets.
-"""
+"""The VPC: isolated and public subnets without NAT, which no setting changes."""
 
 from __future__ import annotations
 
@@ -15,85 +13,34 @@ from evenflow.infra.constructs.network.security_groups import SecurityGroups
 from evenflow.infra.constructs.retention import log_group
 from evenflow.infra.image_reference import ecr_image
 from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.stack_settings import NetworkSettings
 
-_Service = ec2.InterfaceVpcEndpointAwsService
-_ALWAYS = {
-    "EcrApi": _Service.ECR,
-    "EcrDocker": _Service.ECR_DOCKER,
-    "Logs": _Service.CLOUDWATCH_LOGS,
-    "Metrics": _Service.CLOUDWATCH_MONITORING,
-    "Secrets": _Service.SECRETS_MANAGER,
-    "Ecs": _Service.ECS,  # a task asks ECS whether it must leave
-    "DeadLetters": _Service.SQS,
-}
-_MODELS = {
-    "demo": {},
-    "bedrock": {"Model": _Service.BEDROCK_RUNTIME},
-    "sagemaker": {"Model": _Service.SAGEMAKER_RUNTIME},
-}
+MOST_ZONES = 3
+"""The zones that a VPC of ours has subnets in. NetworkSettings.zones says how many are used."""
+_SUBNETS = [
+    # The load balancer is in isolated ones: CloudFront asks that of a VPC origin.
+    ec2.SubnetConfiguration(
+        name="isolated", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=20
+    ),
+    ec2.SubnetConfiguration(
+        name="public",
+        subnet_type=ec2.SubnetType.PUBLIC,
+        cidr_mask=20,
+        map_public_ip_on_launch=False,  # tasks ask for theirs
+    ),
+]
 
 
 class UnreachableImageError(Exception):
     """Tasks could not pull their image."""
 
 
-class VpcEndpoints(Construct):
-    """Gateway endpoints (free) for DynamoDB and S3, interface endpoints (paid by the hour and
-    zone) for the rest.
-    """
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        vpc: ec2.Vpc,
-        settings: EnvironmentSettings,
-        security_groups: SecurityGroups,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        groups = [security_groups.endpoints] if security_groups.endpoints else None
-        gateways = {
-            "dynamodb": vpc.add_gateway_endpoint(
-                "DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB
-            ),
-            "s3": vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3),
-        }
-        if settings.network.tasks_are_public:
-            return  # and no policies: tasks may go anywhere, and pull images from other registries
-        for name, gateway in gateways.items():
-            bound_endpoint(gateway, name, Stack.of(self), settings)
-        subnets = vpc.isolated_subnets[: settings.network.endpoint_zones]
-        for endpoint_id, service in interface_services(settings).items():
-            endpoint = ec2.InterfaceVpcEndpoint(
-                self,
-                endpoint_id,
-                vpc=vpc,
-                service=service,
-                subnets=ec2.SubnetSelection(subnets=subnets),
-                security_groups=groups,
-                open=False,
-            )
-            bound_endpoint(endpoint, service.short_name, Stack.of(self), settings)
-
-
-def interface_services(
-    settings: EnvironmentSettings,
-) -> dict[str, ec2.InterfaceVpcEndpointAwsService]:
-    """The services that an environment's tasks call through an interface endpoint, by construct
-    id.
-    """
-    traces = {} if settings.tracing is None else {"Traces": _Service.XRAY}
-    kind = settings.inference.kind
-    # A VPC takes one endpoint of a service, and that of Bedrock's models is the guardrails', too.
-    judges = settings.filters.guardrail is not None and kind != "bedrock"
-    guardrails = {"Guardrail": _Service.BEDROCK_RUNTIME} if judges else {}
-    return {**_ALWAYS, **_MODELS[kind], **guardrails, **traces}
-
-
 class Network(Construct):
-    """The VPC with its endpoints and security groups."""
+    """The VPC with its subnets, gateway endpoints (free) and security groups.
+
+    Subnets cost nothing. Those of all zones are made, and each keeps its addresses for ever, so
+    another number of zones and another place of the tasks change only the stack of the tasks. It
+    makes the route to the internet as well, if tasks are in the public subnets.
+    """
 
     def __init__(
         self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings
@@ -101,25 +48,24 @@ class Network(Construct):
         super().__init__(scope, construct_id)
         _refuse_unreachable(settings)
         network = settings.network
-        zones = settings.region.zone_ids[: network.zones]
+        zones = settings.region.zone_ids[:MOST_ZONES]
         self.vpc = ec2.Vpc(
             self,
             "Vpc",
             vpc_name=settings.prefix,
             ip_addresses=ec2.IpAddresses.cidr(network.cidr),
             availability_zones=list(zones),
+            reserved_azs=MOST_ZONES - len(zones) or None,
             nat_gateways=0,
-            subnet_configuration=_subnets(network),
+            subnet_configuration=_SUBNETS,
         )
         self._name_zones_by_id()
-        if not network.tasks_are_public:
-            self._attach_internet_gateway()
+        for subnet in self.vpc.public_subnets:
+            subnet.node.try_remove_child("DefaultRoute")  # TaskNetwork has it
         self.security_groups = SecurityGroups(
             self, "SecurityGroups", vpc=self.vpc, settings=settings, own_vpc=True
         )
-        VpcEndpoints(
-            self, "Endpoints", vpc=self.vpc, settings=settings, security_groups=self.security_groups
-        )
+        self._reach_by_gateways(settings)
         if network.flow_logs:
             self._log_flows(settings)
         else:
@@ -138,16 +84,16 @@ class Network(Construct):
             resource.availability_zone_id = subnet.availability_zone
             resource.availability_zone = None
 
-    def _attach_internet_gateway(self) -> None:
-        # CloudFront makes VPC origins only in a VPC that has an internet gateway. No route leads to
-        # it. Public subnets have one anyway.
-        gateway = ec2.CfnInternetGateway(self, "InternetGateway")
-        ec2.CfnVPCGatewayAttachment(
-            self,
-            "InternetGatewayAttachment",
-            vpc_id=self.vpc.vpc_id,
-            internet_gateway_id=gateway.ref,
-        )
+    def _reach_by_gateways(self, settings: EnvironmentSettings) -> None:
+        service = ec2.GatewayVpcEndpointAwsService
+        gateways = {
+            "dynamodb": self.vpc.add_gateway_endpoint("DynamoDb", service=service.DYNAMODB),
+            "s3": self.vpc.add_gateway_endpoint("S3", service=service.S3),
+        }
+        if settings.network.tasks_are_public:
+            return  # and no policies: tasks may go anywhere, and pull images from other registries
+        for name, gateway in gateways.items():
+            bound_endpoint(gateway, name, Stack.of(self), settings)
 
     def _log_flows(self, settings: EnvironmentSettings) -> None:
         destination: logs.ILogGroup = log_group(
@@ -168,17 +114,3 @@ def _refuse_unreachable(settings: EnvironmentSettings) -> None:
             f"from ECR of their own region: <account>.dkr.ecr.{region}.amazonaws.com/"
             "<repository>:<tag>"
         )
-
-
-def _subnets(network: NetworkSettings) -> list[ec2.SubnetConfiguration]:
-    # The load balancer is in isolated ones: CloudFront asks that of a VPC origin.
-    isolated = ec2.SubnetConfiguration(
-        name="isolated", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=20
-    )
-    public = ec2.SubnetConfiguration(
-        name="public",
-        subnet_type=ec2.SubnetType.PUBLIC,
-        cidr_mask=20,
-        map_public_ip_on_launch=False,  # tasks ask for theirs
-    )
-    return [isolated, public] if network.tasks_are_public else [isolated]

@@ -5,16 +5,11 @@ from __future__ import annotations
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from evenflow.infra.regions import Region
 from evenflow.infra.settings import EnvironmentSettings
 
 HANDLER_PORT, WORKER_PORT = 8080, 50051
+HTTP_PORT, HTTPS_PORT = 80, 443
 _HTTPS = ec2.Port.tcp(443)
-
-
-def listener_port(settings: EnvironmentSettings) -> int:
-    """The load balancer's port: that of TLS where it has a certificate."""
-    return 443 if settings.edge.hosted_zone else 80
 
 
 def private_subnets(vpc: ec2.IVpc) -> ec2.SubnetSelection:
@@ -26,15 +21,11 @@ def private_subnets(vpc: ec2.IVpc) -> ec2.SubnetSelection:
     )
 
 
-def task_subnets(settings: EnvironmentSettings, vpc: ec2.IVpc) -> ec2.SubnetSelection:
-    """Where tasks stand."""
-    if settings.network.tasks_are_public:
-        return ec2.SubnetSelection(subnet_type=ec2.SubnetType.PUBLIC)
-    return private_subnets(vpc)
-
-
 class SecurityGroups(Construct):
     """The groups of balancer, handlers and endpoints, in the VPC's stack: no stack refers back.
+
+    They and their rules depend on no setting. This stack is deployed first, and others still use
+    what it would take away.
 
     Args:
         own_vpc: whether the VPC is ours. In one of somebody else's tasks reach AWS by the way out
@@ -52,34 +43,35 @@ class SecurityGroups(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self._vpc, self._region = vpc, settings.region
+        # Two groups, since a rule with CloudFront's prefix list counts as 55 of a group's 60.
         self.balancer = self._group("Balancer", "Load balancer: reached by CloudFront alone")
+        self.balancer_tls = self._group("BalancerTls", "Load balancer: reached by CloudFront alone")
         # Handlers reach each other, too. But a new description would replace the group, which a
         # deployed stack can't do.
         self.handler = self._group("Handler", "Handler tasks: reached by the load balancer alone")
         # And by workers, likewise.
         self.endpoints = (
             self._group("Endpoints", "VPC endpoints: reached by the handler tasks alone")
-            if own_vpc and not settings.network.tasks_are_public
+            if own_vpc
             else None
         )
-        self.balancer.add_ingress_rule(
-            ec2.Peer.prefix_list(settings.region.cloudfront),
-            ec2.Port.tcp(listener_port(settings)),
-            "VPC origin of CloudFront",
-        )
-        self.balancer.connections.allow_to(
-            self.handler, ec2.Port.tcp(HANDLER_PORT), "Requests and health checks"
-        )
+        for group, port in ((self.balancer, HTTP_PORT), (self.balancer_tls, HTTPS_PORT)):
+            group.add_ingress_rule(
+                ec2.Peer.prefix_list(settings.region.cloudfront),
+                ec2.Port.tcp(port),
+                "VPC origin of CloudFront",
+            )
+            group.connections.allow_to(
+                self.handler, ec2.Port.tcp(HANDLER_PORT), "Requests and health checks"
+            )
         self.handler.connections.allow_internally(
             ec2.Port.tcp(HANDLER_PORT), "Following a response of another task"
         )
         self._allow_aws()
 
     def _allow_aws(self) -> None:
-        if self.endpoints is None:
-            self.handler.add_egress_rule(ec2.Peer.any_ipv4(), _HTTPS, "AWS APIs")
-        else:
-            self.handler.connections.allow_to(self.endpoints, _HTTPS, "AWS APIs")
+        if self.endpoints is not None:
+            self.endpoints.add_ingress_rule(self.handler, _HTTPS, "AWS APIs")
         for name, prefix_list in (
             ("DynamoDB", self._region.dynamodb),
             ("S3 (layers of images)", self._region.s3),
@@ -98,7 +90,7 @@ def worker_security_group(
     *,
     vpc: ec2.IVpc,
     security_groups: SecurityGroups,
-    region: Region,
+    settings: EnvironmentSettings,
 ) -> ec2.SecurityGroup:
     """The workers' group. Its rules are in the workers' stack: the VPC's is the same without it."""
     group = ec2.SecurityGroup(
@@ -111,10 +103,10 @@ def worker_security_group(
     port = ec2.Port.tcp(WORKER_PORT)
     group.add_ingress_rule(security_groups.handler, port, "Answers")
     security_groups.handler.add_egress_rule(group, port, "Answers", remote_rule=True)
-    if security_groups.endpoints is None:
+    if security_groups.endpoints is None or settings.network.tasks_are_public:
         group.add_egress_rule(ec2.Peer.any_ipv4(), _HTTPS, "AWS APIs")
     else:
         group.add_egress_rule(security_groups.endpoints, _HTTPS, "AWS APIs")
         security_groups.endpoints.add_ingress_rule(group, _HTTPS, "AWS APIs", remote_rule=True)
-    group.add_egress_rule(ec2.Peer.prefix_list(region.s3), _HTTPS, "S3 (layers of images)")
+    group.add_egress_rule(ec2.Peer.prefix_list(settings.region.s3), _HTTPS, "S3 (layers of images)")
     return group

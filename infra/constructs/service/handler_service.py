@@ -10,7 +10,7 @@ from constructs import Construct
 
 from evenflow.infra.acknowledge import acknowledge
 from evenflow.infra.constructs.metrics import evenflow_metric
-from evenflow.infra.constructs.network.security_groups import HANDLER_PORT, task_subnets
+from evenflow.infra.constructs.network.security_groups import HANDLER_PORT
 from evenflow.infra.constructs.service.handler_task import CONTAINER_NAME
 from evenflow.infra.constructs.service.load_balancer import LoadBalancer
 from evenflow.infra.constructs.service.rollback_alarms import RollbackAlarms
@@ -71,6 +71,7 @@ class HandlerService(Construct):
         cluster: HandlerCluster,
         task: ecs.FargateTaskDefinition,
         security_group: ec2.ISecurityGroup,
+        subnets: ec2.SubnetSelection,
         load_balancer: LoadBalancer,
         service_connect: ecs.ServiceConnectProps | None,
     ) -> None:
@@ -86,7 +87,7 @@ class HandlerService(Construct):
             task_definition=task,
             # Without a desired count: a deployment would undo what the autoscaling has added.
             assign_public_ip=settings.network.tasks_are_public,
-            vpc_subnets=task_subnets(settings, cluster.cluster.vpc),
+            vpc_subnets=subnets,
             security_groups=[security_group],
             service_connect_configuration=service_connect,
             platform_version=ecs.FargatePlatformVersion.VERSION1_4,

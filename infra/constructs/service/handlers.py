@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
 from evenflow.infra.constructs.data.buckets import BucketArn
 from evenflow.infra.constructs.data.data import Data
 from evenflow.infra.constructs.inference.model_access import ModelAccess
-from evenflow.infra.constructs.network.security_groups import SecurityGroups
+from evenflow.infra.constructs.network.task_network import TaskNetwork
 from evenflow.infra.constructs.service.handler_service import (
     HandlerCluster,
     HandlerScaling,
@@ -34,8 +33,7 @@ class Handlers(Construct):
         construct_id: str,
         *,
         settings: EnvironmentSettings,
-        vpc: ec2.IVpc,
-        security_groups: SecurityGroups,
+        task_network: TaskNetwork,
         data: Data,
         requests_arn: BucketArn,
         model_access: ModelAccess,
@@ -43,8 +41,9 @@ class Handlers(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings, self._data = settings, data
+        vpc, security_groups = task_network.vpc, task_network.security_groups
         self.cluster = HandlerCluster(self, "Cluster", settings=settings, vpc=vpc, cluster=cluster)
-        workers = self._workers(security_groups, model_access)
+        workers = self._workers(task_network, model_access)
         self.task = self._task(
             workers, requests_arn, workers.model_access if workers else model_access
         )
@@ -53,7 +52,7 @@ class Handlers(Construct):
             "LoadBalancer",
             settings=settings,
             vpc=vpc,
-            security_group=security_groups.balancer,
+            security_groups=[security_groups.balancer, security_groups.balancer_tls],
             access_logs=data.access_logs,
         )
         handlers = HandlerService(
@@ -63,17 +62,18 @@ class Handlers(Construct):
             cluster=self.cluster,
             task=self.task,
             security_group=security_groups.handler,
+            subnets=task_network.subnets,
             load_balancer=self.load_balancer,
             service_connect=workers.service_connect.of_handlers if workers else None,
         )
+        # The new way to AWS is there before new tasks, and the old one until the old ones are gone.
+        handlers.service.node.add_dependency(task_network)
         if workers is not None:
             # A task learns the names in the namespace only when it starts.
             handlers.service.node.add_dependency(workers.service)
         HandlerScaling(self, "Scaling", settings=settings, service=handlers.service)
 
-    def _workers(
-        self, security_groups: SecurityGroups, model_access: ModelAccess
-    ) -> Workers | None:
+    def _workers(self, task_network: TaskNetwork, model_access: ModelAccess) -> Workers | None:
         if self._settings.workers is None:
             return None
         return Workers(
@@ -82,7 +82,7 @@ class Handlers(Construct):
             settings=self._settings,
             workers=self._settings.workers,
             cluster=self.cluster.cluster,
-            security_groups=security_groups,
+            task_network=task_network,
             model_access=model_access,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from aws_cdk import Duration
 from aws_cdk import aws_ec2 as ec2
@@ -13,7 +13,8 @@ from constructs import Construct
 from evenflow.infra.constructs.domain import domain_certificate
 from evenflow.infra.constructs.network.security_groups import (
     HANDLER_PORT,
-    listener_port,
+    HTTP_PORT,
+    HTTPS_PORT,
     private_subnets,
 )
 from evenflow.infra.settings import EnvironmentSettings
@@ -28,7 +29,8 @@ _VALUES_PER_RULE = _WILDCARDS_PER_RULE = 5
 class LoadBalancer(Construct):
     """The load balancer, which only CloudFront reaches.
 
-    Other paths, such as /metrics, get a 404.
+    Other paths, such as /metrics, get a 404. It always listens for HTTP, and for TLS as well where
+    it has a certificate: CloudFront goes on using one until it has been deployed with the other.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class LoadBalancer(Construct):
         *,
         settings: EnvironmentSettings,
         vpc: ec2.IVpc,
-        security_group: ec2.ISecurityGroup,
+        security_groups: Sequence[ec2.ISecurityGroup],
         access_logs: s3.IBucket,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -50,14 +52,22 @@ class LoadBalancer(Construct):
             vpc=vpc,
             internet_facing=False,
             vpc_subnets=private_subnets(vpc),
-            security_group=security_group,
+            security_group=security_groups[0],
             idle_timeout=Duration.seconds(settings.handler.idle_timeout_seconds),
             drop_invalid_header_fields=True,
             deletion_protection=settings.data.keep,
         )
+        for group in security_groups[1:]:
+            self.load_balancer.add_security_group(group)
         self.load_balancer.log_access_logs(access_logs, prefix="load-balancer")
         self.target_group = self._target_group()
-        self._listen()
+        self._listen("Listener", HTTP_PORT)
+        edge = settings.edge
+        if edge.domain_name and edge.hosted_zone:
+            certificate = domain_certificate(
+                self, "Certificate", edge.domain_name, edge.hosted_zone
+            )
+            self._listen("TlsListener", HTTPS_PORT, certificate)
 
     def _target_group(self) -> elbv2.ApplicationTargetGroup:
         handler = self._settings.handler
@@ -89,16 +99,12 @@ class LoadBalancer(Construct):
             ),
         )
 
-    def _listen(self) -> None:
-        edge = self._settings.edge
-        certificate = (
-            domain_certificate(self, "Certificate", edge.domain_name, edge.hosted_zone)
-            if edge.domain_name and edge.hosted_zone
-            else None
-        )
+    def _listen(
+        self, construct_id: str, port: int, certificate: elbv2.IListenerCertificate | None = None
+    ) -> None:
         listener = self.load_balancer.add_listener(
-            "Listener",
-            port=listener_port(self._settings),
+            construct_id,
+            port=port,
             protocol=elbv2.ApplicationProtocol.HTTPS
             if certificate
             else elbv2.ApplicationProtocol.HTTP,

@@ -9,12 +9,8 @@ from aws_cdk import aws_servicediscovery as servicediscovery
 from constructs import Construct
 
 from evenflow.infra.constructs.inference.model_access import ModelAccess
-from evenflow.infra.constructs.network.security_groups import (
-    WORKER_PORT,
-    SecurityGroups,
-    task_subnets,
-    worker_security_group,
-)
+from evenflow.infra.constructs.network.security_groups import WORKER_PORT, worker_security_group
+from evenflow.infra.constructs.network.task_network import TaskNetwork
 from evenflow.infra.constructs.retention import log_group
 from evenflow.infra.constructs.service.fargate_task import add_container, fargate_task
 from evenflow.infra.constructs.variables import limit_variables
@@ -128,7 +124,7 @@ class Workers(Construct):
         settings: EnvironmentSettings,
         workers: WorkerServiceSettings,
         cluster: ecs.ICluster,
-        security_groups: SecurityGroups,
+        task_network: TaskNetwork,
         model_access: ModelAccess,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -139,8 +135,8 @@ class Workers(Construct):
             self,
             "SecurityGroup",
             vpc=cluster.vpc,
-            security_groups=security_groups,
-            region=settings.region,
+            security_groups=task_network.security_groups,
+            settings=settings,
         )
         self.service = ecs.FargateService(
             self,
@@ -152,7 +148,7 @@ class Workers(Construct):
             ),
             # Without a desired count: a deployment would undo what the autoscaling has added.
             assign_public_ip=settings.network.tasks_are_public,
-            vpc_subnets=task_subnets(settings, cluster.vpc),
+            vpc_subnets=task_network.subnets,
             security_groups=[security_group],
             service_connect_configuration=self.service_connect.of_workers(workers),
             platform_version=ecs.FargatePlatformVersion.VERSION1_4,
@@ -166,7 +162,7 @@ class Workers(Construct):
         )
         # With its rules: without the one for the endpoints no image is found, and the deployment
         # fails.
-        self.service.node.add_dependency(security_group)
+        self.service.node.add_dependency(security_group, task_network)
         self._scale(workers)
 
     def _scale(self, workers: WorkerServiceSettings) -> None:

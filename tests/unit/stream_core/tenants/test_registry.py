@@ -40,6 +40,17 @@ def test_nobody_needs_a_key_where_it_is_known_that_no_tenant_has_one() -> None:
     assert Tenants(records=[Tenant(id="acme", weight=2)]).open_to_all
 
 
+def test_the_open_tenant_needs_no_key_though_it_has_one_unless_callers_are_identified() -> None:
+    keys = {"public": ZETA, "acme": ACME}
+    tenants = Tenants(keys, open_tenant="public")
+    assert not tenants.needs_key("public")
+    assert tenants.needs_key("acme")
+    assert not tenants.open_to_all, "names of others are still not anybody's"
+    assert tenant_of(tenants, ZETA) == "public", "and its key is one"
+    assert Tenants(keys).needs_key("public")
+    assert Tenants(keys, open_tenant="public", identified=True).needs_key("public")
+
+
 def test_keys_of_a_record_hold_until_they_expire() -> None:
     old = ApiKey.of_text("old", ACME, expires_at=NOW)
     next_key = ApiKey.of_text("next", ZETA, expires_at=NOW + 1)

@@ -1,0 +1,100 @@
+"""Whether what is deployed can be updated to what is synthesized, and in which steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.preflight.findings import Finding, bad, good, unanswered, warning
+from evenflow.infra.regions import GLOBAL_REGION
+from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.updates.judgement import conflicts
+from evenflow.infra.updates.stacks import Stack, synthesized_stacks
+
+_NAME = "update"
+_STACKS = (
+    *("network", "data", "sagemaker", "service", "functions"),
+    *("edge", "canary", "observability"),
+)
+_GLOBAL_STACKS = ("certificate", "firewall")
+_NO_SUCH_STACK = "ValidationError"
+# Such a stack has nothing yet, or nothing more.
+_EMPTY = ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE", "DELETE_COMPLETE")
+
+
+def update_findings(
+    account: Account, settings: EnvironmentSettings, assembly: Path
+) -> Iterator[Finding]:
+    """What stands in the way of the update, or one that says that nothing does.
+
+    Args:
+        assembly: the folder that `make synth` writes.
+    """
+    try:
+        old = deployed_stacks(account, settings)
+    except Unanswered as error:
+        yield unanswered(_NAME, error)
+        return
+    new = synthesized_stacks(assembly, settings.prefix)
+    if old and not new:
+        yield warning(
+            _NAME,
+            f"{len(old)} stacks are deployed, and {assembly} has no {settings.prefix} to compare "
+            "them with",
+            f"make synth ENV={settings.name}, and look again",
+        )
+        return
+    found = conflicts(old, new)
+    for number, conflict in enumerate(found, start=1):
+        finding = bad if conflict.blocks else warning
+        yield finding(f"{_NAME} {number}", f"{conflict.stack}: {conflict.found}", conflict.to_do)
+    if not found:
+        yield good(_NAME, f"{len(old)} stacks are deployed, nothing stands in the way")
+
+
+def deployed_stacks(account: Account, settings: EnvironmentSettings) -> dict[str, Stack]:
+    """The environment's stacks, as they were deployed.
+
+    Raises:
+        Unanswered: AWS did not say.
+    """
+    places = [(settings.region.name, f"{settings.prefix}-{name}") for name in _STACKS]
+    places += [(GLOBAL_REGION, f"{settings.global_prefix}-{name}") for name in _GLOBAL_STACKS]
+    described = ((region, _described(account, region, name)) for region, name in places)
+    return {
+        stack["StackName"]: _stack(account, region, stack)
+        for region, stack in described
+        if stack is not None
+    }
+
+
+def _described(account: Account, region: str, name: str) -> dict[str, Any] | None:
+    """What CloudFormation says of a stack. None: there is none, or it has nothing."""
+    try:
+        page = account.ask("cloudformation", "describe_stacks", region=region, StackName=name)
+    except Unanswered as error:
+        if error.code == _NO_SUCH_STACK:
+            return None
+        raise
+    stack: dict[str, Any] = page["Stacks"][0]
+    return None if stack["StackStatus"] in _EMPTY else stack
+
+
+def _stack(account: Account, region: str, described: dict[str, Any]) -> Stack:
+    name = described["StackName"]
+    answer = account.ask(
+        "cloudformation",
+        "get_template",
+        region=region,
+        StackName=name,
+        TemplateStage="Original",
+    )
+    return Stack(
+        name=name,
+        region=region,
+        template=answer["TemplateBody"],
+        tags={tag["Key"]: tag["Value"] for tag in described.get("Tags", ())},
+        is_protected=described.get("EnableTerminationProtection", False),
+    )
