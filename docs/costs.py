@@ -236,8 +236,9 @@ def _assumptions(traffic: Traffic) -> list[str]:
         ),
         *item(
             f"Not counted: requests of /v1 above {LARGEST_ITEM_TEXT // 1024} KiB (each is written "
-            "to S3), the file of each day's usage, traces, KMS requests, dead letters, Container "
-            "Insights, data between zones, storage, taxes."
+            "to S3), the file of each day's usage, the log of requests that a web ACL blocks, "
+            "traces, KMS requests, dead letters, Container Insights, data between zones, storage, "
+            "taxes."
         ),
     ]
 

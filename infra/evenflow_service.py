@@ -262,7 +262,14 @@ class EvenflowService(Construct):
                 "with web_acl_arn"
             )
         name = self._settings.global_prefix
-        return Firewall(self, "Firewall", name=name, firewall=edge.firewall).web_acl_arn
+        return Firewall(
+            self,
+            "Firewall",
+            name=name,
+            firewall=edge.firewall,
+            log_retention_days=self._settings.log_retention_days,
+            keep_log=self._settings.data.keep,
+        ).web_acl_arn
 
     def _allow_keys_of(self, tables: Tables) -> None:
         roles: tuple[iam.IRole, ...] = (

@@ -136,12 +136,17 @@ class Edge(Construct):
         # CloudFront tries them in this order, and chooses by path alone, not by method.
         return {
             **dict.fromkeys(edge_patterns(Origin.HANDLER), balancer),
-            ENTRIES.pattern: self._kept(handlers, "KeptByToken", "kept-by-token"),
-            # Where a read begins is in its query.
+            # With cookies CloudFront would not collapse a crowd's requests into one.
+            ENTRIES.pattern: self._kept(
+                handlers, "KeptByToken", "kept-by-token", self._without_cookies()
+            ),
+            # Where a read begins is in its query. Live reads have the same path, and must not wait
+            # for each other: with cookies, none does.
             STREAM.pattern: self._kept(
                 handlers,
                 "KeptByTokenAndPlace",
                 "kept-by-token-and-place",
+                cloudfront.OriginRequestPolicy.ALL_VIEWER,
                 cloudfront.CacheQueryStringBehavior.allow_list("offset", "live", "cursor"),
             ),
             OPEN_SESSION.pattern: self._live(api_origin, without_host, [self._viewer_host()]),
@@ -170,6 +175,7 @@ class Edge(Construct):
         origin: cloudfront.IOrigin,
         construct_id: str,
         name: str,
+        forwarded: cloudfront.IOriginRequestPolicy,
         queries: cloudfront.CacheQueryStringBehavior | None = None,
     ) -> cloudfront.BehaviorOptions:
         """A behavior that keeps what its answers say, for whoever sends the same token."""
@@ -191,9 +197,20 @@ class Edge(Construct):
                 enable_accept_encoding_gzip=True,
                 enable_accept_encoding_brotli=True,
             ),
-            # What preflights ask for, and who asks, too. None of it is in the key.
-            origin_request_policy=cloudfront.OriginRequestPolicy.ALL_VIEWER,
+            # None of it is in the key.
+            origin_request_policy=forwarded,
             compress=True,
+        )
+
+    def _without_cookies(self) -> cloudfront.OriginRequestPolicy:
+        """What kept answers need beside their key: the host, and what preflights ask for."""
+        return cloudfront.OriginRequestPolicy(
+            self,
+            "WithoutCookies",
+            origin_request_policy_name=f"{self._settings.global_prefix}-without-cookies",
+            header_behavior=cloudfront.OriginRequestHeaderBehavior.allow_list(
+                "Host", "Access-Control-Request-Method", "Access-Control-Request-Headers"
+            ),
         )
 
     def _balancer_origin(self, load_balancer: elbv2.IApplicationLoadBalancer) -> cloudfront.IOrigin:

@@ -9,10 +9,13 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 
 from evenflow.infra.constructs.data.dead_letter_queue import dead_letter_queue_name
 from evenflow.infra.constructs.data.tables import Tables
+from evenflow.infra.constructs.edge.firewall import RULES
 from evenflow.infra.constructs.inference.sagemaker_endpoint import VARIANT, endpoint_name
 from evenflow.infra.constructs.metrics import MINUTE
+from evenflow.infra.constructs.observability.blocked_requests import blocked_requests
 from evenflow.infra.constructs.observability.dashboard import GRAPH_HEIGHT, GRAPH_WIDTH
 from evenflow.infra.constructs.service.workers import worker_service_name
+from evenflow.infra.regions import GLOBAL_REGION
 from evenflow.infra.settings import EnvironmentSettings
 
 _TABLES = ("sessions", "ledger", "responses", "tenants")
@@ -42,11 +45,15 @@ def aws_rows(
             _tables(_table_names(settings, tables)) + _dead_letters(settings),
         ),
     ]
-    return (
-        [*rows, ("Model endpoint", _endpoint(settings))]
-        if settings.inference.kind == "sagemaker"
-        else rows
-    )
+    if settings.inference.kind == "sagemaker":
+        rows.append(("Model endpoint", _endpoint(settings)))
+    if settings.edge.firewall is not None:
+        blocked = [
+            blocked_requests(settings, rule).with_(region=GLOBAL_REGION, label=rule)
+            for rule in RULES
+        ]
+        rows.append(("Web ACL", [_graph("Requests that were blocked", blocked)]))
+    return rows
 
 
 def _balancer(

@@ -7,6 +7,7 @@ from constructs import Construct
 
 from evenflow.infra.constructs.data.tables import Tables
 from evenflow.infra.constructs.observability.aws_widgets import aws_rows
+from evenflow.infra.constructs.observability.blocked_requests import blocked_requests_alarm
 from evenflow.infra.constructs.observability.burn_alarms import BurnAlarm
 from evenflow.infra.constructs.observability.canary_alarms import CanaryAlarms
 from evenflow.infra.constructs.observability.catalogue_alarms import (
@@ -16,6 +17,7 @@ from evenflow.infra.constructs.observability.catalogue_alarms import (
 from evenflow.infra.constructs.observability.dashboard import catalogue_rows, dashboard
 from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics
 from evenflow.infra.constructs.observability.service_alarms import ServiceAlarms
+from evenflow.infra.regions import GLOBAL_REGION
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.stream_core.metrics.metric_catalogue import PROMISES
 
@@ -66,6 +68,13 @@ class Observability(Construct):
         alarms = [*catalogue.alarms, *service.alarms, *windows]
         if settings.canary is not None:
             alarms += CanaryAlarms(self, "Canary", settings=settings, topics=self.topics).alarms
+        firewall = settings.edge.firewall
+        if firewall is not None and settings.region.name == GLOBAL_REGION:
+            alarms.append(
+                blocked_requests_alarm(
+                    self, settings=settings, topics=self.topics, firewall=firewall
+                )
+            )
         hurting = users_hurting_alarm(self, settings=settings, topics=self.topics, alarms=alarms)
         dashboard(
             self,
