@@ -49,4 +49,4 @@ class EdgeStack(cdk.Stack):
             web_acl_arn=firewall.web_acl_arn if firewall else settings.edge.web_acl_arn,
         )
         self.url = f"https://{edge.address}"
-        frontend_outputs(self, settings, edge.address)
+        frontend_outputs(self, settings, self.url)

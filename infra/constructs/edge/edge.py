@@ -20,6 +20,7 @@ from evenflow.infra.acknowledge import acknowledge, acknowledge_warning
 from evenflow.infra.constructs.domain import domain_certificate, hosted_zone
 from evenflow.infra.constructs.edge.headers import module_headers, security_headers
 from evenflow.infra.constructs.edge.web_client import WebClient
+from evenflow.infra.front import ExistingListener
 from evenflow.infra.regions import GLOBAL_REGION
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.infra.stack_settings import HostedZone
@@ -45,7 +46,11 @@ class CertificateNeededError(Exception):
 
 
 class Edge(Construct):
-    """The distribution with its routes, headers, certificate and records."""
+    """The distribution with its routes, headers, certificate and records.
+
+    Args:
+        existing: the load balancer's listener, if it is not ours.
+    """
 
     def __init__(
         self,
@@ -58,9 +63,10 @@ class Edge(Construct):
         access_logs: s3.IBucket,
         edge_keys: secretsmanager.ISecret,
         web_acl_arn: str | None,
+        existing: ExistingListener | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._settings = settings
+        self._settings, self._existing = settings, existing
         self._edge_keys = edge_keys
         self._read_timeout = Duration.seconds(settings.edge.read_timeout_seconds)
         web_client = WebClient(self, "WebClient", settings=settings, access_logs=access_logs)
@@ -216,9 +222,12 @@ class Edge(Construct):
     def _balancer_origin(self, load_balancer: elbv2.IApplicationLoadBalancer) -> cloudfront.IOrigin:
         # The certificate is for our address, not for the name that AWS gives to a load balancer.
         # CloudFront compares it with the viewer's Host, which every path to the handlers passes on.
-        secured = self._settings.edge.hosted_zone is not None
+        existing = self._existing
+        secured = existing.https if existing else self._settings.edge.hosted_zone is not None
         return origins.VpcOrigin.with_application_load_balancer(
             load_balancer,
+            http_port=None if existing is None or secured else existing.port,
+            https_port=existing.port if existing and secured else None,
             vpc_origin_name=self._settings.global_prefix,
             protocol_policy=cloudfront.OriginProtocolPolicy.HTTPS_ONLY
             if secured

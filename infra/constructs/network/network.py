@@ -11,6 +11,7 @@ from constructs import Construct
 from evenflow.infra.acknowledge import acknowledge
 from evenflow.infra.constructs.network.security_groups import SecurityGroups
 from evenflow.infra.constructs.retention import log_group
+from evenflow.infra.front import Front, OnlyLoadBalancer
 from evenflow.infra.image_reference import ecr_image
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.infra.stack_settings import NetworkSettings
@@ -84,10 +85,19 @@ def interface_services(
 
 
 class Network(Construct):
-    """The VPC with its endpoints and security groups."""
+    """The VPC with its endpoints and security groups.
+
+    Args:
+        front: what calls the load balancer. None: CloudFront.
+    """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        front: Front | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         _refuse_unreachable(settings)
@@ -103,10 +113,10 @@ class Network(Construct):
             subnet_configuration=_subnets(network),
         )
         self._name_zones_by_id()
-        if not network.tasks_are_public:
+        if not network.tasks_are_public and not isinstance(front, OnlyLoadBalancer):
             self._attach_internet_gateway()
         self.security_groups = SecurityGroups(
-            self, "SecurityGroups", vpc=self.vpc, settings=settings, own_vpc=True
+            self, "SecurityGroups", vpc=self.vpc, settings=settings, own_vpc=True, front=front
         )
         VpcEndpoints(
             self, "Endpoints", vpc=self.vpc, settings=settings, security_groups=self.security_groups

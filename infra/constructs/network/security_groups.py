@@ -5,6 +5,7 @@ from __future__ import annotations
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from evenflow.infra.front import ExistingListener, Front, OnlyLoadBalancer
 from evenflow.infra.regions import Region
 from evenflow.infra.settings import EnvironmentSettings
 
@@ -12,8 +13,10 @@ HANDLER_PORT, WORKER_PORT = 8080, 50051
 _HTTPS = ec2.Port.tcp(443)
 
 
-def listener_port(settings: EnvironmentSettings) -> int:
-    """The load balancer's port: that of TLS where it has a certificate."""
+def listener_port(settings: EnvironmentSettings, front: Front | None = None) -> int:
+    """Our load balancer's port: that of TLS where it has a certificate."""
+    if isinstance(front, OnlyLoadBalancer):
+        return 443 if front.certificate else 80
     return 443 if settings.edge.hosted_zone else 80
 
 
@@ -39,6 +42,8 @@ class SecurityGroups(Construct):
     Args:
         own_vpc: whether the VPC is ours. In one of somebody else's tasks reach AWS by the way out
             that it has.
+        front: what calls the load balancer. None: CloudFront.
+        existing: a load balancer that is there already, and has its own group.
     """
 
     def __init__(
@@ -49,10 +54,11 @@ class SecurityGroups(Construct):
         vpc: ec2.IVpc,
         settings: EnvironmentSettings,
         own_vpc: bool,
+        front: Front | None = None,
+        existing: ExistingListener | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._vpc, self._region = vpc, settings.region
-        self.balancer = self._group("Balancer", "Load balancer: reached by CloudFront alone")
         # Handlers reach each other, too. But a new description would replace the group, which a
         # deployed stack can't do.
         self.handler = self._group("Handler", "Handler tasks: reached by the load balancer alone")
@@ -62,18 +68,33 @@ class SecurityGroups(Construct):
             if own_vpc and not settings.network.tasks_are_public
             else None
         )
-        self.balancer.add_ingress_rule(
-            ec2.Peer.prefix_list(settings.region.cloudfront),
-            ec2.Port.tcp(listener_port(settings)),
-            "CloudFront's VPC origin",
-        )
-        self.balancer.connections.allow_to(
-            self.handler, ec2.Port.tcp(HANDLER_PORT), "Requests and health checks"
-        )
+        self.balancer = None if existing else self._balancer(settings, front)
+        if existing is not None and not isinstance(front, OnlyLoadBalancer):
+            existing.load_balancer.connections.allow_from(
+                ec2.Peer.prefix_list(settings.region.cloudfront),
+                ec2.Port.tcp(existing.listener_port),
+                "CloudFront VPC origin",
+            )
         self.handler.connections.allow_internally(
             ec2.Port.tcp(HANDLER_PORT), "Following a response of another task"
         )
         self._allow_aws()
+
+    def _balancer(self, settings: EnvironmentSettings, front: Front | None) -> ec2.SecurityGroup:
+        port = ec2.Port.tcp(listener_port(settings, front))
+        if isinstance(front, OnlyLoadBalancer):
+            group = self._group("Balancer", "Load balancer: reached by clients in the VPC")
+            for client in front.clients or (ec2.Peer.ipv4(settings.network.cidr),):
+                group.add_ingress_rule(client, port, "Clients")
+        else:
+            group = self._group("Balancer", "Load balancer: reached by CloudFront alone")
+            group.add_ingress_rule(
+                ec2.Peer.prefix_list(settings.region.cloudfront), port, "CloudFront VPC origin"
+            )
+        group.connections.allow_to(
+            self.handler, ec2.Port.tcp(HANDLER_PORT), "Requests and health checks"
+        )
+        return group
 
     def _allow_aws(self) -> None:
         if self.endpoints is None:

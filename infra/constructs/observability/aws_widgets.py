@@ -19,7 +19,8 @@ from evenflow.infra.regions import GLOBAL_REGION
 from evenflow.infra.settings import EnvironmentSettings
 
 _TABLES = ("sessions", "ledger", "responses", "tenants")
-_FUNCTIONS = ("session-init", "poll-response", "rotate-signing-keys", "usage-file")
+_CLIENTS_CALL = ("session-init", "poll-response")
+_UPKEEP = ("rotate-signing-keys", "usage-file")
 
 
 def aws_rows(
@@ -27,7 +28,7 @@ def aws_rows(
     *,
     load_balancer: elbv2.IApplicationLoadBalancer,
     target_group: elbv2.IApplicationTargetGroup,
-    http_api_id: str,
+    http_api_id: str | None,
     cluster_name: str,
     tables: Tables | None,
 ) -> list[tuple[str, list[cloudwatch.IWidget]]]:
@@ -39,7 +40,7 @@ def aws_rows(
             + _tasks(settings, cluster_name)
             + _workers(settings, cluster_name),
         ),
-        ("Functions and HTTP API", _functions(settings) + _api(http_api_id)),
+        _functions_and_api(settings, http_api_id),
         (
             "Tables and dead letters",
             _tables(_table_names(settings, tables)) + _dead_letters(settings),
@@ -61,7 +62,9 @@ def _balancer(
 ) -> list[cloudwatch.IWidget]:
     metrics = load_balancer.metrics
     errors = [
-        metrics.http_code_target(elbv2.HttpCodeTarget.TARGET_5XX_COUNT, label="by handlers"),
+        target_group.metrics.http_code_target(
+            elbv2.HttpCodeTarget.TARGET_5XX_COUNT, label="by handlers"
+        ),
         metrics.http_code_elb(elbv2.HttpCodeElb.ELB_5XX_COUNT, label="by the load balancer"),
     ]
     hosts = [
@@ -105,7 +108,18 @@ def _used(cluster_name: str, service: str) -> list[cloudwatch.Metric]:
     ]
 
 
-def _functions(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
+def _functions_and_api(
+    settings: EnvironmentSettings, http_api_id: str | None
+) -> tuple[str, list[cloudwatch.IWidget]]:
+    if http_api_id is None:
+        return "Functions", _functions(settings, _UPKEEP)
+    every = _functions(settings, (*_CLIENTS_CALL, *_UPKEEP))
+    return "Functions and HTTP API", every + _api(http_api_id)
+
+
+def _functions(
+    settings: EnvironmentSettings, functions: tuple[str, ...]
+) -> list[cloudwatch.IWidget]:
     return [
         _graph(
             title,
@@ -117,7 +131,7 @@ def _functions(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
                     statistic,
                     function,
                 )
-                for function in _FUNCTIONS
+                for function in functions
             ],
         )
         for title, name, statistic in (

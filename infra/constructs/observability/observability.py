@@ -26,7 +26,9 @@ class Observability(Construct):
     """Alarms, the topics that they go to, and the dashboard.
 
     Args:
+        http_api_id: None: there are no functions that clients call.
         tables: those that are not ours, whose names are their own.
+        shared_load_balancer: whether other applications' requests reach the load balancer, too.
     """
 
     def __init__(
@@ -37,9 +39,10 @@ class Observability(Construct):
         settings: EnvironmentSettings,
         load_balancer: elbv2.IApplicationLoadBalancer,
         target_group: elbv2.IApplicationTargetGroup,
-        http_api_id: str,
+        http_api_id: str | None,
         cluster_name: str,
         tables: Tables | None = None,
+        shared_load_balancer: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
         self.topics = AlarmTopics(self, "Topics", settings=settings)
@@ -53,6 +56,7 @@ class Observability(Construct):
             target_group=target_group,
             http_api_id=http_api_id,
             cluster_name=cluster_name,
+            shared_load_balancer=shared_load_balancer,
         )
         burning = [
             BurnAlarm(

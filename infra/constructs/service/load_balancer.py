@@ -1,8 +1,9 @@
-"""The internal load balancer: which paths go to the handlers."""
+"""The load balancer, ours or an existing one: which paths go to the handlers."""
 
 from __future__ import annotations
 
 from aws_cdk import Duration
+from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from aws_cdk import aws_s3 as s3
@@ -14,17 +15,22 @@ from evenflow.infra.constructs.network.security_groups import (
     listener_port,
     private_subnets,
 )
+from evenflow.infra.constructs.service.path_rules import path_rules
+from evenflow.infra.front import ExistingListener, Front, OnlyLoadBalancer
 from evenflow.infra.settings import EnvironmentSettings
-from evenflow.stream_core.protocol.routes import HEALTH, Origin, edge_patterns
+from evenflow.stream_core.protocol.routes import HEALTH, edge_patterns
 
 STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it
-_PATTERNS_PER_RULE = 5  # a rule takes no more
 
 
 class LoadBalancer(Construct):
-    """The load balancer, which only CloudFront reaches.
+    """The load balancer with its rules and the handlers' target group.
 
-    Other paths, such as /metrics, get a 404.
+    In one of our own, other paths, such as /metrics, get a 404.
+
+    Args:
+        security_group: None where there is an existing listener.
+        existing: the listener that gets the rules. None: one of our own.
     """
 
     def __init__(
@@ -34,26 +40,39 @@ class LoadBalancer(Construct):
         *,
         settings: EnvironmentSettings,
         vpc: ec2.IVpc,
-        security_group: ec2.ISecurityGroup,
+        security_group: ec2.ISecurityGroup | None,
         access_logs: s3.IBucket,
+        front: Front,
+        existing: ExistingListener | None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._settings = settings
-        self._vpc = vpc
-        self.load_balancer = elbv2.ApplicationLoadBalancer(
+        self._settings, self._vpc, self._front = settings, vpc, front
+        self.load_balancer: elbv2.IApplicationLoadBalancer
+        if existing is None:
+            self.load_balancer = own = self._own(security_group, access_logs)
+            self.target_group = self._target_group()
+            self._route(self._listen(own))
+        else:
+            self.load_balancer = existing.load_balancer
+            self.target_group = self._target_group()
+            self._route_existing(existing)
+
+    def _own(
+        self, security_group: ec2.ISecurityGroup | None, access_logs: s3.IBucket
+    ) -> elbv2.ApplicationLoadBalancer:
+        load_balancer = elbv2.ApplicationLoadBalancer(
             self,
             "Balancer",
-            vpc=vpc,
+            vpc=self._vpc,
             internet_facing=False,
-            vpc_subnets=private_subnets(vpc),
+            vpc_subnets=private_subnets(self._vpc),
             security_group=security_group,
-            idle_timeout=Duration.seconds(settings.handler.idle_timeout_seconds),
+            idle_timeout=Duration.seconds(self._settings.handler.idle_timeout_seconds),
             drop_invalid_header_fields=True,
-            deletion_protection=settings.data.keep,
+            deletion_protection=self._settings.data.keep,
         )
-        self.load_balancer.log_access_logs(access_logs, prefix="load-balancer")
-        self.target_group = self._target_group()
-        self._listen()
+        load_balancer.log_access_logs(access_logs, prefix="load-balancer")
+        return load_balancer
 
     def _target_group(self) -> elbv2.ApplicationTargetGroup:
         handler = self._settings.handler
@@ -85,16 +104,19 @@ class LoadBalancer(Construct):
             ),
         )
 
-    def _listen(self) -> None:
+    def _certificate(self) -> acm.ICertificate | None:
         edge = self._settings.edge
-        certificate = (
-            domain_certificate(self, "Certificate", edge.domain_name, edge.hosted_zone)
-            if edge.domain_name and edge.hosted_zone
-            else None
-        )
-        listener = self.load_balancer.add_listener(
+        if isinstance(self._front, OnlyLoadBalancer):
+            return self._front.certificate
+        if edge.domain_name and edge.hosted_zone:
+            return domain_certificate(self, "Certificate", edge.domain_name, edge.hosted_zone)
+        return None
+
+    def _listen(self, load_balancer: elbv2.ApplicationLoadBalancer) -> elbv2.ApplicationListener:
+        certificate = self._certificate()
+        return load_balancer.add_listener(
             "Listener",
-            port=listener_port(self._settings),
+            port=listener_port(self._settings, self._front),
             protocol=elbv2.ApplicationProtocol.HTTPS
             if certificate
             else elbv2.ApplicationProtocol.HTTP,
@@ -110,15 +132,27 @@ class LoadBalancer(Construct):
                 ),
             ),
         )
-        patterns = edge_patterns(Origin.HANDLER)
-        for number, start in enumerate(range(0, len(patterns), _PATTERNS_PER_RULE), start=1):
+
+    def _route(self, listener: elbv2.ApplicationListener) -> None:
+        for number, paths in enumerate(path_rules(edge_patterns(*self._front.origins)), start=1):
             listener.add_action(
                 f"Handlers{number}",
                 priority=number,
-                conditions=[
-                    elbv2.ListenerCondition.path_patterns(
-                        list(patterns[start : start + _PATTERNS_PER_RULE])
-                    )
-                ],
+                conditions=[elbv2.ListenerCondition.path_patterns(paths)],
+                action=elbv2.ListenerAction.forward([self.target_group]),
+            )
+
+    def _route_existing(self, existing: ExistingListener) -> None:
+        hosts = list(existing.hosts)
+        of_hosts = [elbv2.ListenerCondition.host_headers(hosts)] if hosts else []
+        rules = path_rules(edge_patterns(*self._front.origins), hosts)
+        for number, paths in enumerate(rules):
+            # In our stack: the listener may be in another one, or made by other means.
+            elbv2.ApplicationListenerRule(
+                self,
+                f"Handlers{number + 1}",
+                listener=existing.listener,
+                priority=existing.priority + number,
+                conditions=[*of_hosts, elbv2.ListenerCondition.path_patterns(paths)],
                 action=elbv2.ListenerAction.forward([self.target_group]),
             )
