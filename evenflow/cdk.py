@@ -12,6 +12,7 @@ from evenflow.infra.front import CloudFront, ExistingListener, OnlyLoadBalancer
 from evenflow.infra.inference_settings import (
     BedrockSettings,
     InferenceSettings,
+    ModelPrice,
     SageMakerSettings,
 )
 from evenflow.infra.stack_settings import (
@@ -44,6 +45,7 @@ __all__ = [
     "HandlerServiceSettings",
     "InferenceSettings",
     "Limits",
+    "ModelPrice",
     "OidcSettings",
     "OnlyLoadBalancer",
     "ReservedConcurrency",

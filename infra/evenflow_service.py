@@ -35,8 +35,13 @@ from evenflow.infra.front import (
     CloudFront,
     ExistingListener,
     Front,
-    OnlyLoadBalancer,
     check_address,
+)
+from evenflow.infra.given_settings import (
+    edge_settings,
+    given_vpc,
+    settings_for_vpc,
+    with_idle_timeout,
 )
 from evenflow.infra.inference_settings import InferenceSettings
 from evenflow.infra.pager import check_somebody_is_paged
@@ -45,11 +50,8 @@ from evenflow.infra.settings import EnvironmentSettings, LogRetentionDays
 from evenflow.infra.stack_settings import (
     AlarmSettings,
     DataSettings,
-    EdgeSettings,
     FunctionSettings,
     HandlerServiceSettings,
-    HostedZone,
-    NetworkSettings,
     WorkerServiceSettings,
 )
 from evenflow.infra.tracing_settings import TracingSettings
@@ -62,10 +64,6 @@ _LONGEST_NAME = 27  # with `evenflow-` before it
 
 class RegionNeededError(Exception):
     """The stack doesn't say its region, on which names and addresses of AWS depend."""
-
-
-class VpcCidrNeededError(Exception):
-    """The VPC doesn't say its addresses, from which handlers know the load balancer."""
 
 
 class WebAclNeededError(Exception):
@@ -87,7 +85,8 @@ class EvenflowService(Construct):
         listener: a listener of a load balancer of yours, in that VPC. None: a load balancer of our
             own. CloudFront reaches internal ones alone.
         vpc: a VPC with private subnets that have a way to AWS. For CloudFront it has an internet
-            gateway, and they are in zones that VPC origins reach. None: one of our own.
+            gateway, and they are in zones that VPC origins reach. None: that of the cluster or of
+            the load balancer, or one of our own.
         cluster: an ECS cluster in that VPC. None: one of our own.
         tables: tables of yours, of the form that Tables describes. None: tables of our own.
         image: a reference to the handler's image, in ECR of the region if tasks have no way to the
@@ -113,7 +112,7 @@ class EvenflowService(Construct):
 
     Raises:
         RegionNeededError: the stack has no region.
-        VpcCidrNeededError: the VPC is imported without its range of addresses.
+        VpcNeededError, VpcCidrNeededError: the VPC isn't known, or not its range of addresses.
         NobodyIsPagedError: it is like staging or prod, and its alarms wake nobody.
         CertificateNeededError, WebAclNeededError: it is in another region than us-east-1, and what
             CloudFront takes from there was not given.
@@ -156,7 +155,7 @@ class EvenflowService(Construct):
         base = environment(like, region=_region(self))
         self._front, self._listener = front or CloudFront(), listener
         check_address(self._front, listener)
-        vpc = cluster.vpc if cluster is not None and vpc is None else vpc
+        vpc = given_vpc(vpc, cluster, listener)
         given = {
             "name": name or _name(self),
             "open_tenant": open_tenant,
@@ -166,7 +165,7 @@ class EvenflowService(Construct):
             "filters": filters,
             "oidc": oidc,
             "allowed_origins": tuple(allowed_origins),
-            "handler": _with_idle_timeout(handler or base.handler, listener),
+            "handler": with_idle_timeout(handler or base.handler, listener),
             "workers": workers,
             "functions": functions,
             "data": data,
@@ -174,8 +173,8 @@ class EvenflowService(Construct):
             "limits": limits,
             "tracing": tracing,
             "log_retention_days": log_retention_days,
-            "network": _settings_for_vpc(base.network, vpc) if vpc else None,
-            "edge": _edge_settings(base.edge, self._front),
+            "network": settings_for_vpc(base.network, vpc) if vpc else None,
+            "edge": edge_settings(base.edge, self._front),
         }
         chosen = {field: value for field, value in given.items() if value is not None}
         if canary is not None:
@@ -351,40 +350,3 @@ def _region(scope: Construct) -> str:
 def _name(scope: Construct) -> str:
     """A name of the construct's path, which differs from those of other paths."""
     return cdk.Names.unique_resource_name(scope, max_length=_LONGEST_NAME).lower()
-
-
-def _settings_for_vpc(base: NetworkSettings, vpc: ec2.IVpc) -> NetworkSettings:
-    """The settings of a VPC of somebody else's, in which no task has a public address."""
-    try:
-        cidr = vpc.vpc_cidr_block
-    except RuntimeError as error:  # jsii's, of ec2.Vpc.from_vpc_attributes
-        raise VpcCidrNeededError(
-            "the VPC doesn't say its addresses, from which handlers know the load balancer: give "
-            "ec2.Vpc.from_vpc_attributes a vpc_cidr_block, or take ec2.Vpc.from_lookup"
-        ) from error
-    return base.model_copy(update={"cidr": cidr, "endpoint_zones": max(base.endpoint_zones, 1)})
-
-
-def _with_idle_timeout(
-    handler: HandlerServiceSettings, listener: ExistingListener | None
-) -> HandlerServiceSettings:
-    """The settings with the time-out of the load balancer that is there, to be checked."""
-    if listener is None:
-        return handler
-    return handler.model_copy(update={"idle_timeout_seconds": listener.idle_timeout_seconds})
-
-
-def _edge_settings(base: EdgeSettings, front: Front) -> EdgeSettings:
-    if isinstance(front, OnlyLoadBalancer):
-        return base.model_copy(update={"firewall": None})
-    zone, certificate = front.zone, front.certificate
-    given = {
-        "hosted_zone": HostedZone(zone_id=zone.hosted_zone_id, name=zone.zone_name)
-        if zone
-        else None,
-        "domain_name": front.domain_name or (zone.zone_name if zone else None),
-        "certificate_arn": certificate.certificate_arn if certificate else None,
-        "web_acl_arn": front.web_acl_arn,
-        "firewall": None if front.web_acl_arn else base.firewall,
-    }
-    return EdgeSettings.model_validate(base.model_dump() | given)

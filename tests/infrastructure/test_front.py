@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import aws_cdk as cdk
 import pytest
@@ -13,6 +14,7 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from cdk_nag import AwsSolutionsChecks
 from pydantic import ValidationError
 
+import evenflow.cdk
 from evenflow.cdk import (
     AlarmSettings,
     CanarySettings,
@@ -24,6 +26,7 @@ from evenflow.cdk import (
 from evenflow.infra.constructs.service.path_rules import path_rules
 from evenflow.infra.evenflow_service import CanaryOutOfReachError
 from evenflow.infra.front import AddressNeededError
+from evenflow.infra.given_settings import VpcNeededError
 from evenflow.stream_core.protocol.routes import ROUTES, Origin, edge_patterns
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.own_stacks import resources
@@ -385,6 +388,32 @@ def test_a_listener_that_no_request_would_reach_is_refused(
             front=front,
             listener=_existing(stack, **choices),
         )
+
+
+def test_the_vpc_of_a_listener_must_be_known() -> None:
+    stack = _stack()
+    with pytest.raises(VpcNeededError, match="give vpc"):
+        EvenflowService(
+            stack,
+            "Chat",
+            image=_IMAGE,
+            front=OnlyLoadBalancer(),
+            listener=_existing(stack, https=False),
+        )
+
+
+def _classes_in(annotation: Any) -> Iterator[type]:
+    if isinstance(annotation, type) and annotation.__module__.startswith("evenflow."):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _classes_in(part)
+
+
+def test_an_app_imports_all_that_it_gives_from_one_place() -> None:
+    hints = get_type_hints(EvenflowService.__init__)
+    given = {part.__name__ for hint in hints.values() for part in _classes_in(hint)}
+    assert len(given) > 10
+    assert given <= set(evenflow.cdk.__all__)
 
 
 def test_cfn_lint_finds_nothing(shared: Template, private: Template, fronted: Template) -> None:
