@@ -304,8 +304,9 @@ def _assumptions(traffic: Traffic) -> list[str]:
         ),
         *item(
             f"Not counted: requests of /v1 above {LARGEST_ITEM_TEXT // 1024} KiB (each is written "
-            "to S3), the file of each day's usage, traces of handlers, KMS requests, dead letters, "
-            "Container Insights where they are on, backups, data between zones, taxes."
+            "to S3), the file of each day's usage, the log of requests that a web ACL blocks, "
+            "traces of handlers, KMS requests, dead letters, Container Insights where they are on, "
+            "backups, data between zones, taxes."
         ),
     ]
 

@@ -19,6 +19,7 @@ from evenflow.infra.stacks.inference_stack import InferenceStack
 from evenflow.infra.stacks.network_stack import NetworkStack
 from evenflow.infra.stacks.observability_stack import ObservabilityStack
 from evenflow.infra.stacks.service_stack import ServiceStack
+from evenflow.infra.tags import with_given_tags
 
 
 def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
@@ -28,6 +29,7 @@ def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
         NobodyIsPagedError: staging or prod has nobody whom its alarms wake.
     """
     check_somebody_is_paged(settings.name, settings.alarms)
+    _bound_roles(app, settings.permissions_boundary)
     env, prefix = cdk.Environment(region=settings.region.name), settings.prefix
     network = NetworkStack(app, f"{prefix}-network", settings=settings, env=env)
     data = DataStack(app, f"{prefix}-data", settings=settings, env=env)
@@ -116,10 +118,18 @@ def _with_certificate(app: cdk.App, settings: EnvironmentSettings) -> Environmen
     return settings.model_copy(update={"edge": made})
 
 
+def _bound_roles(app: cdk.App, policy: str | None) -> None:
+    # Stacks read it when they are made, and give it to all roles in them.
+    if policy is not None:
+        kind = "arn" if policy.startswith("arn:") else "name"
+        app.node.set_context("@aws-cdk/core:permissionsBoundary", {kind: policy})
+
+
 def _tags(settings: EnvironmentSettings) -> dict[str, str]:
-    return {
+    ours = {
         "project": "evenflow",
         **settings.cost_tags,
         "owner": settings.owner,
         "managed-by": "cdk",
     }
+    return with_given_tags(ours, settings.tags)

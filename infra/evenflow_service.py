@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import aws_cdk as cdk
-from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_route53 as route53
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -24,7 +22,7 @@ from evenflow.infra.constructs.edge.edge import Edge
 from evenflow.infra.constructs.edge.firewall import Firewall
 from evenflow.infra.constructs.edge.outputs import frontend_outputs
 from evenflow.infra.constructs.functions.canary import Canary
-from evenflow.infra.constructs.functions.functions import Functions
+from evenflow.infra.constructs.functions.functions import Functions, UpkeepFunctions
 from evenflow.infra.constructs.inference.model import model_access
 from evenflow.infra.constructs.network.network import Network
 from evenflow.infra.constructs.network.security_groups import SecurityGroups
@@ -34,6 +32,19 @@ from evenflow.infra.constructs.service.handlers import Handlers
 from evenflow.infra.constructs.service.outputs import tenants_output
 from evenflow.infra.environments import environment
 from evenflow.infra.filter_settings import FilterSettings
+from evenflow.infra.front import (
+    CloudFront,
+    ExistingListener,
+    Front,
+    OnlyLoadBalancer,
+    check_address,
+)
+from evenflow.infra.given_settings import (
+    edge_settings,
+    given_vpc,
+    settings_for_vpc,
+    with_idle_timeout,
+)
 from evenflow.infra.inference_settings import InferenceSettings
 from evenflow.infra.pager import check_somebody_is_paged
 from evenflow.infra.regions import (
@@ -47,11 +58,8 @@ from evenflow.infra.settings import EnvironmentSettings, LogRetentionDays
 from evenflow.infra.stack_settings import (
     AlarmSettings,
     DataSettings,
-    EdgeSettings,
     FunctionSettings,
     HandlerServiceSettings,
-    HostedZone,
-    NetworkSettings,
     WorkerServiceSettings,
 )
 from evenflow.infra.tracing_settings import TracingSettings
@@ -66,29 +74,29 @@ class RegionNeededError(Exception):
     """The stack doesn't say its region, on which names and addresses of AWS depend."""
 
 
-class VpcCidrNeededError(Exception):
-    """The VPC doesn't say its addresses, from which handlers know the load balancer."""
-
-
 class WebAclNeededError(Exception):
     """The web ACL can't be made in the stack's region."""
 
 
+class CanaryOutOfReachError(Exception):
+    """The canary would have no way to the secret of the tenants' keys."""
+
+
 class EvenflowService(Construct):
-    """Handlers behind CloudFront, functions, tables, alarms and a dashboard.
+    """Handlers behind CloudFront or a load balancer, functions, tables, alarms and a dashboard.
 
     Without any argument it is as small as `dev` and answers with the demo model, but tenants need
     their key. The stack must name its region.
 
     Args:
-        vpc: a VPC with an internet gateway, which CloudFront asks for, and with private subnets
-            that have a way to AWS, in zones that VPC origins reach. None: one of our own.
+        front: what clients call: `CloudFront(…)` or `OnlyLoadBalancer(…)`.
+        listener: a listener of a load balancer of yours, in that VPC. None: a load balancer of our
+            own. CloudFront reaches internal ones alone.
+        vpc: a VPC with private subnets that have a way to AWS. For CloudFront it has an internet
+            gateway, and they are in zones that VPC origins reach. None: that of the cluster or of
+            the load balancer, or one of our own.
         cluster: an ECS cluster in that VPC. None: one of our own.
         tables: tables of yours, of the form that Tables describes. None: tables of our own.
-        zone: a public zone of Route 53. It gets the records, and there is TLS everywhere.
-        domain_name: the public name. None: that of the zone, or CloudFront's own.
-        certificate, web_acl_arn: a certificate for the name, and a web ACL, both in us-east-1. They
-            can be made here only if that is the stack's region.
         image: a reference to the handler's image, in ECR of the region if tasks have no way to the
             internet. None: it is built, which takes a checkout.
         name: begins all names, after `evenflow-`. None: it is made of the construct's path, so
@@ -104,21 +112,23 @@ class EvenflowService(Construct):
             (`python -m evenflow.infra.region_lookup`), else that of its table.
 
     Attributes:
-        url: the public address.
+        url: the address that clients call.
         vpc: the VPC that it is in.
         data: tables, secrets, dead letters and buckets.
         handlers: their cluster, their task and the load balancer.
-        functions: the functions and their HTTP API.
-        edge: the CloudFront distribution.
+        functions: the functions, with their HTTP API behind CloudFront.
+        edge: the CloudFront distribution, if there is one.
         observability: alarms, and the topics that they go to.
 
     Raises:
         RegionNeededError: the stack has no region.
-        VpcCidrNeededError: the VPC is imported without its range of addresses.
+        VpcNeededError, VpcCidrNeededError: the VPC isn't known, or not its range of addresses.
         DomainOutsideZoneError: the domain name is not in the zone.
         NobodyIsPagedError: it is like staging or prod, and its alarms wake nobody.
         CertificateNeededError, WebAclNeededError: it is in another region than us-east-1, and what
             CloudFront takes from there was not given.
+        AddressNeededError: the load balancer speaks HTTPS, and its certificate has no name here.
+        CanaryOutOfReachError: the canary must be in a VPC from which it reaches nothing.
         UnknownRegionError: the stack's region has no entry, or the one that is given is another's.
         ValidationError: the arguments contradict each other.
     """
@@ -128,13 +138,11 @@ class EvenflowService(Construct):
         scope: Construct,
         construct_id: str,
         *,
+        front: Front | None = None,
+        listener: ExistingListener | None = None,
         vpc: ec2.IVpc | None = None,
         cluster: ecs.ICluster | None = None,
         tables: Tables | None = None,
-        zone: route53.IHostedZone | None = None,
-        domain_name: str | None = None,
-        certificate: acm.ICertificate | None = None,
-        web_acl_arn: str | None = None,
         image: str | None = None,
         name: str | None = None,
         like: Literal["dev", "staging", "prod"] = "dev",
@@ -157,7 +165,9 @@ class EvenflowService(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         base = environment(like, region=_region(self, region))
-        vpc = cluster.vpc if cluster is not None and vpc is None else vpc
+        self._front, self._listener = front or CloudFront(), listener
+        check_address(self._front, listener)
+        vpc = given_vpc(vpc, cluster, listener)
         given = {
             "name": name or _name(self),
             "open_tenant": open_tenant,
@@ -167,7 +177,7 @@ class EvenflowService(Construct):
             "filters": filters,
             "oidc": oidc,
             "allowed_origins": tuple(allowed_origins),
-            "handler": handler,
+            "handler": with_idle_timeout(handler or base.handler, listener),
             "workers": workers,
             "functions": functions,
             "data": data,
@@ -175,8 +185,8 @@ class EvenflowService(Construct):
             "limits": limits,
             "tracing": tracing,
             "log_retention_days": log_retention_days,
-            "network": _settings_for_vpc(base.network, vpc) if vpc else None,
-            "edge": _edge_settings(base.edge, zone, domain_name, certificate, web_acl_arn),
+            "network": settings_for_vpc(base.network, vpc) if vpc else None,
+            "edge": edge_settings(base.edge, self._front),
         }
         chosen = {field: value for field, value in given.items() if value is not None}
         if canary is not None:
@@ -207,63 +217,103 @@ class EvenflowService(Construct):
             requests_arn=self._arn_of(self.data.requests),
             model_access=access,
             cluster=cluster,
+            front=self._front,
+            existing=self._listener,
         )
-        self.functions = Functions(
-            self,
-            "Functions",
-            settings=settings,
-            data=self.data,
-            usage_arn=self._arn_of(self.data.usage),
+        self._make_front()
+        frontend_outputs(self, settings, self.url)
+        tenants_output(self, settings, self.data.tables.tenants.table_name, access)
+        self._watch(tables, security_groups)
+        if tables is not None:
+            self._allow_keys_of(tables)
+
+    def _make_front(self) -> None:
+        settings, usage_arn = self._settings, self._arn_of(self.data.usage)
+        self.edge: Edge | None = None
+        self.functions: UpkeepFunctions
+        if self.handlers.url is not None:
+            self.url = self.handlers.url
+            self.functions = UpkeepFunctions(
+                self, "Functions", settings=settings, data=self.data, usage_arn=usage_arn
+            )
+            return
+        self.functions = functions = Functions(
+            self, "Functions", settings=settings, data=self.data, usage_arn=usage_arn
         )
         self.edge = Edge(
             self,
             "Edge",
             settings=settings,
             load_balancer=self.handlers.load_balancer.load_balancer,
-            http_api=self.functions.http_api,
+            http_api=functions.http_api,
             access_logs=self.data.access_logs,
             edge_keys=self.data.secrets.edge_keys,
             web_acl_arn=self._web_acl_arn(),
+            existing=self._listener,
         )
         self.url = f"https://{self.edge.address}"
-        frontend_outputs(self, settings, self.edge.address)
-        tenants_output(self, settings, self.data.tables.tenants.table_name, access)
-        self._watch(tables)
-        if tables is not None:
-            self._allow_keys_of(tables)
 
     def _arn_of(self, bucket: s3.IBucket) -> BucketArn:
         return BucketArn(in_findings(self, bucket.bucket_arn), bucket.bucket_arn)
 
-    def _watch(self, tables: Tables | None) -> None:
+    def _watch(self, tables: Tables | None, security_groups: SecurityGroups) -> None:
         settings, balancer = self._settings, self.handlers.load_balancer
         if settings.canary is not None:
-            Canary(
-                self,
-                "Canary",
-                settings=settings,
-                canary=settings.canary,
-                url=self.url,
-                tenant_keys=self.data.secrets.tenant_keys,
-                key=self.data.key,
-            )
+            self._ask_each_minute(settings.canary, security_groups)
         self.observability = Observability(
             self,
             "Observability",
             settings=settings,
             load_balancer=balancer.load_balancer,
             target_group=balancer.target_group,
-            http_api_id=self.functions.http_api.api_id,
+            http_api_id=self.functions.http_api.api_id
+            if isinstance(self.functions, Functions)
+            else None,
             cluster_name=self.handlers.cluster.name,
             tables=tables,
+            shared_load_balancer=self._listener is not None,
         )
+
+    def _ask_each_minute(self, settings: CanarySettings, security_groups: SecurityGroups) -> None:
+        inside = self.edge is None
+        if inside and self._settings.network.tasks_are_public:
+            raise CanaryOutOfReachError(
+                "the canary asks from within the VPC, which has no way to Secrets Manager: give a "
+                "vpc with one, or canary=False"
+            )
+        canary = Canary(
+            self,
+            "Canary",
+            settings=self._settings,
+            canary=settings,
+            url=self.url,
+            tenant_keys=self.data.secrets.tenant_keys,
+            key=self.data.key,
+            vpc=self.vpc if inside else None,
+        )
+        if isinstance(self._front, OnlyLoadBalancer):
+            port = ec2.Port.tcp(
+                self._listener.listener_port if self._listener else self._front.port
+            )
+            balancer = self.handlers.load_balancer.load_balancer
+            balancer.connections.allow_from(canary.function, port, "Canary")
+            if security_groups.endpoints is not None:
+                security_groups.endpoints.connections.allow_from(
+                    canary.function, ec2.Port.tcp(443), "Canary"
+                )
 
     def _make_network(self, vpc: ec2.IVpc | None) -> tuple[ec2.IVpc, SecurityGroups]:
         if vpc is None:
-            network = Network(self, "Network", settings=self._settings)
+            network = Network(self, "Network", settings=self._settings, front=self._front)
             return network.vpc, network.security_groups
         groups = SecurityGroups(
-            self, "SecurityGroups", vpc=vpc, settings=self._settings, own_vpc=False
+            self,
+            "SecurityGroups",
+            vpc=vpc,
+            settings=self._settings,
+            own_vpc=False,
+            front=self._front,
+            existing=self._listener,
         )
         return vpc, groups
 
@@ -275,18 +325,23 @@ class EvenflowService(Construct):
             raise WebAclNeededError(
                 f"CloudFront takes its web ACL from {GLOBAL_REGION}, and this is {region}: make an "
                 "evenflow.infra.constructs.edge.firewall.Firewall in a stack there, and name it "
-                "with web_acl_arn"
+                "with CloudFront(web_acl_arn=…)"
             )
         name = self._settings.global_prefix
-        return Firewall(self, "Firewall", name=name, firewall=edge.firewall).web_acl_arn
+        return Firewall(
+            self,
+            "Firewall",
+            name=name,
+            firewall=edge.firewall,
+            log_retention_days=self._settings.log_retention_days,
+            keep_log=self._settings.data.keep,
+        ).web_acl_arn
 
     def _allow_keys_of(self, tables: Tables) -> None:
-        roles: tuple[iam.IRole, ...] = (
-            self.handlers.task.task_role,
-            self.functions.session_init.role,
-            self.functions.poll_response.role,
-            self.functions.usage_file.role,
-        )
+        functions = self.functions
+        roles: list[iam.IRole] = [self.handlers.task.task_role, functions.usage_file.role]
+        if isinstance(functions, Functions):
+            roles += [functions.session_init.role, functions.poll_response.role]
         keys = {
             table.encryption_key.node.path: table.encryption_key
             for table in (tables.sessions, tables.ledger, tables.responses, tables.tenants)
@@ -317,34 +372,3 @@ def _region(scope: Construct, given: Region | None) -> Region:
 def _name(scope: Construct) -> str:
     """A name of the construct's path, which differs from those of other paths."""
     return cdk.Names.unique_resource_name(scope, max_length=_LONGEST_NAME).lower()
-
-
-def _settings_for_vpc(base: NetworkSettings, vpc: ec2.IVpc) -> NetworkSettings:
-    """The settings of a VPC of somebody else's, in which no task has a public address."""
-    try:
-        cidr = vpc.vpc_cidr_block
-    except RuntimeError as error:  # jsii's, of ec2.Vpc.from_vpc_attributes
-        raise VpcCidrNeededError(
-            "the VPC doesn't say its addresses, from which handlers know the load balancer: give "
-            "ec2.Vpc.from_vpc_attributes a vpc_cidr_block, or take ec2.Vpc.from_lookup"
-        ) from error
-    return base.model_copy(update={"cidr": cidr, "endpoint_zones": max(base.endpoint_zones, 1)})
-
-
-def _edge_settings(
-    base: EdgeSettings,
-    zone: route53.IHostedZone | None,
-    domain_name: str | None,
-    certificate: acm.ICertificate | None,
-    web_acl_arn: str | None,
-) -> EdgeSettings:
-    given = {
-        "hosted_zone": HostedZone(zone_id=zone.hosted_zone_id, name=zone.zone_name)
-        if zone
-        else None,
-        "domain_name": domain_name or (zone.zone_name if zone else None),
-        "certificate_arn": certificate.certificate_arn if certificate else None,
-        "web_acl_arn": web_acl_arn,
-        "firewall": None if web_acl_arn else base.firewall,
-    }
-    return EdgeSettings.model_validate(base.model_dump() | given)

@@ -21,6 +21,7 @@ from evenflow.infra.stack_settings import (
     Settings,
     WorkerServiceSettings,
 )
+from evenflow.infra.tags import check_tags
 from evenflow.infra.tracing_settings import TracingSettings
 from evenflow.stream_core.policy.agents import Agent, agents_as_json
 from evenflow.stream_core.policy.allowed_origins import parse_origins
@@ -31,6 +32,8 @@ from evenflow.stream_core.policy.oidc_settings import OidcSettings
 
 LogRetentionDays = Literal[7, 30, 90, 365]
 INSTALLATION_PATTERN = r"^[a-z][a-z0-9]*$"
+_POLICY = r"[\w+=,.@/-]+"
+_POLICY_PATTERN = rf"^(arn:aws[a-z-]*:iam::([0-9]{{12}}|aws):policy/)?{_POLICY}$"
 
 # All variables of a function together may have 4 KB.
 _LONGEST_ORIGINS = 2_000
@@ -56,6 +59,10 @@ class EnvironmentSettings(Settings):
 
     Args:
         installation: tells the installations of an account apart. It begins every name.
+        tags: further tags of every resource, such as a cost centre. One that is called like one of
+            ours (project, environment, installation, owner, managed-by) replaces it.
+        permissions_boundary: the name or ARN of a policy that bounds all roles, CDK's own included.
+            None: none. CDK's bootstrap takes it, too: `--custom-permissions-boundary`.
         image: the handler's image, `<account>.dkr.ecr.<region>.amazonaws.com/<repository>:<tag>` or
             one of another registry, if tasks have public addresses. None: CDK builds it.
         workers: a service of its own that calls the model. None: the handlers call it.
@@ -76,6 +83,8 @@ class EnvironmentSettings(Settings):
     open_tenant: bool
     region: Region = US_EAST_1
     owner: str = "evenflow"
+    tags: dict[str, str] = Field(default_factory=dict)
+    permissions_boundary: str | None = Field(None, pattern=_POLICY_PATTERN)
     log_retention_days: LogRetentionDays
     network: NetworkSettings
     data: DataSettings
@@ -154,6 +163,11 @@ class EnvironmentSettings(Settings):
                 "name may have 64"
             )
         return self
+
+    @field_validator("tags")
+    @classmethod
+    def _tags_as_services_take_them(cls, tags: dict[str, str]) -> dict[str, str]:
+        return check_tags(tags)
 
     @field_validator("allowed_origins")
     @classmethod

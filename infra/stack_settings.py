@@ -196,6 +196,14 @@ class HostedZone(Settings):
     name: str
 
 
+FirewallGroup = Literal[
+    "AWSManagedRulesAmazonIpReputationList",
+    "AWSManagedRulesKnownBadInputsRuleSet",
+    "AWSManagedRulesCommonRuleSet",
+]
+"""A group of rules that AWS manages."""
+
+
 class FirewallSettings(Settings):
     """The web ACL before CloudFront. Rates are of one address, over five minutes.
 
@@ -205,10 +213,15 @@ class FirewallSettings(Settings):
         requests: requests that may send something: POST and DELETE, whatever their path,
             WebSockets that open, and all of `/v1/`. What is above gets 429 likewise. The default is
             twice what 1,000 concurrent streams of 20 s need, if all came from one backend.
+        counted_rules: rules of AWS's groups that count what they match and don't block it, beside
+            those on bodies: `{"AWSManagedRulesCommonRuleSet": ("GenericLFI_URIPATH",)}`.
+        blocked_per_minute: above so many blocked requests in a minute there is an alarm.
     """
 
     sessions_without_key: int = Field(3_000, ge=10, le=2_000_000_000)
     requests: int = Field(30_000, ge=10, le=2_000_000_000)
+    counted_rules: dict[FirewallGroup, tuple[str, ...]] = Field(default_factory=dict)
+    blocked_per_minute: int = Field(100, ge=1)
 
 
 class EdgeSettings(Settings):

@@ -6,7 +6,7 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings import EnvironmentSettings, LogRetentionDays
 
 
 def removal_policy(settings: EnvironmentSettings) -> RemovalPolicy:
@@ -14,7 +14,11 @@ def removal_policy(settings: EnvironmentSettings) -> RemovalPolicy:
 
     What a failed first deployment made is deleted in any case: its name would block the next try.
     """
-    return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if settings.data.keep else RemovalPolicy.DESTROY
+    return _removal_policy(settings.data.keep)
+
+
+def _removal_policy(keep: bool) -> RemovalPolicy:
+    return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if keep else RemovalPolicy.DESTROY
 
 
 _RETENTION = {
@@ -29,10 +33,18 @@ def log_group(
     scope: Construct, construct_id: str, name: str, settings: EnvironmentSettings
 ) -> logs.LogGroup:
     """A log group with the environment's retention. It survives its stack if the data do."""
+    days, keep = settings.log_retention_days, settings.data.keep
+    return log_group_of_days(scope, construct_id, name, days=days, keep=keep)
+
+
+def log_group_of_days(
+    scope: Construct, construct_id: str, name: str, *, days: LogRetentionDays, keep: bool
+) -> logs.LogGroup:
+    """A log group where there is no environment."""
     return logs.LogGroup(
         scope,
         construct_id,
         log_group_name=name,
-        retention=_RETENTION[settings.log_retention_days],
-        removal_policy=removal_policy(settings),
+        retention=_RETENTION[days],
+        removal_policy=_removal_policy(keep),
     )

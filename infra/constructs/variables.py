@@ -20,6 +20,22 @@ def limit_variables(limits: Limits, *always: str) -> dict[str, str]:
     }
 
 
+def front_variables(settings: EnvironmentSettings, proxies: int, url: str | None) -> dict[str, str]:
+    """The variables of what stands before the handlers.
+
+    Args:
+        proxies: how many there are. They write X-Forwarded-For, and are in the VPC or in a list of
+            AWS'.
+        url: the address that clients call. None: it is what they called, by HTTPS.
+    """
+    secure = url is None or url.startswith("https:")
+    return {
+        "EVENFLOW_TRUSTED_PROXIES": f"{settings.network.cidr}={proxies}",
+        "EVENFLOW_COOKIE_SECURE": "true" if secure else "false",
+        **({} if url is None else {"EVENFLOW_PUBLIC_HTTP_URL": url}),
+    }
+
+
 def answer_variables(settings: EnvironmentSettings) -> dict[str, str]:
     """A handler's variables of agents, public model names and filters, where they are set."""
     given = {

@@ -51,4 +51,4 @@ class EdgeStack(cdk.Stack):
         # The canary takes it while there is no domain. An export can't go before its users do.
         self.export_value(edge.distribution.distribution_domain_name)
         self.url = f"https://{edge.address}"
-        frontend_outputs(self, settings, edge.address)
+        frontend_outputs(self, settings, self.url)

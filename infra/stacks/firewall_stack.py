@@ -6,13 +6,19 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from evenflow.infra.constructs.edge.firewall import Firewall
+from evenflow.infra.constructs.observability.blocked_requests import blocked_requests_alarm
+from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics
 from evenflow.infra.regions import GLOBAL_REGION
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.infra.stack_settings import FirewallSettings
 
 
 class FirewallStack(cdk.Stack):
-    """The web ACL. Those of CloudFront are in us-east-1 alone, so it has a stack of its own."""
+    """The web ACL. Those of CloudFront are in us-east-1 alone, so it has a stack of its own.
+
+    An alarm watches metrics of its own region, and calls a topic there. So that of an environment
+    elsewhere is here, with a topic for it.
+    """
 
     def __init__(
         self,
@@ -30,5 +36,13 @@ class FirewallStack(cdk.Stack):
             cross_region_references=settings.region.name != GLOBAL_REGION,
         )
         self.web_acl_arn = Firewall(
-            self, "Firewall", name=settings.global_prefix, firewall=firewall
+            self,
+            "Firewall",
+            name=settings.global_prefix,
+            firewall=firewall,
+            log_retention_days=settings.log_retention_days,
+            keep_log=settings.data.keep,
         ).web_acl_arn
+        if settings.region.name != GLOBAL_REGION:
+            topics = AlarmTopics(self, "Topics", settings=settings, prefix=settings.global_prefix)
+            blocked_requests_alarm(self, settings=settings, topics=topics, firewall=firewall)

@@ -27,7 +27,7 @@ class NetworkStack(cdk.Stack):
     def _export_everything(self) -> None:
         """Export what any setting may use: an export can't go before its users do."""
         vpc, groups = self.network.vpc, self.network.security_groups
-        for group in (groups.balancer, groups.balancer_tls, groups.handler, groups.endpoints):
+        for group in (*groups.balancers, groups.handler, groups.endpoints):
             if group is not None:
                 self.export_value(group.security_group_id)
         self.export_value(vpc.vpc_id)

@@ -101,6 +101,8 @@ def _choosy() -> EnvironmentSettings:
         "mode": "hold", "patterns": ("secrets", "card"), "action": "stop", "guardrail": "abc123:2",
     }  # fmt: skip
     data["allowed_origins"] = ["https://app.example.com", "http://localhost:3000"]
+    data["tags"] = {"CostCenter": "4711", "Owner": "chat team"}
+    data["permissions_boundary"] = "boundaries/applications"
     data["open_tenant"] = False
     data["oidc"] = {"issuer": "https://login.example.com/", "audience": "a", "tenant_claim": "org"}
     data["edge"] |= {

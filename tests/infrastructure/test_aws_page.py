@@ -129,7 +129,7 @@ def test_the_service_is_put_into_an_app() -> None:
     network = cdk.Stack(app, "Network", env=cdk.Environment(region="us-east-1"))
     vpc = ec2.Vpc(network, "Vpc")
     made = _run(
-        "from evenflow.infra",
+        "from evenflow.cdk",
         {
             "app": app,
             "cdk": cdk,

@@ -119,7 +119,7 @@ def test_what_is_alive_is_neither_cached_nor_compressed_nor_narrowed(
         "DELETE",
     }
     # An upgrade needs the Sec-WebSocket-* headers, stickiness the cookies, another origin's page
-    # its Origin: all of them pass.
+    # its Origin, and a token passes only where all headers do: so all of them pass.
     assert behavior["OriginRequestPolicyId"] == (
         _ALL_VIEWER if origin == "balancer" else _ALL_VIEWER_BUT_HOST
     )
@@ -252,6 +252,32 @@ def test_what_never_changes_is_kept_for_each_token(
     # Only what says so is kept.
     assert (config["MinTTL"], config["DefaultTTL"]) == (0, 0)
     assert len(policies) == 2
+
+
+def test_a_crowd_that_opens_a_kept_answer_is_one_request_to_the_origin(
+    synthesis: Synthesis,
+) -> None:
+    """CloudFront's guide, "Request and response behavior for custom origins": it collapses no
+    requests where a policy of either kind forwards cookies.
+    """
+    ((name, policy),) = synthesis.of_type("AWS::CloudFront::OriginRequestPolicy", "edge").items()
+    _, behavior = _behavior(synthesis, "/chat/message/r/entries/1/0-9")
+    assert behavior["OriginRequestPolicyId"] == {"Ref": name}
+    config = policy["Properties"]["OriginRequestPolicyConfig"]
+    assert config["CookiesConfig"] == {"CookieBehavior": "none"}
+    assert config["QueryStringsConfig"] == {"QueryStringBehavior": "none"}
+    # The load balancer's certificate is compared with Host. CloudFront refuses Authorization in
+    # such a list: it is in the key.
+    assert set(config["HeadersConfig"]["Headers"]) == {
+        "Host",
+        "Access-Control-Request-Method",
+        "Access-Control-Request-Headers",
+    }
+
+
+def test_live_reads_of_a_stream_do_not_wait_for_each_other(synthesis: Synthesis) -> None:
+    _, behavior = _behavior(synthesis, "/streams/r")
+    assert behavior["OriginRequestPolicyId"] == _ALL_VIEWER  # with cookies
 
 
 def test_the_modules_that_are_deployed_are_those_that_were_built(dev: Synthesis) -> None:

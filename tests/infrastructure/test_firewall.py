@@ -7,10 +7,14 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk.assertions import Template
+from pydantic import ValidationError
 
+from evenflow.infra.constructs.edge.firewall import Firewall
 from evenflow.infra.environments import environment
 from evenflow.infra.stack_settings import FirewallSettings
 from evenflow.infra.stacks.firewall_stack import FirewallStack
+from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
 
 
@@ -127,6 +131,114 @@ def test_what_is_counted_are_sessions_without_a_key_and_all_that_may_carry_a_mes
     assert '"authorization"' in sessions
     for text in ("POST", "DELETE", "websocket", "/v1/"):
         assert f'"SearchString": "{text}"' in counted("Requests")
+
+
+def test_the_log_has_blocked_requests_alone(guarded: Synthesis) -> None:
+    (logging,) = guarded.of_type("AWS::WAFv2::LoggingConfiguration", "firewall").values()
+    properties = logging["Properties"]
+    (acl,) = guarded.of_type("AWS::WAFv2::WebACL", "firewall")
+    assert properties["ResourceArn"] == {"Fn::GetAtt": [acl, "Arn"]}
+    assert properties["LoggingFilter"] == {
+        "DefaultBehavior": "DROP",
+        "Filters": [
+            {
+                "Behavior": "KEEP",
+                "Requirement": "MEETS_ANY",
+                "Conditions": [{"ActionCondition": {"Action": "BLOCK"}}],
+            }
+        ],
+    }
+    ((name, group),) = guarded.of_type("AWS::Logs::LogGroup", "firewall").items()
+    # WAF takes no other name, and no ARN that ends in `:*` as the attribute does.
+    assert group["Properties"]["LogGroupName"].startswith("aws-waf-logs-")
+    (destination,) = properties["LogDestinationConfigs"]
+    assert destination["Fn::Join"][1][-2:] == [":log-group:", {"Ref": name}]
+    settings = guarded.settings
+    assert group["Properties"]["RetentionInDays"] == settings.log_retention_days
+    kept = "RetainExceptOnCreate" if settings.data.keep else "Delete"
+    assert group["DeletionPolicy"] == kept
+
+
+def test_no_secret_is_written_to_the_log(guarded: Synthesis) -> None:
+    protected = {
+        (data["Field"]["FieldType"], tuple(data["Field"].get("FieldKeys", ()))): (
+            data["Action"],
+            data.get("ExcludeRuleMatchDetails", False),
+        )
+        for data in guarded.only("AWS::WAFv2::WebACL", "firewall")["DataProtectionConfig"][
+            "DataProtections"
+        ]
+    }
+    headers = ("authorization", "cookie", "sec-websocket-protocol", "x-api-key")
+    assert protected == {
+        ("SINGLE_HEADER", headers): ("SUBSTITUTION", False),
+        ("QUERY_STRING", ()): ("SUBSTITUTION", False),
+    }
+
+
+def test_a_rule_that_stops_readers_can_be_made_to_count() -> None:
+    counted = {"AWSManagedRulesCommonRuleSet": ("GenericLFI_QUERYARGUMENTS",)}
+    stack = cdk.Stack()
+    Firewall(stack, "F", name="f", firewall=FirewallSettings(counted_rules=counted))
+    template = Template.from_stack(stack)
+    (acl,) = template.find_resources("AWS::WAFv2::WebACL").values()
+    (group,) = (r for r in acl["Properties"]["Rules"] if r["Name"].endswith("CommonRuleSet"))
+    overrides = group["Statement"]["ManagedRuleGroupStatement"]["RuleActionOverrides"]
+    actions = {override["Name"]: override["ActionToUse"] for override in overrides}
+    assert actions["GenericLFI_QUERYARGUMENTS"] == {"Count": {}}
+    assert len(actions) == 8, "those on bodies are counted as before"
+    with pytest.raises(ValidationError, match="AWSManagedRulesCommonRuleSet"):
+        FirewallSettings.model_validate({"counted_rules": {"CommonRuleSet": ()}})
+
+
+@pytest.mark.parametrize(
+    ("name", "stack"), [("staging", "observability"), ("staging/eu-west-1", "firewall")]
+)
+def test_the_alarm_on_what_is_blocked_is_where_its_metric_is(
+    synthesized: Synthesize, name: str, stack: str
+) -> None:
+    synthesis = synthesized(name)
+    (alarm,) = (
+        alarm["Properties"]
+        for alarm in synthesis.of_type("AWS::CloudWatch::Alarm").values()
+        if alarm["Properties"].get("MetricName") == "BlockedRequests"
+    )
+    alarms = synthesis.of_type("AWS::CloudWatch::Alarm", stack).values()
+    assert alarm in [other["Properties"] for other in alarms]
+    manifest = json.loads((synthesis.folder / "manifest.json").read_text("utf-8"))
+    stacks = {
+        key: artifact["environment"]
+        for key, artifact in manifest["artifacts"].items()
+        if key.endswith(f"-{stack}")
+    }
+    assert [environment.rsplit("/", 1)[-1] for environment in stacks.values()] == ["us-east-1"]
+    assert alarm["Namespace"] == "AWS/WAFV2"
+    # Those of CloudFront have no dimension `Region`.
+    assert {dimension["Name"]: dimension["Value"] for dimension in alarm["Dimensions"]} == {
+        "WebACL": synthesis.settings.global_prefix,
+        "Rule": "ALL",
+    }
+    (topic,) = (action["Ref"] for action in alarm["AlarmActions"])
+    topics = synthesis.of_type("AWS::SNS::Topic", stack)
+    assert topics[topic]["Properties"]["TopicName"].endswith("-notices")
+    assert "docs/runbooks/firewall.blocked_requests.md" in alarm["AlarmDescription"]
+
+
+def test_an_alarm_elsewhere_has_one_topic_and_wakes_nobody(synthesized: Synthesize) -> None:
+    topics = synthesized("staging/eu-west-1").of_type("AWS::SNS::Topic", "firewall").values()
+    names = [topic["Properties"]["TopicName"] for topic in topics]
+    assert names == ["evenflow-staging-eu-west-1-notices"]
+
+
+def test_the_dashboard_has_what_each_rule_blocked(synthesized: Synthesize) -> None:
+    synthesis = synthesized("staging/eu-west-1")
+    body = json.dumps(synthesis.only("AWS::CloudWatch::Dashboard", "observability"))
+    drawn = body.replace("\\", "").partition('"title":"Requests that were blocked"')[2]
+    rules = _rules(synthesis)
+    assert rules
+    for name in rules:
+        assert f'"Rule","{name}"' in drawn
+    assert '"region":"us-east-1"' in drawn
 
 
 def test_no_token_is_kept_in_samples(guarded: Synthesis) -> None:

@@ -19,7 +19,7 @@ from tests.infrastructure.synthesis import ROOT
 _IMPORT = """
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2, aws_ecs as ecs, aws_route53 as route53
-from evenflow.infra.evenflow_service import EvenflowService
+from evenflow.cdk import AlarmSettings, CloudFront, EvenflowService, TracingSettings
 """
 _SHOP = f"""{_IMPORT}
 app = cdk.App(outdir="out")
@@ -28,7 +28,7 @@ vpc = ec2.Vpc(stack, "Vpc")
 service = EvenflowService(
     stack, "Chat",
     vpc=vpc, cluster=ecs.Cluster(stack, "Cluster", vpc=vpc),
-    zone=route53.PublicHostedZone(stack, "Zone", zone_name="chat.example.com"),
+    front=CloudFront(zone=route53.PublicHostedZone(stack, "Zone", zone_name="chat.example.com")),
     image="registry.example.com/evenflow:1",
 )
 cdk.CfnOutput(stack, "ChatUrl", value=service.url)
@@ -47,8 +47,6 @@ app.synth()
 """
 
 _CHOOSY = f"""{_IMPORT}
-from evenflow.infra.stack_settings import AlarmSettings
-from evenflow.infra.tracing_settings import TracingSettings
 ecr = "111111111111.dkr.ecr.us-east-1.amazonaws.com/"
 app = cdk.App(outdir="out")
 stack = cdk.Stack(app, "Choosy", env=cdk.Environment(region="us-east-1"))
@@ -61,14 +59,54 @@ app.synth()
 """
 
 
+# Everything is there already: the VPC, the load balancer, its listener, and folders that are called
+# as ours are.
+_EXISTING = """
+import aws_cdk as cdk
+from evenflow.cdk import EvenflowService, ExistingListener, OnlyLoadBalancer
+from infra.shop import listener, load_balancer, vpc
+app = cdk.App(outdir="out")
+stack = cdk.Stack(app, "Shop", env=cdk.Environment(region="us-east-1"))
+EvenflowService(
+    stack, "Chat", vpc=vpc(stack), image="registry.example.com/evenflow:1",
+    front=OnlyLoadBalancer(domain_name="shop.internal"),
+    listener=ExistingListener(
+        load_balancer=load_balancer(stack), listener=listener(stack), priority=500
+    ),
+)
+app.synth()
+"""
+_THEIR_SHOP = """
+from aws_cdk import aws_ec2 as ec2, aws_elasticloadbalancingv2 as elbv2
+_ARN, _GROUP = "arn:aws:elasticloadbalancing:us-east-1:111111111111:", "sg-0123456789abcdef0"
+def vpc(stack):
+    return ec2.Vpc.from_vpc_attributes(
+        stack, "Vpc", vpc_id="vpc-0123456789abcdef0", vpc_cidr_block="10.0.0.0/16",
+        availability_zones=["us-east-1a", "us-east-1b"],
+        private_subnet_ids=["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"],
+    )
+def load_balancer(stack):
+    return elbv2.ApplicationLoadBalancer.from_application_load_balancer_attributes(
+        stack, "Balancer", load_balancer_arn=_ARN + "loadbalancer/app/shop/1",
+        security_group_id=_GROUP,
+    )
+def listener(stack):
+    return elbv2.ApplicationListener.from_application_listener_attributes(
+        stack, "Listener", listener_arn=_ARN + "listener/app/shop/1/2",
+        security_group=ec2.SecurityGroup.from_security_group_id(stack, "Group", _GROUP),
+    )
+"""
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that holds what `pip install` of the wheel puts beside other packages."""
     sources, installed = tmp_path_factory.mktemp("sources"), tmp_path_factory.mktemp("installed")
+    # As a checkout is: evenflow/ has a link to each folder.
     left_out = shutil.ignore_patterns("node_modules", "__pycache__")
     for name in ("evenflow", "fargate_handler", "functions", "infra", "requirements", "web/dist",
                  "docs/runbooks", "stream_aws", "stream_core", "stream_sqlite"):  # fmt: skip
-        shutil.copytree(ROOT / name, sources / name, ignore=left_out)
+        shutil.copytree(ROOT / name, sources / name, ignore=left_out, symlinks=True)
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copyfile(ROOT / name, sources / name)
     build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
@@ -137,6 +175,46 @@ def test_it_takes_what_the_app_has_already(installed: Path, tmp_path: Path) -> N
     # W3045: without our feature flags CDK writes the bucket of access logs an ACL.
     found = [match for match in findings(template) if match.rule.id not in ("W3005", "W3045")]
     assert not found
+
+
+def test_it_goes_beside_packages_of_the_same_names_behind_what_is_there(
+    installed: Path, tmp_path: Path
+) -> None:
+    assert len(_EXISTING.strip().splitlines()) <= 15
+    for name in ("infra", "functions"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("", "utf-8")
+    (tmp_path / "infra" / "shop.py").write_text(_THEIR_SHOP, "utf-8")
+    (template,) = _templates(_EXISTING, installed, tmp_path)
+
+    for kind in ("EC2::VPC", "ElasticLoadBalancingV2::LoadBalancer", "CloudFront::Distribution"):
+        assert not _of_type(f"AWS::{kind}", template)
+    rules = _of_type("AWS::ElasticLoadBalancingV2::ListenerRule", template)
+    assert {rule["ListenerArn"].rsplit(":", 1)[-1] for rule in rules} == {"listener/app/shop/1/2"}
+    # The functions' code is that of the wheel, under its own name.
+    bundles = [path.parent for path in (tmp_path / "out").glob("asset.*/evenflow")]
+    assert bundles
+    for bundle in bundles:
+        assert (bundle / "evenflow" / "functions").is_dir()
+        assert not {"infra", "functions"} & {path.name for path in bundle.iterdir()}
+
+
+def test_the_wheel_has_one_package_with_everything(installed: Path) -> None:
+    (wheel,) = installed.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {"evenflow"}
+    modules = {
+        path.relative_to(ROOT).as_posix()
+        for folder in (ROOT / "evenflow").iterdir()
+        if folder.is_symlink()
+        for path in (ROOT / folder.name).rglob("*.py")
+        if "node_modules" not in path.parts
+    }
+    assert len(modules) > 300
+    assert {f"evenflow/{name}" for name in modules} <= names
+    for name in ("constructs/edge/viewer_host.js", "page/index.html", "requirements/functions.txt",
+                 "runbooks/users-are-hurting.md"):  # fmt: skip
+        assert f"evenflow/infra/{name}" in names
 
 
 def test_it_needs_no_argument_but_an_image_and_two_of_it_are_apart(
@@ -227,7 +305,6 @@ def test_what_is_missing_is_said(
     installed: Path, tmp_path: Path, arguments: str, region: str, said: str
 ) -> None:
     app = f"""{_IMPORT}
-from evenflow.infra.stack_settings import AlarmSettings
 stack = cdk.Stack(cdk.App(), "Chat", env=cdk.Environment(region={region}))
 EvenflowService(stack, "Chat", {arguments})
 """

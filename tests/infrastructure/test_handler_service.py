@@ -12,7 +12,7 @@ import pytest
 from evenflow.fargate_handler import scale_in_protection
 from evenflow.fargate_handler.gateway import cookies
 from evenflow.fargate_handler.settings import HandlerSettings
-from evenflow.infra.constructs.service import load_balancer
+from evenflow.infra.constructs.service.path_rules import path_rules
 from evenflow.stream_core.metrics.metric_catalogue import NODE_LOAD
 from evenflow.stream_core.policy.agents import agents_from_json
 from evenflow.stream_core.policy.limits import Limits
@@ -104,11 +104,11 @@ def test_the_load_balancer_is_internal_and_waits_longer_than_a_heartbeat(
 
 
 def test_patterns_are_divided_by_values_and_by_wildcards() -> None:
-    assert list(load_balancer._rules(["/a", "/b", "/c", "/d", "/e", "/f"])) == [
+    assert path_rules(["/a", "/b", "/c", "/d", "/e", "/f"]) == [
         ["/a", "/b", "/c", "/d", "/e"],
         ["/f"],
     ]
-    assert list(load_balancer._rules(["/a/*/*/*", "/b/*?", "/c/*", "/d"])) == [
+    assert path_rules(["/a/*/*/*", "/b/*?", "/c/*", "/d"]) == [
         ["/a/*/*/*", "/b/*?"],
         ["/c/*", "/d"],
     ]

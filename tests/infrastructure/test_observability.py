@@ -60,6 +60,7 @@ CAN_WAIT = {
     "session_init.duration_ms",
     "rotate_signing_keys.errors",
     "usage_file.errors",
+    "firewall.blocked_requests",
 }
 WINDOWS = {
     f"burn.{promise.name}-{minutes}-minutes"

@@ -124,6 +124,31 @@ def test_everything_is_tagged(synthesis: Synthesis) -> None:
     assert tagged > 40
 
 
+def test_an_organizations_tags_are_on_everything_and_replace_ours(choosy: Synthesis) -> None:
+    given = [
+        tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
+        for template in choosy.templates.values()
+        for resource in template["Resources"].values()
+        if (tags := resource.get("Properties", {}).get("Tags")) is not None
+    ]
+    assert len(given) > 40
+    for tags in given:
+        assert (tags["CostCenter"], tags["Owner"]) == ("4711", "chat team")
+        # IAM refuses two tags whose names differ in case alone.
+        assert len({key.lower() for key in tags}) == len(tags)
+
+
+def test_every_role_has_the_boundary_of_the_organization(choosy: Synthesis, dev: Synthesis) -> None:
+    roles = choosy.of_type("AWS::IAM::Role")
+    assert any(name.startswith(_CDKS_OWN) for name in roles), "those of CDK's own functions, too"
+    boundary = ":policy/boundaries/applications"
+    for name, role in roles.items():
+        _, parts = role["Properties"]["PermissionsBoundary"]["Fn::Join"]
+        assert parts[-1] == boundary, name
+    for role in dev.of_type("AWS::IAM::Role").values():
+        assert "PermissionsBoundary" not in role["Properties"]
+
+
 def test_logs_are_forgotten_when_the_settings_say_so(synthesis: Synthesis) -> None:
     groups = synthesis.of_type("AWS::Logs::LogGroup")
     assert len(groups) >= 6

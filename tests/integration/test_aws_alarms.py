@@ -24,6 +24,7 @@ def _each(count: float) -> list[float]:
 
 CONDITIONS: dict[str, Callable[[float], list[float]]] = {
     "dead_letters.waiting": lambda messages: [0.0, messages],
+    "firewall.blocked_requests": _each,
     "http_api.errors": _each,
     "load_balancer.handler_errors": _each,
     "load_balancer.own_errors": _each,

@@ -20,6 +20,7 @@ from evenflow.infra.acknowledge import acknowledge, acknowledge_warning
 from evenflow.infra.constructs.domain import domain_certificate, hosted_zone
 from evenflow.infra.constructs.edge.headers import module_headers, security_headers
 from evenflow.infra.constructs.edge.web_client import WebClient
+from evenflow.infra.front import ExistingListener
 from evenflow.infra.regions import GLOBAL_REGION
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.infra.stack_settings import HostedZone
@@ -45,7 +46,11 @@ class CertificateNeededError(Exception):
 
 
 class Edge(Construct):
-    """The distribution with its routes, headers, certificate and records."""
+    """The distribution with its routes, headers, certificate and records.
+
+    Args:
+        existing: the load balancer's listener, if it is not ours.
+    """
 
     def __init__(
         self,
@@ -58,9 +63,10 @@ class Edge(Construct):
         access_logs: s3.IBucket,
         edge_keys: secretsmanager.ISecret,
         web_acl_arn: str | None,
+        existing: ExistingListener | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._settings = settings
+        self._settings, self._existing = settings, existing
         self._edge_keys = edge_keys
         self._read_timeout = Duration.seconds(settings.edge.read_timeout_seconds)
         web_client = WebClient(self, "WebClient", settings=settings, access_logs=access_logs)
@@ -136,12 +142,17 @@ class Edge(Construct):
         # CloudFront tries them in this order, and chooses by path alone, not by method.
         return {
             **dict.fromkeys(edge_patterns(Origin.HANDLER), balancer),
-            ENTRIES.pattern: self._kept(handlers, "KeptByToken", "kept-by-token"),
-            # Where a read begins is in its query.
+            # With cookies CloudFront would not collapse a crowd's requests into one.
+            ENTRIES.pattern: self._kept(
+                handlers, "KeptByToken", "kept-by-token", self._without_cookies()
+            ),
+            # Where a read begins is in its query. Live reads have the same path, and must not wait
+            # for each other: with cookies, none does.
             STREAM.pattern: self._kept(
                 handlers,
                 "KeptByTokenAndPlace",
                 "kept-by-token-and-place",
+                cloudfront.OriginRequestPolicy.ALL_VIEWER,
                 cloudfront.CacheQueryStringBehavior.allow_list("offset", "live", "cursor"),
             ),
             OPEN_SESSION.pattern: self._live(api_origin, without_host, [self._viewer_host()]),
@@ -170,6 +181,7 @@ class Edge(Construct):
         origin: cloudfront.IOrigin,
         construct_id: str,
         name: str,
+        forwarded: cloudfront.IOriginRequestPolicy,
         queries: cloudfront.CacheQueryStringBehavior | None = None,
     ) -> cloudfront.BehaviorOptions:
         """A behavior that keeps what its answers say, for whoever sends the same token."""
@@ -191,9 +203,20 @@ class Edge(Construct):
                 enable_accept_encoding_gzip=True,
                 enable_accept_encoding_brotli=True,
             ),
-            # What preflights ask for, and who asks, too. None of it is in the key.
-            origin_request_policy=cloudfront.OriginRequestPolicy.ALL_VIEWER,
+            # None of it is in the key.
+            origin_request_policy=forwarded,
             compress=True,
+        )
+
+    def _without_cookies(self) -> cloudfront.OriginRequestPolicy:
+        """What kept answers need beside their key: the host, and what preflights ask for."""
+        return cloudfront.OriginRequestPolicy(
+            self,
+            "WithoutCookies",
+            origin_request_policy_name=f"{self._settings.global_prefix}-without-cookies",
+            header_behavior=cloudfront.OriginRequestHeaderBehavior.allow_list(
+                "Host", "Access-Control-Request-Method", "Access-Control-Request-Headers"
+            ),
         )
 
     def _balancer_origin(self, load_balancer: elbv2.IApplicationLoadBalancer) -> cloudfront.IOrigin:
@@ -213,13 +236,16 @@ class Edge(Construct):
         """
         # The certificate is for our address, not for the name that AWS gives to a load balancer.
         # CloudFront compares it with the viewer's Host, which every path to the handlers passes on.
-        secured = self._settings.edge.speaks_tls_to_balancer
+        existing = self._existing
+        secured = existing.https if existing else self._settings.edge.speaks_tls_to_balancer
         policy = "https-only" if secured else "http-only"
         origin = cloudfront.VpcOrigin(
             self,
             f"VpcOrigin-{policy}",
             endpoint=cloudfront.VpcOriginEndpoint.application_load_balancer(load_balancer),
             vpc_origin_name=f"{self._settings.global_prefix}-{policy}",
+            http_port=None if existing is None or secured else existing.port,
+            https_port=existing.port if existing and secured else None,
             protocol_policy=cloudfront.OriginProtocolPolicy.HTTPS_ONLY
             if secured
             else cloudfront.OriginProtocolPolicy.HTTP_ONLY,  # inside AWS's network

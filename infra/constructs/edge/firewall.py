@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_wafv2 as wafv2
 from constructs import Construct
 
-from evenflow.infra.stack_settings import FirewallSettings
+from evenflow.infra.constructs.retention import log_group_of_days
+from evenflow.infra.settings import LogRetentionDays
+from evenflow.infra.stack_settings import FirewallGroup, FirewallSettings
 from evenflow.stream_core.protocol.routes import OPEN_SESSION
 
 _Acl = wafv2.CfnWebACL
@@ -19,7 +22,7 @@ _RETRY_AFTER_SECONDS = 60
 # Rules of each managed group that are only counted. Those on bodies: a message may be code, a path
 # or the address of a page, and a prompt has megabytes. Who has no User-Agent may be a program. A
 # session may be called as files are.
-_GROUPS: dict[str, tuple[str, ...]] = {
+_GROUPS: dict[FirewallGroup, tuple[str, ...]] = {
     "AWSManagedRulesAmazonIpReputationList": (),
     "AWSManagedRulesKnownBadInputsRuleSet": (
         "JavaDeserializationRCE_BODY",
@@ -36,6 +39,21 @@ _GROUPS: dict[str, tuple[str, ...]] = {
         "RestrictedExtensions_URIPATH",
     ),
 }
+_RATES = ("SessionsWithoutKey", "Requests")
+RULES = (*_RATES, *_GROUPS)
+"""The names of all rules, by which CloudWatch counts what each blocked."""
+# Whoever reads them can act as the client. Browsers send a WebSocket's token as a protocol.
+_SECRET_HEADERS = ("authorization", "cookie", "sec-websocket-protocol", "x-api-key")
+_ONLY_BLOCKED = {
+    "DefaultBehavior": "DROP",
+    "Filters": [
+        {
+            "Behavior": "KEEP",
+            "Requirement": "MEETS_ANY",
+            "Conditions": [{"ActionCondition": {"Action": "BLOCK"}}],
+        }
+    ],
+}
 _TOO_MANY = "TooManyRequests"
 _ERROR = {
     "error": {
@@ -48,14 +66,24 @@ _ERROR = {
 
 
 class Firewall(Construct):
-    """The web ACL.
+    """The web ACL, and a log of the requests that it blocks, without their secrets.
 
-    It sees requests and handshakes, never frames or answers, so it does not touch streams. Samples
-    of requests are not kept: they would have tokens and keys in them.
+    It sees requests and handshakes, never frames or answers, so it does not touch streams.
+
+    Args:
+        log_retention_days: how long the log is kept.
+        keep_log: whether the log survives the deletion of its stack.
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, name: str, firewall: FirewallSettings
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        firewall: FirewallSettings,
+        log_retention_days: LogRetentionDays = 30,
+        keep_log: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
         web_acl = wafv2.CfnWebACL(
@@ -70,16 +98,53 @@ class Firewall(Construct):
                 )
             },
             rules=[
-                _rate_rule(0, "SessionsWithoutKey", firewall.sessions_without_key, _without_key()),
-                _rate_rule(1, "Requests", firewall.requests, _sending()),
+                _rate_rule(0, _RATES[0], firewall.sessions_without_key, _without_key()),
+                _rate_rule(1, _RATES[1], firewall.requests, _sending()),
                 *(
-                    _managed_rule(priority, group, counted)
+                    _managed_rule(
+                        priority, group, (*counted, *firewall.counted_rules.get(group, ()))
+                    )
                     for priority, (group, counted) in enumerate(_GROUPS.items(), start=2)
                 ),
             ],
+            data_protection_config=_without_secrets(),
             visibility_config=_visibility(name),
         )
         self.web_acl_arn = web_acl.attr_arn
+        self._log_blocked(name, log_retention_days, keep_log)
+
+    def _log_blocked(self, name: str, days: LogRetentionDays, keep: bool) -> None:
+        # WAF demands the prefix. It allows itself to write by a resource policy that it makes when
+        # logging begins. One of our own would be another of the ten that a region has.
+        group = log_group_of_days(self, "Log", f"aws-waf-logs-{name}", days=days, keep=keep)
+        wafv2.CfnLoggingConfiguration(
+            self,
+            "Logging",
+            resource_arn=self.web_acl_arn,
+            # CloudFormation's own ARN of a group ends in `:*`, which WAF doesn't take.
+            log_destination_configs=[
+                Stack.of(self).format_arn(
+                    service="logs",
+                    resource="log-group",
+                    resource_name=group.log_group_name,
+                    arn_format=ArnFormat.COLON_RESOURCE_NAME,
+                )
+            ],
+            logging_filter=_ONLY_BLOCKED,
+        )
+
+
+def _without_secrets() -> wafv2.CfnWebACL.DataProtectionConfigProperty:
+    """Keeps secrets out of the log, and out of what a rule says that it matched, too."""
+    fields = (
+        _Acl.FieldToProtectProperty(field_type="SINGLE_HEADER", field_keys=list(_SECRET_HEADERS)),
+        _Acl.FieldToProtectProperty(field_type="QUERY_STRING"),
+    )
+    return _Acl.DataProtectionConfigProperty(
+        data_protections=[
+            _Acl.DataProtectProperty(field=field, action="SUBSTITUTION") for field in fields
+        ]
+    )
 
 
 def _rate_rule(priority: int, name: str, most: int, counted: _Statement) -> _Rule:

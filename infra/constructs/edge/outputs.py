@@ -9,16 +9,19 @@ from evenflow.infra.settings import EnvironmentSettings
 from evenflow.stream_core.protocol.routes import CHAT, OPEN_SESSION, POST_MESSAGE, RUN, WEBSOCKET
 
 
-def frontend_outputs(scope: Construct, settings: EnvironmentSettings, address: str) -> None:
+def frontend_outputs(scope: Construct, settings: EnvironmentSettings, url: str) -> None:
     """Add the outputs.
 
     Args:
-        address: the public host.
+        url: what clients call.
     """
-    url = f"https://{address}"
     for name, value, meaning in (
-        ("Url", url, "The page, and the base of every call"),
-        ("WebSocketUrl", f"wss://{address}{WEBSOCKET.path}", "Where clients open WebSockets"),
+        ("Url", url, "The base of every call, and where there is one the page"),
+        (
+            "WebSocketUrl",
+            f"ws{url.removeprefix('http')}{WEBSOCKET.path}",
+            "Where clients open WebSockets",
+        ),
         ("SessionUrl", url + OPEN_SESSION.path, "POST here opens a session"),
         ("MessageUrl", url + POST_MESSAGE.path, "POST here sends a message"),
         ("OpenAiUrl", f"{url}/v1", "The base URL of OpenAI's clients"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aws_cdk import Duration, Stack
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
@@ -20,7 +21,10 @@ _EVERY = Duration.minutes(1)
 class Canary(PythonFunction):
     """The function and its schedule. It may read the tenants' keys, and nothing else.
 
-    It runs outside the VPC: it comes from where clients come from.
+    It comes from where clients come from.
+
+    Args:
+        vpc: where they are in a VPC, and only there. None: they are on the internet.
     """
 
     def __init__(
@@ -33,6 +37,7 @@ class Canary(PythonFunction):
         url: str,
         tenant_keys: secretsmanager.ISecret,
         key: kms.IKey | None,
+        vpc: ec2.IVpc | None = None,
     ) -> None:
         super().__init__(
             scope,
@@ -42,6 +47,7 @@ class Canary(PythonFunction):
             settings=settings,
             timeout_seconds=canary.timeout_seconds,
             concurrency=None,
+            vpc=vpc,
             environment={
                 "EVENFLOW_URL": url,
                 "EVENFLOW_TENANT_KEYS_SECRET": tenant_keys.secret_arn,

@@ -13,10 +13,8 @@ from evenflow.infra.constructs.functions.usage_file import UsageFile
 from evenflow.infra.settings import EnvironmentSettings
 
 
-class Functions(Construct):
-    """The functions that open sessions, answer long polls, rotate the signing keys and write the
-    files of usage.
-    """
+class UpkeepFunctions(Construct):
+    """The functions that no client calls: they rotate the signing keys and write files of usage."""
 
     def __init__(
         self,
@@ -28,18 +26,37 @@ class Functions(Construct):
         usage_arn: BucketArn,
     ) -> None:
         super().__init__(scope, construct_id)
+        KeyRotation(
+            self,
+            "KeyRotation",
+            settings=settings,
+            signing_keys=data.secrets.signing_keys,
+            key=data.key,
+        )
+        self.usage_file = UsageFile(
+            self, "UsageFile", settings=settings, data=data, usage_arn=usage_arn
+        )
+
+
+class Functions(UpkeepFunctions):
+    """Those, and the functions that open sessions and answer long polls, with their HTTP API."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        data: Data,
+        usage_arn: BucketArn,
+    ) -> None:
+        super().__init__(scope, construct_id, settings=settings, data=data, usage_arn=usage_arn)
         tables, secrets, key = data.tables, data.secrets, data.key
         self.session_init = SessionInit(
             self, "SessionInit", settings=settings, tables=tables, secrets=secrets, key=key
         )
         self.poll_response = PollResponse(
             self, "PollResponse", settings=settings, tables=tables, secrets=secrets, key=key
-        )
-        KeyRotation(
-            self, "KeyRotation", settings=settings, signing_keys=secrets.signing_keys, key=key
-        )
-        self.usage_file = UsageFile(
-            self, "UsageFile", settings=settings, data=data, usage_arn=usage_arn
         )
         self.http_api = SessionApi(
             self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aws_cdk import AssetHashType, Duration
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -10,8 +11,19 @@ from constructs import Construct
 from evenflow.infra import function_package
 from evenflow.infra.acknowledge import acknowledge
 from evenflow.infra.constructs.metrics import METRIC_NAMESPACE
+from evenflow.infra.constructs.network.security_groups import private_subnets
 from evenflow.infra.constructs.retention import log_group
 from evenflow.infra.settings import EnvironmentSettings
+
+_IN_VPC = (
+    "ec2:CreateNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:DeleteNetworkInterface",
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:UnassignPrivateIpAddresses",
+)
+"""What Lambda does by a function's role in a VPC: AWS's AWSLambdaVPCAccessExecutionRole has it."""
 
 
 class PythonFunction(Construct):
@@ -21,6 +33,7 @@ class PythonFunction(Construct):
         name: the folder in functions/. Its module `handler` has the function `handler`.
         concurrency: how many may run at once, reserved for it. None: what the account has left.
         memory_mib: None: as FunctionSettings has it.
+        vpc: whose private subnets it is in. None: it is in none.
     """
 
     def __init__(
@@ -35,6 +48,7 @@ class PythonFunction(Construct):
         concurrency: int | None,
         environment: dict[str, str],
         memory_mib: int | None = None,
+        vpc: ec2.IVpc | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         public_name = name.replace("_", "-")
@@ -64,6 +78,8 @@ class PythonFunction(Construct):
             timeout=Duration.seconds(timeout_seconds),
             reserved_concurrent_executions=concurrency,
             tracing=lambda_.Tracing.ACTIVE,
+            vpc=vpc,
+            vpc_subnets=private_subnets(vpc) if vpc else None,
             environment={
                 "EVENFLOW_METRICS_ENVIRONMENT": settings.prefix,
                 "POWERTOOLS_SERVICE_NAME": name,
@@ -72,10 +88,15 @@ class PythonFunction(Construct):
                 **environment,
             },
         )
+        if vpc is not None:
+            self.role.add_to_policy(iam.PolicyStatement(actions=list(_IN_VPC), resources=["*"]))
+            # Lambda looks whether it may when the function is made.
+            self.function.node.add_dependency(self.role)
         acknowledge(
             self.role,
             "IAM5[Resource::*]",
-            "xray:PutTraceSegments and PutTelemetryRecords have no resources",
+            "xray:PutTraceSegments and PutTelemetryRecords have no resources, nor have the network "
+            "interfaces that Lambda is yet to make",
         )
         acknowledge(
             self.function,

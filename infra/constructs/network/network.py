@@ -11,6 +11,7 @@ from evenflow.infra.acknowledge import acknowledge
 from evenflow.infra.constructs.network.endpoint_policies import bound_endpoint
 from evenflow.infra.constructs.network.security_groups import SecurityGroups
 from evenflow.infra.constructs.retention import log_group
+from evenflow.infra.front import Front
 from evenflow.infra.image_reference import ecr_image
 from evenflow.infra.settings import EnvironmentSettings
 
@@ -40,10 +41,18 @@ class Network(Construct):
     Subnets cost nothing. Those of all zones are made, and each keeps its addresses for ever, so
     another number of zones and another place of the tasks change only the stack of the tasks. It
     makes the route to the internet as well, if tasks are in the public subnets.
+
+    Args:
+        front: what calls the load balancer. None: CloudFront.
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        front: Front | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         _refuse_unreachable(settings)
@@ -63,7 +72,7 @@ class Network(Construct):
         for subnet in self.vpc.public_subnets:
             subnet.node.try_remove_child("DefaultRoute")  # TaskNetwork has it
         self.security_groups = SecurityGroups(
-            self, "SecurityGroups", vpc=self.vpc, settings=settings, own_vpc=True
+            self, "SecurityGroups", vpc=self.vpc, settings=settings, own_vpc=True, front=front
         )
         self._reach_by_gateways(settings)
         if network.flow_logs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from evenflow.infra.front import ExistingListener, Front, OnlyLoadBalancer
 from evenflow.infra.settings import EnvironmentSettings
 
 HANDLER_PORT, WORKER_PORT = 8080, 50051
@@ -30,6 +31,8 @@ class SecurityGroups(Construct):
     Args:
         own_vpc: whether the VPC is ours. In one of somebody else's tasks reach AWS by the way out
             that it has.
+        front: what calls the load balancer. None: CloudFront.
+        existing: a load balancer that is there already, and has its own group.
     """
 
     def __init__(
@@ -40,12 +43,12 @@ class SecurityGroups(Construct):
         vpc: ec2.IVpc,
         settings: EnvironmentSettings,
         own_vpc: bool,
+        front: Front | None = None,
+        existing: ExistingListener | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._vpc, self._region = vpc, settings.region
-        # Two groups, since a rule with CloudFront's prefix list counts as 55 of a group's 60.
-        self.balancer = self._group("Balancer", "Load balancer: reached by CloudFront alone")
-        self.balancer_tls = self._group("BalancerTls", "Load balancer: reached by CloudFront alone")
+        self.balancers = [] if existing else self._balancers(settings, front)
         # Handlers reach each other, too. But a new description would replace the group, which a
         # deployed stack can't do.
         self.handler = self._group("Handler", "Handler tasks: reached by the load balancer alone")
@@ -55,19 +58,43 @@ class SecurityGroups(Construct):
             if own_vpc
             else None
         )
-        for group, port in ((self.balancer, HTTP_PORT), (self.balancer_tls, HTTPS_PORT)):
-            group.add_ingress_rule(
+        if existing is not None and not isinstance(front, OnlyLoadBalancer):
+            existing.load_balancer.connections.allow_from(
                 ec2.Peer.prefix_list(settings.region.cloudfront),
-                ec2.Port.tcp(port),
+                ec2.Port.tcp(existing.listener_port),
                 "VPC origin of CloudFront",
-            )
-            group.connections.allow_to(
-                self.handler, ec2.Port.tcp(HANDLER_PORT), "Requests and health checks"
             )
         self.handler.connections.allow_internally(
             ec2.Port.tcp(HANDLER_PORT), "Following a response of another task"
         )
         self._allow_aws()
+
+    def _balancers(
+        self, settings: EnvironmentSettings, front: Front | None
+    ) -> list[ec2.SecurityGroup]:
+        """The groups of a load balancer of our own."""
+        if isinstance(front, OnlyLoadBalancer):
+            group = self._group("Balancer", "Load balancer: reached by clients in the VPC")
+            for client in front.clients or (ec2.Peer.ipv4(settings.network.cidr),):
+                group.add_ingress_rule(client, ec2.Port.tcp(front.port), "Clients")
+            groups = [group]
+        else:
+            # Two groups, since a rule with CloudFront's prefix list counts as 55 of a group's 60.
+            groups = [
+                self._group(name, "Load balancer: reached by CloudFront alone")
+                for name in ("Balancer", "BalancerTls")
+            ]
+            for group, port in zip(groups, (HTTP_PORT, HTTPS_PORT), strict=True):
+                group.add_ingress_rule(
+                    ec2.Peer.prefix_list(settings.region.cloudfront),
+                    ec2.Port.tcp(port),
+                    "VPC origin of CloudFront",
+                )
+        for group in groups:
+            group.connections.allow_to(
+                self.handler, ec2.Port.tcp(HANDLER_PORT), "Requests and health checks"
+            )
+        return groups
 
     def _allow_aws(self) -> None:
         if self.endpoints is not None:

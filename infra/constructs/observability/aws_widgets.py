@@ -9,14 +9,18 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 
 from evenflow.infra.constructs.data.dead_letter_queue import dead_letter_queue_name
 from evenflow.infra.constructs.data.tables import Tables
+from evenflow.infra.constructs.edge.firewall import RULES
 from evenflow.infra.constructs.inference.sagemaker_endpoint import VARIANT, endpoint_name
 from evenflow.infra.constructs.metrics import MINUTE
+from evenflow.infra.constructs.observability.blocked_requests import blocked_requests
 from evenflow.infra.constructs.observability.dashboard import GRAPH_HEIGHT, GRAPH_WIDTH
 from evenflow.infra.constructs.service.workers import worker_service_name
+from evenflow.infra.regions import GLOBAL_REGION
 from evenflow.infra.settings import EnvironmentSettings
 
 _TABLES = ("sessions", "ledger", "responses", "tenants")
-_FUNCTIONS = ("session-init", "poll-response", "rotate-signing-keys", "usage-file")
+_CLIENTS_CALL = ("session-init", "poll-response")
+_UPKEEP = ("rotate-signing-keys", "usage-file")
 
 
 def aws_rows(
@@ -24,7 +28,7 @@ def aws_rows(
     *,
     load_balancer: elbv2.IApplicationLoadBalancer,
     target_group: elbv2.IApplicationTargetGroup,
-    http_api_id: str,
+    http_api_id: str | None,
     cluster_name: str,
     tables: Tables | None,
 ) -> list[tuple[str, list[cloudwatch.IWidget]]]:
@@ -36,17 +40,21 @@ def aws_rows(
             + _tasks(settings, cluster_name)
             + _workers(settings, cluster_name),
         ),
-        ("Functions and HTTP API", _functions(settings) + _api(http_api_id)),
+        _functions_and_api(settings, http_api_id),
         (
             "Tables and dead letters",
             _tables(_table_names(settings, tables)) + _dead_letters(settings),
         ),
     ]
-    return (
-        [*rows, ("Model endpoint", _endpoint(settings))]
-        if settings.inference.kind == "sagemaker"
-        else rows
-    )
+    if settings.inference.kind == "sagemaker":
+        rows.append(("Model endpoint", _endpoint(settings)))
+    if settings.edge.firewall is not None:
+        blocked = [
+            blocked_requests(settings, rule).with_(region=GLOBAL_REGION, label=rule)
+            for rule in RULES
+        ]
+        rows.append(("Web ACL", [_graph("Requests that were blocked", blocked)]))
+    return rows
 
 
 def _balancer(
@@ -54,7 +62,9 @@ def _balancer(
 ) -> list[cloudwatch.IWidget]:
     metrics = load_balancer.metrics
     errors = [
-        metrics.http_code_target(elbv2.HttpCodeTarget.TARGET_5XX_COUNT, label="by handlers"),
+        target_group.metrics.http_code_target(
+            elbv2.HttpCodeTarget.TARGET_5XX_COUNT, label="by handlers"
+        ),
         metrics.http_code_elb(elbv2.HttpCodeElb.ELB_5XX_COUNT, label="by the load balancer"),
     ]
     hosts = [
@@ -98,7 +108,18 @@ def _used(cluster_name: str, service: str) -> list[cloudwatch.Metric]:
     ]
 
 
-def _functions(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
+def _functions_and_api(
+    settings: EnvironmentSettings, http_api_id: str | None
+) -> tuple[str, list[cloudwatch.IWidget]]:
+    if http_api_id is None:
+        return "Functions", _functions(settings, _UPKEEP)
+    every = _functions(settings, (*_CLIENTS_CALL, *_UPKEEP))
+    return "Functions and HTTP API", every + _api(http_api_id)
+
+
+def _functions(
+    settings: EnvironmentSettings, functions: tuple[str, ...]
+) -> list[cloudwatch.IWidget]:
     return [
         _graph(
             title,
@@ -110,7 +131,7 @@ def _functions(settings: EnvironmentSettings) -> list[cloudwatch.IWidget]:
                     statistic,
                     function,
                 )
-                for function in _FUNCTIONS
+                for function in functions
             ],
         )
         for title, name, statistic in (

@@ -7,6 +7,7 @@ from constructs import Construct
 
 from evenflow.infra.constructs.data.tables import Tables
 from evenflow.infra.constructs.observability.aws_widgets import aws_rows
+from evenflow.infra.constructs.observability.blocked_requests import blocked_requests_alarm
 from evenflow.infra.constructs.observability.burn_alarms import BurnAlarm
 from evenflow.infra.constructs.observability.canary_alarms import CanaryAlarms
 from evenflow.infra.constructs.observability.catalogue_alarms import (
@@ -17,6 +18,7 @@ from evenflow.infra.constructs.observability.dashboard import catalogue_rows, da
 from evenflow.infra.constructs.observability.monthly_budget import MonthlyBudget
 from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics
 from evenflow.infra.constructs.observability.service_alarms import ServiceAlarms
+from evenflow.infra.regions import GLOBAL_REGION
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.stream_core.metrics.metric_catalogue import PROMISES
 
@@ -25,7 +27,9 @@ class Observability(Construct):
     """Alarms, the topics that they go to, and the dashboard.
 
     Args:
+        http_api_id: None: there are no functions that clients call.
         tables: those that are not ours, whose names are their own.
+        shared_load_balancer: whether other applications' requests reach the load balancer, too.
     """
 
     def __init__(
@@ -36,9 +40,10 @@ class Observability(Construct):
         settings: EnvironmentSettings,
         load_balancer: elbv2.IApplicationLoadBalancer,
         target_group: elbv2.IApplicationTargetGroup,
-        http_api_id: str,
+        http_api_id: str | None,
         cluster_name: str,
         tables: Tables | None = None,
+        shared_load_balancer: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
         self.topics = AlarmTopics(self, "Topics", settings=settings)
@@ -62,6 +67,7 @@ class Observability(Construct):
             target_group=target_group,
             http_api_id=http_api_id,
             cluster_name=cluster_name,
+            shared_load_balancer=shared_load_balancer,
         )
         burning = [
             BurnAlarm(
@@ -77,6 +83,13 @@ class Observability(Construct):
         alarms = [*catalogue.alarms, *service.alarms, *windows]
         if settings.canary is not None:
             alarms += CanaryAlarms(self, "Canary", settings=settings, topics=self.topics).alarms
+        firewall = settings.edge.firewall
+        if firewall is not None and settings.region.name == GLOBAL_REGION:
+            alarms.append(
+                blocked_requests_alarm(
+                    self, settings=settings, topics=self.topics, firewall=firewall
+                )
+            )
         hurting = users_hurting_alarm(self, settings=settings, topics=self.topics, alarms=alarms)
         dashboard(
             self,

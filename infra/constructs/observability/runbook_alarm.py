@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from aws_cdk import ArnFormat, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
@@ -21,28 +23,31 @@ class AlarmTopics(Construct):
 
     Only this environment's alarms may publish. The topics have a key of their own, since CloudWatch
     can't use SNS's.
+
+    Args:
+        prefix: begins the names of topics and alarms. None: that of the environment.
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        prefix: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._prefix = settings.prefix
+        self.prefix = prefix or settings.prefix
+        self._alarms = settings.alarms
         self._key = kms.Key(
             self,
             "Key",
-            alias=f"alias/{settings.prefix}-alarms",
+            alias=f"alias/{self.prefix}-alarms",
             enable_key_rotation=True,
             removal_policy=RemovalPolicy.DESTROY,  # messages stay in a topic for seconds only
         )
         self._key.add_to_resource_policy(
             self._for_alarms(["kms:Decrypt", "kms:GenerateDataKey*"], "*")
-        )
-        own_topic = settings.alarms.page_topic_arn
-        self.pages: sns.ITopic = (
-            self._topic("Pages", "pages", settings.alarms.page_email)
-            if own_topic is None
-            else sns.Topic.from_topic_arn(self, "Pages", own_topic)
         )
         self.notices = self._topic("Notices", "notices", settings.alarms.notice_email)
 
@@ -68,11 +73,19 @@ class AlarmTopics(Construct):
                 )
             )
 
+    @cached_property
+    def pages(self) -> sns.ITopic:
+        """The topic that wakes somebody. It is made for the first alarm that does."""
+        own_topic = self._alarms.page_topic_arn
+        if own_topic is None:
+            return self._topic("Pages", "pages", self._alarms.page_email)
+        return sns.Topic.from_topic_arn(self, "Pages", own_topic)
+
     def _topic(self, construct_id: str, name: str, email: str | None) -> sns.Topic:
         topic = sns.Topic(
             self,
             construct_id,
-            topic_name=f"{self._prefix}-{name}",
+            topic_name=f"{self.prefix}-{name}",
             master_key=self._key,
             enforce_ssl=True,
         )
@@ -86,7 +99,7 @@ class AlarmTopics(Construct):
         alarms = stack.format_arn(
             service="cloudwatch",
             resource="alarm",
-            resource_name=f"{self._prefix}-*",
+            resource_name=f"{self.prefix}-*",
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
         return iam.PolicyStatement(
@@ -108,7 +121,7 @@ _MISSING = {
 
 
 class RunbookAlarm(cloudwatch.Alarm):
-    """An alarm on one series, named `evenflow-<env>-<name>`, with a runbook in docs/runbooks/.
+    """An alarm on one series, named `<topics.prefix>-<name>`, with a runbook in docs/runbooks/.
 
     Args:
         name: what is watched. It is also the runbook's name, unless `runbook` is given.
@@ -141,7 +154,7 @@ class RunbookAlarm(cloudwatch.Alarm):
         super().__init__(
             scope,
             name,
-            alarm_name=f"{settings.prefix}-{name}",
+            alarm_name=f"{topics.prefix}-{name}",
             alarm_description=f"{meaning}. No data means: {silence}; it {counts}. "
             f"{what_to_do(runbook or name, settings.alarms.runbook_base_url)}",
             metric=metric,

@@ -31,8 +31,9 @@ class ServiceAlarms(Construct):
         topics: AlarmTopics,
         load_balancer: elbv2.IApplicationLoadBalancer,
         target_group: elbv2.IApplicationTargetGroup,
-        http_api_id: str,
+        http_api_id: str | None,
         cluster_name: str,
+        shared_load_balancer: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings, self._cluster_name = settings, cluster_name
@@ -41,10 +42,11 @@ class ServiceAlarms(Construct):
             self._full_queue(),
             self._store_retries(),
             self._dead_letters(),
-            *self._load_balancer_errors(load_balancer),
+            self._handler_errors(target_group),
+            *([] if shared_load_balancer else [self._load_balancer_errors(load_balancer)]),
             self._missing_tasks(target_group),
-            self._api_errors(http_api_id),
-            *self._functions(),
+            *([] if http_api_id is None else self._of_clients(http_api_id)),
+            *self._upkeep(),
             *self._missing_workers(),
         ]
 
@@ -98,36 +100,34 @@ class ServiceAlarms(Construct):
             urgency=Urgency.WORKING_HOURS,
         )
 
-    def _load_balancer_errors(
-        self, load_balancer: elbv2.IApplicationLoadBalancer
-    ) -> list[RunbookAlarm]:
-        # Two alarms, since a sum has no value in a minute without one of its terms.
-        metrics, limit = load_balancer.metrics, self._settings.handler.server_errors_per_minute
-        by_handlers = metrics.http_code_target(elbv2.HttpCodeTarget.TARGET_5XX_COUNT, period=MINUTE)
-        by_itself = metrics.http_code_elb(elbv2.HttpCodeElb.ELB_5XX_COUNT, period=MINUTE)
-        return [
-            self._alarm(
-                f"load_balancer.{name}",
-                metric=metric,
-                meaning=f"{meaning}. Alarm: > {limit} a minute",
-                threshold=limit,
-                silence="no such answer",
-                urgency=Urgency.FELT,
-                runbook="load_balancer.errors",
-            )
-            for name, metric, meaning in (
-                (
-                    "handler_errors",
-                    by_handlers,
-                    "Answers 5xx by handlers, refused handshakes included",
-                ),
-                (
-                    "own_errors",
-                    by_itself,
-                    "Answers 5xx by the load balancer itself: no healthy task, or one that hung up",
-                ),
-            )
-        ]
+    # Two alarms on 5xx, since a sum has no value in a minute without one of its terms.
+    def _handler_errors(self, target_group: elbv2.IApplicationTargetGroup) -> RunbookAlarm:
+        return self._server_errors(
+            "load_balancer.handler_errors",
+            target_group.metrics.http_code_target(
+                elbv2.HttpCodeTarget.TARGET_5XX_COUNT, period=MINUTE
+            ),
+            "Answers 5xx by handlers, refused handshakes included",
+        )
+
+    def _load_balancer_errors(self, load_balancer: elbv2.IApplicationLoadBalancer) -> RunbookAlarm:
+        return self._server_errors(
+            "load_balancer.own_errors",
+            load_balancer.metrics.http_code_elb(elbv2.HttpCodeElb.ELB_5XX_COUNT, period=MINUTE),
+            "Answers 5xx by the load balancer itself: no healthy task, or one that hung up",
+        )
+
+    def _server_errors(self, name: str, metric: cloudwatch.Metric, meaning: str) -> RunbookAlarm:
+        limit = self._settings.handler.server_errors_per_minute
+        return self._alarm(
+            name,
+            metric=metric,
+            meaning=f"{meaning}. Alarm: > {limit} a minute",
+            threshold=limit,
+            silence="no such answer",
+            urgency=Urgency.FELT,
+            runbook="load_balancer.errors",
+        )
 
     def _missing_tasks(self, target_group: elbv2.IApplicationTargetGroup) -> RunbookAlarm:
         # One target group is enough: both have the same tasks, checked at the same port.
@@ -197,7 +197,8 @@ class ServiceAlarms(Construct):
             urgency=Urgency.FELT,
         )
 
-    def _functions(self) -> list[RunbookAlarm]:
+    def _of_clients(self, http_api_id: str) -> list[RunbookAlarm]:
+        """Those on the functions that clients call."""
         timeout = 1_000 * self._settings.functions.session_init_timeout_seconds
         throttled = (
             self._alarm(
@@ -215,6 +216,7 @@ class ServiceAlarms(Construct):
             for function in ("session_init", "poll_response")
         )
         return [
+            self._api_errors(http_api_id),
             *throttled,
             # Polls wait on purpose. fallback.poll_latency_ms says how late they are.
             self._alarm(
@@ -230,6 +232,11 @@ class ServiceAlarms(Construct):
                 silence="no call",
                 urgency=Urgency.WORKING_HOURS,
             ),
+        ]
+
+    def _upkeep(self) -> list[RunbookAlarm]:
+        """Those on the functions that no client calls."""
+        return [
             self._alarm(
                 "rotate_signing_keys.errors",
                 metric=self._of_function("rotate_signing_keys", "Errors"),

@@ -77,7 +77,7 @@ class HandlerService(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         rollback = RollbackAlarms(
-            self, "Rollback", settings=settings, load_balancer=load_balancer.load_balancer
+            self, "Rollback", settings=settings, target_group=load_balancer.target_group
         )
         self.service = ecs.FargateService(
             self,

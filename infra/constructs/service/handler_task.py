@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aws_cdk import Stack
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
@@ -135,14 +137,20 @@ def handler_task(
     requests: s3.IBucket,
     secrets: KeySecrets,
     model_access: ModelAccess,
+    front: Mapping[str, str],
 ) -> ecs.FargateTaskDefinition:
-    """The task definition."""
+    """The task definition.
+
+    Args:
+        front: the variables of what stands before the task.
+    """
     handler = settings.handler
     task = fargate_task(
         scope, construct_id, settings=settings, role="handler", size=handler, task_role=task_role
     )
     variables = {
         **_fixed_variables(settings),
+        **front,
         **limit_variables(settings.limits, "drain_seconds"),
         **origin_variables(settings),
         **answer_variables(settings),
@@ -184,10 +192,7 @@ def _fixed_variables(settings: EnvironmentSettings) -> dict[str, str]:
         "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled",
         "EVENFLOW_HTTP_HOST": "0.0.0.0",  # noqa: S104 - the security group says who reaches it
         "EVENFLOW_HTTP_PORT": str(HANDLER_PORT),
-        # The load balancer, and CloudFront before it, whose addresses are a list of AWS'.
-        "EVENFLOW_TRUSTED_PROXIES": f"{settings.network.cidr}=2",
         "EVENFLOW_STORE": "dynamodb",
-        "EVENFLOW_COOKIE_SECURE": "true",  # browsers reach CloudFront only by HTTPS
         "EVENFLOW_METRICS": "cloudwatch",
         "EVENFLOW_METRICS_ENVIRONMENT": settings.prefix,
     }

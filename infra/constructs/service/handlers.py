@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
@@ -17,14 +19,26 @@ from evenflow.infra.constructs.service.handler_service import (
 from evenflow.infra.constructs.service.handler_task import handler_task, handler_task_role
 from evenflow.infra.constructs.service.load_balancer import LoadBalancer
 from evenflow.infra.constructs.service.workers import Workers
+from evenflow.infra.constructs.variables import front_variables
+from evenflow.infra.front import (
+    CloudFront,
+    ExistingListener,
+    Front,
+    OnlyLoadBalancer,
+    load_balancer_url,
+)
 from evenflow.infra.settings import EnvironmentSettings
 
 
 class Handlers(Construct):
     """The cluster, the services in it, and what is in front of them.
 
+    Its `url` is the load balancer's, where clients call that. Otherwise it is None.
+
     Args:
         cluster: one that is there already. None: one of our own.
+        front: what clients call.
+        existing: a listener that is there already. None: a load balancer of our own.
     """
 
     def __init__(
@@ -38,22 +52,35 @@ class Handlers(Construct):
         requests_arn: BucketArn,
         model_access: ModelAccess,
         cluster: ecs.ICluster | None = None,
+        front: Front | None = None,
+        existing: ExistingListener | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings, self._data = settings, data
+        front = front or CloudFront()
         vpc, security_groups = task_network.vpc, task_network.security_groups
         self.cluster = HandlerCluster(self, "Cluster", settings=settings, vpc=vpc, cluster=cluster)
         workers = self._workers(task_network, model_access)
-        self.task = self._task(
-            workers, requests_arn, workers.model_access if workers else model_access
-        )
         self.load_balancer = LoadBalancer(
             self,
             "LoadBalancer",
             settings=settings,
             vpc=vpc,
-            security_groups=[security_groups.balancer, security_groups.balancer_tls],
+            security_groups=security_groups.balancers,
             access_logs=data.access_logs,
+            front=front,
+            existing=existing,
+        )
+        self.url = (
+            load_balancer_url(front, self.load_balancer.load_balancer, existing)
+            if isinstance(front, OnlyLoadBalancer)
+            else None
+        )
+        self.task = self._task(
+            workers,
+            requests_arn,
+            workers.model_access if workers else model_access,
+            front_variables(settings, front.proxies, self.url),
         )
         handlers = HandlerService(
             self,
@@ -87,7 +114,11 @@ class Handlers(Construct):
         )
 
     def _task(
-        self, workers: Workers | None, requests_arn: BucketArn, model_access: ModelAccess
+        self,
+        workers: Workers | None,
+        requests_arn: BucketArn,
+        model_access: ModelAccess,
+        variables: Mapping[str, str],
     ) -> ecs.FargateTaskDefinition:
         data = self._data
         role = handler_task_role(
@@ -115,4 +146,5 @@ class Handlers(Construct):
             requests=data.requests,
             secrets=data.secrets,
             model_access=model_access,
+            front=variables,
         )

@@ -1,10 +1,11 @@
-"""The internal load balancer: which paths go to the handlers."""
+"""The load balancer, ours or an existing one: which paths go to the handlers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from aws_cdk import Duration
+from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from aws_cdk import aws_s3 as s3
@@ -17,20 +18,24 @@ from evenflow.infra.constructs.network.security_groups import (
     HTTPS_PORT,
     private_subnets,
 )
+from evenflow.infra.constructs.service.path_rules import path_rules
+from evenflow.infra.front import ExistingListener, Front, OnlyLoadBalancer
 from evenflow.infra.settings import EnvironmentSettings
-from evenflow.stream_core.protocol.routes import HEALTH, Origin, edge_patterns
+from evenflow.stream_core.protocol.routes import HEALTH, edge_patterns
 
 STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it
-# Quotas of a rule that AWS doesn't raise: values of conditions, and wildcards in them
-# (docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html).
-_VALUES_PER_RULE = _WILDCARDS_PER_RULE = 5
 
 
 class LoadBalancer(Construct):
-    """The load balancer, which only CloudFront reaches.
+    """The load balancer with its rules and the handlers' target group.
 
-    Other paths, such as /metrics, get a 404. It always listens for HTTP, and for TLS as well where
-    it has a certificate: CloudFront goes on using one until it has been deployed with the other.
+    One of our own answers 404 for other paths, such as /metrics. Behind CloudFront it always
+    listens for HTTP, and for TLS as well where it has a certificate: CloudFront goes on using one
+    until it has been deployed with the other.
+
+    Args:
+        security_groups: of one of our own.
+        existing: the listener that gets the rules. None: one of our own.
     """
 
     def __init__(
@@ -42,32 +47,39 @@ class LoadBalancer(Construct):
         vpc: ec2.IVpc,
         security_groups: Sequence[ec2.ISecurityGroup],
         access_logs: s3.IBucket,
+        front: Front,
+        existing: ExistingListener | None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._settings = settings
-        self._vpc = vpc
-        self.load_balancer = elbv2.ApplicationLoadBalancer(
+        self._settings, self._vpc, self._front = settings, vpc, front
+        self.load_balancer: elbv2.IApplicationLoadBalancer
+        if existing is None:
+            self.load_balancer = own = self._own(security_groups, access_logs)
+            self.target_group = self._target_group()
+            self._listen(own)
+        else:
+            self.load_balancer = existing.load_balancer
+            self.target_group = self._target_group()
+            self._route_existing(existing)
+
+    def _own(
+        self, security_groups: Sequence[ec2.ISecurityGroup], access_logs: s3.IBucket
+    ) -> elbv2.ApplicationLoadBalancer:
+        load_balancer = elbv2.ApplicationLoadBalancer(
             self,
             "Balancer",
-            vpc=vpc,
+            vpc=self._vpc,
             internet_facing=False,
-            vpc_subnets=private_subnets(vpc),
+            vpc_subnets=private_subnets(self._vpc),
             security_group=security_groups[0],
-            idle_timeout=Duration.seconds(settings.handler.idle_timeout_seconds),
+            idle_timeout=Duration.seconds(self._settings.handler.idle_timeout_seconds),
             drop_invalid_header_fields=True,
-            deletion_protection=settings.data.keep,
+            deletion_protection=self._settings.data.keep,
         )
         for group in security_groups[1:]:
-            self.load_balancer.add_security_group(group)
-        self.load_balancer.log_access_logs(access_logs, prefix="load-balancer")
-        self.target_group = self._target_group()
-        self._listen("Listener", HTTP_PORT)
-        edge = settings.edge
-        if edge.domain_name and edge.hosted_zone:
-            certificate = domain_certificate(
-                self, "Certificate", edge.domain_name, edge.hosted_zone
-            )
-            self._listen("TlsListener", HTTPS_PORT, certificate)
+            load_balancer.add_security_group(group)
+        load_balancer.log_access_logs(access_logs, prefix="load-balancer")
+        return load_balancer
 
     def _target_group(self) -> elbv2.ApplicationTargetGroup:
         handler = self._settings.handler
@@ -99,10 +111,29 @@ class LoadBalancer(Construct):
             ),
         )
 
-    def _listen(
-        self, construct_id: str, port: int, certificate: elbv2.IListenerCertificate | None = None
-    ) -> None:
-        listener = self.load_balancer.add_listener(
+    def _certificate(self) -> acm.ICertificate | None:
+        edge = self._settings.edge
+        if isinstance(self._front, OnlyLoadBalancer):
+            return self._front.certificate
+        if edge.domain_name and edge.hosted_zone:
+            return domain_certificate(self, "Certificate", edge.domain_name, edge.hosted_zone)
+        return None
+
+    def _listen(self, own: elbv2.ApplicationLoadBalancer) -> None:
+        certificate = self._certificate()
+        if certificate is None or not isinstance(self._front, OnlyLoadBalancer):
+            self._route(self._listener(own, "Listener", HTTP_PORT))
+        if certificate is not None:
+            self._route(self._listener(own, "TlsListener", HTTPS_PORT, certificate))
+
+    def _listener(
+        self,
+        own: elbv2.ApplicationLoadBalancer,
+        construct_id: str,
+        port: int,
+        certificate: acm.ICertificate | None = None,
+    ) -> elbv2.ApplicationListener:
+        return own.add_listener(
             construct_id,
             port=port,
             protocol=elbv2.ApplicationProtocol.HTTPS
@@ -120,26 +151,27 @@ class LoadBalancer(Construct):
                 ),
             ),
         )
-        for number, patterns in enumerate(_rules(edge_patterns(Origin.HANDLER)), start=1):
+
+    def _route(self, listener: elbv2.ApplicationListener) -> None:
+        for number, paths in enumerate(path_rules(edge_patterns(*self._front.origins)), start=1):
             listener.add_action(
                 f"Handlers{number}",
                 priority=number,
-                conditions=[elbv2.ListenerCondition.path_patterns(patterns)],
+                conditions=[elbv2.ListenerCondition.path_patterns(paths)],
                 action=elbv2.ListenerAction.forward([self.target_group]),
             )
 
-
-def _rules(patterns: Iterable[str]) -> Iterator[list[str]]:
-    """Divide patterns into as many rules as their quotas make necessary."""
-    rule: list[str] = []
-    for pattern in patterns:
-        longer = [*rule, pattern]
-        if len(longer) > _VALUES_PER_RULE or _wildcards(longer) > _WILDCARDS_PER_RULE:
-            yield rule
-            longer = [pattern]
-        rule = longer
-    yield rule
-
-
-def _wildcards(patterns: Iterable[str]) -> int:
-    return sum(pattern.count(sign) for pattern in patterns for sign in "*?")
+    def _route_existing(self, existing: ExistingListener) -> None:
+        hosts = list(existing.hosts)
+        of_hosts = [elbv2.ListenerCondition.host_headers(hosts)] if hosts else []
+        rules = path_rules(edge_patterns(*self._front.origins), hosts)
+        for number, paths in enumerate(rules):
+            # In our stack: the listener may be in another one, or made by other means.
+            elbv2.ApplicationListenerRule(
+                self,
+                f"Handlers{number + 1}",
+                listener=existing.listener,
+                priority=existing.priority + number,
+                conditions=[*of_hosts, elbv2.ListenerCondition.path_patterns(paths)],
+                action=elbv2.ListenerAction.forward([self.target_group]),
+            )

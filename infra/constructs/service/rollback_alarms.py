@@ -33,11 +33,11 @@ class RollbackAlarms(Construct):
         construct_id: str,
         *,
         settings: EnvironmentSettings,
-        load_balancer: elbv2.ApplicationLoadBalancer,
+        target_group: elbv2.IApplicationTargetGroup,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings = settings
-        errors = load_balancer.metrics.http_code_target(
+        errors = target_group.metrics.http_code_target(
             elbv2.HttpCodeTarget.TARGET_5XX_COUNT, period=_MINUTE, statistic=cloudwatch.Stats.SUM
         )
         self.alarms = [

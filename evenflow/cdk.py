@@ -1,0 +1,56 @@
+"""What a CDK app needs to have Evenflow in a stack of its own.
+
+`from evenflow.cdk import EvenflowService`, installed as `evenflow[infra]`.
+"""
+
+from evenflow.infra.canary_settings import CanarySettings
+from evenflow.infra.constructs.data.tables import Tables
+from evenflow.infra.constructs.edge.firewall import Firewall
+from evenflow.infra.evenflow_service import EvenflowService
+from evenflow.infra.filter_settings import FilterSettings
+from evenflow.infra.front import CloudFront, ExistingListener, OnlyLoadBalancer
+from evenflow.infra.inference_settings import (
+    BedrockSettings,
+    InferenceSettings,
+    ModelPrice,
+    SageMakerSettings,
+)
+from evenflow.infra.stack_settings import (
+    AlarmSettings,
+    DataSettings,
+    FirewallSettings,
+    FunctionSettings,
+    HandlerServiceSettings,
+    ReservedConcurrency,
+    WorkerServiceSettings,
+)
+from evenflow.infra.tracing_settings import TracingSettings
+from evenflow.stream_core.policy.agents import Agent
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.oidc_settings import OidcSettings
+
+__all__ = [
+    "Agent",
+    "AlarmSettings",
+    "BedrockSettings",
+    "CanarySettings",
+    "CloudFront",
+    "DataSettings",
+    "EvenflowService",
+    "ExistingListener",
+    "FilterSettings",
+    "Firewall",
+    "FirewallSettings",
+    "FunctionSettings",
+    "HandlerServiceSettings",
+    "InferenceSettings",
+    "Limits",
+    "ModelPrice",
+    "OidcSettings",
+    "OnlyLoadBalancer",
+    "ReservedConcurrency",
+    "SageMakerSettings",
+    "Tables",
+    "TracingSettings",
+    "WorkerServiceSettings",
+]

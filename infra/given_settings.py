@@ -1,0 +1,83 @@
+"""The settings of an EvenflowService in what its app has already."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecs as ecs
+
+from evenflow.infra.front import ExistingListener, Front, OnlyLoadBalancer
+from evenflow.infra.stack_settings import (
+    EdgeSettings,
+    HandlerServiceSettings,
+    HostedZone,
+    NetworkSettings,
+)
+
+
+class VpcNeededError(Exception):
+    """The VPC of a listener isn't known."""
+
+
+class VpcCidrNeededError(Exception):
+    """The VPC doesn't say its addresses, from which handlers know the load balancer."""
+
+
+def given_vpc(
+    vpc: ec2.IVpc | None, cluster: ecs.ICluster | None, listener: ExistingListener | None
+) -> ec2.IVpc | None:
+    """The VPC that the app has: the given one, or that of the cluster or of the load balancer.
+
+    Raises:
+        VpcNeededError: the listener's load balancer doesn't say its own.
+    """
+    if vpc is None and cluster is not None:
+        return cluster.vpc
+    if vpc is None and listener is not None:
+        vpc = listener.load_balancer.vpc
+        if vpc is None:
+            raise VpcNeededError(
+                "a listener is in a VPC, and its load balancer names none: give vpc"
+            )
+    return vpc
+
+
+def settings_for_vpc(base: NetworkSettings, vpc: ec2.IVpc) -> NetworkSettings:
+    """The settings of a VPC of somebody else's, in which no task has a public address.
+
+    Raises:
+        VpcCidrNeededError: it doesn't say its addresses.
+    """
+    try:
+        cidr = vpc.vpc_cidr_block
+    except RuntimeError as error:  # jsii's, of ec2.Vpc.from_vpc_attributes
+        raise VpcCidrNeededError(
+            "the VPC doesn't say its addresses, from which handlers know the load balancer: give "
+            "ec2.Vpc.from_vpc_attributes a vpc_cidr_block, or take ec2.Vpc.from_lookup"
+        ) from error
+    return base.model_copy(update={"cidr": cidr, "endpoint_zones": max(base.endpoint_zones, 1)})
+
+
+def with_idle_timeout(
+    handler: HandlerServiceSettings, listener: ExistingListener | None
+) -> HandlerServiceSettings:
+    """The settings with the time-out of the load balancer that is there, to be checked."""
+    if listener is None:
+        return handler
+    return handler.model_copy(update={"idle_timeout_seconds": listener.idle_timeout_seconds})
+
+
+def edge_settings(base: EdgeSettings, front: Front) -> EdgeSettings:
+    """The settings of CloudFront, or those that say nothing where there is none."""
+    if isinstance(front, OnlyLoadBalancer):
+        return base.model_copy(update={"firewall": None})
+    zone, certificate = front.zone, front.certificate
+    given = {
+        "hosted_zone": HostedZone(zone_id=zone.hosted_zone_id, name=zone.zone_name)
+        if zone
+        else None,
+        "domain_name": front.domain_name or (zone.zone_name if zone else None),
+        "certificate_arn": certificate.certificate_arn if certificate else None,
+        "web_acl_arn": front.web_acl_arn,
+        "firewall": None if front.web_acl_arn else base.firewall,
+    }
+    return EdgeSettings.model_validate(base.model_dump() | given)
