@@ -51,7 +51,10 @@ class DataSettings(Settings):
         customer_key: encrypt with a key of the account instead of AWS's.
         recovery_days: how far back conversations (the tables of sessions and of the ledger) can be
             restored. So long a deleted one is still in the backup: a day is what tables keep. The
-            response buffer is never backed up. 0: nothing is.
+            response buffer is never backed up. 0: conversations are not.
+        tenant_recovery_days: how far back the table of tenants can be restored: their records, the
+            digests of their keys, budgets and usage. It costs the same for any number of days. 0:
+            it is not backed up.
         warm_writes_per_second: what the buffer of responses takes at once, from its first minute. A
             new table takes 4,000, and more as it is used more. What is above that is paid once.
             `make deploy` says what the load needs. It can be raised, never lowered.
@@ -62,6 +65,7 @@ class DataSettings(Settings):
     keep: bool
     customer_key: bool
     recovery_days: int = Field(0, ge=0, le=35)
+    tenant_recovery_days: int = Field(0, ge=0, le=35)
     warm_writes_per_second: int = Field(NEW_TABLE_WRITES, ge=NEW_TABLE_WRITES, le=40_000)
     signing_key_rotation_days: int = Field(30, ge=1, le=365)
     usage_file_days: int = Field(400, ge=1, le=36_500)

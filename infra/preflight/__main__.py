@@ -19,6 +19,7 @@ from evenflow.infra.preflight.account import ACTIONS, Account, Unanswered
 from evenflow.infra.preflight.account_quotas import quota_findings
 from evenflow.infra.preflight.findings import Finding, Verdict, as_table
 from evenflow.infra.preflight.image import builder_finding, image_finding
+from evenflow.infra.preflight.kept import kept_finding
 from evenflow.infra.preflight.model import model_findings
 from evenflow.infra.preflight.pager import pager_findings
 from evenflow.infra.preflight.place import (
@@ -46,6 +47,7 @@ def preflight(settings: EnvironmentSettings, now: datetime) -> Iterator[Finding]
         yield image_finding(account, settings.image)
     for region in settings.stack_regions:
         yield bootstrap_finding(account, region)
+    yield kept_finding(account, settings)
     certificate = certificate_finding(account, settings.edge, now)
     if certificate is not None:
         yield certificate
@@ -55,9 +57,7 @@ def preflight(settings: EnvironmentSettings, now: datetime) -> Iterator[Finding]
 
 
 def policy() -> dict[str, Any]:
-    """The IAM policy under which it can look at everything. None of the calls knows resources
-    of ours, or changes anything.
-    """
+    """The IAM policy under which it can look at everything. None of the calls changes anything."""
     statement = {"Effect": "Allow", "Action": list(ACTIONS), "Resource": "*"}
     return {"Version": "2012-10-17", "Statement": [statement]}
 

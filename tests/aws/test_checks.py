@@ -39,7 +39,8 @@ def test_the_account_is_ready(system: RunningSystem, monkeypatch: pytest.MonkeyP
     verdicts.pop("image builder")  # this machine need not have one
     assert verdicts == dict.fromkeys(
         [
-            *("credentials", "CDK bootstrap, us-east-1", "Fargate On-Demand vCPU"),
+            *("credentials", "CDK bootstrap, us-east-1", "kept resources"),
+            "Fargate On-Demand vCPU",
         ],
         Verdict.GOOD,
     ) | {"DynamoDB writes a second of a table": Verdict.WARNING}  # no new table takes so many

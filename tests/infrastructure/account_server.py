@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 _IDENTITY = (
     '<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">'
@@ -21,6 +22,10 @@ _IDENTITY = (
 _REFUSED = (
     '<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type>'
     "<Code>{code}</Code><Message>refused</Message></Error></ErrorResponse>"
+)
+_EC2_REFUSED = (
+    "<Response><Errors><Error><Code>{code}</Code><Message>refused</Message></Error></Errors>"
+    "</Response>"
 )
 MODEL = "anthropic.claude-haiku-4-5-20251001-v1:0"
 
@@ -59,6 +64,13 @@ def well() -> dict[str, Any]:
             "status": "ACTIVE",
             "type": "SYSTEM_DEFINED",
         },
+        "DescribeStacks": {"Stacks": []},
+        "ListStackResources": {"StackResourceSummaries": []},
+        "DescribeStackResources": "ValidationError",  # there is no such stack
+        "GetResources": {"ResourceTagMappingList": []},
+        "ListSecrets": {"SecretList": []},
+        "DescribeLogGroups": {"logGroups": []},
+        "DescribeKey": {"KeyMetadata": {"KeyId": "k", "KeyState": "Enabled"}},
         "DescribeImages": {"imageDetails": [{"imageTags": ["1"]}]},
         "GetServiceQuota": {"Quota": {"Value": 50_000.0}},
         "ListServiceQuotas": {
@@ -103,8 +115,11 @@ class AccountServer:
         self.asked.append(operation)
         found = self.answers[operation]
         refused = isinstance(found, str)
-        if operation == "GetCallerIdentity":
-            text = _REFUSED.format(code=found) if refused else _IDENTITY
+        if operation in _EC2:
+            text = _EC2_REFUSED.format(code=found) if refused else _ec2(operation, found)
+            return 400 if refused else 200, {"Content-Type": "text/xml"}, text.encode()
+        if operation in _QUERIES:
+            text = _REFUSED.format(code=found) if refused else _QUERIES[operation](found)
             return 403 if refused else 200, {"Content-Type": "text/xml"}, text.encode()
         if refused:
             body = {"__type": found, "message": "refused"}
@@ -112,6 +127,37 @@ class AccountServer:
         return 200, {}, json.dumps(found).encode()
 
 
+def _cloudformation(operation: str) -> Callable[[Any], str]:
+    def answer(found: Any) -> str:
+        result = f"<{operation}Result>{_xml(found)}</{operation}Result>"
+        return f"<{operation}Response>{result}</{operation}Response>"
+
+    return answer
+
+
+_EC2 = ("DescribeSecurityGroups", "DeleteSecurityGroup")
+
+
+def _ec2(operation: str, found: Any) -> str:
+    return f"<{operation}Response>{_xml(found)}</{operation}Response>"
+
+
+def _xml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "".join(f"<{name}>{_xml(inner)}</{name}>" for name, inner in value.items())
+    if isinstance(value, list):
+        return "".join(f"<member>{_xml(inner)}</member>" for inner in value)
+    return str(value)
+
+
+# The operations of the query protocol, which answers in XML.
+_QUERIES: dict[str, Callable[[Any], str]] = {
+    "GetCallerIdentity": lambda _: _IDENTITY,
+    **{
+        operation: _cloudformation(operation)
+        for operation in ("DescribeStacks", "ListStackResources", "DescribeStackResources")
+    },
+}
 _BEDROCK = {
     "foundation-models": "GetFoundationModel",
     "foundation-model-availability": "GetFoundationModelAvailability",
@@ -119,12 +165,14 @@ _BEDROCK = {
 }
 
 
-def _operation(path: str, target: str | None) -> str:
+def _operation(path: str, target: str | None, body: bytes) -> str:
     """The operation of a request, by its protocol."""
     if target is not None:  # JSON 1.1
         return target.rpartition(".")[2]
     kind = path.split("/")[1]
-    return _BEDROCK[kind] if kind else "GetCallerIdentity"  # REST, or the query protocol
+    if kind:  # REST
+        return _BEDROCK[kind]
+    return parse_qs(body.decode())["Action"][0]  # the query protocol
 
 
 @contextmanager
@@ -136,8 +184,8 @@ def account_server(answers: dict[str, Any]) -> Iterator[AccountServer]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            operation = _operation(self.path, self.headers.get("X-Amz-Target"))
+            request = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            operation = _operation(self.path, self.headers.get("X-Amz-Target"), request)
             status, headers, body = account.answer(operation)
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(body))}.items():
