@@ -87,7 +87,8 @@ class DeployerStack(cdk.Stack):
         acknowledge(
             role,
             "IAM5[Resource::*]",
-            "what preflight reads (quotas, models, certificates) has no resources of ours",
+            "what preflight reads (quotas, models, certificates) has no resources of ours; the "
+            "security group of CloudFront is held to by its tag",
         )
         acknowledge(
             role,
@@ -118,6 +119,20 @@ class DeployerStack(cdk.Stack):
             iam.PolicyStatement(actions=["sts:AssumeRole"], resources=roles),
             iam.PolicyStatement(actions=list(ACTIONS), resources=["*"]),
             iam.PolicyStatement(actions=["cloudformation:DescribeStacks"], resources=[stacks]),
+            *self._rights_on_the_group_of_cloudfront(),
+        ]
+
+    def _rights_on_the_group_of_cloudfront(self) -> list[iam.PolicyStatement]:
+        """`make destroy` deletes the group that CloudFront leaves, by CloudFront's own tag."""
+        return [
+            iam.PolicyStatement(actions=["ec2:DescribeSecurityGroups"], resources=["*"]),
+            iam.PolicyStatement(
+                actions=["ec2:DeleteSecurityGroup"],
+                resources=["*"],
+                conditions={
+                    "StringEquals": {"aws:ResourceTag/aws.cloudfront.vpcorigin": "enabled"}
+                },
+            ),
         ]
 
 

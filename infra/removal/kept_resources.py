@@ -93,10 +93,11 @@ def _has_stack(account: Account, physical_id: str) -> bool:
 def _live_stacks(account: Account, prefix: str) -> list[str]:
     return [
         stack["StackName"]
-        for page in account.pages("cloudformation", "describe_stacks")
-        for stack in page["Stacks"]
+        for page in account.pages("cloudformation", "list_stacks")
+        for stack in page["StackSummaries"]
         # A stack that only has a change set owns nothing yet.
-        if stack["StackName"].startswith(prefix) and stack["StackStatus"] != "REVIEW_IN_PROGRESS"
+        if stack["StackName"].startswith(prefix)
+        and stack["StackStatus"] not in ("DELETE_COMPLETE", "REVIEW_IN_PROGRESS")
     ]
 
 

@@ -64,7 +64,7 @@ def well() -> dict[str, Any]:
             "status": "ACTIVE",
             "type": "SYSTEM_DEFINED",
         },
-        "DescribeStacks": {"Stacks": []},
+        "ListStacks": {"StackSummaries": []},
         "ListStackResources": {"StackResourceSummaries": []},
         "DescribeStackResources": "ValidationError",  # there is no such stack
         "GetResources": {"ResourceTagMappingList": []},
@@ -155,7 +155,7 @@ _QUERIES: dict[str, Callable[[Any], str]] = {
     "GetCallerIdentity": lambda _: _IDENTITY,
     **{
         operation: _cloudformation(operation)
-        for operation in ("DescribeStacks", "ListStackResources", "DescribeStackResources")
+        for operation in ("ListStacks", "ListStackResources", "DescribeStackResources")
     },
 }
 _BEDROCK = {

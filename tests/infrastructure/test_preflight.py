@@ -86,9 +86,10 @@ def leftovers(state: str = "Enabled") -> Answers:
     ]
     secret = arn("secretsmanager", "secret:evenflow-prod-edge-keys-AbCdEf")
     return {
-        "DescribeStacks": {
-            "Stacks": [
+        "ListStacks": {
+            "StackSummaries": [
                 {"StackName": "evenflow-prod-network", "StackStatus": "CREATE_COMPLETE"},
+                {"StackName": "evenflow-prod-data", "StackStatus": "DELETE_COMPLETE"},
                 {"StackName": "other", "StackStatus": "CREATE_COMPLETE"},
             ]
         },
