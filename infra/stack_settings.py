@@ -131,6 +131,9 @@ class WorkerServiceSettings(ServiceSettings):
 
     Args:
         cpu_percent: the average that autoscaling aims at.
+        answers_per_task: the answers under way per worker that it aims at, too. What needs more
+            tasks counts: a worker that waits for its model uses no CPU. The default is what a core
+            does at `cpu_percent`: 135 us for each of 20 tokens a second.
         idle_timeout_seconds: the proxy closes after so long without a byte. It must be longer than
             a reader's longest pause.
     """
@@ -141,6 +144,7 @@ class WorkerServiceSettings(ServiceSettings):
     tasks_max: int = 10
     deployment_percent: DeploymentPercent = 200
     cpu_percent: Percent = 60
+    answers_per_task: int = Field(200, ge=1)
     idle_timeout_seconds: int = Field(600, ge=1)
 
 

@@ -17,10 +17,10 @@ from tests.infrastructure.synthesis import Synthesis, synthesize
 Synthesize = Callable[[str], Synthesis]
 """Of an environment, `choosy`, or either with workers: `staging-workers`. A region and an
 installation may follow: `dev/eu-west-1/acme`. `dev-zone` has an address in Route 53,
-`staging-traced` a collector of traces.
+`staging-traced` a collector of traces, `staging-sagemaker-workers` GPUs of its own behind workers.
 """
 
-_WORKERS, _ZONE, _TRACED = "-workers", "-zone", "-traced"
+_WORKERS, _ZONE, _TRACED, _SAGEMAKER = "-workers", "-zone", "-traced", "-sagemaker"
 
 
 @pytest.fixture(scope="session")
@@ -38,11 +38,28 @@ def _settings(name: str) -> EnvironmentSettings:
         return EnvironmentSettings.model_validate(
             _settings(name.removesuffix(_WORKERS)).model_dump() | {"workers": {}}
         )
+    if name.endswith(_SAGEMAKER):
+        return _with_gpus(_settings(name.removesuffix(_SAGEMAKER)))
     if name == "choosy":
         return _choosy()
     name, region, installation = [*name.split("/"), "", ""][:3]
     settings = environment(name.removesuffix(_ZONE), region=region, installation=installation)
     return paging(_in_zone(settings) if name.endswith(_ZONE) else settings)
+
+
+def _with_gpus(settings: EnvironmentSettings) -> EnvironmentSettings:
+    """The same with a SageMaker endpoint: weights from S3, speculative decoding, four instances."""
+    data = settings.model_dump()
+    data["inference"] |= {
+        "kind": "sagemaker",
+        "sagemaker": {
+            "model": "s3://weights/qwen3-8b/",
+            "instances_max": 4,
+            "speculative_tokens": 4,
+            "prefix_routing_bytes": 4_096,
+        },
+    }
+    return EnvironmentSettings.model_validate(data)
 
 
 def _in_zone(settings: EnvironmentSettings) -> EnvironmentSettings:
