@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import botocore.session
-import jmespath
+import jmespath  # type: ignore[import-untyped]
 from botocore import xform_name
 from botocore.model import OperationModel, Shape
 
@@ -111,14 +111,14 @@ def _value(shape: Shape, values: list[str]) -> Any:
     if values[0].startswith(("{", "[")):
         return json.loads(values[0])
     if shape.type_name == "list":
-        return [_value(shape.member, [value]) for value in values]  # type: ignore[attr-defined]
+        return [_value(shape.member, [value]) for value in values]
     (value,) = values
     if shape.type_name in ("integer", "long"):
         return int(value)
     if shape.type_name in ("boolean", "string", "timestamp"):
         return _BOOLEANS[value] if shape.type_name == "boolean" else value
     pairs = dict(pair.split("=", 1) for pair in value.split(","))
-    return {name: _value(shape.members[name], [text]) for name, text in pairs.items()}  # type: ignore[attr-defined]
+    return {name: _value(shape.members[name], [text]) for name, text in pairs.items()}
 
 
 def main() -> int:

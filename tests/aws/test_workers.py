@@ -59,7 +59,7 @@ def workers(
     of_the_container = ("EVENFLOW_WORKER_HOST", "EVENFLOW_WORKER_PORT")
     given = {
         name: value
-        for name, value in (system.aws.environment | variables["worker"]).items()
+        for name, value in {**system.aws.environment, **variables["worker"]}.items()
         if name not in of_the_container
     }
     started = [WorkerProcess(tmp_path / f"worker-{name}.log", given) for name in "ab"]

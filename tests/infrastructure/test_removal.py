@@ -7,7 +7,6 @@ import re
 import pytest
 
 from evenflow.infra.preflight.account import Account, Unanswered
-from evenflow.infra.removal import deletion
 from evenflow.infra.removal.deletion import CLOUDFRONT_GROUP, delete_cloudfront_group
 from tests.infrastructure.account_server import AccountServer, account_server
 from tests.infrastructure.synthesis import ROOT
@@ -25,7 +24,7 @@ _GROUP = {"securityGroupInfo": {"item": {"groupId": "sg-1", "groupName": CLOUDFR
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The waits of the command, which take no time here."""
     waited: list[float] = []
-    monkeypatch.setattr(deletion.time, "sleep", waited.append)
+    monkeypatch.setattr("evenflow.infra.removal.deletion.time.sleep", waited.append)
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     return waited
@@ -50,7 +49,7 @@ def test_it_waits_until_cloudfront_uses_its_group_no_more(
             waits.append(seconds)
             server.answers["DeleteSecurityGroup"] = {"return": "true"}
 
-        monkeypatch.setattr(deletion.time, "sleep", wait)
+        monkeypatch.setattr("evenflow.infra.removal.deletion.time.sleep", wait)
         assert _delete(server, monkeypatch)
         assert server.asked.count("DeleteSecurityGroup") == 2
         assert len(waits) == 1

@@ -188,7 +188,9 @@ def test_any_model_can_be_theirs(synthesized: Synthesize, name: str, calling: se
 def test_gpus_of_its_own_behind_workers_are_one_environment(synthesized: Synthesize) -> None:
     synthesis = synthesized("staging-sagemaker-workers")  # raises when cdk-nag finds something
     for stack in ("service", "sagemaker"):
-        assert findings(synthesis.templates[stack]) == []
+        found = findings(synthesis.templates[stack])
+        # W3005: CDK writes dependencies down that a reference would give too.
+        assert not [match for match in found if match.rule.id != "W3005"], stack
     model = synthesis.only("AWS::SageMaker::Model", "sagemaker")
     assert len(model["VpcConfig"]["Subnets"]) == synthesis.settings.network.zones
     assert "OPTION_SPECULATIVE_CONFIG" in model["PrimaryContainer"]["Environment"]
