@@ -306,9 +306,8 @@ class TestEndpoint:
         stack = cdk.Stack(cdk.App(), "Foreign", env=cdk.Environment(region="us-east-1"))
         vpc = ec2.Vpc(stack, "Vpc", max_azs=2)
         SageMakerEndpoint(stack, "Model", settings=with_endpoint(FROM_BUCKET), vpc=vpc)
-        subnets = only(assertions.Template.from_stack(stack).to_json(), "SageMaker::Model")[
-            "VpcConfig"
-        ]["Subnets"]
+        template = dict(assertions.Template.from_stack(stack).to_json())
+        subnets = only(template, "SageMaker::Model")["VpcConfig"]["Subnets"]
         private = [{"Ref": stack.get_logical_id(each)} for each in _resources(vpc.private_subnets)]
         assert subnets == private
         assert len(subnets) == 2
