@@ -34,8 +34,11 @@ class OpenedTenants(NamedTuple):
     place: str
 
 
-def open_tenants() -> AbstractAsyncContextManager[OpenedTenants]:
+def open_tenants(place: str | None = None) -> AbstractAsyncContextManager[OpenedTenants]:
     """Open the store of EVENFLOW_STORE.
+
+    Args:
+        place: another file or table than that of the servers.
 
     Raises:
         ConfigurationError: a variable is missing or wrong.
@@ -43,9 +46,9 @@ def open_tenants() -> AbstractAsyncContextManager[OpenedTenants]:
     """
     store = server_variable("store")
     if store == "sqlite":
-        return _file(Path(server_variable("store_path")).absolute())
+        return _file(Path(place or server_variable("store_path")).absolute())
     if store == "dynamodb":
-        return _table(os.environ.get("EVENFLOW_TENANTS_TABLE", ""))
+        return _table(place or os.environ.get("EVENFLOW_TENANTS_TABLE", ""))
     if store == "memory":
         raise ConfigurationError(_NO_RECORDS)
     raise ConfigurationError(f"EVENFLOW_STORE={store!r} must be sqlite or dynamodb")

@@ -54,7 +54,14 @@ def add_to(commands: Commands) -> None:
 
     remove = actions.add_parser("remove", help="delete a tenant's record, with its keys")
     remove.set_defaults(run=_remove)
-    for action in (add, key, rotate, limit, remove):
+
+    restore = actions.add_parser("restore", help="take a tenant's record from a restored copy")
+    restore.add_argument(
+        "--from", dest="source", required=True, metavar="PLACE",
+        help="the table that was restored, or the copy of the file",
+    )  # fmt: skip
+    restore.set_defaults(run=_restore)
+    for action in (add, key, rotate, limit, remove, restore):
         action.add_argument("tenant", type=options.tenant_name)
 
     usage.add_to(actions)
@@ -167,6 +174,15 @@ async def _remove(asked: argparse.Namespace) -> None:
             _say(f"tenant {asked.tenant} was removed; {_SEEN}, and its open sessions only read")
             return
     raise _others_are_quicker()
+
+
+async def _restore(asked: argparse.Namespace) -> None:
+    async with open_tenants(asked.source) as copied:
+        record = _known(await copied.store.load(), asked.tenant)
+    async with open_tenants() as opened:
+        await _change(opened, lambda _: record)
+        _say(f"tenant {asked.tenant} of {copied.place} is in {opened.place} again; {_SEEN}")
+    print(as_table([record], time.time()))
 
 
 async def _list(asked: argparse.Namespace) -> None:

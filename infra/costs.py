@@ -85,7 +85,10 @@ def _workers(settings: EnvironmentSettings, traffic: Traffic) -> list[Row]:
     if workers is None:
         return []
     cores = traffic.streams * traffic.frames_per_second * traffic.worker_seconds
-    needed = cores / (workers.cpu / 1024) / (workers.cpu_percent / 100)
+    needed = max(
+        cores / (workers.cpu / 1024) / (workers.cpu_percent / 100),
+        traffic.streams / workers.answers_per_task,
+    )
     return [_fargate("Workers (ECS Fargate tasks)", workers, needed)]
 
 

@@ -25,6 +25,8 @@ _ISSUER = "token.actions.githubusercontent.com"
 _AUDIENCE = "sts.amazonaws.com"
 # The roles that `cdk bootstrap` makes. They, and not this one, may change the account.
 _CDK_ROLES = ("deploy", "file-publishing", "image-publishing", "lookup")
+# The actions that are for stacks of ours alone. Others look for stacks that own a resource.
+_OF_STACKS = ("cloudformation:DescribeStacks", "cloudformation:GetTemplate")
 
 
 class DeployerStack(cdk.Stack):
@@ -88,7 +90,8 @@ class DeployerStack(cdk.Stack):
         acknowledge(
             role,
             "IAM5[Resource::*]",
-            "what preflight reads (quotas, models, certificates) has no resources of ours",
+            "what preflight reads (quotas, models, certificates) has no resources of ours; the "
+            "security group of CloudFront is held to by its tag",
         )
         for region in self._regions:
             acknowledge(
@@ -119,12 +122,25 @@ class DeployerStack(cdk.Stack):
             )
             for region in self._regions
         ]
-        of_stacks = [action for action in ACTIONS if action.startswith("cloudformation:")]
-        others = [action for action in ACTIONS if action not in of_stacks]
+        others = [action for action in ACTIONS if action not in _OF_STACKS]
         return [
             iam.PolicyStatement(actions=["sts:AssumeRole"], resources=roles),
             iam.PolicyStatement(actions=others, resources=["*"]),
-            iam.PolicyStatement(actions=of_stacks, resources=stacks),
+            iam.PolicyStatement(actions=list(_OF_STACKS), resources=stacks),
+            *self._rights_on_the_group_of_cloudfront(),
+        ]
+
+    def _rights_on_the_group_of_cloudfront(self) -> list[iam.PolicyStatement]:
+        """`make destroy` deletes the group that CloudFront leaves, by CloudFront's own tag."""
+        return [
+            iam.PolicyStatement(actions=["ec2:DescribeSecurityGroups"], resources=["*"]),
+            iam.PolicyStatement(
+                actions=["ec2:DeleteSecurityGroup"],
+                resources=["*"],
+                conditions={
+                    "StringEquals": {"aws:ResourceTag/aws.cloudfront.vpcorigin": "enabled"}
+                },
+            ),
         ]
 
     @property

@@ -97,6 +97,7 @@ _PROD = EnvironmentSettings(
         keep=True,
         customer_key=True,
         recovery_days=1,
+        tenant_recovery_days=35,
         warm_writes_per_second=7_000,
     ),
     handler=HandlerServiceSettings(

@@ -58,7 +58,10 @@ class DataSettings(Settings):
             what follows `True`, since a key is not removed: it has encrypted what is there.
         recovery_days: how far back conversations (the tables of sessions and of the ledger) can be
             restored. So long a deleted one is still in the backup: a day is what tables keep. The
-            response buffer is never backed up. 0: nothing is.
+            response buffer is never backed up. 0: conversations are not.
+        tenant_recovery_days: how far back the table of tenants can be restored: their records, the
+            digests of their keys, budgets and usage. It costs the same for any number of days. 0:
+            it is not backed up.
         warm_writes_per_second: what the buffer of responses takes at once, from its first minute. A
             new table takes 4,000, and more as it is used more. What is above that is paid once.
             `make deploy` says what the load needs. It can be raised, never lowered.
@@ -69,6 +72,7 @@ class DataSettings(Settings):
     keep: bool
     customer_key: bool | Literal["allowed"]
     recovery_days: int = Field(0, ge=0, le=35)
+    tenant_recovery_days: int = Field(0, ge=0, le=35)
     warm_writes_per_second: int = Field(NEW_TABLE_WRITES, ge=NEW_TABLE_WRITES, le=40_000)
     signing_key_rotation_days: int = Field(30, ge=1, le=365)
     usage_file_days: int = Field(400, ge=1, le=36_500)
@@ -136,6 +140,9 @@ class WorkerServiceSettings(ServiceSettings):
 
     Args:
         cpu_percent: the average that autoscaling aims at.
+        answers_per_task: the answers under way per worker that it aims at, too. What needs more
+            tasks counts: a worker that waits for its model uses no CPU. The default is what a core
+            does at `cpu_percent`: 135 us for each of 20 tokens a second.
         idle_timeout_seconds: the proxy closes after so long without a byte. It must be longer than
             a reader's longest pause.
     """
@@ -146,6 +153,7 @@ class WorkerServiceSettings(ServiceSettings):
     tasks_max: int = 10
     deployment_percent: DeploymentPercent = 200
     cpu_percent: Percent = 60
+    answers_per_task: int = Field(200, ge=1)
     idle_timeout_seconds: int = Field(600, ge=1)
 
 

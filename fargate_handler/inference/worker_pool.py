@@ -78,7 +78,8 @@ class KnownWorker(Generic[Connection]):
     """A worker, or an address that hides several.
 
     Args:
-        continues, tools: what it can do. None until it has said so.
+        continues, tools: what it can do. None until it has said so. Of a lost one `continues` is
+            what it said last.
         lost: whether the last call could not reach it.
         left: whether no address names it any more.
     """
@@ -112,8 +113,13 @@ class WorkerPool(Generic[Connection]):
 
     @property
     def continue_answers(self) -> bool:
-        """Whether all reachable workers have said that they continue answers. False without any."""
+        """Whether all reachable workers have said that they continue answers. False without any.
+
+        If none is reachable, what they said last counts: behind one address others go on, and a
+        worker refuses a beginning that it can't continue.
+        """
         there = [worker for worker in self._workers.values() if not worker.lost]
+        there = there or list(self._workers.values())
         return bool(there) and all(worker.continues for worker in there)
 
     def update(self, targets: Mapping[str, str]) -> list[Connection]:
@@ -148,7 +154,7 @@ class WorkerPool(Generic[Connection]):
     def rest(self, worker: KnownWorker[Connection], now: float) -> None:
         """Let a worker rest that could not be reached. It may come back as another one."""
         worker.rests_until = now + self._rest_seconds
-        worker.continues = worker.tools = None
+        worker.tools = None
         worker.lost = True
 
     def wake(self, worker: KnownWorker[Connection], *, continues: bool, tools: bool) -> None:

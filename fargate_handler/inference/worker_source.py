@@ -150,7 +150,11 @@ class GrpcWorkers:
                 self._targets = await resolve(self._addresses, self._targets)
                 await _close(self._pool.update(self._targets))
                 self._looked_up.set()
-                silent = [worker for worker in self._pool.workers if worker.continues is None]
+                silent = [
+                    worker
+                    for worker in self._pool.workers
+                    if worker.lost or worker.continues is None
+                ]
                 await asyncio.gather(*map(self._describe, silent))
             except Exception:
                 _logger.exception("looking for workers failed; the known ones stay")

@@ -21,6 +21,7 @@ from evenflow.infra.preflight.account_quotas import quota_findings
 from evenflow.infra.preflight.edge import edge_findings
 from evenflow.infra.preflight.findings import Finding, Verdict, as_table
 from evenflow.infra.preflight.image import builder_finding, image_finding
+from evenflow.infra.preflight.kept import kept_finding
 from evenflow.infra.preflight.model import model_findings
 from evenflow.infra.preflight.network import network_findings
 from evenflow.infra.preflight.pager import pager_findings, subscription_findings
@@ -62,6 +63,7 @@ def preflight(
         yield image_finding(account, settings.image)
     for region in settings.stack_regions:
         yield bootstrap_finding(account, region, bootstrap_qualifier(assembly))
+    yield kept_finding(account, settings)
     yield from network_findings(account, settings.prefix)
     yield from edge_findings(account, settings.global_prefix)
     certificate = certificate_finding(account, settings.edge, now)
@@ -84,9 +86,7 @@ def pager(settings: EnvironmentSettings) -> Iterator[Finding]:
 
 
 def policy() -> dict[str, Any]:
-    """The IAM policy under which it can look at everything. None of the calls knows resources
-    of ours, or changes anything.
-    """
+    """The IAM policy under which it can look at everything. None of the calls changes anything."""
     statement = {"Effect": "Allow", "Action": list(ACTIONS), "Resource": "*"}
     return {"Version": "2012-10-17", "Statement": [statement]}
 

@@ -1,7 +1,9 @@
-"""The account that is asked. Everything is read, and nothing is changed."""
+"""The account that is called. Preflight only reads; `infra/removal` also deletes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +16,11 @@ ACTIONS = (
     "bedrock:GetFoundationModel",
     "bedrock:GetFoundationModelAvailability",
     "bedrock:GetInferenceProfile",
+    "cloudformation:DescribeStackResources",
     "cloudformation:DescribeStacks",
     "cloudformation:GetTemplate",
+    "cloudformation:ListStackResources",
+    "cloudformation:ListStacks",
     "cloudfront:ListCachePolicies",
     "cloudfront:ListDistributions",
     "cloudfront:ListOriginRequestPolicies",
@@ -26,6 +31,9 @@ ACTIONS = (
     "ec2:DescribeVpcBlockPublicAccessOptions",
     "ec2:DescribeVpcs",
     "ecr:DescribeImages",
+    "kms:DescribeKey",
+    "logs:DescribeLogGroups",
+    "secretsmanager:ListSecrets",
     "servicequotas:GetAWSDefaultServiceQuota",
     "servicequotas:GetServiceQuota",
     "servicequotas:ListAWSDefaultServiceQuotas",
@@ -33,6 +41,7 @@ ACTIONS = (
     "sns:ListSubscriptionsByTopic",
     "ssm:GetParameter",
     "sts:GetCallerIdentity",
+    "tag:GetResources",
 )
 """All that preflight may be allowed to do."""
 
@@ -60,16 +69,19 @@ class Account:
         Raises:
             Unanswered: it was refused, or nobody answered.
         """
-        try:
+        with _unanswered(operation):
             client = self._client(service, region or self.region)
             return getattr(client, operation)(**parameters)
-        except ClientError as error:
-            told = error.response.get("Error", {})
-            raise Unanswered(
-                operation, told.get("Code", "unknown"), told.get("Message", "")
-            ) from None
-        except BotoCoreError as error:
-            raise Unanswered(operation, type(error).__name__, str(error)) from None
+
+    def pages(self, service: str, operation: str, **parameters: Any) -> Iterator[Any]:
+        """The pages of an operation that lists something.
+
+        Raises:
+            Unanswered: as `ask`.
+        """
+        with _unanswered(operation):
+            client = self._client(service, self.region)
+            yield from client.get_paginator(operation).paginate(**parameters)
 
     @cached_property
     def _session(self) -> boto3.Session:
@@ -83,3 +95,17 @@ class Account:
             client = self._session.client(service, region_name=region, config=config)
             self._clients[service, region] = client
         return self._clients[service, region]
+
+
+@contextmanager
+def _unanswered(operation: str) -> Iterator[None]:
+    """Raise what the SDK raises as `Unanswered`."""
+    try:
+        yield
+    except ClientError as error:
+        details = error.response.get("Error", {})
+        raise Unanswered(
+            operation, details.get("Code", "unknown"), details.get("Message", "")
+        ) from None
+    except BotoCoreError as error:
+        raise Unanswered(operation, type(error).__name__, str(error)) from None

@@ -43,7 +43,12 @@ def test_the_account_is_ready(system: RunningSystem, monkeypatch: pytest.MonkeyP
     verdicts.pop("image builder")  # this machine need not have one
     assert verdicts == dict.fromkeys(
         [
-            *("credentials", "CDK bootstrap, us-east-1", "Fargate On-Demand vCPU"),
+            *(
+                "credentials",
+                "CDK bootstrap, us-east-1",
+                "kept resources",
+                "Fargate On-Demand vCPU",
+            ),
             *("VPCs of the region", "internet gateways of the region", "VPC Block Public Access"),
             *("CloudFront, verified account", *(quota.name for quota in EDGE_QUOTAS)),
         ],

@@ -45,6 +45,10 @@ _REFUSED = (
     '<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type>'
     "<Code>{code}</Code><Message>refused</Message></Error></ErrorResponse>"
 )
+_EC2_REFUSED = (
+    "<Response><Errors><Error><Code>{code}</Code><Message>refused</Message></Error></Errors>"
+    "</Response>"
+)
 MODEL = "anthropic.claude-haiku-4-5-20251001-v1:0"
 
 
@@ -87,6 +91,13 @@ def well() -> dict[str, Any]:
             "status": "ACTIVE",
             "type": "SYSTEM_DEFINED",
         },
+        "ListStacks": {"StackSummaries": []},
+        "ListStackResources": {"StackResourceSummaries": []},
+        "DescribeStackResources": "ValidationError",  # there is no such stack
+        "GetResources": {"ResourceTagMappingList": []},
+        "ListSecrets": {"SecretList": []},
+        "DescribeLogGroups": {"logGroups": []},
+        "DescribeKey": {"KeyMetadata": {"KeyId": "k", "KeyState": "Enabled"}},
         "DescribeImages": {"imageDetails": [{"imageTags": ["1"]}]},
         "GetServiceQuota": {"Quota": {"Value": 50_000.0}},
         "ListServiceQuotas": {

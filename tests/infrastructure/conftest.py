@@ -17,11 +17,11 @@ from tests.infrastructure.synthesis import Synthesis, synthesize
 Synthesize = Callable[[str], Synthesis]
 """Of an environment, `choosy`, or either with workers: `staging-workers`. A region and an
 installation may follow: `dev/eu-west-1/acme`. `dev-zone` has an address in Route 53,
-`staging-traced` a collector of traces, `staging-gpus` a model of another account's weights,
+`staging-traced` a collector of traces, `staging-sagemaker` GPUs of its own with weights in S3,
 `dev-key` a key of the customer's, `prod-nokey` none.
 """
 
-_WORKERS, _ZONE, _TRACED, _GPUS = "-workers", "-zone", "-traced", "-gpus"
+_WORKERS, _ZONE, _TRACED, _SAGEMAKER = "-workers", "-zone", "-traced", "-sagemaker"
 _CUSTOMER_KEY = {"-key": True, "-nokey": False}
 
 
@@ -39,12 +39,12 @@ def environment_named(name: str) -> EnvironmentSettings:
     """The settings that a name of Synthesize's stands for."""
     if name.endswith(_TRACED):
         return _traced(environment_named(name.removesuffix(_TRACED)))
-    if name.endswith(_GPUS):
-        return _on_gpus(environment_named(name.removesuffix(_GPUS)))
     if name.endswith(_WORKERS):
         return EnvironmentSettings.model_validate(
             environment_named(name.removesuffix(_WORKERS)).model_dump() | {"workers": {}}
         )
+    if name.endswith(_SAGEMAKER):
+        return _with_gpus(environment_named(name.removesuffix(_SAGEMAKER)))
     for end, customer_key in _CUSTOMER_KEY.items():
         if name.endswith(end):
             data = environment_named(name.removesuffix(end)).model_dump()
@@ -55,6 +55,21 @@ def environment_named(name: str) -> EnvironmentSettings:
     name, region, installation = [*name.split("/"), "", ""][:3]
     settings = environment(name.removesuffix(_ZONE), region=region, installation=installation)
     return paging(_in_zone(settings) if name.endswith(_ZONE) else settings)
+
+
+def _with_gpus(settings: EnvironmentSettings) -> EnvironmentSettings:
+    """The same with a SageMaker endpoint: weights from S3, speculative decoding, four instances."""
+    data = settings.model_dump()
+    data["inference"] |= {
+        "kind": "sagemaker",
+        "sagemaker": {
+            "model": "s3://weights/qwen3-8b/",
+            "instances_max": 4,
+            "speculative_tokens": 4,
+            "prefix_routing_bytes": 4_096,
+        },
+    }
+    return EnvironmentSettings.model_validate(data)
 
 
 def _in_zone(settings: EnvironmentSettings) -> EnvironmentSettings:
@@ -71,13 +86,6 @@ def _traced(settings: EnvironmentSettings) -> EnvironmentSettings:
     data = settings.model_dump()
     data["tracing"] = {"collector_image": image, "share": 0.25}
     data["handler"]["memory_mib"] += 1_024
-    return EnvironmentSettings.model_validate(data)
-
-
-def _on_gpus(settings: EnvironmentSettings) -> EnvironmentSettings:
-    data = settings.model_dump()
-    data["inference"] |= {"kind": "sagemaker"}
-    data["inference"]["sagemaker"] |= {"model": "s3://weights/models/8b/"}
     return EnvironmentSettings.model_validate(data)
 
 

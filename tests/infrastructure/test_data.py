@@ -128,18 +128,21 @@ def test_what_an_environment_keeps_cannot_be_lost_by_a_mistake(synthesis: Synthe
         assert ("KmsKeyId" in secret["Properties"]) is data.customer_key
 
 
-def test_no_backup_keeps_users_text_longer_than_a_day(synthesis: Synthesis) -> None:
-    backed_up = {"PointInTimeRecoveryEnabled": True, "RecoveryPeriodInDays": 1}
+def test_users_text_can_be_restored_for_a_day_and_tenants_for_five_weeks(
+    synthesis: Synthesis,
+) -> None:
+    a_day = {"PointInTimeRecoveryEnabled": True, "RecoveryPeriodInDays": 1}
+    five_weeks = a_day | {"RecoveryPeriodInDays": 35}
     none = {"PointInTimeRecoveryEnabled": False}
     prefix, prod = f"evenflow-{synthesis.settings.name}", synthesis.settings.name == "prod"
     assert {
         table["Properties"]["TableName"]: table["Properties"]["PointInTimeRecoverySpecification"]
         for table in synthesis.of_type("AWS::DynamoDB::Table", "data").values()
     } == {
-        f"{prefix}-sessions": backed_up if prod else none,
-        f"{prefix}-ledger": backed_up if prod else none,
+        f"{prefix}-sessions": a_day if prod else none,
+        f"{prefix}-ledger": a_day if prod else none,
         f"{prefix}-responses": none,
-        f"{prefix}-tenants": backed_up if prod else none,
+        f"{prefix}-tenants": five_weeks if prod else none,
     }
 
 

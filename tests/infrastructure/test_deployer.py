@@ -82,7 +82,12 @@ def _allowed(template: Template) -> dict[str, Any]:
 
 def test_it_reads_and_asks_cdks_roles_to_change_things(template: Template) -> None:
     by_action = _allowed(template)
-    assert by_action.keys() == {*ACTIONS, "sts:AssumeRole"}
+    assert by_action.keys() == {
+        *ACTIONS,
+        "sts:AssumeRole",
+        "ec2:DescribeSecurityGroups",
+        "ec2:DeleteSecurityGroup",
+    }
     roles = json.dumps(by_action["sts:AssumeRole"])
     for name in ("deploy", "file-publishing", "image-publishing", "lookup"):
         assert f"role/cdk-hnb659fds-{name}-role-" in roles
@@ -90,6 +95,17 @@ def test_it_reads_and_asks_cdks_roles_to_change_things(template: Template) -> No
     assert "*" not in roles
     for action in ("DescribeStacks", "GetTemplate"):
         assert "stack/evenflow-*/*" in json.dumps(by_action[f"cloudformation:{action}"])
+
+
+def test_the_one_group_that_it_may_delete_is_cloudfronts(template: Template) -> None:
+    (policy,) = resources(template, "AWS::IAM::Policy").values()
+    (statement,) = (
+        each
+        for each in policy["PolicyDocument"]["Statement"]
+        if each["Action"] == "ec2:DeleteSecurityGroup"
+    )
+    tag = "aws:ResourceTag/aws.cloudfront.vpcorigin"
+    assert statement["Condition"] == {"StringEquals": {tag: "enabled"}}
 
 
 def test_elsewhere_it_also_deploys_into_the_region_of_cloudfront(tmp_path: Path) -> None:

@@ -6,11 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
+from aws_cdk import assertions
+from aws_cdk import aws_ec2 as ec2
 from pydantic import ValidationError
 
 from evenflow.fargate_handler.settings import HandlerSettings
 from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.constructs.inference.sagemaker_endpoint import SageMakerEndpoint
 from evenflow.infra.environments import environment
 from evenflow.infra.inference_settings import BedrockSettings, InferenceSettings, SageMakerSettings
 from evenflow.infra.settings import EnvironmentSettings
@@ -48,6 +52,11 @@ def statements(stack: InferenceStack) -> list[Any]:
         [one.to_statement_json() for one in stack.model_access.statements]
     )
     return resolved
+
+
+def _resources(subnets: list[ec2.ISubnet]) -> list[cdk.CfnElement]:
+    found = [subnet.node.default_child for subnet in subnets]
+    return [each for each in found if isinstance(each, cdk.CfnElement)]
 
 
 def only(template: Template, resource_type: str) -> Any:
@@ -292,6 +301,17 @@ class TestEndpoint:
         assert with_weights["cloudwatch:PutMetricData"]["Condition"]["StringEquals"] == {
             "cloudwatch:namespace": "/aws/sagemaker/Endpoints"
         }
+
+    def test_in_a_vpc_of_somebody_elses_instances_are_in_the_private_subnets(self) -> None:
+        """Such a VPC has a way out by NAT, and no isolated subnets."""
+        stack = cdk.Stack(cdk.App(), "Foreign", env=cdk.Environment(region="us-east-1"))
+        vpc = ec2.Vpc(stack, "Vpc", max_azs=2)
+        SageMakerEndpoint(stack, "Model", settings=with_endpoint(FROM_BUCKET), vpc=vpc)
+        template = dict(assertions.Template.from_stack(stack).to_json())
+        subnets = only(template, "SageMaker::Model")["VpcConfig"]["Subnets"]
+        private = [{"Ref": stack.get_logical_id(each)} for each in _resources(vpc.private_subnets)]
+        assert subnets == private
+        assert len(subnets) == 2
 
     def test_vllm_runs_with_the_settings(
         self, from_bucket: tuple[Template, InferenceStack], from_hub: Template

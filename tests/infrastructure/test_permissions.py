@@ -29,7 +29,7 @@ _ENVIRONMENTS = (
     "prod",
     "staging-workers",
     "staging-traced",
-    "staging-gpus",
+    "staging-sagemaker",
     "choosy",
     "staging/eu-west-1/acme",
 )
@@ -180,7 +180,7 @@ def test_layers_of_images_come_from_ecr_s_own_bucket(permissions: ProcessPermiss
 
 
 def test_a_model_in_the_vpc_reads_its_weights_wherever_they_are(synthesized: Synthesize) -> None:
-    permissions = ProcessPermissions(ResolvedAccount(synthesized("staging-gpus")))
+    permissions = ProcessPermissions(ResolvedAccount(synthesized("staging-sagemaker")))
     (role,) = (
         each
         for each in permissions.account.of_kind("AWS::IAM::Role")

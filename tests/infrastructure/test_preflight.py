@@ -18,9 +18,10 @@ from botocore.loaders import create_loader
 from evenflow.infra.environments import environment
 from evenflow.infra.preflight import image
 from evenflow.infra.preflight.__main__ import pager, policy, preflight
-from evenflow.infra.preflight.account import ACTIONS
+from evenflow.infra.preflight.account import ACTIONS, Account
 from evenflow.infra.preflight.edge import EDGE_QUOTAS
 from evenflow.infra.preflight.findings import Finding, Verdict, as_table
+from evenflow.infra.removal.kept_resources import find_kept
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.infra.synthesized_settings import write_settings
 from tests.infrastructure.account_server import AccountServer, account_server, well
@@ -76,11 +77,85 @@ def found(settings: EnvironmentSettings) -> dict[str, Finding]:
     return {finding.name: finding for finding in findings}
 
 
+def leftovers(state: str = "Enabled") -> Answers:
+    """Answers of an account in which prod has been, and of which one stack is left."""
+    arn = "arn:aws:{}:us-east-1:111111111111:{}".format
+    tagged = [
+        *(arn("dynamodb", f"table/evenflow-prod-{name}") for name in ("sessions", "ledger")),
+        arn("sqs", "evenflow-prod-dead-letters"),
+        arn("kms", "key/12345678"),
+        "arn:aws:s3:::evenflow-prod-data-requests",
+    ]
+    secret = arn("secretsmanager", "secret:evenflow-prod-edge-keys-AbCdEf")
+    return {
+        "ListStacks": {
+            "StackSummaries": [
+                {"StackName": "evenflow-prod-network", "StackStatus": "CREATE_COMPLETE"},
+                {"StackName": "evenflow-prod-data", "StackStatus": "DELETE_COMPLETE"},
+                {"StackName": "other", "StackStatus": "CREATE_COMPLETE"},
+            ]
+        },
+        "ListStackResources": {
+            "StackResourceSummaries": [
+                {
+                    "PhysicalResourceId": "/evenflow/prod/vpc-flows",
+                    "ResourceType": "AWS::Logs::LogGroup",
+                    "ResourceStatus": "CREATE_COMPLETE",
+                }
+            ]
+        },
+        "GetResources": {
+            "ResourceTagMappingList": [{"ResourceARN": each, "Tags": []} for each in tagged]
+        },
+        "ListSecrets": {"SecretList": [{"ARN": secret, "Name": "evenflow-prod-edge-keys"}]},
+        "DescribeLogGroups": {
+            "logGroups": [
+                {"logGroupName": name} for name in ("/evenflow/prod/vpc-flows", "/evenflow/prod/x")
+            ]
+        },
+        "DescribeKey": {"KeyMetadata": {"KeyId": "12345678", "KeyState": state}},
+    }
+
+
+def test_names_that_an_earlier_deployment_has_taken_are_found(account: AccountServer) -> None:
+    account.answers |= leftovers()
+    finding = found(with_domain())["kept resources"]
+    assert finding.verdict is Verdict.BAD
+    assert finding.found.startswith(
+        "evenflow-prod-ledger, evenflow-prod-sessions, /evenflow/prod/x and 2 more"
+    ), "neither what a stack owns, nor the key and the bucket, whose names are free"
+    assert "docs/runbooks/kept-resources.md" in finding.to_do
+    assert (ROOT / "docs" / "runbooks" / "kept-resources.md").is_file()
+
+
+def test_a_secret_of_somebody_elses_stack_is_none_that_was_left(account: AccountServer) -> None:
+    """It was found by its name alone."""
+    account.answers |= leftovers()
+    secret = account.answers["ListSecrets"]["SecretList"][0]["ARN"]
+    owned = {"PhysicalResourceId": secret, "ResourceStatus": "CREATE_COMPLETE"}
+    account.answers["DescribeStackResources"] = {"StackResources": [owned]}
+    names = {resource.name for resource in find_kept(Account("us-east-1"), with_domain())}
+    assert secret not in names
+    account.answers["DescribeStackResources"] = {
+        "StackResources": [owned | {"ResourceStatus": "DELETE_SKIPPED"}]
+    }
+    names = {resource.name for resource in find_kept(Account("us-east-1"), with_domain())}
+    assert secret in names
+
+
+def test_a_key_that_is_to_be_deleted_is_not_listed_again(account: AccountServer) -> None:
+    for state, listed in (("Enabled", True), ("PendingDeletion", False)):
+        account.answers |= leftovers(state)
+        kinds = {resource.kind for resource in find_kept(Account("us-east-1"), with_domain())}
+        assert ("AWS::KMS::Key" in kinds) is listed
+
+
 def test_an_account_that_has_everything_is_ready(account: AccountServer) -> None:
     findings = found(with_domain())
     assert {name: f.found for name, f in findings.items() if f.verdict is not Verdict.GOOD} == {}
     assert list(findings) == [
         *("image builder", "credentials", "alarms, pages", "CDK bootstrap, us-east-1"),
+        "kept resources",
         *("VPCs of the region", "internet gateways of the region", "VPC Block Public Access"),
         "CloudFront, verified account",
         *(quota.name for quota in EDGE_QUOTAS),
@@ -98,6 +173,7 @@ def test_it_calls_nothing_that_its_policy_does_not_allow(account: AccountServer)
     account.answers["GetServiceQuota"] = "NoSuchResourceException"
     account.answers["GetAWSDefaultServiceQuota"] = {"Quota": {"Value": 50_000.0}}
     account.answers["ListServiceQuotas"] = {"Quotas": []}
+    account.answers |= leftovers()
     account.answers |= {"DescribeVpcs": vpcs("evenflow-prod"), **blocked("block-bidirectional")}
     account.answers["DescribeStacks"] = {
         "Stacks": [{"StackName": "evenflow-prod-data", "StackStatus": "CREATE_COMPLETE"}]

@@ -20,7 +20,9 @@ from evenflow.infra.costs import HOURS_PER_MONTH, costs
 from evenflow.infra.quotas import announced
 from evenflow.infra.stack_settings import WorkerServiceSettings
 from evenflow.infra.traffic import Traffic
+from evenflow.stream_core.metrics.metric_catalogue import GENERATIONS_RUNNING, PUBLISHED
 from evenflow.stream_core.policy.limits import Limits
+from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
 
@@ -183,6 +185,21 @@ def test_any_model_can_be_theirs(synthesized: Synthesize, name: str, calling: se
     assert not calling & _actions(synthesis, _task_role(synthesis, "-handler"))
 
 
+def test_gpus_of_its_own_behind_workers_are_one_environment(synthesized: Synthesize) -> None:
+    synthesis = synthesized("staging-sagemaker-workers")  # raises when cdk-nag finds something
+    for stack in ("service", "sagemaker"):
+        found = findings(synthesis.templates[stack])
+        # W3005: CDK writes dependencies down that a reference would give too.
+        assert not [match for match in found if match.rule.id != "W3005"], stack
+    model = synthesis.only("AWS::SageMaker::Model", "sagemaker")
+    assert len(model["VpcConfig"]["Subnets"]) == synthesis.settings.network.zones
+    assert "OPTION_SPECULATIVE_CONFIG" in model["PrimaryContainer"]["Environment"]
+    rows = costs(synthesis.settings, synthesis.templates.values(), Traffic())
+    assert {row.what.split()[0] for row in rows} >= {"Workers", "SageMaker"}
+    needed = announced(synthesis.settings, Traffic())
+    assert any(line.startswith("SageMaker ml.g6e.xlarge for endpoint usage: 4 ") for line in needed)
+
+
 def test_clients_call_the_model_as_before() -> None:
     assert HandlerSettings(model="demo").served_models == {"demo": ""}
     variables = ModelAccess("demo").behind("workers:50051").variables
@@ -309,17 +326,52 @@ def test_they_are_added_for_cpu(with_workers: Synthesis, workers: WorkerServiceS
         workers.tasks_min,
         workers.tasks_max,
     )
-    (policy,) = (
+    by_cpu, _ = _scaling_policies(with_workers, target)
+    assert by_cpu["TargetValue"] == workers.cpu_percent
+    assert by_cpu["PredefinedMetricSpecification"] == {
+        "PredefinedMetricType": "ECSServiceAverageCPUUtilization"
+    }
+
+
+def _scaling_policies(synthesis: Synthesis, target: str) -> list[dict[str, Any]]:
+    """Those of a scalable target: with a metric of AWS's first, then with one of ours."""
+    found = (
         policy["Properties"]["TargetTrackingScalingPolicyConfiguration"]
-        for policy in with_workers.of_type(
+        for policy in synthesis.of_type(
             "AWS::ApplicationAutoScaling::ScalingPolicy", "service"
         ).values()
         if policy["Properties"]["ScalingTargetId"] == {"Ref": target}
     )
-    assert policy["TargetValue"] == workers.cpu_percent
-    assert policy["PredefinedMetricSpecification"] == {
-        "PredefinedMetricType": "ECSServiceAverageCPUUtilization"
-    }
+    return sorted(found, key=lambda policy: "CustomizedMetricSpecification" in policy)
+
+
+def test_they_are_added_for_answers_that_wait_for_a_model_and_use_no_cpu(
+    with_workers: Synthesis, workers: WorkerServiceSettings
+) -> None:
+    target, _ = _named(with_workers, "AWS::ApplicationAutoScaling::ScalableTarget", "Workers")
+    _, by_load = _scaling_policies(with_workers, target)
+    assert by_load["TargetValue"] == workers.answers_per_task
+    answers, running, load = by_load["CustomizedMetricSpecification"]["Metrics"]
+    assert (load["Expression"], load["ReturnData"]) == ("answers / workers", True)
+    assert (answers["Id"], answers["ReturnData"]) == ("answers", False)
+    assert (answers["MetricStat"]["Metric"]["MetricName"], answers["MetricStat"]["Stat"]) == (
+        GENERATIONS_RUNNING.name,
+        "Sum",
+    )
+    assert GENERATIONS_RUNNING in PUBLISHED
+    # The number of workers, as the alarm counts them.
+    _, alarm = _named(
+        with_workers, "AWS::CloudWatch::Alarm", "workersrunningtasks", "observability"
+    )
+    counted, found = running["MetricStat"], alarm["Properties"]
+    assert (running["Id"], running["ReturnData"], counted["Stat"]) == (
+        "workers",
+        False,
+        found["Statistic"],
+    )
+    assert counted["Metric"]["MetricName"] == found["MetricName"]
+    names = {each["Name"]: each["Value"] for each in counted["Metric"]["Dimensions"]}
+    assert names["ServiceName"] == _service(with_workers, "Workers")["ServiceName"]
 
 
 def test_somebody_is_woken_when_too_few_run(
@@ -360,8 +412,9 @@ def test_they_are_in_what_a_deployment_costs_and_needs(
     )
     one_task = 0.03238 + 2 * 0.00356
     assert row.month_at_rest == pytest.approx(2 * one_task * HOURS_PER_MONTH)
-    # 20,000 events a second of 135 us are 2.7 cores, of which the autoscaling uses 60 %.
-    assert row.hour_of_streams == pytest.approx(4.5 * one_task)
+    # 20,000 events a second of 135 us are 2.7 cores, of which the autoscaling uses 60 %: 4.5 tasks.
+    # At 200 answers each, 1,000 answers are 5.
+    assert row.hour_of_streams == pytest.approx(5 * one_task)
     assert not [
         row
         for row in costs(staging.settings, staging.templates.values(), traffic)

@@ -107,6 +107,25 @@ def test_a_tenant_from_its_first_key_to_its_end(tenants: Command) -> None:
     assert _records(tenants) == []
 
 
+def test_a_tenant_comes_back_from_a_copy_with_its_keys(
+    tenants: Command, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = path.with_name("copy.db")
+    monkeypatch.setenv("EVENFLOW_STORE_PATH", str(copy))
+    tenants("add", "acme", "--weight", "2")
+    copied = _records(tenants)
+    monkeypatch.setenv("EVENFLOW_STORE_PATH", str(path))
+    tenants("add", "acme", "--weight", "3")
+    restored = tenants("restore", "acme", "--from", str(copy))
+    assert (restored.status, f"tenant acme of {copy} is in {path} again" in restored.err) == (
+        0,
+        True,
+    )
+    assert _records(tenants) == copied
+    missing = tenants("restore", "other", "--from", str(copy))
+    assert (missing.status, "there is no tenant other; there are: acme" in missing.err) == (1, True)
+
+
 @pytest.mark.usefixtures("store")
 def test_a_tenant_may_have_several_keys_each_with_scopes_and_bounds_of_its_own(
     tenants: Command,

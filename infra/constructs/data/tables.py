@@ -63,7 +63,7 @@ class OwnTables(Construct):
             sessions=self._table("Sessions", "channel", None, recovery_days),
             ledger=self._table("Ledger", "channel", "message_id", recovery_days),
             responses=responses,
-            tenants=self._table("Tenants", "tenant", "row", recovery_days),
+            tenants=self._table("Tenants", "tenant", "row", settings.data.tenant_recovery_days),
         )
         self._warm(responses)
         responses.add_global_secondary_index(

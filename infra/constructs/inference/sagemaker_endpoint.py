@@ -11,6 +11,7 @@ from constructs import Construct
 
 from evenflow.infra.constructs.inference.model_access import ModelAccess
 from evenflow.infra.constructs.inference.sagemaker_model import model_container, model_role
+from evenflow.infra.constructs.network.security_groups import private_subnets
 from evenflow.infra.inference_settings import SageMakerSettings
 from evenflow.infra.regions import Region
 from evenflow.infra.settings import EnvironmentSettings
@@ -89,7 +90,7 @@ class SageMakerEndpoint(Construct):
         group.add_egress_rule(ec2.Peer.prefix_list(region.s3), ec2.Port.tcp(443), "Weights")
         return sagemaker.CfnModel.VpcConfigProperty(
             security_group_ids=[group.security_group_id],
-            subnets=[subnet.subnet_id for subnet in vpc.isolated_subnets],
+            subnets=vpc.select_subnets(subnet_type=private_subnets(vpc).subnet_type).subnet_ids,
         )
 
     def _scale(self, model: SageMakerSettings, endpoint: sagemaker.CfnEndpoint) -> None:

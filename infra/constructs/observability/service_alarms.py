@@ -11,7 +11,7 @@ from constructs import Construct
 from evenflow.infra.constructs.data.dead_letter_queue import dead_letter_queue_name
 from evenflow.infra.constructs.metrics import MINUTE, evenflow_metric
 from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
-from evenflow.infra.constructs.service.workers import worker_service_name
+from evenflow.infra.constructs.service.workers import running_workers
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.stream_core.metrics.metric_catalogue import QUEUE_DEPTH, STORE_RETRIES, Urgency
 
@@ -153,18 +153,7 @@ class ServiceAlarms(Construct):
         return [
             self._alarm(
                 "workers.running_tasks",
-                # Each running task gives one value a minute. Only Container Insights, which costs,
-                # has their number.
-                metric=cloudwatch.Metric(
-                    namespace="AWS/ECS",
-                    metric_name="CPUUtilization",
-                    dimensions_map={
-                        "ClusterName": self._cluster_name,
-                        "ServiceName": worker_service_name(self._settings),
-                    },
-                    statistic=cloudwatch.Stats.SAMPLE_COUNT,
-                    period=MINUTE,
-                ),
+                metric=running_workers(self._settings, self._cluster_name),
                 meaning=(
                     f"Workers that run. Alarm: < {workers.tasks_min}, the fewest there should ever "
                     "be"

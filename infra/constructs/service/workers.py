@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from aws_cdk import Duration
+from aws_cdk import aws_applicationautoscaling as scaling
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_servicediscovery as servicediscovery
 from constructs import Construct
 
 from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.constructs.metrics import MINUTE, evenflow_metric
 from evenflow.infra.constructs.network.security_groups import WORKER_PORT, worker_security_group
 from evenflow.infra.constructs.network.task_network import TaskNetwork
 from evenflow.infra.constructs.retention import log_group
@@ -16,6 +19,9 @@ from evenflow.infra.constructs.service.fargate_task import add_container, fargat
 from evenflow.infra.constructs.variables import limit_variables
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.infra.stack_settings import WorkerServiceSettings
+from evenflow.stream_core.metrics.metric_catalogue import GENERATIONS_RUNNING, Statistic
+
+_Policy = scaling.CfnScalingPolicy
 
 PORT_NAME = "inference"
 _ALIAS = "workers"
@@ -163,17 +169,111 @@ class Workers(Construct):
         # With its rules: without the one for the endpoints no image is found, and the deployment
         # fails.
         self.service.node.add_dependency(security_group, task_network)
-        self._scale(workers)
-
-    def _scale(self, workers: WorkerServiceSettings) -> None:
-        count = self.service.auto_scale_task_count(
-            min_capacity=workers.tasks_min, max_capacity=workers.tasks_max
+        WorkerScaling(
+            self,
+            "Scaling",
+            settings=settings,
+            workers=workers,
+            service=self.service,
+            cluster_name=cluster.cluster_name,
         )
+
+
+def running_workers(settings: EnvironmentSettings, cluster_name: str) -> cloudwatch.Metric:
+    """The number of workers that run: each gives one value of its CPU a minute.
+
+    Only Container Insights, which costs, has their number itself.
+    """
+    return cloudwatch.Metric(
+        namespace="AWS/ECS",
+        metric_name="CPUUtilization",
+        dimensions_map={
+            "ClusterName": cluster_name,
+            "ServiceName": worker_service_name(settings),
+        },
+        statistic=cloudwatch.Stats.SAMPLE_COUNT,
+        period=MINUTE,
+    )
+
+
+class WorkerScaling(Construct):
+    """Scales by CPU and by answers under way, whichever needs more tasks."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        workers: WorkerServiceSettings,
+        service: ecs.FargateService,
+        cluster_name: str,
+    ) -> None:
+        super().__init__(scope, construct_id)
         # A worker needs minutes to leave, and handlers begin anew what it can't finish: scale out
         # soon and in late.
+        out, inwards = Duration.seconds(60), Duration.minutes(10)
+        count = service.auto_scale_task_count(
+            min_capacity=workers.tasks_min, max_capacity=workers.tasks_max
+        )
         count.scale_on_cpu_utilization(
             "Cpu",
             target_utilization_percent=workers.cpu_percent,
-            scale_out_cooldown=Duration.seconds(60),
-            scale_in_cooldown=Duration.minutes(10),
+            scale_out_cooldown=out,
+            scale_in_cooldown=inwards,
         )
+        target = service.node.find_child("TaskCount").node.find_child("Target")
+        assert isinstance(target, scaling.ScalableTarget)  # noqa: S101 - what the L2 is made of
+        # The L2 takes no metric math.
+        _Policy(
+            self,
+            "Answers",
+            policy_name="answers-per-worker",
+            policy_type="TargetTrackingScaling",
+            scaling_target_id=target.scalable_target_id,
+            target_tracking_scaling_policy_configuration=_Policy.TargetTrackingScalingPolicyConfigurationProperty(
+                target_value=workers.answers_per_task,
+                customized_metric_specification=_answers_per_worker(settings, cluster_name),
+                scale_out_cooldown=out.to_seconds(),
+                scale_in_cooldown=inwards.to_seconds(),
+            ),
+        )
+
+
+def _answers_per_worker(
+    settings: EnvironmentSettings, cluster_name: str
+) -> scaling.CfnScalingPolicy.CustomizedMetricSpecificationProperty:
+    """Answers under way at all handlers, each of which publishes them once a minute, per worker."""
+    terms = {
+        "answers": evenflow_metric(GENERATIONS_RUNNING, settings, Statistic.SUM),
+        "workers": running_workers(settings, cluster_name),
+    }
+    return _Policy.CustomizedMetricSpecificationProperty(
+        metrics=[
+            *(_term(name, metric) for name, metric in terms.items()),
+            _Policy.TargetTrackingMetricDataQueryProperty(
+                id="load", expression="answers / workers", return_data=True
+            ),
+        ]
+    )
+
+
+def _term(
+    name: str, metric: cloudwatch.Metric
+) -> scaling.CfnScalingPolicy.TargetTrackingMetricDataQueryProperty:
+    dimensions = metric.dimensions or {}
+    return _Policy.TargetTrackingMetricDataQueryProperty(
+        id=name,
+        return_data=False,
+        metric_stat=_Policy.TargetTrackingMetricStatProperty(
+            stat=metric.statistic,
+            metric=_Policy.TargetTrackingMetricProperty(
+                namespace=metric.namespace,
+                metric_name=metric.metric_name,
+                dimensions=[
+                    _Policy.TargetTrackingMetricDimensionProperty(name=key, value=value)
+                    for key, value in dimensions.items()
+                ],
+            ),
+        ),
+    )

@@ -1,0 +1,145 @@
+"""Deletes what an environment has left behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.removal.kept_resources import (
+    BUCKET,
+    KEY,
+    LOG_GROUP,
+    QUEUE,
+    SECRET,
+    TABLE,
+    KeptResource,
+)
+
+CLOUDFRONT_GROUP = "CloudFront-VPCOrigins-Service-SG"
+"""The security group that CloudFront makes with the first VPC origin of a VPC."""
+
+_KEY_DAYS = 7  # the shortest time for which AWS keeps a key that is to be deleted
+# CloudFront takes its network interfaces away some minutes after the VPC origin.
+_IN_USE_SECONDS, _INTERVAL_SECONDS = 600, 15
+
+
+def delete(account: Account, resource: KeptResource) -> None:
+    """Delete one resource with all that is in it. Its name is free afterwards.
+
+    Raises:
+        Unanswered: AWS refused it.
+    """
+    _DELETIONS[resource.kind](account, resource.name)
+
+
+def _delete_table(account: Account, name: str) -> None:
+    table = account.ask("dynamodb", "describe_table", TableName=name)["Table"]
+    if table.get("DeletionProtectionEnabled"):
+        account.ask("dynamodb", "update_table", TableName=name, DeletionProtectionEnabled=False)
+    _repeat_while_in_use(
+        "ResourceInUseException",
+        partial(account.ask, "dynamodb", "delete_table", TableName=name),
+    )
+
+
+def _delete_secret(account: Account, arn: str) -> None:
+    account.ask("secretsmanager", "delete_secret", SecretId=arn, ForceDeleteWithoutRecovery=True)
+
+
+def _delete_log_group(account: Account, name: str) -> None:
+    account.ask("logs", "delete_log_group", logGroupName=name)
+
+
+def _delete_key(account: Account, key: str) -> None:
+    account.ask("kms", "schedule_key_deletion", KeyId=key, PendingWindowInDays=_KEY_DAYS)
+
+
+def _delete_queue(account: Account, name: str) -> None:
+    account.ask("sqs", "delete_queue", QueueUrl=queue_url(account, name))
+
+
+def queue_url(account: Account, name: str) -> str:
+    """The URL of a queue, by which CloudFormation and SQS know it."""
+    url: str = account.ask("sqs", "get_queue_url", QueueName=name)["QueueUrl"]
+    return url
+
+
+def _delete_bucket(account: Account, name: str) -> None:
+    for page in account.pages("s3", "list_objects_v2", Bucket=name):
+        keys = [{"Key": found["Key"]} for found in page.get("Contents", ())]
+        if keys:
+            account.ask("s3", "delete_objects", Bucket=name, Delete={"Objects": keys})
+    account.ask("s3", "delete_bucket", Bucket=name)
+
+
+def delete_cloudfront_group(account: Account, network_stack: str) -> bool:
+    """Delete the security group that CloudFront leaves in the VPC of this stack.
+
+    CloudFormation can't delete a VPC that has such a group. Returns whether there was one.
+
+    Raises:
+        Unanswered: AWS refused it, or CloudFront still uses it.
+    """
+    groups = [
+        group["GroupId"]
+        for vpc in _vpcs(account, network_stack)
+        for group in account.ask(
+            "ec2",
+            "describe_security_groups",
+            Filters=[
+                {"Name": "vpc-id", "Values": [vpc]},
+                {"Name": "group-name", "Values": [CLOUDFRONT_GROUP]},
+            ],
+        )["SecurityGroups"]
+    ]
+    for group in groups:
+        _repeat_while_in_use(
+            "DependencyViolation",
+            partial(account.ask, "ec2", "delete_security_group", GroupId=group),
+        )
+    return bool(groups)
+
+
+def _vpcs(account: Account, network_stack: str) -> list[str]:
+    try:
+        pages = list(
+            account.pages("cloudformation", "list_stack_resources", StackName=network_stack)
+        )
+    except Unanswered as error:
+        if error.code != "ValidationError":  # there is no such stack
+            raise
+        return []
+    return [
+        resource["PhysicalResourceId"]
+        for page in pages
+        for resource in page["StackResourceSummaries"]
+        if resource["ResourceType"] == "AWS::EC2::VPC"
+        and resource["ResourceStatus"] != "DELETE_COMPLETE"
+    ]
+
+
+def _repeat_while_in_use(code: str, call: Callable[[], Any]) -> None:
+    """Call until AWS doesn't answer with this code any more."""
+    give_up_at = time.monotonic() + _IN_USE_SECONDS
+    while True:
+        try:
+            call()
+        except Unanswered as error:
+            if error.code != code or time.monotonic() > give_up_at:
+                raise
+            time.sleep(_INTERVAL_SECONDS)
+        else:
+            return
+
+
+_DELETIONS: Mapping[str, Callable[[Account, str], None]] = {
+    TABLE: _delete_table,
+    SECRET: _delete_secret,
+    LOG_GROUP: _delete_log_group,
+    BUCKET: _delete_bucket,
+    KEY: _delete_key,
+    QUEUE: _delete_queue,
+}
