@@ -48,7 +48,6 @@ class SecurityGroups(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self._vpc, self._region = vpc, settings.region
-        self.balancers = [] if existing else self._balancers(settings, front)
         # Handlers reach each other, too. But a new description would replace the group, which a
         # deployed stack can't do.
         self.handler = self._group("Handler", "Handler tasks: reached by the load balancer alone")
@@ -58,6 +57,7 @@ class SecurityGroups(Construct):
             if own_vpc
             else None
         )
+        self.balancers = [] if existing else self._balancers(settings, front)
         if existing is not None and not isinstance(front, OnlyLoadBalancer):
             existing.load_balancer.connections.allow_from(
                 ec2.Peer.prefix_list(settings.region.cloudfront),
