@@ -15,6 +15,7 @@ from evenflow.infra.inference_settings import (
     ModelPrice,
     SageMakerSettings,
 )
+from evenflow.infra.regions import Region
 from evenflow.infra.stack_settings import (
     AlarmSettings,
     DataSettings,
@@ -48,6 +49,7 @@ __all__ = [
     "ModelPrice",
     "OidcSettings",
     "OnlyLoadBalancer",
+    "Region",
     "ReservedConcurrency",
     "SageMakerSettings",
     "Tables",

@@ -57,7 +57,7 @@ EDGE_QUOTAS = (
         "list_origin_request_policies",
         "OriginRequestPolicyList",
         ("OriginRequestPolicy", "OriginRequestPolicyConfig"),
-        needed=0,
+        needed=1,
     ),
     EdgeQuota(
         "CloudFront VPC origins",

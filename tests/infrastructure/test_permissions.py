@@ -187,7 +187,7 @@ def test_a_model_in_the_vpc_reads_its_weights_wherever_they_are(synthesized: Syn
         if "sagemaker.amazonaws.com" in as_text(each.properties["AssumeRolePolicyDocument"])
     )
     context = {"aws:PrincipalAccount": ACCOUNT, "aws:ResourceAccount": _FOREIGN}
-    for path, allowed in (("models/8b/weights", True), ("others/weights", False)):
+    for path, allowed in (("qwen3-8b/weights", True), ("others/weights", False)):
         request = ApiRequest(role.arn, "s3:GetObject", f"arn:aws:s3:::weights/{path}", context)
         own = decide(permissions.statements(role.arn), request) is Decision.ALLOWED
         assert (own, permissions.endpoint_allows("s3", request)) == (allowed, allowed)

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from evenflow.infra.environments import environment
 from evenflow.infra.preflight.account import Account
 from evenflow.infra.preflight.findings import Finding, Verdict
 from evenflow.infra.preflight.update import update_findings
+from evenflow.infra.synthesized_settings import write_settings
 from tests.infrastructure.account_server import AccountServer, account_server
 from tests.infrastructure.released import stacks_of
 from tests.infrastructure.synthesis import ROOT, Synthesis
@@ -100,7 +102,9 @@ def test_an_account_that_does_not_say_is_not_deployed_to(
 
 def test_a_deployment_asks_for_nothing_else(deployed: AccountServer, tmp_path: Path) -> None:
     variables = {**CREDENTIALS, "AWS_ENDPOINT_URL": deployed.endpoint, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "evenflow.infra.preflight", "dev", "--only-update"]
+    command = [sys.executable, "-m", "evenflow.infra.preflight", "--only-update"]
+    (tmp_path / "cdk.out").mkdir()
+    write_settings(environment("dev"), tmp_path / "cdk.out")
     done = subprocess.run(
         command,
         cwd=tmp_path,

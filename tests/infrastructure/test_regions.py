@@ -118,7 +118,7 @@ def test_an_environment_is_synthesized_in_it(tmp_path: Path) -> None:
     assert all(f'"{prefix_list}"' in rules for prefix_list in _LISTS.values())
     subnets = synthesis.of_type("AWS::EC2::Subnet", "network").values()
     zones = {subnet["Properties"]["AvailabilityZoneId"] for subnet in subnets}
-    assert zones == {"sae1-az1", "sae1-az2"}
+    assert zones == {"sae1-az1", "sae1-az2", "sae1-az3"}
 
 
 def test_its_prices_are_said_to_be_unknown_unless_they_are_given() -> None:

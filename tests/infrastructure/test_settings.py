@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from evenflow.infra.environments import ENVIRONMENTS, UnknownEnvironmentError, environment
 from evenflow.infra.regions import US_EAST_1
+from evenflow.infra.setting_paths import WrongSettingError
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
 from evenflow.stream_core.policy.limits import Limits
@@ -125,7 +126,7 @@ def test_prod_keeps_its_data_and_dev_does_not() -> None:
 
 def test_a_zone_must_have_a_name() -> None:
     region = US_EAST_1.model_copy(update={"zone_ids": US_EAST_1.zone_ids[:2]})
-    with pytest.raises(UnknownEnvironmentError, match="us-east-1 names 2 zones, fewer than 3"):
+    with pytest.raises(WrongSettingError, match="us-east-1 names 2 zones, fewer than 3"):
         environment("prod", region=region)
 
 

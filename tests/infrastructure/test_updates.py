@@ -181,13 +181,23 @@ def test_a_key_that_has_encrypted_data_is_not_taken_away(running: Running) -> No
 
 
 def test_what_other_stacks_use_of_the_vpc_depends_on_no_setting(running: Running) -> None:
-    """It is deployed first, while the others are still those of before."""
+    """It is deployed first, while the others are still those of before. Only the policies of its
+    gateway endpoints differ, and they are changed in place.
+    """
     for names in (("staging", "three-zones", "gpus", "domain", "staging-workers"),
                   ("dev", "closed")):  # fmt: skip
         first, *others = (running(name) for name in names)
         network = next(name for name in first if name.endswith("-network"))
         for other in others:
-            assert other[network].template == first[network].template
+            assert _without_policies(other[network]) == _without_policies(first[network])
+
+
+def _without_policies(stack: Stack) -> dict[str, Any]:
+    template = copy.deepcopy(dict(stack.template))
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::EC2::VPCEndpoint":
+            resource["Properties"].pop("PolicyDocument", None)
+    return template
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)

@@ -16,6 +16,7 @@ from evenflow.fargate_handler.inference.worker_pool import split_address
 from evenflow.fargate_handler.settings import HandlerSettings
 from evenflow.infra.announce import announcement
 from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.constructs.network.network import MOST_ZONES
 from evenflow.infra.costs import HOURS_PER_MONTH, costs
 from evenflow.infra.quotas import announced
 from evenflow.infra.stack_settings import WorkerServiceSettings
@@ -192,7 +193,7 @@ def test_gpus_of_its_own_behind_workers_are_one_environment(synthesized: Synthes
         # W3005: CDK writes dependencies down that a reference would give too.
         assert not [match for match in found if match.rule.id != "W3005"], stack
     model = synthesis.only("AWS::SageMaker::Model", "sagemaker")
-    assert len(model["VpcConfig"]["Subnets"]) == synthesis.settings.network.zones
+    assert len(model["VpcConfig"]["Subnets"]) == MOST_ZONES
     assert "OPTION_SPECULATIVE_CONFIG" in model["PrimaryContainer"]["Environment"]
     rows = costs(synthesis.settings, synthesis.templates.values(), Traffic())
     assert {row.what.split()[0] for row in rows} >= {"Workers", "SageMaker"}

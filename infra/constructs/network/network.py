@@ -11,7 +11,7 @@ from evenflow.infra.acknowledge import acknowledge
 from evenflow.infra.constructs.network.endpoint_policies import bound_endpoint
 from evenflow.infra.constructs.network.security_groups import SecurityGroups
 from evenflow.infra.constructs.retention import log_group
-from evenflow.infra.front import Front
+from evenflow.infra.front import Front, OnlyLoadBalancer
 from evenflow.infra.image_reference import ecr_image
 from evenflow.infra.settings import EnvironmentSettings
 
@@ -57,6 +57,8 @@ class Network(Construct):
         super().__init__(scope, construct_id)
         _refuse_unreachable(settings)
         network = settings.network
+        # CloudFront makes VPC origins only in a VPC that has an internet gateway.
+        is_private = isinstance(front, OnlyLoadBalancer) and not network.tasks_are_public
         zones = settings.region.zone_ids[:MOST_ZONES]
         self.vpc = ec2.Vpc(
             self,
@@ -66,7 +68,7 @@ class Network(Construct):
             availability_zones=list(zones),
             reserved_azs=MOST_ZONES - len(zones) or None,
             nat_gateways=0,
-            subnet_configuration=_SUBNETS,
+            subnet_configuration=_SUBNETS[:1] if is_private else _SUBNETS,
         )
         self._name_zones_by_id()
         for subnet in self.vpc.public_subnets:

@@ -54,6 +54,7 @@ _CALLS = {
     "AWS::SNS::TopicPolicy": "SetTopicAttributes",
     "AWS::SQS::QueuePolicy": "SetQueueAttributes",
     "AWS::SecretsManager::RotationSchedule": "RotateSecret",
+    "AWS::WAFv2::LoggingConfiguration": "PutLoggingConfiguration",
 }
 # What CloudFormation writes in another way than the call.
 _WRITTEN_OTHERWISE = frozenset({"Tags", "Code", "Content"})
