@@ -137,7 +137,12 @@ class Handler:
         # Where functions open the sessions, tenants have keys, whether or not this task knows them.
         known = settings.token_keys_secret is None or adapters.tenant_key_secret is not None
         oidc = settings.oidc
-        self._tenants = Tenants(adapters.tenant_keys, known=known, identified=oidc is not None)
+        self._tenants = Tenants(
+            adapters.tenant_keys,
+            known=known,
+            identified=oidc is not None,
+            open_tenant=settings.open_tenant,
+        )
         self._quotas = Quotas(self._tenants, self._taken_in_shadow)
         self._filters = chosen_filters(settings, self._tenants, metrics, monotonic)
         self._identities = (

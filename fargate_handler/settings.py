@@ -322,6 +322,11 @@ class HandlerSettings(Limits, BaseSettings):
     tenant_keys_secret: str | None = Field(
         None, description="name or ARN of the secret with the tenants' keys, instead of tenant_keys"
     )
+    open_tenant: str | None = Field(
+        None,
+        pattern=NAME_PATTERN,
+        description="the tenant that opens sessions without its key, though it has one",
+    )
     tenant_keys: dict[
         Annotated[str, Field(pattern=NAME_PATTERN)], Annotated[SecretStr, Field(min_length=16)]
     ] = Field(

@@ -25,6 +25,7 @@ from evenflow.infra.constructs.variables import (
     answer_variables,
     limit_variables,
     oidc_variables,
+    open_tenant_variables,
     origin_variables,
     price_variables,
 )
@@ -153,6 +154,7 @@ def handler_task(
         **front,
         **limit_variables(settings.limits, "drain_seconds"),
         **origin_variables(settings),
+        **open_tenant_variables(settings),
         **answer_variables(settings),
         **oidc_variables(settings),
         **model_access.variables,
