@@ -38,7 +38,8 @@ def test_the_account_is_ready(system: RunningSystem, monkeypatch: pytest.MonkeyP
             monkeypatch.setenv(name, value)
         for service in ("SERVICE_QUOTAS", "EC2", "CLOUDFRONT"):
             monkeypatch.setenv(f"AWS_ENDPOINT_URL_{service}", quotas.endpoint)
-        findings = list(preflight(environment("dev"), datetime.now(UTC)))
+        assembly = system.deployment.assembly.folder
+        findings = list(preflight(environment("dev"), datetime.now(UTC), assembly))
     verdicts = {finding.name: finding.verdict for finding in findings}
     verdicts.pop("image builder")  # this machine need not have one
     assert verdicts == dict.fromkeys(
@@ -48,6 +49,7 @@ def test_the_account_is_ready(system: RunningSystem, monkeypatch: pytest.MonkeyP
                 "CDK bootstrap, us-east-1",
                 "kept resources",
                 "Fargate On-Demand vCPU",
+                "update",
             ),
             *("VPCs of the region", "internet gateways of the region", "VPC Block Public Access"),
             *("CloudFront, verified account", *(quota.name for quota in EDGE_QUOTAS)),
