@@ -225,6 +225,8 @@ def test_it_needs_no_argument_but_an_image_and_two_of_it_are_apart(
     names = [table["TableName"] for table in _of_type("AWS::DynamoDB::Table", *templates)]
     assert len(set(names)) == len(names) == 4, "the second has the tables of the first"
     assert len(_of_type("AWS::EC2::VPC", *templates)) == 2
+    for template in templates:
+        _check_routes_wait_for_the_gateway(template)
     alarms = [
         alarm["AlarmName"]
         for alarm in _of_type("AWS::CloudWatch::Alarm", *templates)
@@ -246,6 +248,16 @@ def test_it_needs_no_argument_but_an_image_and_two_of_it_are_apart(
         if "ecr:BatchGetImage" in statement["Action"]
     ]
     assert pulling == ["arn:aws:ecr:eu-west-1:111111111111:repository/evenflow"] * 2
+
+
+def _check_routes_wait_for_the_gateway(template: dict[str, Any]) -> None:
+    """EC2 refuses a route to an internet gateway that is not attached yet."""
+    kinds = {name: resource["Type"] for name, resource in template["Resources"].items()}
+    attached = {name for name, kind in kinds.items() if kind == "AWS::EC2::VPCGatewayAttachment"}
+    routes = [name for name, kind in kinds.items() if kind == "AWS::EC2::Route"]
+    assert routes
+    for route in routes:
+        assert attached <= set(template["Resources"][route].get("DependsOn", ())), route
 
 
 def test_there_may_be_no_canary_and_traces_logs_and_a_budget_are_chosen(
