@@ -226,7 +226,7 @@ def test_it_needs_no_argument_but_an_image_and_two_of_it_are_apart(
     assert len(set(names)) == len(names) == 4, "the second has the tables of the first"
     assert len(_of_type("AWS::EC2::VPC", *templates)) == 2
     for template in templates:
-        _check_routes_wait_for_the_gateway(template)
+        _check_order(template)
     alarms = [
         alarm["AlarmName"]
         for alarm in _of_type("AWS::CloudWatch::Alarm", *templates)
@@ -250,14 +250,22 @@ def test_it_needs_no_argument_but_an_image_and_two_of_it_are_apart(
     assert pulling == ["arn:aws:ecr:eu-west-1:111111111111:repository/evenflow"] * 2
 
 
-def _check_routes_wait_for_the_gateway(template: dict[str, Any]) -> None:
-    """EC2 refuses a route to an internet gateway that is not attached yet."""
-    kinds = {name: resource["Type"] for name, resource in template["Resources"].items()}
-    attached = {name for name, kind in kinds.items() if kind == "AWS::EC2::VPCGatewayAttachment"}
-    routes = [name for name, kind in kinds.items() if kind == "AWS::EC2::Route"]
-    assert routes
-    for route in routes:
-        assert attached <= set(template["Resources"][route].get("DependsOn", ())), route
+def _check_order(template: dict[str, Any]) -> None:
+    """What one stack must be told of its order.
+
+    EC2 refuses a route to an internet gateway that isn't attached yet, and CloudFront must find
+    the listener to which it moves.
+    """
+    resources = template["Resources"]
+    for later, earlier in (
+        ("AWS::EC2::Route", "AWS::EC2::VPCGatewayAttachment"),
+        ("AWS::CloudFront::VpcOrigin", "AWS::ElasticLoadBalancingV2::Listener"),
+    ):
+        before = {name for name, each in resources.items() if each["Type"] == earlier}
+        waiting = [each for each in resources.values() if each["Type"] == later]
+        assert waiting, later
+        assert before, earlier
+        assert all(before <= set(each.get("DependsOn", ())) for each in waiting), later
 
 
 def test_there_may_be_no_canary_and_traces_logs_and_a_budget_are_chosen(
