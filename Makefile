@@ -143,9 +143,9 @@ deploy: synth ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials);
 destroy: synth .venv/.aws ## take ENV=dev|staging|prod away again; what an environment keeps stays, and is listed (asks first; YES=1 does not)
 	@$(call ask,Destroy $(ENV)?)
 	$(CDK) destroy --app cdk.out '!(*-network)' --force
-	@$(PY) -m evenflow.infra.removal $(ENV) --cloudfront-group $(if $(REGION),--region $(REGION)) $(if $(INSTALLATION),--installation $(INSTALLATION))
+	@$(PY) -m evenflow.infra.removal --cloudfront-group
 	$(CDK) destroy --app cdk.out --all --force
-	@$(PY) -m evenflow.infra.removal $(ENV) $(if $(REGION),--region $(REGION)) $(if $(INSTALLATION),--installation $(INSTALLATION))
+	@$(PY) -m evenflow.infra.removal
 
 deployer: .venv/.infra .venv/.aws infra/node_modules/.installed ## the role with which REPOSITORY=owner/name on GitHub deploys into this account, without a key (REGION=, INSTALLATION=; PROVIDER= the ARN of GitHub's provider where the account has it)
 	@test -n "$(REPOSITORY)" || { echo "say whose: make deployer REPOSITORY=owner/name"; exit 2; }

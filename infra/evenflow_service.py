@@ -251,6 +251,8 @@ class EvenflowService(Construct):
             web_acl_arn=self._web_acl_arn(),
             existing=self._listener,
         )
+        # In one stack nothing else says so: a listener is there before CloudFront moves to it.
+        self.edge.node.add_dependency(self.handlers.load_balancer)
         self.url = f"https://{self.edge.address}"
 
     def _arn_of(self, bucket: s3.IBucket) -> BucketArn:

@@ -23,7 +23,7 @@ from evenflow.doctor.streams import (
     read_transports,
     read_whole_completion,
 )
-from evenflow.functions.canary.front_door import FrontDoor, HttpAnswer, Session
+from evenflow.functions.canary.front_door import FrontDoor, HttpAnswer, Session, UnusableKey
 from evenflow.functions.canary.protocols import model_name
 from evenflow.functions.canary.reading import WrongAnswer
 from evenflow.functions.canary.smoke import QUESTION
@@ -109,6 +109,8 @@ def _open(
         raise
     except OSError as error:
         raise NotReached(f"{front_door.url} can't be reached: {error}") from error
+    except UnusableKey as error:
+        raise NotReached(f"EVENFLOW_TENANT_KEY can't be sent: {error}") from error
     except WrongAnswer as error:
         _check_refusal(error)
         raise

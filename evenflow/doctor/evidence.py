@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.client import BadStatusLine, HTTPMessage, HTTPResponse, IncompleteRead
+from http.client import BadStatusLine, HTTPResponse, IncompleteRead
 from threading import Lock
 from typing import Any
 
 from websockets.exceptions import (
     ConnectionClosed,
     InvalidHandshake,
+    InvalidHeader,
     InvalidStatus,
     InvalidUpgrade,
     NegotiationError,
 )
-from websockets.http11 import Response
 
 from evenflow.doctor.hop_faults import (
     AUTHORIZATION,
@@ -40,12 +41,17 @@ from evenflow.doctor.hop_faults import (
     hop_names,
 )
 from evenflow.functions.canary.checks import Check, run_check
-from evenflow.functions.canary.front_door import HttpAnswer, UnexpectedAnswer
+from evenflow.functions.canary.front_door import (
+    HttpAnswer,
+    UnexpectedAnswer,
+    answer_of_handshake,
+)
 from evenflow.functions.canary.reading import WrongAnswer
 
 _EVENT_STREAM = "text/event-stream"
 _HTTP_1_0 = 10
 _TOO_MANY = 429
+_TOKEN = re.compile(r"\bbearer\.[^\s,]+", re.IGNORECASE)
 # The codes of Evenflow's errors that only a hop can cause, as the caller did send what is missing.
 _FAULT_OF_CODE = {
     "token_missing": AUTHORIZATION,
@@ -111,6 +117,8 @@ def observe(check: str, look: Callable[[], str]) -> Observation:
     if finding.wrong is None or finding.error is None:
         return Observation(check, "✓", seen[0])
     fault, what = judge_error(finding.error, finding.wrong)
+    # A hop may send back all that the handshake offered, and reports are shown to others.
+    what = _TOKEN.sub("bearer.…", what)
     is_harmless = _is_limit(finding.error) if fault is None else fault.is_harmless
     return Observation(check, "!" if is_harmless else "✗", what, fault)
 
@@ -134,20 +142,15 @@ def judge_error(error: Exception, wrong: str) -> tuple[HopFault | None, str]:
     match error:
         case HopFaultFound():
             return error.fault, wrong
+        case InvalidHeader(name="Sec-WebSocket-Protocol"):
+            return SUBPROTOCOL, wrong
         case UnexpectedAnswer():
             return judge_answer(error.answer)
         case InvalidStatus():
-            fault, seen = judge_answer(_answer_of_handshake(error.response))
+            fault, seen = judge_answer(answer_of_handshake(error.response))
             return (fault and _FAULT_OF_HANDSHAKE.get(fault, fault)), seen
     fault = next((found for kinds, found in _FAULT_OF_ERROR if isinstance(error, kinds)), None)
     return fault, wrong
-
-
-def _answer_of_handshake(response: Response) -> HttpAnswer:
-    headers = HTTPMessage()
-    for name, value in response.headers.raw_items():
-        headers[name] = value
-    return HttpAnswer(response.status_code, headers, bytes(response.body or b""))
 
 
 def judge_answer(answer: HttpAnswer) -> tuple[HopFault | None, str]:
@@ -172,7 +175,7 @@ def evenflow_error(answer: HttpAnswer) -> dict[str, Any] | None:
     try:
         error = json.loads(answer.body)["error"]
         return error if isinstance(error, dict) and "code" in error else None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -13,6 +13,8 @@ from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.parse import urlsplit
 
+from websockets.exceptions import InvalidStatus
+from websockets.http11 import Response
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
@@ -40,7 +42,7 @@ class HttpAnswer:
         """
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise UnexpectedAnswer(self, f"{self.status} with a body that is no JSON") from None
 
     def expect(self, status: int) -> HttpAnswer:
@@ -60,6 +62,32 @@ class UnexpectedAnswer(WrongAnswer):
     def __init__(self, answer: HttpAnswer, message: str) -> None:
         super().__init__(message)
         self.answer = answer
+
+
+class UnusableKey(WrongAnswer):
+    """A key can't be sent: no header takes it. The message doesn't show it."""
+
+
+class _Connection(ClientConnection):
+    """A WebSocket that follows no redirect: no browser follows one."""
+
+    def handshake(self, *arguments: Any, **named: Any) -> None:
+        try:
+            super().handshake(*arguments, **named)
+        except InvalidStatus as error:
+            answer = answer_of_handshake(error.response)
+            if 300 <= answer.status < 400:
+                where = answer.headers.get("Location")
+                raise UnexpectedAnswer(answer, f"{answer.status} to {where}") from error
+            raise
+
+
+def answer_of_handshake(response: Response) -> HttpAnswer:
+    """What a handshake was answered with."""
+    headers = Message()
+    for name, value in response.headers.raw_items():
+        headers[name] = value
+    return HttpAnswer(response.status_code, headers, bytes(response.body or b""))
 
 
 class StreamedAnswer:
@@ -148,6 +176,7 @@ class FrontDoor:
 
         Raises:
             WrongAnswer: it is refused.
+            UnusableKey: no header takes the key.
         """
         body = {"tenant": tenant}
         return self.call(OPEN_SESSION.method, OPEN_SESSION.path, body, _bearer(key)).expect(201)
@@ -177,6 +206,7 @@ class FrontDoor:
             ping_interval=None,
             close_timeout=2,
             proxy=None,
+            create_connection=_Connection,
         )
 
     def receive(self, websocket: ClientConnection) -> Any:
@@ -233,12 +263,18 @@ def _whole(answer: HTTPResponse) -> HttpAnswer:
 
 
 def _bearer(key: str | None) -> dict[str, str]:
-    return {} if key is None else {"Authorization": f"Bearer {key}"}
+    if key is None:
+        return {}
+    if not key.isascii() or any(one.isspace() or not one.isprintable() for one in key):
+        raise UnusableKey(
+            "the key has a character that no header takes, such as a space or the end of a line"
+        )
+    return {"Authorization": f"Bearer {key}"}
 
 
 def _code(body: bytes) -> str:
     """The code of Evenflow's errors, where the body is one."""
     try:
         return f" {json.loads(body)['error']['code']}"
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return " (not in Evenflow's shape: somebody else answered)"

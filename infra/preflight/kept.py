@@ -25,6 +25,7 @@ def kept_finding(account: Account, settings: EnvironmentSettings) -> Finding:
         _NAME,
         f"{', '.join(names[:_SHOWN])}{more}: no stack owns them, so CloudFormation would fail "
         "with AlreadyExists",
-        f"adopt or delete them, by docs/runbooks/kept-resources.md; `python -m "
-        f"evenflow.infra.removal {settings.name}` lists all",
+        "adopt or delete them, by docs/runbooks/kept-resources.md; `python -m "
+        f"evenflow.infra.removal {settings.name} --region {settings.region.name} --installation "
+        f"{settings.installation}` lists all",
     )

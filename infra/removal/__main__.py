@@ -1,11 +1,12 @@
 """`python -m evenflow.infra.removal prod`: what an environment has left behind, and what it costs.
 
 It lists tables, secrets, log groups, buckets, keys and queues of the environment that no stack
-owns. `--delete` deletes them for good. `--mapping FILE` writes the file with which `cdk import`
-brings those of the stack `…-data` back into it. `--cloudfront-group` deletes only the security
-group that CloudFront leaves in the VPC (`make destroy` does it before the VPC).
+owns. Without a name it is the environment that was synthesized last, with its region and
+installation. `--delete` deletes them for good. `--mapping FILE` writes the file with which
+`cdk import` brings those of the stack `…-data` back into it. `--cloudfront-group` deletes only the
+security group that CloudFront leaves in the VPC (`make destroy` does it before the VPC).
 
-Exit status: 0 done, 1 AWS refused something, 2 there is no such environment.
+Exit status: 0 done, 1 AWS refused something, 2 there is no such environment or no synthesis.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from evenflow.infra.removal.kept_resources import (
     find_kept,
 )
 from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.synthesized_settings import NotSynthesizedError, read_settings
 
 _COSTS = {
     SECRET: f"${prices.SECRET_MONTH.usd:.2f} a month",
@@ -92,6 +94,7 @@ def _run(settings: EnvironmentSettings, arguments: argparse.Namespace) -> None:
         was_there = delete_cloudfront_group(account, f"{settings.prefix}-network")
         print(f"{CLOUDFRONT_GROUP}: {'deleted' if was_there else 'not there'}")
         return
+    print(f"{settings.prefix} in {settings.region.name}:")
     resources = find_kept(account, settings)
     print(as_table(resources))
     if arguments.mapping is not None:
@@ -106,6 +109,14 @@ def _run(settings: EnvironmentSettings, arguments: argparse.Namespace) -> None:
         print("They stay. docs/runbooks/kept-resources.md: adopt them, or delete them (--delete).")
 
 
+def _settings(arguments: argparse.Namespace) -> EnvironmentSettings:
+    if arguments.environment is None:
+        return read_settings()
+    return environment(
+        arguments.environment, region=arguments.region, installation=arguments.installation
+    )
+
+
 def main() -> int:
     """List, delete or prepare the adoption. Returns the exit status."""
     parser = argparse.ArgumentParser(
@@ -113,7 +124,9 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("environment", help="dev, staging or prod")
+    parser.add_argument(
+        "environment", nargs="?", help="dev, staging or prod; left out: what was synthesized last"
+    )
     parser.add_argument("--region", default="", help="instead of us-east-1")
     parser.add_argument("--installation", default="", help="instead of evenflow")
     actions = parser.add_mutually_exclusive_group()
@@ -123,12 +136,13 @@ def main() -> int:
         "--cloudfront-group", action="store_true", help="delete CloudFront's security group alone"
     )
     arguments = parser.parse_args()
+    if arguments.environment is None and (
+        arguments.delete or arguments.region or arguments.installation
+    ):
+        parser.error("--delete, --region and --installation need the environment's name")
     try:
-        settings = environment(
-            arguments.environment, region=arguments.region, installation=arguments.installation
-        )
-        _run(settings, arguments)
-    except (UnknownEnvironmentError, UnknownRegionError) as error:
+        _run(_settings(arguments), arguments)
+    except (UnknownEnvironmentError, UnknownRegionError, NotSynthesizedError) as error:
         print(error, file=sys.stderr)
         return 2
     except Unanswered as error:

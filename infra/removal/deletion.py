@@ -32,7 +32,8 @@ def delete(account: Account, resource: KeptResource) -> None:
     Raises:
         Unanswered: AWS refused it.
     """
-    _DELETIONS[resource.kind](account, resource.name)
+    where = account if resource.region is None else Account(resource.region)
+    _DELETIONS[resource.kind](where, resource.name)
 
 
 def _delete_table(account: Account, name: str) -> None:

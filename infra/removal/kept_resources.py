@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.regions import GLOBAL_REGION
 from evenflow.infra.settings import EnvironmentSettings
 
 LOG_GROUP, SECRET = "AWS::Logs::LogGroup", "AWS::SecretsManager::Secret"
@@ -15,6 +16,7 @@ QUEUE, TABLE = "AWS::SQS::Queue", "AWS::DynamoDB::Table"
 _KINDS = {"dynamodb": TABLE, "kms": KEY, "s3": BUCKET, "sqs": QUEUE}
 # Log groups that Lambda and SageMaker make themselves.
 _MADE_BY_SERVICES = ("/aws/lambda/", "/aws/sagemaker/Endpoints/")
+_GONE = ("DELETE_COMPLETE", "DELETE_SKIPPED")
 _LOGICAL_ID, _STACK = "aws:cloudformation:logical-id", "aws:cloudformation:stack-name"
 
 
@@ -27,6 +29,7 @@ class KeptResource:
         name: a secret's ARN, a key's id, else the name.
         stack, logical_id: the stack that made it, and its id there. "": AWS doesn't say.
         is_scheduled: whether it is a secret that is scheduled for deletion. Its name is taken.
+        region: where it is. None: in the environment's region.
     """
 
     kind: str
@@ -34,6 +37,7 @@ class KeptResource:
     stack: str = ""
     logical_id: str = ""
     is_scheduled: bool = False
+    region: str | None = None
 
     @property
     def takes_name(self) -> bool:
@@ -49,32 +53,38 @@ class KeptResource:
 
 
 def find_kept(account: Account, settings: EnvironmentSettings) -> list[KeptResource]:
-    """All resources of the environment in its region that no stack owns, by kind and name.
+    """All resources of the environment that no stack owns, by kind and name.
 
     Raises:
         Unanswered: AWS didn't answer a call.
     """
     stacks = _live_stacks(account, f"{settings.prefix}-")
-    owned = {physical_id for stack in stacks for physical_id in _physical_ids(account, stack)}
     found = {
         (resource.kind, resource.name): resource
         for resources in (
             _tagged(account, settings),
             _secrets(account, settings),
             _log_groups(account, settings, stacks),
+            _blocked_requests(settings),
         )
         for resource in resources
-        if not {resource.name, resource.shown_name} & owned
     }
+    # An EvenflowService of the same name is in a stack that is called otherwise.
+    stacks = sorted({*stacks, *(resource.stack for resource in found.values())} - {""})
+    owned = {physical_id for stack in stacks for physical_id in _physical_ids(account, stack)}
     return [
         found[key]
         for key in sorted(found)
-        # These were found by name, so they may be those of a stack that is called otherwise.
-        if found[key].kind not in (LOG_GROUP, SECRET) or not _has_stack(account, found[key].name)
+        if not {found[key].name, found[key].shown_name} & owned
+        # These were found by name, and not all of them say whose they are.
+        and not (found[key].kind in (LOG_GROUP, SECRET) and _has_stack(account, found[key]))
     ]
 
 
-def _has_stack(account: Account, physical_id: str) -> bool:
+def _has_stack(account: Account, resource: KeptResource) -> bool:
+    physical_id = resource.name
+    if resource.region is not None:
+        account = Account(resource.region)
     try:
         answer = account.ask(
             "cloudformation", "describe_stack_resources", PhysicalResourceId=physical_id
@@ -84,9 +94,8 @@ def _has_stack(account: Account, physical_id: str) -> bool:
             raise
         return False
     return any(
-        resource.get("PhysicalResourceId") == physical_id
-        and resource["ResourceStatus"] not in ("DELETE_COMPLETE", "DELETE_SKIPPED")
-        for resource in answer["StackResources"]
+        each.get("PhysicalResourceId") == physical_id and each["ResourceStatus"] not in _GONE
+        for each in answer["StackResources"]
     )
 
 
@@ -102,9 +111,16 @@ def _live_stacks(account: Account, prefix: str) -> list[str]:
 
 
 def _physical_ids(account: Account, stack: str) -> Iterator[str]:
-    for page in account.pages("cloudformation", "list_stack_resources", StackName=stack):
+    """What a stack owns. Nothing, where it has been deleted."""
+    try:
+        pages = list(account.pages("cloudformation", "list_stack_resources", StackName=stack))
+    except Unanswered as error:
+        if error.code != "ValidationError":  # there is no such stack
+            raise
+        return
+    for page in pages:
         for resource in page["StackResourceSummaries"]:
-            if resource["ResourceStatus"] != "DELETE_COMPLETE":
+            if resource["ResourceStatus"] not in _GONE:
                 physical_id: str = resource.get("PhysicalResourceId", "")
                 # That of a queue is its URL.
                 is_queue = resource["ResourceType"] == QUEUE
@@ -154,6 +170,14 @@ def _log_groups(
             for group in page["logGroups"]:
                 if not group["logGroupName"].startswith(of_live_stacks):
                     yield KeptResource(LOG_GROUP, group["logGroupName"])
+
+
+def _blocked_requests(settings: EnvironmentSettings) -> Iterator[KeptResource]:
+    """The log of the web ACL, which is where CloudFront's web ACLs are."""
+    name = f"aws-waf-logs-{settings.global_prefix}"
+    pages = Account(GLOBAL_REGION).pages("logs", "describe_log_groups", logGroupNamePrefix=name)
+    if any(group["logGroupName"] == name for page in pages for group in page["logGroups"]):
+        yield KeptResource(LOG_GROUP, name, region=GLOBAL_REGION)
 
 
 def _of_tags(

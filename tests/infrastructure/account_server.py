@@ -145,12 +145,14 @@ class AccountServer:
             parameters.
         asked: the operations that were called.
         bodies: of the requests.
+        scopes: what the requests were signed for: date, region and service.
     """
 
     answers: dict[str, Any]
     endpoint: str = ""
     asked: list[str] = field(default_factory=list)
     bodies: list[str] = field(default_factory=list)
+    scopes: list[str] = field(default_factory=list)
 
     def answer(
         self, operation: str, query: dict[str, list[str]]
@@ -226,6 +228,7 @@ def account_server(answers: dict[str, Any]) -> Iterator[AccountServer]:
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             account.bodies.append(body.decode())
+            account.scopes.append(self.headers.get("Authorization", ""))
             query = parse_qs(body.decode())
             operation = _operation(self.path, self.headers.get("X-Amz-Target"), query)
             status, headers, answer = account.answer(operation, query)

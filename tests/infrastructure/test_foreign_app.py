@@ -225,6 +225,8 @@ def test_it_needs_no_argument_but_an_image_and_two_of_it_are_apart(
     names = [table["TableName"] for table in _of_type("AWS::DynamoDB::Table", *templates)]
     assert len(set(names)) == len(names) == 4, "the second has the tables of the first"
     assert len(_of_type("AWS::EC2::VPC", *templates)) == 2
+    for template in templates:
+        _check_order(template)
     alarms = [
         alarm["AlarmName"]
         for alarm in _of_type("AWS::CloudWatch::Alarm", *templates)
@@ -246,6 +248,24 @@ def test_it_needs_no_argument_but_an_image_and_two_of_it_are_apart(
         if "ecr:BatchGetImage" in statement["Action"]
     ]
     assert pulling == ["arn:aws:ecr:eu-west-1:111111111111:repository/evenflow"] * 2
+
+
+def _check_order(template: dict[str, Any]) -> None:
+    """What one stack must be told of its order.
+
+    EC2 refuses a route to an internet gateway that isn't attached yet, and CloudFront must find
+    the listener to which it moves.
+    """
+    resources = template["Resources"]
+    for later, earlier in (
+        ("AWS::EC2::Route", "AWS::EC2::VPCGatewayAttachment"),
+        ("AWS::CloudFront::VpcOrigin", "AWS::ElasticLoadBalancingV2::Listener"),
+    ):
+        before = {name for name, each in resources.items() if each["Type"] == earlier}
+        waiting = [each for each in resources.values() if each["Type"] == later]
+        assert waiting, later
+        assert before, earlier
+        assert all(before <= set(each.get("DependsOn", ())) for each in waiting), later
 
 
 def test_there_may_be_no_canary_and_traces_logs_and_a_budget_are_chosen(

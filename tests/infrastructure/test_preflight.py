@@ -21,7 +21,8 @@ from evenflow.infra.preflight.__main__ import pager, policy, preflight
 from evenflow.infra.preflight.account import ACTIONS, Account
 from evenflow.infra.preflight.edge import EDGE_QUOTAS
 from evenflow.infra.preflight.findings import Finding, Verdict, as_table
-from evenflow.infra.removal.kept_resources import find_kept
+from evenflow.infra.removal.deletion import delete
+from evenflow.infra.removal.kept_resources import LOG_GROUP, find_kept
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.infra.synthesized_settings import write_settings
 from tests.infrastructure.account_server import AccountServer, account_server, well
@@ -141,6 +142,44 @@ def test_a_secret_of_somebody_elses_stack_is_none_that_was_left(account: Account
     }
     names = {resource.name for resource in find_kept(Account("us-east-1"), with_domain())}
     assert secret in names
+
+
+def test_a_table_of_somebody_elses_stack_is_none_that_was_left(account: AccountServer) -> None:
+    """An EvenflowService may have the environment's name and tags, in a stack of another name."""
+    account.answers |= leftovers()
+    tables = account.answers["GetResources"]["ResourceTagMappingList"]
+    tables[0]["Tags"] = [{"Key": "aws:cloudformation:stack-name", "Value": "Mine"}]
+    tables[1]["Tags"] = [{"Key": "aws:cloudformation:stack-name", "Value": "evenflow-prod-data"}]
+    live = {"PhysicalResourceId": "evenflow-prod-sessions", "ResourceType": "AWS::DynamoDB::Table"}
+
+    def resources(query: dict[str, list[str]]) -> Any:
+        if query["StackName"] == ["evenflow-prod-data"]:
+            return "ValidationError"  # it has been deleted
+        mine = query["StackName"] == ["Mine"]
+        owned = [live | {"ResourceStatus": "CREATE_COMPLETE"}] if mine else []
+        return {"StackResourceSummaries": owned}
+
+    account.answers["ListStackResources"] = resources
+    names = {resource.name for resource in find_kept(Account("us-east-1"), with_domain())}
+    assert "evenflow-prod-sessions" not in names
+    assert "evenflow-prod-ledger" in names
+
+
+def test_the_log_of_the_web_acl_is_found_where_it_is(account: AccountServer) -> None:
+    """Its name is taken, too, and it is in us-east-1."""
+    name = "aws-waf-logs-evenflow-prod-eu-west-1"
+
+    def groups(_query: dict[str, list[str]]) -> Any:
+        asked = json.loads(account.bodies[-1])["logGroupNamePrefix"]
+        return {"logGroups": [{"logGroupName": name}] if name.startswith(asked) else []}
+
+    account.answers |= leftovers() | {"DescribeLogGroups": groups}
+    settings = environment("prod", region="eu-west-1")
+    (log,) = (r for r in find_kept(Account("eu-west-1"), settings) if r.kind == LOG_GROUP)
+    assert (log.name, log.region, log.takes_name) == (name, "us-east-1", True)
+    account.answers["DeleteLogGroup"] = {}
+    delete(Account("eu-west-1"), log)
+    assert "/us-east-1/logs/" in account.scopes[-1]
 
 
 def test_a_key_that_is_to_be_deleted_is_not_listed_again(account: AccountServer) -> None:

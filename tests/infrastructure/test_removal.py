@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from evenflow.infra.environments import environment
 from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.removal.__main__ import main
 from evenflow.infra.removal.deletion import CLOUDFRONT_GROUP, delete_cloudfront_group
+from evenflow.infra.synthesized_settings import write_settings
 from tests.infrastructure.account_server import AccountServer, account_server
 from tests.infrastructure.synthesis import ROOT
 from tests.integration.aws_emulator import CREDENTIALS
@@ -99,3 +103,38 @@ def test_the_group_goes_after_the_distribution_and_before_the_vpc() -> None:
     )
     places = [recipe[1].index(command) for command in commands]
     assert places == sorted(places)
+
+
+def test_destroy_takes_the_installation_and_the_region_that_are_destroyed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They may be in cdk.context.json: neither is in the command that make is given."""
+    settings = environment("dev", region="eu-west-1", installation="acme")
+    (tmp_path / "cdk.out").mkdir()
+    write_settings(settings, tmp_path / "cdk.out")
+    monkeypatch.chdir(tmp_path)
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    asked: list[str] = []
+
+    def resources(query: dict[str, list[str]]) -> object:
+        asked.extend(query["StackName"])
+        return "ValidationError"
+
+    lines = (ROOT / "Makefile").read_text("utf-8").splitlines()
+    (command,) = (line for line in lines if "--cloudfront-group" in line)
+    arguments = command.partition("evenflow.infra.removal")[2].replace("$(ENV)", "dev").split()
+    with account_server({"ListStackResources": resources}) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+        monkeypatch.setattr("sys.argv", ["removal", *arguments])
+        assert main() == 0
+        assert "/eu-west-1/" in server.scopes[0]
+    assert asked == ["acme-dev-network"]
+    assert "not there" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("argument", ["--delete", "--region=eu-west-1", "--installation=acme"])
+def test_what_is_deleted_is_named(argument: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["removal", argument])
+    with pytest.raises(SystemExit, match="2"):
+        main()

@@ -85,13 +85,16 @@ class TaskNetwork(Construct):
     def _route_to_the_internet(self) -> None:
         assert isinstance(self.vpc, ec2.Vpc)  # noqa: S101 - another's has no group of endpoints
         for number, subnet in enumerate(self.vpc.public_subnets, start=1):
-            ec2.CfnRoute(
+            route = ec2.CfnRoute(
                 self,
                 f"ToInternet{number}",
                 route_table_id=subnet.route_table.route_table_id,
                 destination_cidr_block="0.0.0.0/0",
                 gateway_id=self.vpc.internet_gateway_id,
             )
+            # In one stack nothing else says so: EC2 refuses a route to a gateway that isn't
+            # attached yet, and doesn't detach one while tasks have public addresses.
+            route.node.add_dependency(self.vpc.node.find_child("VPCGW"))
 
     def _reach_by_endpoints(self, group: ec2.ISecurityGroup) -> None:
         subnets = self.vpc.isolated_subnets[: self._settings.network.endpoint_zones]

@@ -17,13 +17,20 @@ from pathlib import Path
 
 import pytest
 from websockets.datastructures import Headers
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import InvalidHeader, InvalidStatus
 from websockets.http11 import Response
 
 from evenflow.__main__ import main
 from evenflow.doctor.diagnosis import Examination, diagnose
 from evenflow.doctor.evidence import observe
-from evenflow.doctor.hop_faults import FOREIGN, HOP_FAULTS, IDLE, NO_WEBSOCKETS, HopFault
+from evenflow.doctor.hop_faults import (
+    FOREIGN,
+    HOP_FAULTS,
+    IDLE,
+    NO_WEBSOCKETS,
+    SUBPROTOCOL,
+    HopFault,
+)
 from evenflow.doctor.report import as_text
 from evenflow.fargate_handler.settings import HandlerSettings
 from evenflow.functions.canary.front_door import HttpAnswer
@@ -119,6 +126,42 @@ def test_a_tenants_key_is_needed(
     assert main(["doctor", server.http_url, *QUICK]) == 0
 
 
+def test_a_key_that_no_header_takes_is_not_shown(
+    server: ServerProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as one of a file that was written on Windows."""
+    monkeypatch.setenv("EVENFLOW_TENANT_KEY", f"{KEY}\r")
+    assert main(["doctor", server.http_url, "--json", *QUICK]) == 2
+    printed = capsys.readouterr()
+    assert "EVENFLOW_TENANT_KEY can't be sent" in printed.err
+    assert KEY not in printed.out + printed.err
+
+
+def test_a_handshake_that_is_sent_elsewhere(
+    server: ServerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No browser follows it."""
+    if shutil.which("haproxy") is None:
+        pytest.skip("needs haproxy: apt-get install haproxy")
+    redirect = "http-request redirect code 308 location /ws?moved if { path /ws } !{ query moved }"
+    with haproxy(server.port, tmp_path, redirect) as url:
+        assert main(["doctor", url, *QUICK]) == 1
+    printed = capsys.readouterr().out
+    assert re.search(r"✗ WebSocket +308 to /ws\?moved \[redirect\]", printed), printed
+
+
+def test_no_token_is_shown() -> None:
+    """A hop may send back all that the handshake offered."""
+
+    def shake_hands() -> str:
+        raise InvalidHeader("Sec-WebSocket-Protocol", "multiple values: v1, bearer.abc.def-_1")
+
+    seen = observe("handshake", shake_hands)
+    assert seen.fault is SUBPROTOCOL
+    assert "multiple values: v1, bearer.…" in seen.seen
+    assert "abc" not in seen.seen
+
+
 def test_an_address_without_tls(server: ServerProcess, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", server.http_url.replace("http", "https"), *QUICK]) == 1
     assert "✗ address  SSLError: " in (printed := capsys.readouterr().out)
@@ -190,6 +233,10 @@ def answering(answer: bytes) -> Iterator[str]:
         (
             b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\nContent-Type: text/html\r\n\r\nhi",
             "✗ address  201 that is not Evenflow's, text/html [foreign]",
+        ),
+        (
+            b"HTTP/1.1 201 Created\r\nContent-Length: 200000\r\n\r\n" + b"[" * 200_000,
+            "✗ address  201 that is not Evenflow's, text/plain [foreign]",
         ),
     ],
 )
