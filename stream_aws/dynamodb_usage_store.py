@@ -51,7 +51,7 @@ _ROWS_OF_A_TRANSACTION = 100
 _ASKS_AT_ONCE = 90
 _ROWS_OF_A_BATCH = 100  # that BatchGetItem takes
 _READ_AT_ONCE = _ROWS_OF_A_BATCH // 3  # three rows each
-# Where tasks meet at a tenant's counters, they wait so long before the next transaction, at most.
+# The longest pauses, in seconds, before the next transaction after conflicts of tasks.
 _LONGEST_RESERVE_PAUSE, _LONGEST_SETTLE_PAUSE = 0.2, 1.0
 # Each try learns what was in its way.
 _TRIES = 20
@@ -66,7 +66,7 @@ class DynamoDBUsageStore:
     """What tenants have reserved and used, in DynamoDB (`UsageStore`).
 
     A tenant's counters and reservations are in its own partition, its records and totals in
-    several. What waits for a tenant is written together, in one transaction at a time: then a
+    several. A task writes one transaction at a time for a tenant, with all that waits: then a
     counter is written once for many answers.
 
     Args:
@@ -88,7 +88,7 @@ class DynamoDBUsageStore:
         self._on_retry = on_retry
         self._kept_seconds = kept_seconds
         self._counters = DynamoDBCounters(client, table, on_retry)
-        # A total is in several rows, and a task writes one of them until it meets another task.
+        # A total is in several rows. A task writes one of them until a conflict.
         self._shard = random.randrange(TOTALS_SHARDS)
         self._reserve_pauses = Pauses(_LONGEST_RESERVE_PAUSE)
         self._settle_pauses = Pauses(_LONGEST_SETTLE_PAUSE)
@@ -203,7 +203,7 @@ class DynamoDBUsageStore:
     async def _reservations(
         self, tenant: str, asks: Sequence[Ask]
     ) -> tuple[list[Item], dict[str, int]]:
-        """The actions that make these, counters first, and the most of one of them by counter."""
+        """The actions of these reservations, counters first, and the largest amount by counter."""
         now, added, most = asks[0].wanted.created_at, added_by(asks), most_before(asks)
         bounds = {name: bound for ask in asks for name, bound in ask.bounds.items()}
         needs = dict.fromkeys(added, 0)
@@ -224,10 +224,10 @@ class DynamoDBUsageStore:
         error: ClientError,
         needs: Mapping[str, int] | None = None,
     ) -> dict[str, int]:
-        """Learn why a transaction failed. What is committed, of counters that are one row.
+        """Find why a transaction failed. Returns what is committed, by counter of one row.
 
         Args:
-            needs: the least that must have room at once, by counter. None: what was added.
+            needs: the room that one row must have, by counter. None: what was added.
         """
         committed: dict[str, int] = {}
         failed: dict[str, Item | None] = {}
@@ -349,10 +349,10 @@ class DynamoDBUsageStore:
     # -- reading -----------------------------------------------------------------------------------
 
     async def _rows(self, rows: Iterable[Item]) -> dict[str, Item]:
-        """Of the rows with these keys those that there are, by their names."""
+        """The rows with these keys, by their names. Missing ones are left out."""
         keys = list({key["row"]["S"]: key for key in rows}.values())
-        found = await get_all(self._client, self._table, keys, self._on_retry)
-        return {item["row"]["S"]: item for item in found}
+        items = await get_all(self._client, self._table, keys, self._on_retry)
+        return {item["row"]["S"]: item for item in items}
 
     async def _query_all(self, requests: Iterable[Item]) -> list[Item]:
         """All items of these queries, in their order."""
@@ -365,10 +365,10 @@ class DynamoDBUsageStore:
         return [item for items in pages for item in items]
 
 
-def _counters_of(ended: Sequence[_Ended], found: Mapping[str, Item]) -> dict[str, int]:
+def _counters_of(ended: Sequence[_Ended], rows: Mapping[str, Item]) -> dict[str, int]:
     """The counters that these answers may change."""
     names = {name for each in ended for name in each.counters}
-    for item in found.values():
+    for item in rows.values():
         for attribute in item.keys() & {"amounts", "counted"}:
             names |= (amounts_of(item, attribute) or {}).keys()
     return dict.fromkeys(names, 0)

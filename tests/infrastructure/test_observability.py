@@ -624,7 +624,9 @@ class TestTheMonthlyBudget:
 
     def test_one_of_which_nobody_hears_is_refused(self) -> None:
         own = "arn:aws:sns:us-east-1:111111111111:on-call"
-        with pytest.raises(ValidationError, match="nobody hears of it: set notice_email"):
+        with pytest.raises(
+            ValidationError, match="needs an address for its notices: set notice_email"
+        ):
             AlarmSettings(monthly_budget_dollars=500, page_topic_arn=own)
 
 

@@ -207,7 +207,7 @@ def test_the_last_release_can_be_updated_to_this(running: Running, name: str) ->
 
 
 def test_the_table_of_immutable_properties_is_that_of_the_schemas(running: Running) -> None:
-    """`UPDATE_SNAPSHOTS=1` writes it anew."""
+    """`UPDATE_SNAPSHOTS=1` rewrites it."""
     names = ("staging-workers-traced", "prod", "gpus", "domain", "closed")
     text = immutable_text(kinds_in(*(running(name) for name in names)))
     if os.environ.get("UPDATE_SNAPSHOTS"):
@@ -317,7 +317,7 @@ def _close_the_port(network: dict[str, Any]) -> None:
         (
             _describe_the_handlers_group,
             "-network",
-            "would be made anew, and is imported by evenflow-staging-service",
+            "would be replaced, and is imported by evenflow-staging-service",
         ),
         (_open_a_second_listener, "-service", "has its name or place"),
         (_move_a_subnet, "-network", "which is still there"),
