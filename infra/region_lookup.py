@@ -42,8 +42,8 @@ def look_up(name: str) -> Region:
         geography, model_regions = _profile(account)
     except Unanswered as error:
         raise RegionLookupError(
-            f"{name} could not be asked: {error}. Check the credentials, and whether the account "
-            "has opted into the region"
+            f"{name} could not be looked up: {error}. Check the credentials, and whether the "
+            "account has opted into the region"
         ) from error
     if len(zones) < 2:
         raise RegionLookupError(

@@ -156,8 +156,8 @@ class DynamoDBUsageStore:
 
     async def _find(self, tenant: str, response_ids: Sequence[str]) -> Sequence[Reservation | None]:
         rows = [RESERVED + response_id for response_id in response_ids]
-        found = await self._rows([key_of(tenant, row) for row in rows])
-        return [reservation_of(found[row]) if row in found else None for row in rows]
+        items = await self._rows([key_of(tenant, row) for row in rows])
+        return [reservation_of(items[row]) if row in items else None for row in rows]
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -169,35 +169,37 @@ class DynamoDBUsageStore:
         committed: dict[str, int] = {}
         failures, most = 0, len(asks)
         while failures < _TRIES:
-            left = [place for place in range(len(asks)) if place not in outcomes]
-            refused = without_room([asks[place] for place in left], committed)
+            pending = [place for place in range(len(asks)) if place not in outcomes]
+            refused = without_room([asks[place] for place in pending], committed)
             outcomes |= {
-                place: full for place, full in zip(left, refused, strict=True) if full is not None
+                place: full
+                for place, full in zip(pending, refused, strict=True)
+                if full is not None
             }
-            left = self._within_a_transaction(
-                [place for place in left if place not in outcomes], asks
+            pending = self._within_a_transaction(
+                [place for place in pending if place not in outcomes], asks
             )[:most]
-            if not left:
+            if not pending:
                 return [outcomes[place] for place in range(len(asks))]
-            actions, needs = await self._reservations(tenant, [asks[place] for place in left])
+            actions, needs = await self._reservations(tenant, [asks[place] for place in pending])
             try:
                 await self._transact(tenant, actions, self._reserve_pauses)
             except ClientError as error:
                 if not condition_failed(error):
                     raise
                 failures += 1
-                learned = await self._learn(tenant, actions, error, needs)
-                committed |= learned
+                newly_committed = await self._learn(tenant, actions, error, needs)
+                committed |= newly_committed
                 reasons = error.response["CancellationReasons"][len(needs) :]
-                for place, reason in zip(left, reasons, strict=True):
+                for place, reason in zip(pending, reasons, strict=True):
                     if reason.get("Code") == "ConditionalCheckFailed":
                         outcomes[place] = _found_instead(asks[place], reason.get("Item"))
-                if not learned:
+                if not newly_committed:
                     # Rows of a counter have room for fewer at once.
-                    most = max(1, len(left) // 2)
+                    most = max(1, len(pending) // 2)
             else:
-                outcomes |= dict.fromkeys(left)
-                failures, most = 0, 2 * len(left)
+                outcomes |= dict.fromkeys(pending)
+                failures, most = 0, 2 * len(pending)
         raise _contended(tenant)
 
     async def _reservations(
@@ -254,16 +256,16 @@ class DynamoDBUsageStore:
         return places
 
     async def _settle(self, tenant: str, ended: Sequence[_Ended]) -> Sequence[None]:
-        left = list(ended)
+        pending = list(ended)
         tries = 0
-        while left:
-            found = await self._rows([key for each in left for key in _keys_read(each.record)])
+        while pending:
+            rows = await self._rows([key for each in pending for key in _keys_read(each.record)])
             await self._counters.look_at(
-                tenant, _counters_of(left, found), {}, left[0].record.ended_at
+                tenant, _counters_of(pending, rows), {}, pending[0].record.ended_at
             )
-            count, actions = self._settlements(tenant, left, found)
+            count, actions = self._settlements(tenant, pending, rows)
             if not actions or await self._made(tenant, actions):
-                del left[:count]
+                del pending[:count]
                 continue
             tries += 1
             if tries == _TRIES:
@@ -271,7 +273,7 @@ class DynamoDBUsageStore:
         return [None] * len(ended)
 
     def _settlements(
-        self, tenant: str, ended: Sequence[_Ended], found: Mapping[str, Item]
+        self, tenant: str, ended: Sequence[_Ended], stored: Mapping[str, Item]
     ) -> tuple[int, list[Item]]:
         """The actions that settle the first ones, as many as fit, and how many these are."""
         changes: Counter[str] = Counter()
@@ -282,10 +284,10 @@ class DynamoDBUsageStore:
         for count, (record, counters) in enumerate(ended):
             if record.response_id in {each.record.response_id for each in ended[:count]}:
                 return count, actions  # a transaction has an item once
-            reserved = found.get(RESERVED + record.response_id)
+            reserved = stored.get(RESERVED + record.response_id)
             rows = [key["row"]["S"] for key in keys_of_record(record)]
-            known = [found[row] for row in rows if row in found]
-            before = known[0] if known else None
+            records = [stored[row] for row in rows if row in stored]
+            before = records[0] if records else None
             earlier = None if before is None else record_in(before)
             if earlier is None or earlier.epoch <= record.epoch:
                 settled = settlement(

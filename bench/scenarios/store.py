@@ -1,6 +1,7 @@
-"""What an answer costs in DynamoDB: its read and write units, read over a WebSocket and by long
-polls, with its text written every 150 ms as it once was, and at the defaults; of a tenant with a
-key, whose usage is recorded; and with longer prompts.
+"""What an answer costs in DynamoDB: its read and write units, over a WebSocket and by long polls.
+
+The text is written every 150 ms, and at the defaults. Further cases are a tenant with a key and
+recorded usage, and longer prompts.
 
 The emulator bills as DynamoDB does: by the size of items, twice in a transaction, and for each
 change of an index. What the tasks' leases cost meanwhile is taken off.

@@ -46,7 +46,7 @@ class Examination:
     """The settings of a diagnosis.
 
     Args:
-        question: None: one whose answer takes the model some seconds.
+        question: None: a default with an answer of some seconds.
         idle_seconds: how long connections are kept silent.
         origin: of a page that should be able to call. None: CORS is not checked.
     """

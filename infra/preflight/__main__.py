@@ -129,7 +129,7 @@ def main() -> int:
     print(f"{settings.prefix} in {settings.region.name}, as it was synthesized last:")
     ready = "ready to deploy"
     if arguments.pager:
-        findings, ready = pager(settings), "alarms reach whom they are for"
+        findings, ready = pager(settings), "alarms reach confirmed addresses"
     elif arguments.only_update:
         findings = update_findings(Account(settings.region.name), settings, ASSEMBLY)
     else:

@@ -11,8 +11,8 @@ from typing import Any
 from evenflow.infra.updates.stacks import Stack, referred_ids
 
 IMMUTABLE = Path(__file__).with_name("immutable_properties.json")
-"""The properties whose change replaces a resource, by type, from CloudFormation's schemas. A test
-compares it with them, and rewrites it.
+"""The properties that replace a resource when changed, by type, from CloudFormation's schemas. A
+test compares the file with them, and rewrites it.
 """
 # Names that need not be unique.
 _SHARED_NAMES = frozenset(

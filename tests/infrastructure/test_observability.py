@@ -598,7 +598,7 @@ class TestTheMonthlyBudget:
         template = _with_budget(settings, notice_email="team@example.com", nobody_is_paged=True)
         [(_, budget)] = resources(template, "AWS::Budgets::Budget").items()
         subscribers = [each["Subscribers"] for each in budget["NotificationsWithSubscribers"]]
-        assert [[each["SubscriptionType"] for each in told] for told in subscribers] == [
+        assert [[each["SubscriptionType"] for each in group] for group in subscribers] == [
             ["SNS"],
             ["SNS"],
         ]

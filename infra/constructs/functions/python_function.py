@@ -33,7 +33,7 @@ class PythonFunction(Construct):
         name: the folder in functions/. Its module `handler` has the function `handler`.
         concurrency: how many may run at once, reserved for it. None: what the account has left.
         memory_mib: None: as FunctionSettings has it.
-        vpc: the VPC, in whose private subnets it runs. None: it runs in no VPC.
+        vpc: it runs in the private subnets of this VPC. None: it runs in no VPC.
     """
 
     def __init__(
