@@ -37,7 +37,7 @@ def doctor_page(note: str) -> str:
             "```",
             "",
             *paragraph(
-                "reads answers over each transport, for about a minute. It shows which hop "
+                "This reads answers over each transport, for about a minute. It shows which hop "
                 "buffers, cuts, compresses, strips or times out, and the setting that helps. It "
                 "works with any Evenflow server and model, and costs three or four short answers. "
                 "A tenant's key comes from EVENFLOW_TENANT_KEY. The exit status is 0 if nothing is "
