@@ -46,7 +46,7 @@ run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the dep
 	@command -v haproxy >/dev/null || { echo "run-aws needs haproxy: apt-get install haproxy"; exit 2; }
 	@exec $(PY) -m tests.aws --port $(HTTP_PORT) --model $(MODEL)
 
-test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration tests (no browser needed; those of `evenflow doctor` need nginx and haproxy, and are skipped without; WORKERS=)
+test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration tests (no browser needed; tests of `evenflow doctor` are skipped without nginx and haproxy; WORKERS=)
 	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/chaos tests/attack tests/filtering --ignore $(STOCK_CLIENTS)
 
 test-clients: .venv/.dev web/dist/index.html $(CLIENT_PACKAGES) ## clients as they come from their registries, of every protocol that is served (needs Prometheus)
@@ -129,7 +129,7 @@ cdk: .venv/.infra .venv/.aws web/dist/index.html infra/node_modules/.installed #
 synth: cdk ## the CloudFormation templates of ENV=dev|staging|prod, in cdk.out/ (REGION=, INSTALLATION=, SET="setting=value …")
 	$(CDK) synth --quiet $(CONTEXT)
 
-preflight: synth ## look whether an account has what ENV=dev|staging|prod needs: model, quotas, certificate, bootstrap, Docker (reads only)
+preflight: synth ## check that an account has what ENV=dev|staging|prod needs: model, quotas, certificate, bootstrap, Docker (reads only)
 	@$(PY) -m evenflow.infra.preflight
 
 deploy: synth ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials); says first what it creates and costs, and asks (YES=1: does not)
@@ -139,7 +139,7 @@ deploy: synth ## deploy ENV=dev|staging|prod (needs Docker and AWS credentials);
 	@$(call ask,Deploy this?)
 	$(CDK) deploy --app cdk.out --all --require-approval $(if $(YES),never,broadening)
 
-# CloudFront leaves a security group in the VPC, which can't be deleted with it.
+# CloudFront leaves a security group in the VPC. It blocks the VPC's deletion, so it goes first.
 destroy: synth .venv/.aws ## take ENV=dev|staging|prod away again; what an environment keeps stays, and is listed (asks first; YES=1 does not)
 	@$(call ask,Destroy $(ENV)?)
 	$(CDK) destroy --app cdk.out '!(*-network)' --force
@@ -151,7 +151,7 @@ deployer: .venv/.infra .venv/.aws infra/node_modules/.installed ## the role with
 	@test -n "$(REPOSITORY)" || { echo "say whose: make deployer REPOSITORY=owner/name"; exit 2; }
 	$(CDK) deploy --app "$(PY) -m evenflow.infra.deployer $(REPOSITORY)$(if $(REGION), --region $(REGION))$(if $(INSTALLATION), --installation $(INSTALLATION))$(if $(PROVIDER), --provider-arn $(PROVIDER))"
 
-smoke: .venv/.dev ## call a deployment at URL= over every transport and protocol: a table, and an exit status (key: EVENFLOW_TENANT_KEY; with ENV=, also whether its alarms reach anybody)
+smoke: .venv/.dev ## call a deployment at URL= over every transport and protocol: a table, and an exit status (key: EVENFLOW_TENANT_KEY; with ENV= it also checks the pager)
 	@test -n "$(URL)" || { echo "say where: make smoke URL=https://d111.cloudfront.net"; exit 2; }
 	@$(PY) -m evenflow.functions.canary smoke $(URL)
 	@$(if $(filter command,$(firstword $(origin ENV))),$(MAKE) --no-print-directory synth && $(PY) -m evenflow.infra.preflight --pager,:)

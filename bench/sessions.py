@@ -12,7 +12,7 @@ TOKEN_SECONDS = 3_600
 
 
 def session_tokens(count: int, secret: str = SECRET, tenant: str = "public") -> list[str]:
-    """One token for each of `count` sessions of a tenant that nobody else has."""
+    """Tokens of `count` new sessions of a tenant."""
     signer = SessionTokens({KEY_ID: secret.encode()})
     run = secrets.token_hex(4)
     channels = (Channel(tenant, "demo", f"ses_{run}{number:014d}") for number in range(count))

@@ -198,7 +198,7 @@ def _answer(traffic: Traffic) -> list[str]:
 
 
 def _kinds() -> list[str]:
-    """What answers cost by whose they are and how long their prompts, without the model."""
+    """The costs of answers by tenant and length of prompt, without the model."""
     anonymous = Traffic()
     keyed = replace(anonymous, keyed=1)
     kinds = (
@@ -228,11 +228,11 @@ def _kinds() -> list[str]:
         "",
         *paragraph(
             "Without the model, endpoints and web ACL. A text above "
-            f"{LARGEST_TEXT_IN_ENTRY / 1024:g} KB is an item of its own: it is written once, a "
-            "unit a KB. In the message's item it was written in a transaction, which counts twice, "
-            "and once more when the answer was noted "
-            "([why not in S3](decisions/0077-long-texts-are-items-of-their-own.md)). Where no "
-            "tenant is open, as in `staging` and `prod`, all have keys."
+            f"{LARGEST_TEXT_IN_ENTRY / 1024:g} KB is an item of its own, written once: a unit a "
+            "KB. The message's item is written in a transaction, which counts twice, and once more "
+            "with the answer ([why not in "
+            "S3](decisions/0077-long-texts-are-items-of-their-own.md)). In `staging` and `prod` "
+            "all tenants have keys."
         ),
         "",
     ]
@@ -244,16 +244,16 @@ def _budget() -> list[str]:
         "",
         *paragraph(
             "`AlarmSettings(monthly_budget_dollars=500, notice_email=…)` makes a budget of AWS "
-            "Budgets: it sends a notice when 80% of it are spent, and when the month is forecast "
-            "to cost more. It counts what has the tags `environment` and `installation`, as all "
-            "resources do. AWS counts by tags once they are activated, in the account that pays: "
+            "Budgets: it sends a notice at 80% spent, and when the forecast is above the budget. "
+            "It counts resources with the tags `environment` and `installation`, which all have. "
+            "Activate the tags first, in the account that pays: "
             "Billing and Cost Management, Cost allocation tags, or `aws ce "
             "update-cost-allocation-tags-status --cost-allocation-tags-status "
             "TagKey=environment,Status=Active TagKey=installation,Status=Active`. A tag is listed "
-            "there up to a day after the first deployment, and what was spent before doesn't "
-            "count. Tokens of Bedrock count too: handlers call the model by an inference profile "
-            "of the environment, which has its tags. Budgets see costs some hours late: they "
-            "stop nothing. What tenants may use is bounded by [their budgets](budgets.md)."
+            "there up to a day after the first deployment, and earlier costs don't count. Tokens "
+            "of Bedrock count too: handlers use an inference profile with the environment's tags. "
+            "Budgets see costs some hours late, and stop nothing. [Tenants' budgets](budgets.md) "
+            "bound their use."
         ),
         "",
     ]
@@ -300,7 +300,7 @@ def _assumptions(traffic: Traffic) -> list[str]:
         ),
         *item(
             f"A message's text has {traffic.prompt_bytes} bytes: the rest of the prompt is the "
-            "history. A day's answers are stored, and usage as long as the setting says."
+            "history. Answers are stored for a day, and usage for the time in the settings."
         ),
         *item(
             f"Not counted: requests of /v1 above {LARGEST_ITEM_TEXT // 1024} KiB (each is written "

@@ -176,12 +176,12 @@ async def _remove(asked: argparse.Namespace) -> None:
     raise _others_are_quicker()
 
 
-async def _restore(asked: argparse.Namespace) -> None:
-    async with open_tenants(asked.source) as copied:
-        record = _known(await copied.store.load(), asked.tenant)
+async def _restore(arguments: argparse.Namespace) -> None:
+    async with open_tenants(arguments.source) as copied:
+        record = _known(await copied.store.load(), arguments.tenant)
     async with open_tenants() as opened:
         await _change(opened, lambda _: record)
-        _say(f"tenant {asked.tenant} of {copied.place} is in {opened.place} again; {_SEEN}")
+        _say(f"tenant {arguments.tenant} of {copied.place} is in {opened.place} again; {_SEEN}")
     print(as_table([record], time.time()))
 
 

@@ -62,7 +62,7 @@ def announcement(
 
 
 def summary(settings: EnvironmentSettings, assembly: Path) -> str:
-    """A line, and the warnings: what every synthesis says of itself."""
+    """One line and the warnings, which every synthesis prints."""
     templates = _templates(settings.prefix, assembly)
     at_rest = sum(row.month_at_rest for row in costs(settings, templates.values(), Traffic()))
     line = (
@@ -74,23 +74,23 @@ def summary(settings: EnvironmentSettings, assembly: Path) -> str:
 
 def _warnings(settings: EnvironmentSettings) -> list[str]:
     """Settings that may not be meant."""
-    found, region = [], settings.region
+    lines, region = [], settings.region
     if region.dearer is None:
-        found.append(f"how much dearer {region.name} is than us-east-1 is not known here.")
+        lines.append(f"how much dearer {region.name} is than us-east-1 is not known here.")
     elif region.dearer > 1:
-        found.append(
+        lines.append(
             f"{region.name} costs about {region.dearer - 1:.0%} more than that, without the model."
         )
     if settings.open_tenant:
-        found.append("anybody may open a session: open_tenant is on.")
+        lines.append("anybody may open a session: open_tenant is on.")
     if not settings.alarms.somebody_is_paged:
-        found.append(
+        lines.append(
             "alarms page nobody: set alarms.page_email or alarms.page_topic_arn, or subscribe "
             "somebody to the topic of pages."
         )
     if settings.edge.firewall is None and settings.edge.web_acl_arn is None:
-        found.append("one address can keep others from opening sessions: there is no web ACL.")
-    return ["", *(f"NOTE: {line}" for line in found)] if found else []
+        lines.append("one address can keep others from opening sessions: there is no web ACL.")
+    return ["", *(f"NOTE: {line}" for line in lines)] if lines else []
 
 
 def _created(templates: Mapping[str, Template]) -> list[str]:

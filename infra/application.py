@@ -19,7 +19,7 @@ from evenflow.infra.stacks.inference_stack import InferenceStack
 from evenflow.infra.stacks.network_stack import NetworkStack
 from evenflow.infra.stacks.observability_stack import ObservabilityStack
 from evenflow.infra.stacks.service_stack import ServiceStack
-from evenflow.infra.tags import with_given_tags
+from evenflow.infra.tags import merge_tags
 
 
 def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
@@ -132,4 +132,4 @@ def _tags(settings: EnvironmentSettings) -> dict[str, str]:
         "owner": settings.owner,
         "managed-by": "cdk",
     }
-    return with_given_tags(ours, settings.tags)
+    return merge_tags(ours, settings.tags)

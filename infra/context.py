@@ -1,6 +1,6 @@
 """The settings that CDK's context names: `-c env=prod -c edge.domain_name=chat.example.com`.
 
-What lasts is in cdk.context.json, for all environments or in an object of an environment's name.
+Permanent ones are in cdk.context.json, for all environments or in an object named after one.
 CDK reads that file, `-c` and cdk.json into one context, and the app sees the result.
 """
 
@@ -26,16 +26,16 @@ def settings_of(context: Mapping[str, object]) -> EnvironmentSettings:
 
     Raises:
         UnknownEnvironmentError: there is no environment of that name.
-        UnknownRegionError: neither the context nor the table of regions has such one.
-        WrongSettingError: a setting has another name or can't have that value.
+        UnknownRegionError: neither the context nor the table of regions has it.
+        WrongSettingError: a setting doesn't exist, or can't have that value.
     """
-    given = {key: value for key, value in context.items() if _is_ours(key)}
-    name = str(given.pop("env", DEFAULT_ENVIRONMENT))
-    sections = {section: given.pop(section, {}) for section in ENVIRONMENTS}
+    overrides = {key: value for key, value in context.items() if _is_ours(key)}
+    name = str(overrides.pop("env", DEFAULT_ENVIRONMENT))
+    sections = {section: overrides.pop(section, {}) for section in ENVIRONMENTS}
     section = sections.get(name, {})
     if not isinstance(section, Mapping):
         raise WrongSettingError(f"{name} must be an object of settings, in cdk.context.json")
-    changes = {**section, **given}
+    changes = {**section, **overrides}
     for path, value in changes.items():
         if value == "":
             raise WrongSettingError(f"{path} is empty: give it a value, or leave it out")
@@ -52,5 +52,5 @@ def settings_of(context: Mapping[str, object]) -> EnvironmentSettings:
 
 
 def _is_ours(key: str) -> bool:
-    """Whether it is a setting, or was meant to be one, such as `open-tenant`."""
+    """Whether a key is a setting, or meant as one, such as `open-tenant`."""
     return _OURS.fullmatch(key) is not None or key.replace("-", "_") in _GROUPS

@@ -26,7 +26,7 @@ _TENANT_READS_PER_SECOND = 1 / 3
 _OPENING_SECONDS = 0.05  # of a function, to open a session
 _BYTES_PER_LINE = 26  # that CloudWatch adds to each
 _TRACED_SHARE = 0.05  # of the calls beyond one a second, by X-Ray's default rule
-_FLOW_RECORD_BYTES, _FLOW_RECORDS_PER_HOUR = 110, 6  # of a flow, which are joined for ten minutes
+_FLOW_RECORD_BYTES, _FLOW_RECORDS_PER_HOUR = 110, 6  # AWS joins a flow's packets for ten minutes
 _KEPT_DAYS = 1  # an answer and its message
 _SENT_AT_REST = {MetricKind.COUNTER, MetricKind.GAUGE}
 
@@ -185,7 +185,7 @@ def _answer_in_tables(traffic: Traffic) -> float:
 
 
 def _storage(settings: EnvironmentSettings, traffic: Traffic) -> Row:
-    """What an hour's answers cost in the tables for as long as they are kept."""
+    """The storage of an hour's answers in the tables, until they expire."""
     answer: float = (traffic.stored_bytes + traffic.prompt_bytes) * _KEPT_DAYS
     answer += traffic.keyed * traffic.record_bytes * settings.limits.usage_ttl_seconds / 86_400
     gigabyte_months = traffic.answers_per_hour * answer / 1e9 / (HOURS_PER_MONTH / 24)
@@ -215,15 +215,17 @@ def _functions(settings: EnvironmentSettings, traffic: Traffic) -> Row:
 
 
 def _traces(settings: EnvironmentSettings, traffic: Traffic) -> Row:
-    """What X-Ray records of the functions: a call a second of each, and a share of the others."""
-    asked = 0 if settings.canary is None else 60 * HOURS_PER_MONTH * (2 + traffic.polls_per_answer)
+    """X-Ray's records of the functions: one call a second of each, and a share of the rest."""
+    canary_calls = 0.0
+    if settings.canary is not None:
+        canary_calls = 60 * HOURS_PER_MONTH * (2 + traffic.polls_per_answer)
     recorded = 0.0
     for calls in (traffic.polls_per_hour, traffic.sessions_per_hour):
         first = min(calls, 3600)
         recorded += first + (calls - first) * _TRACED_SHARE
     return Row(
         "Traces of functions (X-Ray)",
-        asked * prices.TRACE.usd,
+        canary_calls * prices.TRACE.usd,
         recorded * prices.TRACE.usd,
         (prices.TRACE,),
     )

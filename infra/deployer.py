@@ -25,7 +25,7 @@ _ISSUER = "token.actions.githubusercontent.com"
 _AUDIENCE = "sts.amazonaws.com"
 # The roles that `cdk bootstrap` makes. They, and not this one, may change the account.
 _CDK_ROLES = ("deploy", "file-publishing", "image-publishing", "lookup")
-# The actions that are for stacks of ours alone. Others look for stacks that own a resource.
+# Allowed on stacks of ours alone. The other actions find stacks that own a resource.
 _OF_STACKS = ("cloudformation:DescribeStacks", "cloudformation:GetTemplate")
 
 
@@ -37,8 +37,8 @@ class DeployerStack(cdk.Stack):
         environment: the environment in GitHub whose jobs may use the role. Its rules there say who
             starts them, and from which branch.
         installation: begins the names of the stacks whose outputs it reads, and its own.
-        provider_arn: GitHub's provider where the account has it already: from the stack of another
-            region or installation, or from elsewhere. An account can have one. None: it is made.
+        provider_arn: GitHub's provider, if the account has it already: an account can have one. It
+            may be from the stack of another region or installation. None: it is made.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class DeployerStack(cdk.Stack):
         role = iam.Role(
             self,
             "Role",
-            # Roles are the same in all regions, so the name has the region.
+            # All regions share the names of roles, so the name has the region.
             role_name=f"{installation}-{self.region}-deployer",
             description=f"Deploys Evenflow for {repository}, environment {environment}",
             assumed_by=iam.WebIdentityPrincipal(
@@ -122,10 +122,10 @@ class DeployerStack(cdk.Stack):
             )
             for region in self._regions
         ]
-        others = [action for action in ACTIONS if action not in _OF_STACKS]
+        lookups = [action for action in ACTIONS if action not in _OF_STACKS]
         return [
             iam.PolicyStatement(actions=["sts:AssumeRole"], resources=roles),
-            iam.PolicyStatement(actions=others, resources=["*"]),
+            iam.PolicyStatement(actions=lookups, resources=["*"]),
             iam.PolicyStatement(actions=list(_OF_STACKS), resources=stacks),
             *self._rights_on_the_group_of_cloudfront(),
         ]

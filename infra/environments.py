@@ -133,23 +133,27 @@ def environment(name: str, /, **changes: object) -> EnvironmentSettings:
     Raises:
         UnknownEnvironmentError: there is no environment of that name.
         UnknownRegionError: the table of regions has no such one.
-        WrongSettingError: a setting has another name or can't have that value.
+        WrongSettingError: a setting doesn't exist, or can't have that value.
     """
     if name not in ENVIRONMENTS:
         raise UnknownEnvironmentError(
             f"there is no environment {name!r}; choose one of {', '.join(ENVIRONMENTS)}: -c env=dev"
         )
-    given = {path: value for path, value in changes.items() if value != ""}
+    overrides = {path: value for path, value in changes.items() if value != ""}
     data = ENVIRONMENTS[name].model_dump()
     try:
-        if region := given.pop("region", None):
+        if region := overrides.pop("region", None):
             data |= _in_region(ENVIRONMENTS[name], region)
-        for path, value in given.items():
+        for path, value in overrides.items():
             set_by_path(EnvironmentSettings, data, path, value)
         settings = EnvironmentSettings.model_validate(data)
     except ValidationError as error:
         raise WrongSettingError(f"{name}: {reasons(error)}") from error
-    if settings.open_tenant and settings.inference.kind != "demo" and "open_tenant" not in given:
+    if (
+        settings.open_tenant
+        and settings.inference.kind != "demo"
+        and "open_tenant" not in overrides
+    ):
         raise WrongSettingError(
             f"{name} lets anybody open sessions, and {settings.inference.kind} costs money: set "
             "open_tenant=false, or open_tenant=true if that is meant"
@@ -157,9 +161,11 @@ def environment(name: str, /, **changes: object) -> EnvironmentSettings:
     return settings
 
 
-def _in_region(settings: EnvironmentSettings, given: object) -> dict[str, object]:
-    """The settings that a region changes: itself, and the model's profile in its geography."""
-    region = region_named(given) if isinstance(given, str) else Region.model_validate(given)
+def _in_region(settings: EnvironmentSettings, override: object) -> dict[str, object]:
+    """The settings that depend on the region: itself, and the model's profile."""
+    region = (
+        region_named(override) if isinstance(override, str) else Region.model_validate(override)
+    )
     bedrock = _profile_in(settings.inference.bedrock, region)
     inference = settings.inference.model_copy(update={"bedrock": bedrock})
     return {"region": region.model_dump(), "inference": inference.model_dump()}

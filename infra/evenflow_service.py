@@ -41,7 +41,7 @@ from evenflow.infra.front import (
 )
 from evenflow.infra.given_settings import (
     edge_settings,
-    given_vpc,
+    existing_vpc,
     settings_for_vpc,
     with_idle_timeout,
 )
@@ -91,7 +91,7 @@ class EvenflowService(Construct):
     Args:
         front: what clients call: `CloudFront(…)` or `OnlyLoadBalancer(…)`.
         listener: a listener of a load balancer of yours, in that VPC. None: a load balancer of our
-            own. CloudFront reaches internal ones alone.
+            own. CloudFront reaches only internal ones.
         vpc: a VPC with private subnets that have a way to AWS. For CloudFront it has an internet
             gateway, and they are in zones that VPC origins reach. None: that of the cluster or of
             the load balancer, or one of our own.
@@ -122,14 +122,14 @@ class EvenflowService(Construct):
 
     Raises:
         RegionNeededError: the stack has no region.
-        VpcNeededError, VpcCidrNeededError: the VPC isn't known, or not its range of addresses.
+        VpcNeededError, VpcCidrNeededError: the VPC or its address range isn't known.
         DomainOutsideZoneError: the domain name is not in the zone.
         NobodyIsPagedError: it is like staging or prod, and its alarms wake nobody.
         CertificateNeededError, WebAclNeededError: it is in another region than us-east-1, and what
             CloudFront takes from there was not given.
-        AddressNeededError: the load balancer speaks HTTPS, and its certificate has no name here.
-        CanaryOutOfReachError: the canary must be in a VPC from which it reaches nothing.
-        UnknownRegionError: the stack's region has no entry, or the one that is given is another's.
+        AddressNeededError: the load balancer speaks HTTPS, and no domain name is given.
+        CanaryOutOfReachError: the canary's VPC has no way to Secrets Manager.
+        UnknownRegionError: the stack's region has no entry, or `region` is for another one.
         ValidationError: the arguments contradict each other.
     """
 
@@ -167,7 +167,7 @@ class EvenflowService(Construct):
         base = environment(like, region=_region(self, region))
         self._front, self._listener = front or CloudFront(), listener
         check_address(self._front, listener)
-        vpc = given_vpc(vpc, cluster, listener)
+        vpc = existing_vpc(vpc, cluster, listener)
         given = {
             "name": name or _name(self),
             "open_tenant": open_tenant,
@@ -261,7 +261,7 @@ class EvenflowService(Construct):
     def _watch(self, tables: Tables | None, security_groups: SecurityGroups) -> None:
         settings, balancer = self._settings, self.handlers.load_balancer
         if settings.canary is not None:
-            self._ask_each_minute(settings.canary, security_groups)
+            self._add_canary(settings.canary, security_groups)
         self.observability = Observability(
             self,
             "Observability",
@@ -276,9 +276,9 @@ class EvenflowService(Construct):
             shared_load_balancer=self._listener is not None,
         )
 
-    def _ask_each_minute(self, settings: CanarySettings, security_groups: SecurityGroups) -> None:
-        inside = self.edge is None
-        if inside and self._settings.network.tasks_are_public:
+    def _add_canary(self, settings: CanarySettings, security_groups: SecurityGroups) -> None:
+        is_in_vpc = self.edge is None
+        if is_in_vpc and self._settings.network.tasks_are_public:
             raise CanaryOutOfReachError(
                 "the canary asks from within the VPC, which has no way to Secrets Manager: give a "
                 "vpc with one, or canary=False"
@@ -291,7 +291,7 @@ class EvenflowService(Construct):
             url=self.url,
             tenant_keys=self.data.secrets.tenant_keys,
             key=self.data.key,
-            vpc=self.vpc if inside else None,
+            vpc=self.vpc if is_in_vpc else None,
         )
         if isinstance(self._front, OnlyLoadBalancer):
             port = ec2.Port.tcp(
@@ -354,21 +354,22 @@ class EvenflowService(Construct):
                 allow_use_of(key, role)
 
 
-def _region(scope: Construct, given: Region | None) -> Region:
+def _region(scope: Construct, override: Region | None) -> Region:
     stack = cdk.Stack.of(scope)
     if cdk.Token.is_unresolved(stack.region):
         raise RegionNeededError(
             f"the stack {stack.node.id} must name its region: "
             'cdk.Stack(app, …, env=cdk.Environment(region="us-east-1"))'
         )
-    if given is None:
+    if override is None:
         key = context_key(stack.region)
         return region_named(stack.region, {key: scope.node.try_get_context(key)})
-    if given.name != stack.region:
+    if override.name != stack.region:
         raise UnknownRegionError(
-            f"the stack {stack.node.id} is in {stack.region}, and `region` is that of {given.name}"
+            f"the stack {stack.node.id} is in {stack.region}, and `region` is that of "
+            f"{override.name}"
         )
-    return given
+    return override
 
 
 def _name(scope: Construct) -> str:

@@ -17,7 +17,7 @@ _MOST_HOSTS = 3
 
 
 class AddressNeededError(Exception):
-    """It can't be known by which address clients call."""
+    """The address that clients call isn't known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,22 +43,22 @@ class CloudFront:
 
     @property
     def origins(self) -> tuple[Origin, ...]:
-        """Whose paths the load balancer sends to the handlers."""
+        """The origins with paths that the load balancer sends to the handlers."""
         return (Origin.HANDLER,)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnlyLoadBalancer:
-    """A load balancer that clients call themselves, in the VPC or by what leads there.
+    """A load balancer that clients call directly, from the VPC or a connected network.
 
     Handlers answer `/session` and polls, too. There is no page.
 
     Args:
         domain_name: the name that clients call. Its record is yours to make. None: the load
             balancer's own name, by HTTP.
-        certificate: a certificate for it, in the stack's region, for a load balancer that is made
+        certificate: a certificate for the name, in the stack's region, if the load balancer is made
             here. None: it speaks HTTP.
-        clients: who reaches a load balancer that is made here. Empty: all of the VPC.
+        clients: the peers that may reach a load balancer made here. Empty: all of the VPC.
     """
 
     domain_name: str | None = None
@@ -67,7 +67,7 @@ class OnlyLoadBalancer:
 
     @property
     def port(self) -> int:
-        """The port of a load balancer that is made here."""
+        """The port of a load balancer made here."""
         return 443 if self.certificate else 80
 
     @property
@@ -77,7 +77,7 @@ class OnlyLoadBalancer:
 
     @property
     def origins(self) -> tuple[Origin, ...]:
-        """Whose paths the load balancer sends to the handlers."""
+        """The origins with paths that the load balancer sends to the handlers."""
         return Origin.HANDLER, Origin.SESSION_INIT, Origin.POLL_RESPONSE
 
 
@@ -86,7 +86,7 @@ Front = CloudFront | OnlyLoadBalancer
 
 @dataclass(frozen=True, kw_only=True)
 class ExistingListener:
-    """A load balancer and a listener that are there already, and stay whose they are.
+    """An existing load balancer with its listener. Only rules are added to them.
 
     Args:
         priority: of the first rule. The next ones follow it; there are at most 10.
@@ -114,7 +114,7 @@ class ExistingListener:
 
     @property
     def listener_port(self) -> int:
-        """The port, also where it is the usual one."""
+        """The port, which may be the default of the protocol."""
         return self.port or (443 if self.https else 80)
 
 
@@ -122,14 +122,14 @@ def check_address(front: Front, listener: ExistingListener | None) -> None:
     """Check that clients, or CloudFront, can call the load balancer by a name that it has.
 
     Raises:
-        AddressNeededError: it speaks HTTPS, and no name is known for which its certificate is. Or
-            its rules are for other hosts than the one that clients call.
+        AddressNeededError: it speaks HTTPS, and no domain name is given. Or its rules are for other
+            hosts than the one that clients call.
     """
     name = front.domain_name
     if isinstance(front, CloudFront) and name is None and front.zone is not None:
         name = front.zone.zone_name
-    secured = listener.https if listener else _has_certificate(front)
-    if secured and name is None:
+    is_https = listener.https if listener else _has_certificate(front)
+    if is_https and name is None:
         raise AddressNeededError(
             "the load balancer speaks HTTPS, and its certificate must be for the name that clients "
             "call: give the front that domain_name, or the listener https=False"
@@ -153,8 +153,8 @@ def load_balancer_url(
     listener: ExistingListener | None,
 ) -> str:
     """The address by which clients call a load balancer."""
-    secured = listener.https if listener else front.certificate is not None
+    is_https = listener.https if listener else front.certificate is not None
     port = listener.port if listener else None
-    usual = port in (None, 443 if secured else 80)
+    is_default_port = port in (None, 443 if is_https else 80)
     host = front.domain_name or load_balancer.load_balancer_dns_name
-    return f"http{'s' if secured else ''}://{host}{'' if usual else f':{port}'}"
+    return f"http{'s' if is_https else ''}://{host}{'' if is_default_port else f':{port}'}"

@@ -1,4 +1,4 @@
-"""The settings of an EvenflowService in what its app has already."""
+"""The settings of an EvenflowService that follow from what its app has already."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class VpcNeededError(Exception):
 
 
 class VpcCidrNeededError(Exception):
-    """The VPC doesn't say its addresses, from which handlers know the load balancer."""
+    """The VPC's address range isn't known. Handlers recognize the load balancer by it."""
 
 
-def given_vpc(
+def existing_vpc(
     vpc: ec2.IVpc | None, cluster: ecs.ICluster | None, listener: ExistingListener | None
 ) -> ec2.IVpc | None:
-    """The VPC that the app has: the given one, or that of the cluster or of the load balancer.
+    """The VPC of the app: the argument, or that of the cluster or of the load balancer.
 
     Raises:
         VpcNeededError: the listener's load balancer doesn't say its own.
@@ -42,7 +42,7 @@ def given_vpc(
 
 
 def settings_for_vpc(base: NetworkSettings, vpc: ec2.IVpc) -> NetworkSettings:
-    """The settings of a VPC of somebody else's, in which no task has a public address.
+    """The settings of a foreign VPC, where no task has a public address.
 
     Raises:
         VpcCidrNeededError: it doesn't say its addresses.
@@ -60,18 +60,18 @@ def settings_for_vpc(base: NetworkSettings, vpc: ec2.IVpc) -> NetworkSettings:
 def with_idle_timeout(
     handler: HandlerServiceSettings, listener: ExistingListener | None
 ) -> HandlerServiceSettings:
-    """The settings with the time-out of the load balancer that is there, to be checked."""
+    """The settings with the existing load balancer's time-out, which is then validated."""
     if listener is None:
         return handler
     return handler.model_copy(update={"idle_timeout_seconds": listener.idle_timeout_seconds})
 
 
 def edge_settings(base: EdgeSettings, front: Front) -> EdgeSettings:
-    """The settings of CloudFront, or those that say nothing where there is none."""
+    """The settings of CloudFront. Without it, there is no web ACL."""
     if isinstance(front, OnlyLoadBalancer):
         return base.model_copy(update={"firewall": None})
     zone, certificate = front.zone, front.certificate
-    given = {
+    overrides = {
         "hosted_zone": HostedZone(zone_id=zone.hosted_zone_id, name=zone.zone_name)
         if zone
         else None,
@@ -80,4 +80,4 @@ def edge_settings(base: EdgeSettings, front: Front) -> EdgeSettings:
         "web_acl_arn": front.web_acl_arn,
         "firewall": None if front.web_acl_arn else base.firewall,
     }
-    return EdgeSettings.model_validate(base.model_dump() | given)
+    return EdgeSettings.model_validate(base.model_dump() | overrides)

@@ -1,4 +1,4 @@
-"""Builds the page where it is missing, since templates of the edge have it as an asset."""
+"""Builds the page if it is missing, since it is an asset of the edge's templates."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def build_missing_page() -> None:
         steps.insert(0, ["ci", "--silent", "--no-audit", "--no-fund"])
     for step in steps:
         # The npm that is first in the caller's PATH, with arguments of ours.
-        done = subprocess.run(  # noqa: S603
+        result = subprocess.run(  # noqa: S603
             [npm, *step], cwd=_WEB, capture_output=True, text=True, check=False
         )
-        if done.returncode:
+        if result.returncode:
             raise PageNotBuiltError(
                 f"npm {step[0]} failed in web/, so there is no page to deploy:\n"
-                f"{done.stdout}{done.stderr}"
+                f"{result.stdout}{result.stderr}"
             )

@@ -1,8 +1,7 @@
-"""`python -m evenflow.infra.region_lookup sa-east-1`: asks the account for what Evenflow must know
-of a region, and writes it into cdk.context.json.
+"""`python -m evenflow.infra.region_lookup sa-east-1`: looks a region up, for cdk.context.json.
 
-It needs credentials once; after that nothing does that synthesizes. Commit the file. What it asks
-for may be allowed to anybody who may read: prefix lists, zones and inference profiles.
+It needs credentials once, which may read prefix lists, zones and inference profiles. Commit the
+file: a synthesis then needs no credentials.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ _CONTEXT = "cdk.context.json"
 
 
 class RegionLookupError(Exception):
-    """The account did not say what an entry needs."""
+    """The account lacks something that an entry needs, or didn't answer."""
 
 
 def look_up(name: str) -> Region:
-    """The entry of a region, as the account of the environment's credentials sees it.
+    """Ask the account for the entry of a region.
 
     Raises:
         RegionLookupError: the region lacks something, or AWS refused to say.
@@ -43,8 +42,8 @@ def look_up(name: str) -> Region:
         geography, model_regions = _profile(account)
     except Unanswered as error:
         raise RegionLookupError(
-            f"{name} could not be asked: {error}. Check the credentials, and whether the account "
-            "has opted into the region"
+            f"{name} could not be looked up: {error}. Check the credentials, and whether the "
+            "account has opted into the region"
         ) from error
     if len(zones) < 2:
         raise RegionLookupError(
@@ -66,19 +65,19 @@ def _prefix_lists(account: Account) -> dict[str, str]:
         "s3": f"com.amazonaws.{account.region}.s3",
         "dynamodb": f"com.amazonaws.{account.region}.dynamodb",
     }
-    only = [{"Name": "prefix-list-name", "Values": list(names.values())}]
-    told = account.ask("ec2", "describe_managed_prefix_lists", Filters=only)
-    found = {each["PrefixListName"]: each["PrefixListId"] for each in told["PrefixLists"]}
-    missing = [name for name in names.values() if name not in found]
+    filters = [{"Name": "prefix-list-name", "Values": list(names.values())}]
+    answer = account.ask("ec2", "describe_managed_prefix_lists", Filters=filters)
+    ids = {each["PrefixListName"]: each["PrefixListId"] for each in answer["PrefixLists"]}
+    missing = [name for name in names.values() if name not in ids]
     if missing:
         raise RegionLookupError(f"{account.region} has no prefix list {', '.join(missing)}")
-    return {field: found[name] for field, name in names.items()}
+    return {field: ids[name] for field, name in names.items()}
 
 
 def _zones(account: Account) -> tuple[str, ...]:
-    only = [{"Name": "zone-type", "Values": ["availability-zone"]}]
-    told = account.ask("ec2", "describe_availability_zones", Filters=only)
-    zones = (zone["ZoneId"] for zone in told["AvailabilityZones"] if zone["State"] == "available")
+    filters = [{"Name": "zone-type", "Values": ["availability-zone"]}]
+    answer = account.ask("ec2", "describe_availability_zones", Filters=filters)
+    zones = (zone["ZoneId"] for zone in answer["AvailabilityZones"] if zone["State"] == "available")
     return tuple(sorted(zone for zone in zones if zone not in ZONES_WITHOUT_VPC_ORIGINS))
 
 
@@ -106,7 +105,7 @@ def _profiles(account: Account) -> Iterator[dict[str, Any]]:
 
 
 def write(region: Region, file: Path) -> None:
-    """Put the entry into the file of CDK's context, beside what is there."""
+    """Add the entry to the file of CDK's context."""
     context = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     context[context_key(region.name)] = region.model_dump(exclude={"name"}, exclude_defaults=True)
     file.write_text(json.dumps(context, indent=2, sort_keys=True) + "\n", "utf-8")

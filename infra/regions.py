@@ -1,7 +1,7 @@
 """What differs between regions.
 
-None of it can be looked up without credentials, so there is a table of some regions. The entry of
-any other one is given: by region_lookup.py, or by hand.
+None of it can be looked up without credentials, so there is a table of some regions. Any other
+region needs an entry in CDK's context: by region_lookup.py, or by hand.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Region(BaseModel):
             zone: in us-east-1 not in use1-az3.
         cloudfront: the prefix list com.amazonaws.global.cloudfront.origin-facing.
         s3, dynamodb: the prefix lists of the gateway endpoints.
-        geography: that of Bedrock's cross-region profiles: the first part of their ids. "": there
-            is none, and the model must be a `global.` one.
+        geography: the first part of the ids of Bedrock's cross-region profiles. "": there is none,
+            and the model must be a `global.` one.
         model_regions: those that a profile of this geography sends requests to. It is different
             for each model: these are Claude Haiku 4.5's.
         http_api_rate: requests a second that an account's HTTP APIs may get together.
@@ -103,22 +103,22 @@ REGIONS = {region.name: region for region in (US_EAST_1, _US_WEST_2, _EU_WEST_1,
 
 
 def context_key(name: str) -> str:
-    """The key of CDK's context under which the entry of a region is given."""
+    """The key in CDK's context of the entry of a region."""
     return f"evenflow:region:{name}"
 
 
 def region_named(name: str, context: Mapping[str, Any] | None = None) -> Region:
-    """The entry of a region: the one that is given, else that of the table.
+    """The entry of a region: from the context, else from the table.
 
     Args:
         context: CDK's. An entry in it is an object, or its JSON.
 
     Raises:
-        UnknownRegionError: there is none, or the one that is given is wrong.
+        UnknownRegionError: there is none, or the context's is invalid.
     """
-    given = (context or {}).get(context_key(name))
-    if given:
-        return _parsed(name, given)
+    entry = (context or {}).get(context_key(name))
+    if entry:
+        return _parsed(name, entry)
     if name in REGIONS:
         return REGIONS[name]
     raise UnknownRegionError(
@@ -128,9 +128,9 @@ def region_named(name: str, context: Mapping[str, Any] | None = None) -> Region:
     )
 
 
-def _parsed(name: str, given: Any) -> Region:
+def _parsed(name: str, entry: Any) -> Region:
     try:
-        fields = json.loads(given) if isinstance(given, str) else given
+        fields = json.loads(entry) if isinstance(entry, str) else entry
         return Region.model_validate({"name": name, **fields})
     except (ValidationError, ValueError, TypeError) as error:
         raise UnknownRegionError(

@@ -12,15 +12,15 @@ from pydantic.fields import FieldInfo
 
 
 class WrongSettingError(Exception):
-    """A setting has another name or can't have that value. The message says what it accepts."""
+    """A setting doesn't exist, or can't have that value. The message says what is accepted."""
 
 
 def set_by_path(model: type[BaseModel], data: dict[str, Any], path: str, value: object) -> None:
-    """Set one setting in the data of a model. It switches on a group that was off.
+    """Set one setting in the data of a model. A group that was off is switched on.
 
     Args:
         path: names with dots between them.
-        value: text as on a command line, or what JSON has. A mapping sets each of its settings.
+        value: a command line's text, or a JSON value. A mapping sets each of its settings.
 
     Raises:
         WrongSettingError: the model has no such setting.
@@ -37,13 +37,13 @@ def set_by_path(model: type[BaseModel], data: dict[str, Any], path: str, value: 
         inside[last] = value
         return
     inside[last] = dict(inside.get(last) or {})
-    for name, one in value.items():
-        set_by_path(model, data, f"{path}.{name}", one)
+    for name, item in value.items():
+        set_by_path(model, data, f"{path}.{name}", item)
 
 
 def reasons(error: ValidationError) -> str:
-    """What a model refuses, each with its path, its value and what is accepted."""
-    return "; ".join(_reason(one["loc"], one["input"], one["msg"]) for one in error.errors())
+    """The errors of a validation: each with path, value, and what is accepted."""
+    return "; ".join(_reason(each["loc"], each["input"], each["msg"]) for each in error.errors())
 
 
 def _reason(location: tuple[int | str, ...], value: object, message: str) -> str:
@@ -55,12 +55,14 @@ def _reason(location: tuple[int | str, ...], value: object, message: str) -> str
 
 
 def _refuse(model: type[BaseModel], path: str) -> Any:
-    known = list(paths(model))
+    all_paths = list(paths(model))
     last = path.rpartition(".")[2]
-    alike = [one for one in known if one.rpartition(".")[2] == last]
-    alike = alike or difflib.get_close_matches(path, known, 2)
-    if alike:
-        raise WrongSettingError(f"there is no setting {path!r}; did you mean {' or '.join(alike)}?")
+    similar = [each for each in all_paths if each.rpartition(".")[2] == last]
+    similar = similar or difflib.get_close_matches(path, all_paths, 2)
+    if similar:
+        raise WrongSettingError(
+            f"there is no setting {path!r}; did you mean {' or '.join(similar)}?"
+        )
     raise WrongSettingError(f"there is no setting {path!r}; infra/settings.py has them all")
 
 
@@ -73,7 +75,7 @@ def paths(model: type[BaseModel], before: str = "") -> Iterator[str]:
 
 
 def _read(field: FieldInfo, text: str) -> object:
-    """The value that a text means: itself, JSON, or a list with commas; the first that is valid."""
+    """The value of a text: itself, JSON, or a list with commas, whichever is valid first."""
     annotation: Any = field.rebuild_annotation()
     adapter = TypeAdapter[object](annotation)
     for value in (text, _json(text), text.split(",")):
@@ -82,7 +84,7 @@ def _read(field: FieldInfo, text: str) -> object:
         except ValidationError:
             continue
         return value
-    # A group's settings may be valid only together with those that it has.
+    # A group's settings may be valid only together with its present ones.
     value = _json(text)
     return value if isinstance(value, Mapping) else text
 

@@ -59,8 +59,8 @@ class EnvironmentSettings(Settings):
 
     Args:
         installation: tells the installations of an account apart. It begins every name.
-        tags: further tags of every resource, such as a cost centre. One that is called like one of
-            ours (project, environment, installation, owner, managed-by) replaces it.
+        tags: further tags of every resource, such as a cost centre. They may replace ours (project,
+            environment, installation, owner, managed-by).
         permissions_boundary: the name or ARN of a policy that bounds all roles, CDK's own included.
             None: none. CDK's bootstrap takes it, too: `--custom-permissions-boundary`.
         image: the handler's image, `<account>.dkr.ecr.<region>.amazonaws.com/<repository>:<tag>` or
@@ -124,7 +124,7 @@ class EnvironmentSettings(Settings):
 
     @property
     def cost_tags(self) -> dict[str, str]:
-        """The tags by which costs of an environment are told from others, in all regions."""
+        """The tags that identify an environment's costs, in all regions."""
         return {"environment": self.name, "installation": self.installation}
 
     @property
@@ -263,10 +263,10 @@ class EnvironmentSettings(Settings):
             )
         geography, _, model = self.inference.bedrock.inference_profile.partition(".")
         if self.inference.kind == "bedrock" and geography not in (region.geography, "global"):
-            own = f"{region.geography}.{model} and its regions"
+            regional = f"{region.geography}.{model} and its regions"
             raise ValueError(
                 f"{region.name} has no profile {geography}.{model}: set inference.bedrock to "
-                + (own if region.geography else f"global.{model}")
+                + (regional if region.geography else f"global.{model}")
             )
 
     @model_validator(mode="after")

@@ -53,9 +53,9 @@ class DataSettings(Settings):
     Args:
         keep: whether tables, secrets, logs and buckets of logs survive the deletion of their stack.
         customer_key: encrypt with a key of the account instead of AWS's. `allowed`: the key exists
-            and may be used, and nothing new is encrypted with it. In a running environment that is
-            the step before `True`, since tasks need their right before data need the key. And it is
-            what follows `True`, since a key is not removed: it has encrypted what is there.
+            and roles may use it, but nothing new is encrypted with it. A running environment needs
+            this step before `True`: roles get the right first. It also follows `True`, since the
+            key has encrypted existing data and must stay.
         recovery_days: how far back conversations (the tables of sessions and of the ledger) can be
             restored. So long a deleted one is still in the backup: a day is what tables keep. The
             response buffer is never backed up. 0: conversations are not.
@@ -140,9 +140,9 @@ class WorkerServiceSettings(ServiceSettings):
 
     Args:
         cpu_percent: the average that autoscaling aims at.
-        answers_per_task: the answers under way per worker that it aims at, too. What needs more
-            tasks counts: a worker that waits for its model uses no CPU. The default is what a core
-            does at `cpu_percent`: 135 us for each of 20 tokens a second.
+        answers_per_task: the target of answers under way per worker, beside `cpu_percent`. The one
+            that needs more tasks counts: a worker that waits for its model uses no CPU. The default
+            is what a core does at `cpu_percent`: 135 us for each of 20 tokens a second.
         idle_timeout_seconds: the proxy closes after so long without a byte. It must be longer than
             a reader's longest pause.
     """
@@ -221,9 +221,9 @@ class FirewallSettings(Settings):
         requests: requests that may send something: POST and DELETE, whatever their path,
             WebSockets that open, and all of `/v1/`. What is above gets 429 likewise. The default is
             twice what 1,000 concurrent streams of 20 s need, if all came from one backend.
-        counted_rules: rules of AWS's groups that count what they match and don't block it, beside
+        counted_rules: rules of AWS's groups that count matches and don't block them, besides
             those on bodies: `{"AWSManagedRulesCommonRuleSet": ("GenericLFI_URIPATH",)}`.
-        blocked_per_minute: above so many blocked requests in a minute there is an alarm.
+        blocked_per_minute: an alarm is raised above this number of blocked requests a minute.
     """
 
     sessions_without_key: int = Field(3_000, ge=10, le=2_000_000_000)
@@ -239,8 +239,8 @@ class EdgeSettings(Settings):
         domain_name: an address of your own. It takes a hosted zone or a certificate.
         hosted_zone: the zone that the address is in. Records and certificates are made, and
             CloudFront speaks TLS with the load balancer.
-        tls_to_balancer: off, CloudFront speaks HTTP with the load balancer, inside AWS, though
-            there is a hosted zone. That is the first step of giving up a zone or its address.
+        tls_to_balancer: whether CloudFront speaks TLS with the load balancer, if there is a hosted
+            zone. Switching it off is the first step of removing or changing a domain.
         certificate_arn: a certificate for the address in us-east-1. Without a hosted zone the
             record is yours to make, and CloudFront speaks HTTP with the load balancer, inside AWS.
         firewall: a WAF web ACL with AWS's managed rules and a rate for each address. None: none.
@@ -296,11 +296,10 @@ class AlarmSettings(Settings):
             of 20 s at 20 frames a second that begin by chance. A minute is below half of the one
             before 40 times a day at a rate of 100, 6.7 times at 200, and never at 1,000 (computed
             from Poisson arrivals).
-        monthly_budget_dollars: what this environment should cost in a month. `notice_email`, or
-            `page_email` without it, and the topic of notices are told when 80 % are spent, and when
-            all of it is forecast to be. AWS counts by the tags `environment` and `installation`,
-            once they are activated as cost-allocation tags (docs/costs.md). None: there is no
-            budget, as where AWS Budgets is not available.
+        monthly_budget_dollars: this environment's budget of a month. Notices go to the topic of
+            notices and to `notice_email` (else `page_email`): at 80 % spent, and when the forecast
+            exceeds the budget. AWS counts by the tags `environment` and `installation`, once they
+            are activated as cost-allocation tags (docs/costs.md). None: there is no budget.
     """
 
     page_email: str | None = None
@@ -312,12 +311,12 @@ class AlarmSettings(Settings):
     monthly_budget_dollars: int | None = Field(None, ge=1)
 
     @model_validator(mode="after")
-    def _somebody_hears_of_the_budget(self) -> Self:
+    def _check_budget_has_address(self) -> Self:
         addresses = (self.notice_email, self.page_email)
         if self.monthly_budget_dollars is not None and addresses == (None, None):
             raise ValueError(
-                "monthly_budget_dollars is set, and nobody hears of it: set notice_email or "
-                "page_email too"
+                "monthly_budget_dollars needs an address for its notices: set notice_email or "
+                "page_email"
             )
         return self
 

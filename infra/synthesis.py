@@ -1,4 +1,4 @@
-"""What `cdk` runs by app.py: the templates of the environment that the context names."""
+"""Synthesizes the environment that CDK's context names. `cdk` runs it by app.py."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _synthesize(app: cdk.App) -> None:
 
 
 def _check_command_line() -> None:
-    """Refuse it before the synthesis. Its own message advises the release that can't be used."""
+    """Refuse an old command line. Its own message advises a release that can't be used."""
     readable, needed = os.environ.get("CDK_CLI_ASM_VERSION", ""), Manifest.version()
     if readable and int(readable.partition(".")[0]) < int(needed.partition(".")[0]):
         raise CommandLineTooOldError(

@@ -1,4 +1,4 @@
-"""The settings of the last synthesis, so that preflight and the announcement look at the same."""
+"""The settings of the last synthesis, which preflight and the announcement read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NotSynthesizedError(Exception):
 
 
 def write_settings(settings: EnvironmentSettings, assembly: Path) -> None:
-    """Write them beside the templates that were made of them."""
+    """Write the settings beside the templates that were made from them."""
     (assembly / _FILE).write_text(settings.model_dump_json(indent=2), "utf-8")
 
 
@@ -43,7 +43,7 @@ def read_settings(assembly: Path = ASSEMBLY) -> EnvironmentSettings:
 
 
 def bootstrap_qualifier(assembly: Path = ASSEMBLY) -> str:
-    """Which of the account's bootstraps CDK deploys by: it is in the names of its roles."""
+    """The qualifier of the bootstrap that CDK deploys by."""
     manifest = assembly / "manifest.json"
     artifacts = json.loads(manifest.read_text("utf-8"))["artifacts"] if manifest.is_file() else {}
     for artifact in artifacts.values():

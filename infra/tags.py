@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-# Of what services take, that which all take: CloudFront has the fewest characters.
+# The characters that all services accept. CloudFront accepts the fewest.
 _KEY = re.compile(r"[A-Za-z0-9 _.:/=+@-]{1,128}")
 _VALUE = re.compile(r"[A-Za-z0-9 _.:/=+@-]{0,256}")
 _MOST = 40  # a resource may have 50; we, CDK and the VPC add some
@@ -33,7 +33,7 @@ def check_tags(tags: Mapping[str, str]) -> dict[str, str]:
     return dict(tags)
 
 
-def with_given_tags(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Our tags and the given ones, which replace ours of the same name, also in another case."""
-    replaced = {key.lower() for key in given}
-    return {key: value for key, value in ours.items() if key not in replaced} | dict(given)
+def merge_tags(ours: Mapping[str, str], tags: Mapping[str, str]) -> dict[str, str]:
+    """Merge our tags with others, which replace ours of the same name in any case."""
+    replaced = {key.lower() for key in tags}
+    return {key: value for key, value in ours.items() if key not in replaced} | dict(tags)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from math import ceil
 
 LARGEST_TEXT_IN_ENTRY = 2_048
-"""Bytes of a text that is in its message's item, as the store in DynamoDB has it."""
+"""The longest text, in bytes, that the store in DynamoDB puts into its message's item."""
 
 _UNIT_BYTES = 1_024
-# Beside the texts of a message and its answer.
+# A message's item without the texts of message and answer.
 _ENTRY_BYTES = 450
 _TEXT_ITEM_BYTES = 150  # of its key, and when it expires
 _BYTES_PER_TOKEN = 4
@@ -32,7 +32,7 @@ class Traffic:
         polled_chunk_seconds: the same of a polled one, on average.
         other_writes: units for head, index, ledger and session; transactions count double.
         prompt_bytes: of a message's text. The rest of the model's input is the history.
-        keyed: share of the answers of tenants that have a key or a record, whose usage is recorded.
+        keyed: share of answers for tenants with a key or a record. Their usage is recorded.
         usage_writes, usage_reads: units for an answer's usage record and its day's total, where no
             other answer ends at the same moment.
         event_bytes: of an event of the model's stream, as Bedrock sends it.

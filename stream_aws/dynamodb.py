@@ -68,7 +68,7 @@ def passes(error: Exception) -> bool:
     if isinstance(error, ClientError):
         return (
             error_code(error) in _TRANSIENT
-            or _is_throttled_or_met(error)
+            or _is_throttled_or_conflicted(error)
             or _is_server_error(error)
         )
     return isinstance(error, UNREACHABLE)
@@ -106,7 +106,7 @@ async def repeated(call: Callable[[], Awaitable[T]], on_retry: Callable[[], None
         except Exception as error:
             if not passes(error):
                 raise
-            # A transaction is over in milliseconds. It may be in the way of any number of tries.
+            # A transaction takes milliseconds, but any number of tries may meet one.
             longest_pause = next(pauses, _LONGEST_PAUSES[-1] if _conflicted(error) else None)
             if longest_pause is None or asyncio.get_running_loop().time() > last_at:
                 raise StoreUnavailable(
@@ -137,7 +137,7 @@ async def query_all(
 async def get_all(
     client: Client, table: str, keys: Sequence[dict[str, Any]], on_retry: Callable[[], None]
 ) -> list[dict[str, Any]]:
-    """The items with these keys, those that there are, in no order.
+    """The items with these keys, in no order. Missing ones are left out.
 
     Raises:
         StoreUnavailable: every attempt failed, or DynamoDB did not read all of them.
@@ -145,14 +145,14 @@ async def get_all(
     """
     items: list[dict[str, Any]] = []
     for first in range(0, len(keys), _MOST_READS):
-        left = list(keys[first : first + _MOST_READS])
+        unread = list(keys[first : first + _MOST_READS])
 
         async def read() -> None:
-            nonlocal left
-            asked = {table: {"Keys": left, "ConsistentRead": True}}
-            answer = await client.batch_get_item(RequestItems=asked)
+            nonlocal unread
+            request = {table: {"Keys": unread, "ConsistentRead": True}}
+            answer = await client.batch_get_item(RequestItems=request)
             items.extend(answer["Responses"][table])
-            if left := answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", []):
+            if unread := answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", []):
                 raise TimeoutError
 
         await repeated(read, on_retry)
@@ -217,8 +217,8 @@ def _is_server_error(error: ClientError) -> bool:
     return status >= 500
 
 
-def _is_throttled_or_met(error: ClientError) -> bool:
-    """Whether a transaction was cancelled for nothing but throttling, or others in the way."""
+def _is_throttled_or_conflicted(error: ClientError) -> bool:
+    """Whether a transaction was cancelled for throttling or conflicts alone."""
     reasons = set(cancellation_reasons(error)) - {"None"}
     return bool(reasons) and reasons <= {
         _CONFLICT,
@@ -228,7 +228,7 @@ def _is_throttled_or_met(error: ClientError) -> bool:
 
 
 def _conflicted(error: Exception) -> bool:
-    """Whether another write of the same items was in the way."""
+    """Whether the call conflicted with another write of the same items."""
     if not isinstance(error, ClientError):
         return False
     return error_code(error) == f"{_CONFLICT}Exception" or _CONFLICT in cancellation_reasons(error)

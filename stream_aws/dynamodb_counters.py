@@ -29,18 +29,18 @@ SHARDS = 16
 _ASKS_PER_SHARD = 50
 _MOST_KNOWN = 10_000
 _LOOK_SECONDS = 0.1
-# Each try learns what was in its way.
+# Each try reads the state that made the last one fail.
 _TRIES = 20
 
 
 class DynamoDBCounters:
     """The counters of budgets.
 
-    A counter is one row, `committed`, and a reservation is made on the condition that there is
-    room. Tasks with answers of one tenant meet there. So the counter of a large budget begins
-    as `SHARDS` rows, each with a share of the bound: a row has what is `committed` in it and its
-    `room`, and a task changes one of them. When no row has room for an answer, or the bound
-    is another one, the rows are folded into one, until the budget's period ends.
+    A counter is one row, `committed`. A reservation is made on the condition that there is room, so
+    transactions of tasks conflict at a busy tenant's row. So the counter of a large budget begins
+    as `SHARDS` rows, each with a share of the bound: its `committed` and its `room`. A task changes
+    one of them. When no row has room for an answer, or the bound has changed, the rows are folded
+    into one, until the budget's period ends.
 
     Args:
         client: an aiobotocore client made with `client_config`.
@@ -52,7 +52,7 @@ class DynamoDBCounters:
         self._client = client
         self._table = table
         self._on_retry = on_retry
-        # The bound by which a counter is split, and None where it is one row.
+        # The bound of a counter that is split. None: it is one row.
         self._split: dict[tuple[str, str], int | None] = {}
         self._own_shard: dict[tuple[str, str], int] = {}
 
@@ -61,11 +61,11 @@ class DynamoDBCounters:
     async def look_at(
         self, tenant: str, amounts: Mapping[str, int], bounds: Mapping[str, int], now: float
     ) -> None:
-        """Learn in how many rows these counters are, and begin those that are not there.
+        """Look up in how many rows these counters are, and create missing ones.
 
         Args:
-            amounts: that an answer may take, by counter.
-            bounds: of counters. Without one a counter is begun as one row.
+            amounts: what an answer may take, by counter.
+            bounds: by counter. A counter without one is created as one row.
         """
         if len(self._split) > _MOST_KNOWN:
             self._split.clear()
@@ -74,10 +74,10 @@ class DynamoDBCounters:
             unknown = [name for name in amounts if (tenant, name) not in self._split]
             if not unknown:
                 break
-            found = await self._rows([_key(tenant, name) for name in unknown])
+            rows = await self._rows([_key(tenant, name) for name in unknown])
             for name in unknown:
-                item, bound = found.get(_row(name)), bounds.get(name, 0)
-                # A user asks one thing after the other: nothing meets there.
+                item, bound = rows.get(_row(name)), bounds.get(name, 0)
+                # A user's messages come one by one: there are no conflicts.
                 is_large = "/user/" not in name and bound >= _least(amounts[name])
                 if item is None and is_large:
                     await self._begin_split(tenant, name, bound, now)
@@ -95,7 +95,7 @@ class DynamoDBCounters:
         """The action that changes a counter.
 
         Args:
-            most_before: that may be committed, where the counter is one row. None: in any case.
+            most_before: the most that may be committed before, for a counter of one row. None: any.
         """
         if self._split.get((tenant, name)) is None:
             conditions = ["attribute_not_exists(#split)"]
@@ -107,18 +107,18 @@ class DynamoDBCounters:
             conditions.append("#room >= :added")
         shard = self._shard(tenant, name)
         if added <= 0:
-            # Answers end while others begin: they would meet.
+            # Ending answers use another row than beginning ones, so as not to conflict.
             shard = (shard + SHARDS // 2) % SHARDS
         return self._update(_key(tenant, name, shard), added, now, conditions, room=-added)
 
     async def learn(
         self, tenant: str, failed: Mapping[str, Item | None], needs: Mapping[str, int]
     ) -> None:
-        """Learn from counters whose conditions have failed.
+        """Update what is known of counters after their conditions failed.
 
         Args:
-            failed: their rows, as far as these are there.
-            needs: the least that must have room in one row, by counter.
+            failed: their rows. None: there is no row.
+            needs: the room that one row must have, by counter.
         """
         for name, item in failed.items():
             if self._split.get((tenant, name)) is None or item is None or "frozen" in item:
@@ -132,26 +132,26 @@ class DynamoDBCounters:
 
     async def committed(self, tenant: str, names: Iterable[str]) -> dict[str, int]:
         """What is committed, by counter. A counter that isn't there is left out."""
-        left, sums = list(names), dict[str, int]()
+        unread, sums = list(names), dict[str, int]()
         for _ in range(_TRIES):
-            found = await self._rows([_key(tenant, name) for name in left])
-            split = [name for name in left if "split" in found.get(_row(name), ())]
+            rows = await self._rows([_key(tenant, name) for name in unread])
+            split = [name for name in unread if "split" in rows.get(_row(name), ())]
             sums |= {
-                name: _committed(found[_row(name)])
-                for name in left
-                if _row(name) in found and name not in split
+                name: _committed(rows[_row(name)])
+                for name in unread
+                if _row(name) in rows and name not in split
             }
-            found = await self._rows(
+            shards = await self._rows(
                 [_key(tenant, name, shard) for name in split for shard in range(SHARDS)]
             )
-            left = []
+            unread = []
             for name in split:
-                rows = [found.get(_row(name, shard)) for shard in range(SHARDS)]
-                if None in rows:
-                    left.append(name)  # folded between the two reads
+                items = [shards.get(_row(name, shard)) for shard in range(SHARDS)]
+                if None in items:
+                    unread.append(name)  # folded between the two reads
                 else:
-                    sums[name] = sum(map(_committed, rows))
-            if not left:
+                    sums[name] = sum(map(_committed, items))
+            if not unread:
                 return sums
         raise _changing(tenant)
 
@@ -159,11 +159,11 @@ class DynamoDBCounters:
 
     async def _begin_split(self, tenant: str, name: str, bound: int, now: float) -> None:
         """Make the rows of a large budget, unless another task does."""
-        share, rest = divmod(bound, SHARDS)
+        share, remainder = divmod(bound, SHARDS)
         common = {TTL_ATTRIBUTE: seconds(now + COUNTERS_KEPT_SECONDS), "committed": number(0)}
         items = [_key(tenant, name) | common | {"split": number(bound)}]
         items += [
-            _key(tenant, name, shard) | common | {"room": number(share + (shard < rest))}
+            _key(tenant, name, shard) | common | {"room": number(share + (shard < remainder))}
             for shard in range(SHARDS)
         ]
         puts: list[Item] = [{"TableName": self._table, "Item": item} for item in items]
@@ -172,19 +172,19 @@ class DynamoDBCounters:
             await self._client.transact_write_items(TransactItems=[{"Put": put} for put in puts])
         except Exception as error:
             if passes(error):
-                # Most likely other tasks begin, too. The next look says whether one has.
+                # Most likely other tasks create it, too. The next read shows whether one has.
                 self._on_retry()
                 await asyncio.sleep(random.uniform(0, _LOOK_SECONDS))
             elif not (isinstance(error, ClientError) and condition_failed(error)):
                 raise
 
     async def _move(self, tenant: str, name: str, need: int) -> None:
-        """Change to the row with most room. Fold the rows if none has what is needed."""
-        found = await self._rows([_key(tenant, name, shard) for shard in range(SHARDS)])
+        """Change to the row with most room. Fold the rows if none has enough."""
+        rows = await self._rows([_key(tenant, name, shard) for shard in range(SHARDS)])
         rooms = {
-            shard: int(found[_row(name, shard)]["room"]["N"])
+            shard: int(rows[_row(name, shard)]["room"]["N"])
             for shard in range(SHARDS)
-            if _row(name, shard) in found
+            if _row(name, shard) in rows
         }
         best = max(rooms, key=rooms.__getitem__, default=None)
         if best is None:
@@ -195,24 +195,24 @@ class DynamoDBCounters:
             await self._fold(tenant, name)
 
     async def _fold(self, tenant: str, name: str) -> None:
-        """Make the rows one. First no task may change them any more."""
+        """Fold the rows into one. They are frozen first, so that no task changes them."""
         keys = [_key(tenant, name, shard) for shard in range(SHARDS)]
         await asyncio.gather(*(self._freeze(key) for key in keys))
         for _ in range(_TRIES):
-            found = await self._rows([_key(tenant, name), *keys])
-            main = found.pop(_row(name), None)
+            rows = await self._rows([_key(tenant, name), *keys])
+            main = rows.pop(_row(name), None)
             if main is None or "split" not in main:
                 break
-            together = _committed(main) + sum(map(_committed, found.values()))
+            total = _committed(main) + sum(map(_committed, rows.values()))
             folded = {
                 "TableName": self._table,
                 "Key": _key(tenant, name),
-                "UpdateExpression": "SET #committed = :together REMOVE #split",
+                "UpdateExpression": "SET #committed = :total REMOVE #split",
                 "ConditionExpression": "attribute_exists(#split)",
                 "ExpressionAttributeNames": {"#committed": "committed", "#split": "split"},
-                "ExpressionAttributeValues": {":together": number(together)},
+                "ExpressionAttributeValues": {":total": number(total)},
             }
-            if await self._done([{"Update": folded}, *map(self._delete, found.values())]):
+            if await self._done([{"Update": folded}, *map(self._delete, rows.values())]):
                 break
         self._split[tenant, name] = None
 
@@ -279,7 +279,7 @@ class DynamoDBCounters:
         return self._own_shard.setdefault((tenant, name), random.randrange(SHARDS))
 
     def leave_shards(self, tenant: str) -> None:
-        """Choose other rows: another task was met at these."""
+        """Choose other rows, after a conflict at these."""
         for each in [each for each in self._own_shard if each[0] == tenant]:
             del self._own_shard[each]
 
@@ -297,8 +297,8 @@ class DynamoDBCounters:
         return True
 
     async def _rows(self, keys: Sequence[Item]) -> dict[str, Item]:
-        found = await get_all(self._client, self._table, keys, self._on_retry)
-        return {item["row"]["S"]: item for item in found}
+        items = await get_all(self._client, self._table, keys, self._on_retry)
+        return {item["row"]["S"]: item for item in items}
 
 
 def _row(name: str, shard: int | None = None) -> str:
@@ -314,7 +314,7 @@ def _changing(tenant: str) -> StoreUnavailable:
 
 
 def _least(amount: int) -> int:
-    """The least bound that is split: each share is good for many answers."""
+    """The smallest bound that is split: each share has room for many answers."""
     return SHARDS * _ASKS_PER_SHARD * max(1, amount)
 
 

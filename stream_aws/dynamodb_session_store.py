@@ -36,12 +36,12 @@ from evenflow.stream_core.ports.session_store import (
 )
 
 LARGEST_TEXT_IN_ENTRY = 2_048
-"""Bytes of a text that is in its message's item. A longer one is an item of its own, which is
-written once and in no transaction: a write unit a KB instead of three (decision 0077).
+"""The longest text, in bytes, in its message's item. A longer one is an item of its own. It is
+written once, without a transaction: one write unit a KB instead of three (decision 0077).
 """
 
-# The attribute of a message that names the item of its text, and how such names begin. A client's
-# message of such a name is refused, as one is that is there already.
+# The attribute that names the item of a message's text, and the beginning of such names. A client's
+# message with such a name is refused, like one that exists.
 _TEXT_ROW, _TEXT_ROWS = "text_row", "text#"
 _MOST_LOOKS = 5  # for a text that is missing
 
@@ -78,7 +78,7 @@ class DynamoDBSessionStore:
             items = [item for item in items if alive(item, now)]
             entries = _read_entries(items)
             if len(entries) < sum(map(_is_entry, items)) and look < _MOST_LOOKS:
-                continue  # a message was accepted when the page with its text had been read
+                continue  # a message was accepted after the page with its text was read
             followed = {entry.previous_message_id for entry in entries}
             last = [entry.message_id for entry in entries if entry.message_id not in followed]
             # Several, if messages were accepted between two pages of the ledger.
@@ -126,8 +126,8 @@ class DynamoDBSessionStore:
                 }
             },
         ]
-        # Before the message is on record: so one that is there always has its text, and the end of
-        # its session finds both.
+        # Before the message: so a message on record always has its text, and the end of its session
+        # finds both.
         if is_long:
             await self._put_text(channel, entry, now)
         try:
@@ -282,7 +282,7 @@ def _has_been_done(error: ClientError, entry: LedgerEntry) -> bool:
 
 
 def _text_key(channel: Channel, entry: LedgerEntry) -> Item:
-    """The key of a long text. It is named after the response, which no other try has."""
+    """The key of a long text. It has the response's id, which is unique to this try."""
     return {"channel": text(str(channel)), "message_id": text(_TEXT_ROWS + entry.response_id)}
 
 
@@ -292,14 +292,14 @@ def _is_entry(item: Item) -> bool:
 
 
 def _read_entries(items: Sequence[Item]) -> list[LedgerEntry]:
-    """The messages in these items. One whose text is not among them is left out."""
+    """The messages in these items. Those with a missing text are left out."""
     texts = {item["message_id"]["S"]: item["text"] for item in items if not _is_entry(item)}
     entries: list[LedgerEntry] = []
     for item in filter(_is_entry, items):
         if _TEXT_ROW not in item:
             entries.append(_read_entry(item))
-        elif (found := texts.get(item[_TEXT_ROW]["S"])) is not None:
-            entries.append(_read_entry(item | {"text": found}))
+        elif (long_text := texts.get(item[_TEXT_ROW]["S"])) is not None:
+            entries.append(_read_entry(item | {"text": long_text}))
     return entries
 
 

@@ -51,7 +51,7 @@ _ROWS_OF_A_TRANSACTION = 100
 _ASKS_AT_ONCE = 90
 _ROWS_OF_A_BATCH = 100  # that BatchGetItem takes
 _READ_AT_ONCE = _ROWS_OF_A_BATCH // 3  # three rows each
-# Where tasks meet at a tenant's counters, they wait so long before the next transaction, at most.
+# The longest pauses, in seconds, before the next transaction after conflicts of tasks.
 _LONGEST_RESERVE_PAUSE, _LONGEST_SETTLE_PAUSE = 0.2, 1.0
 # Each try learns what was in its way.
 _TRIES = 20
@@ -66,7 +66,7 @@ class DynamoDBUsageStore:
     """What tenants have reserved and used, in DynamoDB (`UsageStore`).
 
     A tenant's counters and reservations are in its own partition, its records and totals in
-    several. What waits for a tenant is written together, in one transaction at a time: then a
+    several. A task writes one transaction at a time for a tenant, with all that waits: then a
     counter is written once for many answers.
 
     Args:
@@ -88,7 +88,7 @@ class DynamoDBUsageStore:
         self._on_retry = on_retry
         self._kept_seconds = kept_seconds
         self._counters = DynamoDBCounters(client, table, on_retry)
-        # A total is in several rows, and a task writes one of them until it meets another task.
+        # A total is in several rows. A task writes one of them until a conflict.
         self._shard = random.randrange(TOTALS_SHARDS)
         self._reserve_pauses = Pauses(_LONGEST_RESERVE_PAUSE)
         self._settle_pauses = Pauses(_LONGEST_SETTLE_PAUSE)
@@ -156,8 +156,8 @@ class DynamoDBUsageStore:
 
     async def _find(self, tenant: str, response_ids: Sequence[str]) -> Sequence[Reservation | None]:
         rows = [RESERVED + response_id for response_id in response_ids]
-        found = await self._rows([key_of(tenant, row) for row in rows])
-        return [reservation_of(found[row]) if row in found else None for row in rows]
+        items = await self._rows([key_of(tenant, row) for row in rows])
+        return [reservation_of(items[row]) if row in items else None for row in rows]
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -169,41 +169,43 @@ class DynamoDBUsageStore:
         committed: dict[str, int] = {}
         failures, most = 0, len(asks)
         while failures < _TRIES:
-            left = [place for place in range(len(asks)) if place not in outcomes]
-            refused = without_room([asks[place] for place in left], committed)
+            pending = [place for place in range(len(asks)) if place not in outcomes]
+            refused = without_room([asks[place] for place in pending], committed)
             outcomes |= {
-                place: full for place, full in zip(left, refused, strict=True) if full is not None
+                place: full
+                for place, full in zip(pending, refused, strict=True)
+                if full is not None
             }
-            left = self._within_a_transaction(
-                [place for place in left if place not in outcomes], asks
+            pending = self._within_a_transaction(
+                [place for place in pending if place not in outcomes], asks
             )[:most]
-            if not left:
+            if not pending:
                 return [outcomes[place] for place in range(len(asks))]
-            actions, needs = await self._reservations(tenant, [asks[place] for place in left])
+            actions, needs = await self._reservations(tenant, [asks[place] for place in pending])
             try:
                 await self._transact(tenant, actions, self._reserve_pauses)
             except ClientError as error:
                 if not condition_failed(error):
                     raise
                 failures += 1
-                learned = await self._learn(tenant, actions, error, needs)
-                committed |= learned
+                newly_committed = await self._learn(tenant, actions, error, needs)
+                committed |= newly_committed
                 reasons = error.response["CancellationReasons"][len(needs) :]
-                for place, reason in zip(left, reasons, strict=True):
+                for place, reason in zip(pending, reasons, strict=True):
                     if reason.get("Code") == "ConditionalCheckFailed":
                         outcomes[place] = _found_instead(asks[place], reason.get("Item"))
-                if not learned:
+                if not newly_committed:
                     # Rows of a counter have room for fewer at once.
-                    most = max(1, len(left) // 2)
+                    most = max(1, len(pending) // 2)
             else:
-                outcomes |= dict.fromkeys(left)
-                failures, most = 0, 2 * len(left)
+                outcomes |= dict.fromkeys(pending)
+                failures, most = 0, 2 * len(pending)
         raise _contended(tenant)
 
     async def _reservations(
         self, tenant: str, asks: Sequence[Ask]
     ) -> tuple[list[Item], dict[str, int]]:
-        """The actions that make these, counters first, and the most of one of them by counter."""
+        """The actions of these reservations, counters first, and the largest amount by counter."""
         now, added, most = asks[0].wanted.created_at, added_by(asks), most_before(asks)
         bounds = {name: bound for ask in asks for name, bound in ask.bounds.items()}
         needs = dict.fromkeys(added, 0)
@@ -224,10 +226,10 @@ class DynamoDBUsageStore:
         error: ClientError,
         needs: Mapping[str, int] | None = None,
     ) -> dict[str, int]:
-        """Learn why a transaction failed. What is committed, of counters that are one row.
+        """Find why a transaction failed. Returns what is committed, by counter of one row.
 
         Args:
-            needs: the least that must have room at once, by counter. None: what was added.
+            needs: the room that one row must have, by counter. None: what was added.
         """
         committed: dict[str, int] = {}
         failed: dict[str, Item | None] = {}
@@ -254,16 +256,16 @@ class DynamoDBUsageStore:
         return places
 
     async def _settle(self, tenant: str, ended: Sequence[_Ended]) -> Sequence[None]:
-        left = list(ended)
+        pending = list(ended)
         tries = 0
-        while left:
-            found = await self._rows([key for each in left for key in _keys_read(each.record)])
+        while pending:
+            rows = await self._rows([key for each in pending for key in _keys_read(each.record)])
             await self._counters.look_at(
-                tenant, _counters_of(left, found), {}, left[0].record.ended_at
+                tenant, _counters_of(pending, rows), {}, pending[0].record.ended_at
             )
-            count, actions = self._settlements(tenant, left, found)
+            count, actions = self._settlements(tenant, pending, rows)
             if not actions or await self._made(tenant, actions):
-                del left[:count]
+                del pending[:count]
                 continue
             tries += 1
             if tries == _TRIES:
@@ -271,7 +273,7 @@ class DynamoDBUsageStore:
         return [None] * len(ended)
 
     def _settlements(
-        self, tenant: str, ended: Sequence[_Ended], found: Mapping[str, Item]
+        self, tenant: str, ended: Sequence[_Ended], stored: Mapping[str, Item]
     ) -> tuple[int, list[Item]]:
         """The actions that settle the first ones, as many as fit, and how many these are."""
         changes: Counter[str] = Counter()
@@ -282,10 +284,10 @@ class DynamoDBUsageStore:
         for count, (record, counters) in enumerate(ended):
             if record.response_id in {each.record.response_id for each in ended[:count]}:
                 return count, actions  # a transaction has an item once
-            reserved = found.get(RESERVED + record.response_id)
+            reserved = stored.get(RESERVED + record.response_id)
             rows = [key["row"]["S"] for key in keys_of_record(record)]
-            known = [found[row] for row in rows if row in found]
-            before = known[0] if known else None
+            records = [stored[row] for row in rows if row in stored]
+            before = records[0] if records else None
             earlier = None if before is None else record_in(before)
             if earlier is None or earlier.epoch <= record.epoch:
                 settled = settlement(
@@ -349,10 +351,10 @@ class DynamoDBUsageStore:
     # -- reading -----------------------------------------------------------------------------------
 
     async def _rows(self, rows: Iterable[Item]) -> dict[str, Item]:
-        """Of the rows with these keys those that there are, by their names."""
+        """The rows with these keys, by their names. Missing ones are left out."""
         keys = list({key["row"]["S"]: key for key in rows}.values())
-        found = await get_all(self._client, self._table, keys, self._on_retry)
-        return {item["row"]["S"]: item for item in found}
+        items = await get_all(self._client, self._table, keys, self._on_retry)
+        return {item["row"]["S"]: item for item in items}
 
     async def _query_all(self, requests: Iterable[Item]) -> list[Item]:
         """All items of these queries, in their order."""
@@ -365,10 +367,10 @@ class DynamoDBUsageStore:
         return [item for items in pages for item in items]
 
 
-def _counters_of(ended: Sequence[_Ended], found: Mapping[str, Item]) -> dict[str, int]:
+def _counters_of(ended: Sequence[_Ended], rows: Mapping[str, Item]) -> dict[str, int]:
     """The counters that these answers may change."""
     names = {name for each in ended for name in each.counters}
-    for item in found.values():
+    for item in rows.values():
         for attribute in item.keys() & {"amounts", "counted"}:
             names |= (amounts_of(item, attribute) or {}).keys()
     return dict.fromkeys(names, 0)

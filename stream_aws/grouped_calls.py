@@ -35,7 +35,7 @@ class GroupedCalls(Generic[Asked, Outcome]):
     Args:
         call: is given a partition and what waits there. Returns an outcome for each, or its error.
         most: how many a call may be given.
-        pause: before a partition's next call, in seconds. What comes meanwhile is in it.
+        pause: seconds before a partition's next call. It takes what comes meanwhile.
     """
 
     def __init__(

@@ -17,14 +17,14 @@ RESERVED = "reserved#"
 """The beginning of rows of reservations: an answer's id follows."""
 
 COUNTER = "counter#"
-"""The beginning of rows of counters: a counter's name follows."""
+"""The beginning of counters' rows. A counter's name follows."""
 
 USAGE_PARTITIONS = 8
-"""Partitions that a tenant's usage is in, beside its own. Each takes 1,000 write units a second,
-some 450 answers. Changed only together with a move of all rows (decision 0078).
+"""Partitions of a tenant's usage, beside its own. Each takes 1,000 write units a second, some 450
+answers. A change needs a move of all rows (decision 0078).
 """
 TOTALS_SHARDS = 64
-"""Rows that a total is in, at most. A task writes one of them, so tasks seldom meet."""
+"""The most rows of a total. A task writes one of them, so tasks seldom conflict."""
 
 _DAY_SECONDS = 86_400.0
 
@@ -47,7 +47,7 @@ def keys_of_record(record: UsageRecord) -> list[Item]:
 
 
 def usage_partitions(tenant: str) -> list[str]:
-    """The partitions of a tenant's records and totals. No tenant's name has such a character."""
+    """The partitions of a tenant's records and totals. No tenant's name has a `#`."""
     return [f"{tenant}#{number}" for number in range(USAGE_PARTITIONS)]
 
 
@@ -82,7 +82,7 @@ def rows_request(
 
 
 def rows_beginning(table: str, partition: str, first: str) -> dict[str, Any]:
-    """The Query of a partition's rows whose names begin so."""
+    """The Query of a partition's rows with names that begin with `first`."""
     return rows_request(table, partition, "begins_with(#row, :first)", {":first": first})
 
 

@@ -103,7 +103,7 @@ def needed(service: str, operation: str, request: Request) -> Needed:
 
 
 def needed_operations(operation: str) -> Sequence[str]:
-    """The names, behind the service's, of actions of which an operation needs at least one."""
+    """The names, without the service's, of an operation's actions. It needs at least one."""
     if operation == "TransactWriteItems":
         return [*_PARTS_OF_TRANSACTIONS.values()]
     renamed = {**_OBJECT_ACTIONS, **_RENAMED}
@@ -226,7 +226,7 @@ def _record_calls_of(client: Any, recorder: _Recorder) -> None:
 
 
 def _calling_process() -> str | None:
-    """The process whose code makes this call. None if a test makes it, or who deploys."""
+    """The process that makes this call. None: a test or a deployment makes it."""
     frames = list(_frames())
     caller = frames[0][0] if frames else ""
     if not caller.startswith("evenflow.") or caller.startswith("evenflow.infra."):

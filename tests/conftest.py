@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail the run if it made calls that nobody has listed, or did not make those that are."""
+    """Fail the run if its calls differ from the list."""
     if hasattr(session.config, "workerinput"):
         return
     path, options = Path(os.environ.pop(RECORDING)), session.config.option

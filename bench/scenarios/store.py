@@ -1,6 +1,7 @@
-"""What an answer costs in DynamoDB: its read and write units, read over a WebSocket and by long
-polls, with its text written every 150 ms as it once was, and at the defaults; of a tenant with a
-key, whose usage is recorded; and with longer prompts.
+"""What an answer costs in DynamoDB: its read and write units, over a WebSocket and by long polls.
+
+The text is written every 150 ms, and at the defaults. Further cases are a tenant with a key and
+recorded usage, and longer prompts.
 
 The emulator bills as DynamoDB does: by the size of items, twice in a transaction, and for each
 change of an index. What the tasks' leases cost meanwhile is taken off.
@@ -49,7 +50,7 @@ READ_OPERATIONS = {"BatchGetItem", "GetItem", "Query"}
 
 @dataclass(frozen=True)
 class Case:
-    """A kind of answers. `prompt_bytes`: how long their prompts are at least."""
+    """A kind of answer. `prompt_bytes`: the shortest prompt."""
 
     name: str
     settings: Mapping[str, int] = field(default_factory=dict)
@@ -107,14 +108,14 @@ async def _units(dynamodb: DynamoDBEmulator, prefix: str, case: Case) -> tuple[U
     """The units of answers at a handler of its own, on tables of its own."""
     tables = dynamodb.create_tables(prefix)
     names = ("sessions", "ledger", "responses", "tenants")
-    chosen: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "store": "dynamodb",
         "message_bytes": LARGEST_ITEM_TEXT,
         "tenant_keys": json.dumps({TENANT: secrets.token_urlsafe(32)}),
         **{f"{name}_table": f"{prefix}-{name}" for name in names},
         **case.settings,
     }
-    async with evenflow(admission={}, **chosen) as server:
+    async with evenflow(admission={}, **settings) as server:
         meter = partial(_metered, dynamodb, tables)
         before, began = meter(), monotonic()
         await asyncio.sleep(IDLE_SECONDS)

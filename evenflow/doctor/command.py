@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _IDLE_SECONDS = 65.0
 _LONGEST_IDLE_SECONDS = 3_600.0
-# As shells have it.
+# The exit status that shells use.
 _INTERRUPTED = 128 + signal.SIGINT
 _KEY_VARIABLE = "EVENFLOW_TENANT_KEY"
 
@@ -30,21 +30,21 @@ def add_to(commands: Commands) -> None:
     """Add the command."""
     doctor = commands.add_parser(
         "doctor",
-        help="look what proxies on the way to a server do to its streams, and which setting helps",
-        description="Asks a server over each transport, and says which hop buffers, cuts, "
+        help="find proxies that disturb a server's streams, and the setting that helps",
+        description="Reads answers over each transport, and says which hop buffers, cuts, "
         "compresses, strips or times out. A tenant's key comes from EVENFLOW_TENANT_KEY. Exit "
-        "status: 0 nothing is wrong, 1 something is, 2 it can't be asked.",
+        "status: 0 nothing is wrong, 1 something is, 2 no check could be made.",
     )
     doctor.add_argument("url", type=_address, help="as readers call it: https://chat.example.com")
     doctor.add_argument(
         "--direct", type=_address, metavar="URL",
-        help="the server without the hops: what differs is theirs",
+        help="the server without the hops, to compare with",
     )  # fmt: skip
     doctor.add_argument(
         "--idle", type=_idle_seconds, default=_IDLE_SECONDS, metavar="SECONDS",
-        help="how long connections are kept silent (65: finds limits of a minute)",
+        help="how long connections stay silent (65 finds limits of a minute)",
     )  # fmt: skip
-    doctor.add_argument("--origin", help="of a page that shall be able to call")
+    doctor.add_argument("--origin", help="of a page that should be able to call")
     doctor.add_argument("--tenant", default="public")
     doctor.add_argument("--question", help="its answer should take some seconds")
     doctor.add_argument("--json", action="store_true", help="for programs")
@@ -76,7 +76,7 @@ async def _run(arguments: argparse.Namespace) -> int:
 
 
 def _leave() -> NoReturn:
-    """End at once: checks that wait for a minute can't be cancelled."""
+    """Exit at once: checks that wait for a minute can't be cancelled."""
     os._exit(_INTERRUPTED)
 
 
@@ -85,7 +85,7 @@ async def _diagnose_directly(url: str | None, examination: Examination) -> Diagn
 
 
 async def _show_progress(idle_seconds: float) -> None:
-    """Show on a terminal how long it still takes."""
+    """Show the progress, on a terminal."""
     if not sys.stderr.isatty():
         print(f"keeping connections silent for {idle_seconds:g} s …", file=sys.stderr, flush=True)
         return

@@ -30,25 +30,25 @@ from evenflow.functions.canary.smoke import QUESTION
 from evenflow.functions.canary.transports import ask
 
 DEMO_QUESTION = "#demo tokens=60 gap_ms=100"
-"""What the demo model is asked: six seconds of pieces."""
+"""The demo model answers it in pieces, over six seconds."""
 _DEMO_MODEL = "demo"
-# Beyond the silence that is tested: a call that waits longer has lost its answer.
+# Added to the tested silence. A call that waits longer counts as lost.
 _PATIENCE_SECONDS = 30.0
 _ADDRESS_CHECK = "address"
 
 
 class NotReached(Exception):
-    """Nothing could be asked. The message says why."""
+    """No check could be made. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What is asked, and how.
+    """The settings of a diagnosis.
 
     Args:
-        question: None: one that takes the model some seconds.
+        question: None: a default with an answer of some seconds.
         idle_seconds: how long connections are kept silent.
-        origin: of a page that shall be able to call. None: there is none.
+        origin: of a page that should be able to call. None: CORS is not checked.
     """
 
     key: str | None = None
@@ -78,11 +78,11 @@ class Diagnosis:
 
 
 def diagnose(url: str, examination: Examination) -> Diagnosis:
-    """Make all checks. Where no session opens, nothing else is tried.
+    """Make all checks. If no session opens, the others are skipped.
 
     Raises:
-        NotReached: nothing could be asked.
-        ValueError: the URL is no address.
+        NotReached: no check could be made.
+        ValueError: the URL is invalid.
     """
     heads = HeadCollector()
     front_door = FrontDoor(url, examination.idle_seconds + _PATIENCE_SECONDS, heads.add)
@@ -120,7 +120,7 @@ def _open(
 
 
 def _check_refusal(error: WrongAnswer) -> None:
-    """Tell Evenflow's own refusals from what hops answer.
+    """Separate Evenflow's own refusals from answers of hops.
 
     Raises:
         NotReached: Evenflow opens no session for this caller, or not now.
@@ -137,7 +137,7 @@ def _check_refusal(error: WrongAnswer) -> None:
 
 
 class _Checks:
-    """The checks behind an open session."""
+    """The checks that need an open session."""
 
     def __init__(self, front_door: FrontDoor, examination: Examination, first: Session) -> None:
         self._front_door = front_door
@@ -178,7 +178,7 @@ class _Checks:
         return model_name(self._first) == _DEMO_MODEL
 
     def _one_answer(self) -> list[Observation]:
-        """An answer by our own protocol, and what can be tried with it."""
+        """Ask by our own protocol, and run the checks that need an answer."""
         session, posted = self._first, list[tuple[str, str]]()
 
         def post() -> str:
@@ -192,7 +192,7 @@ class _Checks:
             self._pace.is_known.set()
 
     def _read(self, session: Session, response_id: str, cookie: str) -> list[Observation]:
-        """Read it, and then again as clients do that come back."""
+        """Read a response, and read it again as a returning client does."""
         rows = read_transports(session, response_id, self._pace)
         self._pace.is_known.set()
         looks = {
@@ -212,7 +212,7 @@ class _Checks:
         return silence.keep_websocket(self._session(), self._examination.idle_seconds)
 
     def _idle_answer(self) -> list[Observation]:
-        """An answer that is silent, by events and by a poll."""
+        """Read a silent answer by events and by a poll."""
         seconds, posted = self._examination.idle_seconds, list[tuple[Session, str]]()
 
         def post() -> str:
@@ -228,10 +228,12 @@ class _Checks:
         message = observe("idle event stream", post)
         if not posted:
             return [message]
-        (where,) = posted
+        (message_at,) = posted
         with ThreadPoolExecutor(2) as threads:
             events = threads.submit(
-                observe, "idle event stream", partial(silence.keep_events, *where, seconds)
+                observe, "idle event stream", partial(silence.keep_events, *message_at, seconds)
             )
-            poll = threads.submit(observe, "idle poll", partial(silence.keep_poll, *where, seconds))
+            poll = threads.submit(
+                observe, "idle poll", partial(silence.keep_poll, *message_at, seconds)
+            )
             return [events.result(), poll.result()]

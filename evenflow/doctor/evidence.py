@@ -1,4 +1,4 @@
-"""Judges what came: which fault of a hop an answer or an error shows."""
+"""Finds the hop fault that an answer or an error shows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _EVENT_STREAM = "text/event-stream"
 _HTTP_1_0 = 10
 _TOO_MANY = 429
 _TOKEN = re.compile(r"\bbearer\.[^\s,]+", re.IGNORECASE)
-# The codes of Evenflow's errors that only a hop can cause, as the caller did send what is missing.
+# Evenflow's errors that only a hop can cause: the caller did send what is missing.
 _FAULT_OF_CODE = {
     "token_missing": AUTHORIZATION,
     "upgrade_required": UPGRADE,
@@ -83,7 +83,7 @@ class HopFaultFound(WrongAnswer):
 
 
 class NotTested(Exception):
-    """A check can't tell. The message says why."""
+    """A check has no result. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Observation:
 
 
 def observe(check: str, look: Callable[[], str]) -> Observation:
-    """Run a check. `look` returns what was seen, and raises where it is not as it should be."""
+    """Run a check. `look` returns what was seen, and raises if it is wrong."""
     seen, not_tested = list[str](), list[str]()
 
     def run() -> None:
@@ -133,24 +133,24 @@ def _is_limit(error: Exception) -> bool:
     return False
 
 
-def judge_error(error: Exception, wrong: str) -> tuple[HopFault | None, str]:
+def judge_error(error: Exception, description: str) -> tuple[HopFault | None, str]:
     """The fault that an error shows, and what was seen.
 
     Args:
-        wrong: the error, in words.
+        description: the error, in words.
     """
     match error:
         case HopFaultFound():
-            return error.fault, wrong
+            return error.fault, description
         case InvalidHeader(name="Sec-WebSocket-Protocol"):
-            return SUBPROTOCOL, wrong
+            return SUBPROTOCOL, description
         case UnexpectedAnswer():
             return judge_answer(error.answer)
         case InvalidStatus():
             fault, seen = judge_answer(answer_of_handshake(error.response))
             return (fault and _FAULT_OF_HANDSHAKE.get(fault, fault)), seen
-    fault = next((found for kinds, found in _FAULT_OF_ERROR if isinstance(error, kinds)), None)
-    return fault, wrong
+    faults = (fault for kinds, fault in _FAULT_OF_ERROR if isinstance(error, kinds))
+    return next(faults, None), description
 
 
 def judge_answer(answer: HttpAnswer) -> tuple[HopFault | None, str]:
@@ -171,7 +171,7 @@ def judge_answer(answer: HttpAnswer) -> tuple[HopFault | None, str]:
 
 
 def evenflow_error(answer: HttpAnswer) -> dict[str, Any] | None:
-    """The error of an answer in Evenflow's shape. None: it has none."""
+    """The error of an answer, in Evenflow's shape. None: it has no such error."""
     try:
         error = json.loads(answer.body)["error"]
         return error if isinstance(error, dict) and "code" in error else None
@@ -180,7 +180,7 @@ def evenflow_error(answer: HttpAnswer) -> dict[str, Any] | None:
 
 
 class HeadCollector:
-    """Takes note of the heads of all answers: the hops' names, and what they did to streams."""
+    """Collects hops' names, and their changes to streams, from the heads of answers."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -189,7 +189,7 @@ class HeadCollector:
         self._streams = 0
 
     def add(self, answer: HTTPResponse) -> None:
-        """Take note of an answer."""
+        """Record the head of an answer."""
         headers = answer.headers
         is_stream = headers.get_content_type() == _EVENT_STREAM
         with self._lock:
@@ -205,7 +205,7 @@ class HeadCollector:
                 self._faults[BUFFERING] = f"Content-Length: {headers['Content-Length']}"
 
     def look(self) -> str:
-        """What hops do to the heads of streams.
+        """Check what hops do to the heads of streams.
 
         Raises:
             HopFaultFound: they change them.

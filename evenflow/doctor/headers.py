@@ -42,25 +42,25 @@ _SPARE_BYTES = 4_096
 
 
 def check_address(front_door: FrontDoor, opened: HttpAnswer) -> str:
-    """Whether clients are sent to the address that was called; what was seen."""
-    named = opened.json["http_url"]
-    if named != front_door.url:
-        raise HopFaultFound(HOST, f"clients are sent to {named}")
+    """Check that clients are sent to the address that was called. Returns what was seen."""
+    announced_url = opened.json["http_url"]
+    if announced_url != front_door.url:
+        raise HopFaultFound(HOST, f"clients are sent to {announced_url}")
     if (opened.headers.get("Connection") or "").lower() == "close":
         raise HopFaultFound(CLOSING, "answers come with `Connection: close`")
     return "opens sessions, and sends clients to this address"
 
 
 def check_authorization(session: Session) -> str:
-    """Whether `Authorization` arrives."""
+    """Check that `Authorization` arrives."""
     session.call(MESSAGES, session_id=session.session_id).expect(200)
     return "arrives"
 
 
 def ask_with_cookie(session: Session, question: str) -> tuple[str, str]:
-    """Send a message whose events a cookie shall open; the response's id, and the cookie's value.
+    """Send a message, and request a cookie for its events.
 
-    Without a cookie the value is empty.
+    Returns the response's id and the cookie's value, which is empty if no cookie came.
     """
     body = {
         "message_id": "m1",
@@ -77,7 +77,7 @@ def ask_with_cookie(session: Session, question: str) -> tuple[str, str]:
 
 
 def check_cookies(session: Session, response_id: str, cookie: str) -> str:
-    """Whether cookies go both ways: `EventSource` has nothing else."""
+    """Check that cookies go both ways: `EventSource` has no other token."""
     if not cookie:
         raise HopFaultFound(COOKIES, "no Set-Cookie comes back")
     headers = {"Cookie": f"{_EVENTS_COOKIE}={cookie}"}
@@ -99,7 +99,7 @@ def check_cookies(session: Session, response_id: str, cookie: str) -> str:
 
 
 def check_last_event_id(session: Session, response_id: str) -> str:
-    """Whether `Last-Event-ID` arrives: a stream goes on behind it."""
+    """Check that `Last-Event-ID` arrives: a stream then resumes after it."""
     with events_of(session, response_id, str(_RESUMED_AFTER)) as events:
         for event in events:
             frame = json.loads(event.data)
@@ -113,7 +113,7 @@ def check_last_event_id(session: Session, response_id: str) -> str:
 
 
 def check_caching(session: Session, response_id: str) -> str:
-    """Whether a refusal is kept by a hop, and given to a caller with a token."""
+    """Check that no hop caches a refusal and returns it to a caller with a token."""
     try:
         check_refusals(session, response_id)
     except UnexpectedAnswer:
@@ -143,7 +143,7 @@ def check_body_size(session: Session) -> str:
 
 
 def check_cors(session: Session, origin: str) -> str:
-    """Whether a page of another origin may call, as its browser sees it."""
+    """Check that a page of another origin may call, as its browser does."""
     front_door = session.front_door
     preflight = front_door.call(
         "OPTIONS",
@@ -163,10 +163,10 @@ def check_cors(session: Session, origin: str) -> str:
     return f"pages of {origin} may call"
 
 
-def _check_allowed(answer: HttpAnswer, origin: str, which: str) -> None:
+def _check_allowed(answer: HttpAnswer, origin: str, call: str) -> None:
     allowed = answer.headers.get_all("Access-Control-Allow-Origin", [])
     if len(allowed) > 1:
         raise HopFaultFound(CORS, f"{len(allowed)} values of Access-Control-Allow-Origin came")
     if allowed not in ([origin], ["*"]):
-        seen = f"{which or 'an answer'} ({answer.status}) does not allow {origin}"
+        seen = f"{call or 'an answer'} ({answer.status}) does not allow {origin}"
         raise HopFaultFound(CORS, seen)

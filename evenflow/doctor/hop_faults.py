@@ -1,4 +1,4 @@
-"""What hops do wrong, what readers have of it, and the setting to change: one table."""
+"""The table of hop faults: what hops do wrong, the effect, and the setting to change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NGINX, HAPROXY, CADDY, TRAEFIK, AWS, SERVER = (
     *("nginx", "haproxy", "Caddy", "Traefik", "AWS", "Evenflow"),
 )
 ANY = "any hop"
-# In the values of these headers hops name themselves.
+# Hops name themselves in these headers.
 _NAMING_HEADERS = ("Server", "Via", "X-Cache", "X-Served-By", "X-Powered-By", "CF-Ray", "Alt-Svc")
 _SIGNS = {
     "nginx": NGINX,
@@ -27,9 +27,9 @@ class HopFault:
     """One thing that a hop does wrong.
 
     Args:
-        name: one word, as the report and the page have it.
+        name: one word, for the report and the page.
         what: what the hop does.
-        effect: what readers have of it.
+        effect: what readers notice.
         settings: by hop, the setting to change.
         is_harmless: whether readers can live with it.
     """
@@ -44,7 +44,7 @@ class HopFault:
 BUFFERING = HopFault(
     "buffering",
     "a hop holds pieces of a stream back",
-    "Readers see nothing for seconds, and then much at once.",
+    "Readers see nothing for seconds, then a lot of text at once.",
     {
         NGINX: "`proxy_buffering off;` in this location, or no `proxy_ignore_headers "
         "X-Accel-Buffering;`: Evenflow sends `X-Accel-Buffering: no`",
@@ -59,7 +59,7 @@ BUFFERING = HopFault(
 COMPRESSION = HopFault(
     "compression",
     "a hop compresses event streams",
-    "Costs a compressor for each reader. Where the hop doesn't flush it, pieces are held back.",
+    "It costs a compressor for each reader. If the hop doesn't flush it, pieces are held back.",
     {
         NGINX: "`gzip_types` without `text/event-stream` and without `*`, or `gzip off;` in this "
         "location",
@@ -73,7 +73,7 @@ COMPRESSION = HopFault(
 )
 UPGRADE = HopFault(
     "upgrade",
-    "a hop takes `Upgrade` and `Connection` from the handshake",
+    "a hop removes `Upgrade` and `Connection` from the handshake",
     "No WebSocket opens: clients fall back to event streams and polls.",
     {
         NGINX: "`proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header "
@@ -88,7 +88,7 @@ UPGRADE = HopFault(
 HTTP_1_0 = HopFault(
     "http-1.0",
     "a hop speaks HTTP/1.0",
-    "No WebSocket opens, and the end of a stream can't be told from a cut.",
+    "No WebSocket opens, and a stream that was cut looks complete.",
     {
         NGINX: "`proxy_http_version 1.1;`",
         HAPROXY: "no `h1-adjust`, no `http-request set-…` that changes the version",
@@ -103,13 +103,13 @@ NO_WEBSOCKETS = HopFault(
         NGINX: "a `location` for `/ws` and `/realtime` with `proxy_pass`",
         HAPROXY: "no `http-request deny` for them; a rule that routes `/ws` and `/realtime`",
         AWS: "a behavior of CloudFront and a rule of the load balancer for `/ws` and `/realtime`",
-        ANY: "allow `GET` with `Upgrade: websocket` (firewalls have a setting of its own for it)",
+        ANY: "allow `GET` with `Upgrade: websocket` (firewalls have a setting for it)",
     },
 )
 SUBPROTOCOL = HopFault(
     "subprotocol",
-    "a hop takes `Sec-WebSocket-Protocol` from the handshake or its answer",
-    "Browsers can't bring the session's token: no WebSocket opens.",
+    "a hop removes `Sec-WebSocket-Protocol` from the handshake or its answer",
+    "Browsers can't send the session's token: no WebSocket opens.",
     {
         ANY: "pass `Sec-WebSocket-Protocol` on, both ways",
         AWS: "name it in the origin request policy",
@@ -117,7 +117,7 @@ SUBPROTOCOL = HopFault(
 )
 CUT = HopFault(
     "cut",
-    "a hop ends a stream before its end, though pieces were coming",
+    "a hop cuts a stream while pieces are still coming",
     "Readers reconnect and resume again and again; clients of `/v1` lose the answer.",
     {
         NGINX: "`proxy_read_timeout` is no limit of this kind: look at `limit_rate`, "
@@ -127,13 +127,13 @@ CUT = HopFault(
         TRAEFIK: "`respondingTimeouts.writeTimeout: 0` and `readTimeout: 0` of the entry point",
         CADDY: "`stream_timeout 0` of `reverse_proxy`; `servers { timeouts { write 0 } }`",
         AWS: "no API Gateway (30 s) in front; for the load balancer look at target health",
-        ANY: "the limit of a request's whole time, as Envoy's route `timeout: 0s`",
+        ANY: "the limit on a request's total time, such as Envoy's route `timeout: 0s`",
     },
 )
 IDLE = HopFault(
     "idle",
-    "a hop ends connections that are silent, before Evenflow's heartbeat comes",
-    "While the model thinks the connection breaks. Readers reconnect; clients of `/v1` lose the "
+    "a hop closes silent connections before Evenflow's heartbeat comes",
+    "The connection breaks while the model thinks. Readers reconnect; clients of `/v1` lose the "
     "answer.",
     {
         NGINX: "`proxy_read_timeout 90s; proxy_send_timeout 90s;`",
@@ -163,7 +163,7 @@ BODY_SIZE = HopFault(
 )
 AUTHORIZATION = HopFault(
     "authorization",
-    "a hop takes `Authorization` from requests",
+    "a hop removes `Authorization` from requests",
     "Every call is refused with 401 token_missing.",
     {
         NGINX: 'no `proxy_set_header Authorization "";`',
@@ -188,7 +188,7 @@ COOKIES = HopFault(
 )
 STICKINESS = HopFault(
     "stickiness",
-    "a hop sends a client that brings its cookie to other tasks",
+    "a hop sends a client to other tasks, in spite of its cookie",
     "Still correct, with more work: other tasks copy the answer from the one that has it.",
     {
         NGINX: "`hash $cookie_WSID consistent;` in `upstream`",
@@ -201,7 +201,7 @@ STICKINESS = HopFault(
 )
 LAST_EVENT_ID = HopFault(
     "last-event-id",
-    "a hop takes `Last-Event-ID` from requests",
+    "a hop removes `Last-Event-ID` from requests",
     "After each reconnect an answer begins again from its start.",
     {
         NGINX: 'no `proxy_set_header Last-Event-ID "";`',
@@ -214,8 +214,8 @@ LAST_EVENT_ID = HopFault(
 HOST = HopFault(
     "host",
     "a hop changes `Host` or the scheme",
-    "Clients are sent to an address that they can't reach, and a page of the server's own is taken "
-    "for another's.",
+    "Clients are sent to an address that they can't reach. The server's own pages count as those "
+    "of another origin.",
     {
         NGINX: "`proxy_set_header Host $http_host;`",
         HAPROXY: "no `http-request set-header host`",
@@ -229,8 +229,8 @@ HOST = HopFault(
 )
 CACHING = HopFault(
     "caching",
-    "a hop keeps answers that may not be kept",
-    "Readers are given old polls, and refusals that were another's.",
+    "a hop caches answers that may not be cached",
+    "Readers get old polls, and refusals of other callers.",
     {
         NGINX: "`proxy_cache off;` in this location, no `proxy_ignore_headers Cache-Control;`",
         HAPROXY: "no `http-response cache-store` for these paths",
@@ -246,20 +246,20 @@ CORS = HopFault(
     {
         SERVER: "EVENFLOW_ALLOWED_ORIGINS names the origin",
         ANY: "pass `OPTIONS`, `Origin` and `Access-Control-*` on, and add none of the hop's own: "
-        "two values of `Access-Control-Allow-Origin` are refused by browsers",
+        "browsers refuse two values of `Access-Control-Allow-Origin`",
         AWS: "`AllowedMethods` with OPTIONS in the behavior of CloudFront",
     },
 )
 REDIRECT = HopFault(
     "redirect",
     "a hop redirects calls",
-    "Clients lose bodies and tokens on the way, and a WebSocket doesn't follow.",
+    "Clients lose bodies and tokens, and a WebSocket doesn't follow redirects.",
     {ANY: "give clients the address that the redirect leads to; exempt Evenflow's paths from it"},
 )
 FOREIGN = HopFault(
     "foreign",
-    "somebody else answers",
-    "Nothing reaches Evenflow: a portal, a login page, a firewall or another server answers.",
+    "another server answers",
+    "Calls don't reach Evenflow, but a portal, a login page, a firewall or another server.",
     {
         ANY: "the route for this path and method; log in to the network; exempt Evenflow's paths "
         "from login pages and bot checks",
@@ -283,7 +283,7 @@ TLS = HopFault(
     "no secure connection opens",
     "Browsers refuse the address.",
     {
-        ANY: "a certificate that is valid, for this name, with its whole chain; `https://` only "
+        ANY: "a valid certificate for this name, with its whole chain; `https://` only "
         "where TLS is served",
         NGINX: "`ssl_certificate` with the chain",
         HAPROXY: "`bind … ssl crt` with a file that has the chain",

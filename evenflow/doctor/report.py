@@ -13,10 +13,10 @@ _LONGEST_TEXT = 300
 
 
 def as_text(diagnosis: Diagnosis, direct: Diagnosis | None) -> str:
-    """For people.
+    """The report for people.
 
     Args:
-        direct: what the same checks saw without the hops. None: it was not tried.
+        direct: the diagnosis without the hops. None: there is none.
     """
     return "\n".join(_lines(diagnosis, direct))
 
@@ -35,27 +35,27 @@ def _lines(diagnosis: Diagnosis, direct: Diagnosis | None) -> Iterator[str]:
         yield f"[{fault.name}] {fault.what[0].upper()}{fault.what[1:]}. {fault.effect}"
         yield from _settings(fault, hops_of(diagnosis.hop_names))
     yield ""
-    wrong = sum(observation.mark == "✗" for observation in diagnosis.observations)
+    faulty = sum(observation.mark == "✗" for observation in diagnosis.observations)
     total = len(diagnosis.observations)
-    yield f"{wrong} of {total} checks found something wrong" if wrong else "nothing is wrong"
+    yield f"{faulty} of {total} checks found something wrong" if faulty else "nothing is wrong"
 
 
 def _printable(text: str) -> str:
-    """A text of anybody's server, in one line and without what a terminal would obey."""
+    """A server's text in one line, without characters that control a terminal."""
     line = " ".join(text.split())[:_LONGEST_TEXT]
-    return "".join(one if one.isprintable() else "?" for one in line)
+    return "".join(character if character.isprintable() else "?" for character in line)
 
 
 def _settings(fault: HopFault, hops: list[str]) -> Iterator[str]:
-    """The settings of the hops that name themselves; of all, where none of these is known."""
-    chosen = [hop for hop in fault.settings if hop in {*hops, ANY, SERVER}]
-    known = any(hop in fault.settings for hop in hops)
-    for hop in chosen if known else fault.settings:
+    """The settings of the hops that named themselves, or of all hops if none has a setting."""
+    selected = [hop for hop in fault.settings if hop in {*hops, ANY, SERVER}]
+    has_setting = any(hop in fault.settings for hop in hops)
+    for hop in selected if has_setting else fault.settings:
         yield f"  {hop}: {fault.settings[hop]}"
 
 
 def _where(observation: Observation, direct: Diagnosis | None) -> str:
-    """Whether it is so without the hops, too."""
+    """Compare with the same check without the hops."""
     if direct is None or observation.mark == "✓":
         return ""
     same = [other for other in direct.observations if other.check == observation.check]
@@ -65,11 +65,11 @@ def _where(observation: Observation, direct: Diagnosis | None) -> str:
 
 
 def as_json(diagnosis: Diagnosis, direct: Diagnosis | None) -> str:
-    """For programs."""
-    found = {"proxied": _described(diagnosis)}
+    """The report as JSON."""
+    report = {"proxied": _described(diagnosis)}
     if direct is not None:
-        found["direct"] = _described(direct)
-    return json.dumps(found, indent=2, ensure_ascii=False)
+        report["direct"] = _described(direct)
+    return json.dumps(report, indent=2, ensure_ascii=False)
 
 
 def _described(diagnosis: Diagnosis) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Connections on which nothing comes but heartbeats: which hop ends them, and after how long."""
+"""Keeps connections silent, to see whether a hop ends them and after how long."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from evenflow.functions.canary.reading import Stopwatch
 from evenflow.functions.canary.transports import V1
 from evenflow.stream_core.protocol.routes import EVENTS, POLL, WEBSOCKET
 
-# The server waits no longer for a model's next sign of life than 60 s.
+# Below the 60 s that the server waits for a model's next sign of life.
 _LONGEST_GAP_SECONDS = 50.0
-# AWS cuts a poll's patience to this.
+# The longest wait of a poll in AWS.
 _LONGEST_POLL_SECONDS = 25.0
 _PONG_SECONDS = 10.0
-# Bytes that came in this last part of the time say that it was no silence that ended a stream.
+# If bytes came within this last share of the time, a stream didn't end for silence.
 _LATELY = 0.2
 
 
 def silent_question(seconds: float) -> str:
-    """A question to the demo model, whose answer is silent for so many seconds."""
+    """A question to the demo model, with `seconds` of silence in the answer."""
     gaps = 1 + int(seconds / _LONGEST_GAP_SECONDS)
     return f"#demo tokens={gaps + 1} gap_ms={1000 * seconds / gaps:.0f}"
 
 
 def keep_websocket(session: Session, seconds: float) -> str:
-    """Keep a WebSocket open without sending anything, as a reader's page between questions."""
+    """Keep a WebSocket open and send nothing, as a page does between questions."""
     stopwatch = Stopwatch()
     with session.front_door.websocket(WEBSOCKET.path, V1, session.token) as socket:
         try:
-            while (left := seconds - stopwatch.elapsed) > 0:
-                _receive(socket, left)
+            while (remaining := seconds - stopwatch.elapsed) > 0:
+                _receive(socket, remaining)
             socket.send(json.dumps({"type": "ping"}))
             while (frame := _receive(socket, _PONG_SECONDS)) and frame["type"] != "pong":
                 pass
@@ -49,7 +49,7 @@ def keep_websocket(session: Session, seconds: float) -> str:
 
 
 def _receive(socket: ClientConnection, seconds: float) -> dict[str, object]:
-    """The next frame. Empty where none comes."""
+    """The next frame. Empty if none comes in time."""
     try:
         frame: dict[str, object] = json.loads(socket.recv(seconds))
     except TimeoutError:
@@ -76,7 +76,7 @@ def keep_events(session: Session, response_id: str, seconds: float) -> str:
 
 
 def keep_poll(session: Session, response_id: str, seconds: float) -> str:
-    """Wait with a poll for text that doesn't come."""
+    """Poll for text that doesn't come."""
     patience = min(seconds, _LONGEST_POLL_SECONDS)
     path = POLL.with_names(response_id=response_id)
     first = session.front_door.call(POLL.method, path, None, session.bearer).expect(200)

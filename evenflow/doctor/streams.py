@@ -1,12 +1,11 @@
-"""One answer over three transports, and against what the server had of it at each moment.
+"""Reads one answer over three transports, and compares them with the server's progress.
 
-A model's own silence must not be taken for a hop's. Three things tell them apart:
+A model's silence must not count as a hop's. Three facts separate them:
 
-- Polls from the answer's start return at once with all that there is: a clock of the server's
+- Polls from the answer's start return at once with all text so far: they show the server's
   progress. A piece that a stream brings long after a poll had it was held back.
-- The server gives a reader one frame in an interval. Several in one moment were collected on the
-  way.
-- A WebSocket is never collected. A stream of the same question that comes in fewer moments was.
+- The server sends a reader one frame in an interval. Several at one moment were collected by a hop.
+- Hops don't collect frames of a WebSocket. A stream that comes in fewer moments was collected.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ WEBSOCKET_CHECK, EVENTS_CHECK, POLL_CHECK = "WebSocket", "server-sent events", "
 _POLL_EVERY_SECONDS = 0.2
 # A poll that has news is answered at once.
 _POLL_TIMEOUT_MS = 2_000
-# A hop that collects pieces keeps them for kilobytes; networks and busy machines are quicker.
+# A hop that collects pieces waits for kilobytes. Networks and busy machines delay less.
 _HELD_SECONDS = 1.0
 # Pieces within it came together: the shortest interval of a server is five times as long.
 _MOMENT_SECONDS = 0.01
-# Of fewer pieces it can't be told whether they come together by chance.
+# Fewer pieces may come together by chance.
 _FEWEST_PIECES = 8
-# Below this part of the usual moments pieces were collected. Two at a time are a half.
+# Below this share of the usual moments pieces were collected. Two at a time give a half.
 _FEWEST_PART = 0.7
 _ENDED = ("completed", "error", "cancelled")
 _CUTS = (StreamCut, IncompleteRead, ConnectionClosed, ConnectionResetError)
@@ -55,11 +54,11 @@ class AnswerPace:
 
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
     snapshots: list[tuple[int, float]] = field(default_factory=list)
-    """Of polls with news, the last index that there was, and when the poll's answer came."""
+    """For each poll with news: its last index, and when it came."""
     moments_per_second: float = 0.0
     """Over the WebSocket. 0.0: not known."""
     is_known: Event = field(default_factory=Event)
-    """Set when nothing more will be known."""
+    """Set when the answer was read, or can't be."""
 
     @property
     def spread_seconds(self) -> float:
@@ -67,7 +66,7 @@ class AnswerPace:
         return self.snapshots[-1][1] - self.snapshots[0][1] if self.snapshots else 0.0
 
     def longest_delay(self, arrivals: Arrivals) -> float:
-        """The longest time from when the server had a piece to its arrival."""
+        """The longest time between the server having a piece and its arrival."""
         delays = [
             arrived - next((at for last, at in self.snapshots if last >= index), arrived)
             for index, arrived in arrivals
@@ -91,7 +90,7 @@ class AnswerPace:
 
 @dataclass(frozen=True, slots=True)
 class ReadStream:
-    """What came over a stream. `cut_seconds`: when it was cut, None where it was not."""
+    """The pieces that came over a stream. `cut_seconds`: when it was cut. None: it was not."""
 
     arrivals: Arrivals
     cut_seconds: float | None = None
@@ -103,13 +102,13 @@ class ReadStream:
 
     @property
     def moments(self) -> int:
-        """How many times something came."""
+        """The number of moments at which pieces came."""
         gaps = zip(self.arrivals[1:], self.arrivals, strict=False)
         return 1 + sum(later - earlier > _MOMENT_SECONDS for (_, later), (_, earlier) in gaps)
 
     @property
     def moments_per_second(self) -> float:
-        """0.0 where there were too few pieces, or all came at once."""
+        """0.0 if there were too few pieces, or all came at once."""
         is_enough = len(self.arrivals) >= _FEWEST_PIECES and self.seconds > _MOMENT_SECONDS
         return self.moments / self.seconds if is_enough else 0.0
 
@@ -156,7 +155,7 @@ def read_transports(session: Session, response_id: str, pace: AnswerPace) -> lis
 
 
 def judge_frames(stream: ReadStream, pace: AnswerPace) -> str:
-    """What was seen of a stream of our own protocol, whose pieces have indexes and intervals."""
+    """Judge a stream of our own protocol: its pieces have indexes and intervals."""
     delay = pace.longest_delay(stream.arrivals)
     if delay > _HELD_SECONDS and stream.cut_seconds is None:
         raise HopFaultFound(BUFFERING, f"a piece came {delay:.1f} s after the server had it")
@@ -164,12 +163,12 @@ def judge_frames(stream: ReadStream, pace: AnswerPace) -> str:
 
 
 def judge_chunks(stream: ReadStream, pace: AnswerPace) -> str:
-    """What was seen of a stream of `/v1`, whose pieces have neither."""
+    """Judge a stream of `/v1`: its pieces have neither."""
     return _judge_moments(stream, pace, pace.moments_per_second)
 
 
 def _judge_moments(stream: ReadStream, pace: AnswerPace, usual_rate: float) -> str:
-    """Whether pieces came together. `usual_rate`: moments a second where nothing collects them."""
+    """Judge whether pieces came together. `usual_rate`: moments a second without a hop."""
     if stream.cut_seconds is not None:
         raise HopFaultFound(CUT, f"cut after {stream.cut_seconds:.1f} s")
     pieces, moments, seconds = len(stream.arrivals), stream.moments, stream.seconds
@@ -185,7 +184,7 @@ def _judge_moments(stream: ReadStream, pace: AnswerPace, usual_rate: float) -> s
 
 
 def read_completion(session: Session, question: str, pace: AnswerPace) -> str:
-    """Stream an answer by OpenAI's API; what was seen.
+    """Stream an answer by OpenAI's API. Returns what was seen.
 
     Args:
         pace: of the same question's answer by our own protocol.
@@ -196,7 +195,7 @@ def read_completion(session: Session, question: str, pace: AnswerPace) -> str:
 
 
 def read_whole_completion(session: Session, question: str) -> str:
-    """Have an answer in one piece by OpenAI's API: silent while the model works."""
+    """Read a whole answer by OpenAI's API: the connection is silent while the model works."""
     stopwatch = Stopwatch()
     try:
         read_whole(WHOLE[0], session, question)

@@ -78,8 +78,8 @@ class KnownWorker(Generic[Connection]):
     """A worker, or an address that hides several.
 
     Args:
-        continues, tools: what it can do. None until it has said so. Of a lost one `continues` is
-            what it said last.
+        continues, tools: what it can do. None until it has reported them. A lost worker keeps its
+            last `continues`.
         lost: whether the last call could not reach it.
         left: whether no address names it any more.
     """
@@ -115,12 +115,12 @@ class WorkerPool(Generic[Connection]):
     def continue_answers(self) -> bool:
         """Whether all reachable workers have said that they continue answers. False without any.
 
-        If none is reachable, what they said last counts: behind one address others go on, and a
-        worker refuses a beginning that it can't continue.
+        If none is reachable, their last reports count: behind one address other workers go on.
+        A worker refuses a beginning that it can't continue.
         """
-        there = [worker for worker in self._workers.values() if not worker.lost]
-        there = there or list(self._workers.values())
-        return bool(there) and all(worker.continues for worker in there)
+        workers = [worker for worker in self._workers.values() if not worker.lost]
+        workers = workers or list(self._workers.values())
+        return bool(workers) and all(worker.continues for worker in workers)
 
     def update(self, targets: Mapping[str, str]) -> list[Connection]:
         """Set the workers: addresses by target. Returns the connections to close."""

@@ -141,11 +141,11 @@ class ResponseRecorder:
         left = tuple(self._recordings.values())
         for recording in left:
             if recording.stream.log.closed:
-                _logger.error(
+                self._give_up(
+                    recording,
                     "response %s could not be written to the store before this task left",
                     recording.lease.response_id,
                 )
-                self._give_up(recording)
             else:
                 self._forget(recording)
         await asyncio.gather(
@@ -307,9 +307,10 @@ class ResponseRecorder:
             late = await failure_to_settle(
                 self._settle(stream, ended_at), lambda: self._ago(stream.ended_at)
             )
-            await self._responses.finish(
-                recording.lease, ending, ended_at + limits.response_ttl_seconds
-            )
+            if not recording.told:  # otherwise only the usage was not on record
+                await self._responses.finish(
+                    recording.lease, ending, ended_at + limits.response_ttl_seconds
+                )
             self._tell_end(recording)
             answer = recording.answer(limits.history_bytes)
             await self._sessions.answered(
@@ -345,20 +346,24 @@ class ResponseRecorder:
             stream.ended_at is not None
             and now - stream.ended_at > self._limits.response_ttl_seconds
         ):
-            _logger.error(
+            self._give_up(
+                recording,
                 "response %s expired before the store had its last %d deltas and its end",
                 stream.response_id,
                 recording.missing,
             )
-            self._tell_end(recording)  # nobody else will
-            self._give_up(recording)
+            self._tell_end(recording)  # nothing else will
             return
         recording.failures += 1
         longest = min(_LONGEST_PAUSE_SECONDS, self._interval * 2 ** min(recording.failures, 8))
         recording.due_at = now + random.uniform(0, longest)
 
-    def _give_up(self, recording: Recording) -> None:
-        self._lost.value += max(1, recording.missing)  # a missing end is a loss, too
+    def _give_up(self, recording: Recording, loss: str, *arguments: object) -> None:
+        if recording.told:  # its end is on record
+            _logger.error("the usage of response %s is not on record", recording.lease.response_id)
+        else:
+            _logger.error(loss, *arguments)
+            self._lost.value += max(1, recording.missing)  # a missing end is a loss, too
         self._forget(recording)
 
     def _is_ours(self, recording: Recording) -> bool:

@@ -40,7 +40,7 @@ class Finding:
     """What a check found. `wrong` says what came instead; None: all is well.
 
     Args:
-        error: what `wrong` was made of.
+        error: the exception that `wrong` describes.
     """
 
     check: Check

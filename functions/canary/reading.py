@@ -53,7 +53,7 @@ class Stopwatch:
         self._clock = clock
         self._began = clock()
         self.arrivals: list[tuple[int, float]] = []
-        """Of each piece of text, its last index (0 where it has none) and its seconds."""
+        """For each piece of text: its last index (0 if it has none), and its arrival in seconds."""
 
     @property
     def elapsed(self) -> float:

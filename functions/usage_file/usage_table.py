@@ -15,7 +15,7 @@ from evenflow.stream_aws.usage_items import (
     usage_partitions,
 )
 
-# Of each partition at once: some 3 MB altogether.
+# Per partition; together some 3 MB in memory.
 _PAGE_ROWS = 500
 # To apply the rest of a transaction takes DynamoDB milliseconds.
 _MOST_LOOKS = 5
@@ -52,8 +52,8 @@ class UsageTable:
     def lines(self, tenants: Iterable[str], day: str) -> Iterator[bytes]:
         """The lines of a day's file, a page of each partition of a tenant in memory.
 
-        Not read consistently, which is half as much to the tenant's partitions: what was written a
-        quarter of an hour ago is everywhere.
+        Reads are eventually consistent, at half the cost for the tenant's partitions: records are a
+        quarter of an hour old.
 
         Args:
             tenants: in their order.

@@ -11,7 +11,7 @@ from evenflow.infra.stack_settings import HostedZone
 
 
 class DomainOutsideZoneError(Exception):
-    """No certificate can be proven for the address by records in the zone."""
+    """The zone can't have the record that proves a certificate for the address."""
 
 
 def hosted_zone(scope: Construct, construct_id: str, zone: HostedZone) -> route53.IHostedZone:

@@ -40,7 +40,7 @@ def log_group(
 def log_group_of_days(
     scope: Construct, construct_id: str, name: str, *, days: LogRetentionDays, keep: bool
 ) -> logs.LogGroup:
-    """A log group where there is no environment."""
+    """A log group for constructs without an environment's settings."""
     return logs.LogGroup(
         scope,
         construct_id,

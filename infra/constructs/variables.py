@@ -24,14 +24,14 @@ def front_variables(settings: EnvironmentSettings, proxies: int, url: str | None
     """The variables of what stands before the handlers.
 
     Args:
-        proxies: how many there are. They write X-Forwarded-For, and are in the VPC or in a list of
-            AWS'.
-        url: the address that clients call. None: it is what they called, by HTTPS.
+        proxies: the number of proxies that write X-Forwarded-For. They are in the VPC or in AWS'
+            list.
+        url: the address that clients call. None: that of each request, by HTTPS.
     """
-    secure = url is None or url.startswith("https:")
+    is_https = url is None or url.startswith("https:")
     return {
         "EVENFLOW_TRUSTED_PROXIES": f"{settings.network.cidr}={proxies}",
-        "EVENFLOW_COOKIE_SECURE": "true" if secure else "false",
+        "EVENFLOW_COOKIE_SECURE": "true" if is_https else "false",
         **({} if url is None else {"EVENFLOW_PUBLIC_HTTP_URL": url}),
     }
 

@@ -45,7 +45,7 @@ from evenflow.infra.traffic import Traffic
 def preflight(
     settings: EnvironmentSettings, now: datetime, assembly: Path = ASSEMBLY
 ) -> Iterator[Finding]:
-    """All findings. Without credentials only the first, and what this machine tells.
+    """All findings. Without credentials, only those that need no call.
 
     Args:
         assembly: the folder that `cdk synth` writes.
@@ -76,7 +76,7 @@ def preflight(
 
 
 def pager(settings: EnvironmentSettings) -> Iterator[Finding]:
-    """Whether a deployed environment's alarms reach somebody."""
+    """Whether the alarms of a deployed environment reach a confirmed address."""
     account = Account(settings.region.name)
     yield from pager_findings(settings)
     credentials, account_id = credentials_finding(account)
@@ -129,14 +129,14 @@ def main() -> int:
     print(f"{settings.prefix} in {settings.region.name}, as it was synthesized last:")
     ready = "ready to deploy"
     if arguments.pager:
-        findings, ready = pager(settings), "alarms reach whom they are for"
+        findings, ready = pager(settings), "alarms reach confirmed addresses"
     elif arguments.only_update:
         findings = update_findings(Account(settings.region.name), settings, ASSEMBLY)
     else:
         findings = preflight(settings, datetime.now(UTC))
-    found = list(findings)
-    print(as_table(found, ready))
-    return int(any(finding.verdict is Verdict.BAD for finding in found))
+    rows = list(findings)
+    print(as_table(rows, ready))
+    return int(any(finding.verdict is Verdict.BAD for finding in rows))
 
 
 if __name__ == "__main__":

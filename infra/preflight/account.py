@@ -99,7 +99,7 @@ class Account:
 
 @contextmanager
 def _unanswered(operation: str) -> Iterator[None]:
-    """Raise what the SDK raises as `Unanswered`."""
+    """Turn the SDK's errors into `Unanswered`."""
     try:
         yield
     except ClientError as error:

@@ -16,13 +16,13 @@ _PAGE = "docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/cloudfront-l
 
 @dataclass(frozen=True, slots=True)
 class EdgeQuota:
-    """A kind of thing that an account has a quota of, and that each deployment makes some of.
+    """A quota of CloudFront that each deployment uses.
 
     Args:
-        answer: the list in the call's answer.
-        config: where in each item the name is.
-        needed: how many a deployment makes.
-        quota: AWS's default. What the account has is not asked for: it may have been raised.
+        answer: the key of the list in the call's answer.
+        config: the keys that lead to the part of an item with its name.
+        needed: the number that a deployment makes.
+        quota: AWS's default. The account's own may be higher, and is not looked up.
     """
 
     name: str
@@ -72,10 +72,10 @@ EDGE_QUOTAS = (
 
 
 def edge_findings(account: Account, prefix: str) -> Iterator[Finding]:
-    """Whether CloudFront takes a distribution of the account, and what it has quotas of.
+    """Whether CloudFront accepts a distribution of the account, and has room for its parts.
 
     Args:
-        prefix: begins the names of the deployment's own policies. Those need no room.
+        prefix: the beginning of the names of the deployment's own policies, which need no room.
     """
     try:
         yield _verified(account)
@@ -89,9 +89,9 @@ def edge_findings(account: Account, prefix: str) -> Iterator[Finding]:
 
 
 def _verified(account: Account) -> Finding:
-    """No call tells whether an account is verified. One that has a distribution was."""
-    told = account.ask("cloudfront", "list_distributions", region=GLOBAL_REGION, MaxItems="1")
-    if told["DistributionList"].get("Items"):
+    """Whether the account is verified: no call says so, but a distribution proves it."""
+    answer = account.ask("cloudfront", "list_distributions", region=GLOBAL_REGION, MaxItems="1")
+    if answer["DistributionList"].get("Items"):
         return good(_VERIFIED, "it has distributions already")
     return warning(
         _VERIFIED,
@@ -102,28 +102,28 @@ def _verified(account: Account) -> Finding:
 
 
 def _names(account: Account, quota: EdgeQuota) -> Iterator[str]:
-    only: dict[str, str] = {"Type": "custom"} if quota.config else {}
+    filters: dict[str, str] = {"Type": "custom"} if quota.config else {}
     while True:
-        told = account.ask("cloudfront", quota.operation, region=GLOBAL_REGION, **only)
-        page = told[quota.answer]
+        answer = account.ask("cloudfront", quota.operation, region=GLOBAL_REGION, **filters)
+        page = answer[quota.answer]
         for item in page.get("Items", ()):
-            named: Any = item
-            for step in quota.config:
-                named = named[step]
-            yield named["Name"]
+            config: Any = item
+            for key in quota.config:
+                config = config[key]
+            yield config["Name"]
         if not page.get("NextMarker"):
             return
-        only["Marker"] = page["NextMarker"]
+        filters["Marker"] = page["NextMarker"]
 
 
 def _room(quota: EdgeQuota, names: list[str], prefix: str) -> Finding:
-    own = sum(name == prefix or name.startswith(f"{prefix}-") for name in names)
-    needed = max(quota.needed - own, 0)
-    found = f"{len(names)}, and {needed} more are needed (AWS's default is {quota.quota})"
+    own_count = sum(name == prefix or name.startswith(f"{prefix}-") for name in names)
+    needed = max(quota.needed - own_count, 0)
+    usage = f"{len(names)}, and {needed} more are needed (AWS's default is {quota.quota})"
     if len(names) + needed <= quota.quota:
-        return good(quota.name, found)
+        return good(quota.name, usage)
     return warning(
         quota.name,
-        found,
+        usage,
         f"look whether yours was raised, else ask for more: Service Quotas → CloudFront ({_PAGE})",
     )

@@ -1,4 +1,4 @@
-"""Whether something that an earlier deployment left behind would stop this one."""
+"""Whether resources that an earlier deployment left behind would stop this one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SHOWN = 3
 def kept_finding(account: Account, settings: EnvironmentSettings) -> Finding:
     """Whether a name that the stacks need is taken by a resource that no stack owns."""
     try:
-        kept = find_kept(account, settings)
+        resources = find_kept(account, settings)
     except Unanswered as error:
         return unanswered(_NAME, error)
-    names = [resource.shown_name for resource in kept if resource.takes_name]
+    names = [resource.shown_name for resource in resources if resource.takes_name]
     if not names:
         return good(_NAME, "none that takes a name of this environment")
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""

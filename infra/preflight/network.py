@@ -14,26 +14,26 @@ _BLOCKED = "VPC Block Public Access"
 
 
 def network_findings(account: Account, vpc_name: str) -> Iterator[Finding]:
-    """Room for the VPC and its internet gateway, and what blocks CloudFront's way into it.
+    """Whether there is room for the VPC and its gateway, and CloudFront is not blocked.
 
     Args:
-        vpc_name: the name of the deployment's VPC. If it is there already, it needs no room.
+        vpc_name: the name of the deployment's VPC, which needs no room if it exists.
     """
     try:
         vpcs = account.ask("ec2", "describe_vpcs")["Vpcs"]
     except Unanswered as error:
         yield unanswered(_VPCS, error)
         return
-    own = next((vpc["VpcId"] for vpc in vpcs if _name(vpc) == vpc_name), None)
-    yield _room(account, _VPCS, "L-F678F1CE", len(vpcs), is_made=own is not None)
+    own_vpc = next((vpc["VpcId"] for vpc in vpcs if _name(vpc) == vpc_name), None)
+    yield _room(account, _VPCS, "L-F678F1CE", len(vpcs), is_made=own_vpc is not None)
     try:
         gateways = account.ask("ec2", "describe_internet_gateways")["InternetGateways"]
     except Unanswered as error:
         yield unanswered(_GATEWAYS, error)
     else:
-        yield _room(account, _GATEWAYS, "L-A4707A72", len(gateways), is_made=own is not None)
+        yield _room(account, _GATEWAYS, "L-A4707A72", len(gateways), is_made=own_vpc is not None)
     try:
-        yield _public_access(account, own)
+        yield _public_access(account, own_vpc)
     except Unanswered as error:
         yield unanswered(_BLOCKED, error)
 
@@ -50,36 +50,36 @@ def _room(account: Account, name: str, code: str, used: int, *, is_made: bool) -
         quota = quota_value(account, "vpc", code)
     except Unanswered as error:
         return unanswered(name, error)
-    found = f"{used} of {quota:,.10g}, and one more is needed"
+    usage = f"{used} of {quota:,.10g}, and one more is needed"
     if used < quota:
-        return good(name, found)
+        return good(name, usage)
     to_do = "ask for more: Service Quotas → vpc; or delete one, such as the region's default VPC"
-    return bad(name, found, to_do)
+    return bad(name, usage, to_do)
 
 
-def _public_access(account: Account, own: str | None) -> Finding:
-    """Blocked, CloudFront's VPC origins neither send to the VPC nor receive from it."""
-    told = account.ask("ec2", "describe_vpc_block_public_access_options")
-    options = told["VpcBlockPublicAccessOptions"]
+def _public_access(account: Account, own_vpc: str | None) -> Finding:
+    """Whether CloudFront reaches the VPC: Block Public Access stops VPC origins, too."""
+    answer = account.ask("ec2", "describe_vpc_block_public_access_options")
+    options = answer["VpcBlockPublicAccessOptions"]
     mode = options.get("InternetGatewayBlockMode", "off")
     if mode == "off":
         return good(_BLOCKED, "off")
-    if own is not None and own in _excluded(account):
-        return good(_BLOCKED, f"{mode}, and {own} is excluded")
+    if own_vpc is not None and own_vpc in _excluded(account):
+        return good(_BLOCKED, f"{mode}, and {own_vpc} is excluded")
     return bad(
         _BLOCKED,
         f"it is {mode}, so CloudFront does not reach the load balancer",
         "deploy the stack …-network alone, then `aws ec2 "
-        f"create-vpc-block-public-access-exclusion --vpc-id {own or '<its VPC>'} "
+        f"create-vpc-block-public-access-exclusion --vpc-id {own_vpc or '<its VPC>'} "
         "--internet-gateway-exclusion-mode allow-bidirectional`",
     )
 
 
 def _excluded(account: Account) -> set[str]:
-    told = account.ask("ec2", "describe_vpc_block_public_access_exclusions")
+    answer = account.ask("ec2", "describe_vpc_block_public_access_exclusions")
     return {
         exclusion["ResourceArn"].rpartition("/")[2]
-        for exclusion in told["VpcBlockPublicAccessExclusions"]
+        for exclusion in answer["VpcBlockPublicAccessExclusions"]
         if exclusion["InternetGatewayExclusionMode"] == "allow-bidirectional"
         and exclusion["State"] in ("create-complete", "update-complete")
     }

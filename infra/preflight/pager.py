@@ -1,4 +1,4 @@
-"""Whether alarms wake somebody: an address is set, and who has it has confirmed."""
+"""Whether alarms page a person: an address is set, and has been confirmed."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def pager_findings(settings: EnvironmentSettings) -> Iterator[Finding]:
 def subscription_findings(
     account: Account, settings: EnvironmentSettings, account_id: str, *, is_deployed: bool = False
 ) -> Iterator[Finding]:
-    """One for each address that the environment sends its alarms to.
+    """A finding for each address that gets the environment's alarms.
 
     Args:
-        is_deployed: whether it must be there already, so that what is missing is bad.
+        is_deployed: whether the environment is deployed, so a missing subscription is bad.
     """
     alarms, region = settings.alarms, settings.region.name
     for topic, email in (("pages", alarms.page_email), ("notices", alarms.notice_email)):
@@ -39,7 +39,7 @@ def subscription_findings(
 def _subscription(
     account: Account, name: str, topic_arn: str, email: str, *, is_deployed: bool
 ) -> Finding:
-    missing = bad if is_deployed else warning
+    bad_or_warning = bad if is_deployed else warning
     try:
         subscriptions = _subscriptions(account, topic_arn)
     except Unanswered as error:
@@ -49,9 +49,11 @@ def _subscription(
             return bad(name, f"there is no topic {topic_arn}", "deploy the environment")
         return good(name, f"{email} gets a mail from SNS when it is deployed: confirm it there")
     if email not in subscriptions:
-        return missing(name, f"{email} is not subscribed to {topic_arn}", "deploy, and confirm")
+        return bad_or_warning(
+            name, f"{email} is not subscribed to {topic_arn}", "deploy, and confirm"
+        )
     if subscriptions[email] == _PENDING:
-        return missing(
+        return bad_or_warning(
             name,
             f"{email} has not confirmed, so it is sent no alarm",
             "open the link in the mail of no-reply@sns.amazonaws.com; if it is gone or older than "
@@ -63,12 +65,12 @@ def _subscription(
 
 def _subscriptions(account: Account, topic_arn: str) -> dict[str, str]:
     """The subscriptions' ARNs by address. One that is not confirmed has none."""
-    found: dict[str, str] = {}
+    arns: dict[str, str] = {}
     token: dict[str, str] = {}
     while True:
         page = account.ask("sns", "list_subscriptions_by_topic", TopicArn=topic_arn, **token)
         for each in page["Subscriptions"]:
-            found[each["Endpoint"]] = each["SubscriptionArn"]
+            arns[each["Endpoint"]] = each["SubscriptionArn"]
         if not page.get("NextToken"):
-            return found
+            return arns
         token = {"NextToken": page["NextToken"]}

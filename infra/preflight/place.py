@@ -19,14 +19,14 @@ _NO_SUCH_CERTIFICATE = ("ResourceNotFoundException", "ValidationException")
 
 
 def credentials_finding(account: Account) -> tuple[Finding, str]:
-    """Whose credentials they are, and the account's id. "": nobody's."""
+    """Which account the credentials are for, and its id. "": there are none."""
     try:
-        told = account.ask("sts", "get_caller_identity")
+        identity = account.ask("sts", "get_caller_identity")
     except Unanswered as error:
         to_do = "log in: `aws sso login`, or set AWS_PROFILE"
         return bad("credentials", str(error), to_do), ""
-    found = f"account {told['Account']}, region {account.region}"
-    return good("credentials", found), told["Account"]
+    place = f"account {identity['Account']}, region {account.region}"
+    return good("credentials", place), identity["Account"]
 
 
 def bootstrap_finding(account: Account, region: str, qualifier: str) -> Finding:
@@ -37,12 +37,12 @@ def bootstrap_finding(account: Account, region: str, qualifier: str) -> Finding:
         to_do += f" --qualifier {qualifier} --toolkit-stack-name CDKToolkit-{qualifier}"
     parameter = f"/cdk-bootstrap/{qualifier}/version"
     try:
-        told = account.ask("ssm", "get_parameter", region=region, Name=parameter)
+        answer = account.ask("ssm", "get_parameter", region=region, Name=parameter)
     except Unanswered as error:
         if error.code != "ParameterNotFound":
             return unanswered(name, error)
         return bad(name, f"there is none ({error.code})", to_do)
-    version = int(told["Parameter"]["Value"])
+    version = int(answer["Parameter"]["Value"])
     if version < _OLDEST_BOOTSTRAP:
         return bad(name, f"version {version}, and {_OLDEST_BOOTSTRAP} is needed", to_do)
     return good(name, f"version {version}")

@@ -20,14 +20,14 @@ _STACKS = (
 )
 _GLOBAL_STACKS = ("certificate", "firewall")
 _NO_SUCH_STACK = "ValidationError"
-# Such a stack has nothing yet, or nothing more.
+# Stacks with these statuses have no resources.
 _EMPTY = ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE", "DELETE_COMPLETE")
 
 
 def update_findings(
     account: Account, settings: EnvironmentSettings, assembly: Path
 ) -> Iterator[Finding]:
-    """What stands in the way of the update, or one that says that nothing does.
+    """The conflicts of the update, or one finding that there are none.
 
     Args:
         assembly: the folder that `make synth` writes.
@@ -46,11 +46,11 @@ def update_findings(
             f"make synth ENV={settings.name}, and look again",
         )
         return
-    found = conflicts(old, new)
-    for number, conflict in enumerate(found, start=1):
+    update_conflicts = conflicts(old, new)
+    for number, conflict in enumerate(update_conflicts, start=1):
         finding = bad if conflict.blocks else warning
         yield finding(f"{_NAME} {number}", f"{conflict.stack}: {conflict.found}", conflict.to_do)
-    if not found:
+    if not update_conflicts:
         yield good(_NAME, f"{len(old)} stacks are deployed, nothing stands in the way")
 
 
@@ -58,7 +58,7 @@ def deployed_stacks(account: Account, settings: EnvironmentSettings) -> dict[str
     """The environment's stacks, as they were deployed.
 
     Raises:
-        Unanswered: AWS did not say.
+        Unanswered: AWS didn't answer a call.
     """
     places = [(settings.region.name, f"{settings.prefix}-{name}") for name in _STACKS]
     places += [(GLOBAL_REGION, f"{settings.global_prefix}-{name}") for name in _GLOBAL_STACKS]
@@ -71,7 +71,7 @@ def deployed_stacks(account: Account, settings: EnvironmentSettings) -> dict[str
 
 
 def _described(account: Account, region: str, name: str) -> dict[str, Any] | None:
-    """What CloudFormation says of a stack. None: there is none, or it has nothing."""
+    """CloudFormation's description of a stack. None: it doesn't exist, or is empty."""
     try:
         page = account.ask("cloudformation", "describe_stacks", region=region, StackName=name)
     except Unanswered as error:

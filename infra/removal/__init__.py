@@ -1,1 +1,1 @@
-"""Finds what an environment has left behind, and deletes it or has it adopted."""
+"""Finds what an environment has left behind, to delete or adopt it."""

@@ -21,8 +21,8 @@ from evenflow.infra.removal.kept_resources import (
 CLOUDFRONT_GROUP = "CloudFront-VPCOrigins-Service-SG"
 """The security group that CloudFront makes with the first VPC origin of a VPC."""
 
-_KEY_DAYS = 7  # the shortest time for which AWS keeps a key that is to be deleted
-# CloudFront takes its network interfaces away some minutes after the VPC origin.
+_KEY_DAYS = 7  # the shortest waiting time before AWS deletes a key
+# CloudFront removes its network interfaces some minutes after the VPC origin.
 _IN_USE_SECONDS, _INTERVAL_SECONDS = 600, 15
 
 
@@ -70,7 +70,7 @@ def queue_url(account: Account, name: str) -> str:
 
 def _delete_bucket(account: Account, name: str) -> None:
     for page in account.pages("s3", "list_objects_v2", Bucket=name):
-        keys = [{"Key": found["Key"]} for found in page.get("Contents", ())]
+        keys = [{"Key": item["Key"]} for item in page.get("Contents", ())]
         if keys:
             account.ask("s3", "delete_objects", Bucket=name, Delete={"Objects": keys})
     account.ask("s3", "delete_bucket", Bucket=name)

@@ -1,4 +1,4 @@
-"""Resources of an environment that no stack owns: what outlived its stacks."""
+"""Resources of an environment that no stack owns, since they outlived their stacks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOGICAL_ID, _STACK = "aws:cloudformation:logical-id", "aws:cloudformation:stack
 
 @dataclass(frozen=True, slots=True)
 class KeptResource:
-    """One resource.
+    """A resource that outlived its stack.
 
     Args:
         kind: its type in CloudFormation.
@@ -41,7 +41,7 @@ class KeptResource:
 
     @property
     def takes_name(self) -> bool:
-        """Whether the stacks can't be made beside it, since they need its name."""
+        """Whether it has a name that the stacks need."""
         if self.kind == LOG_GROUP:
             return not self.name.startswith(_MADE_BY_SERVICES)
         return self.kind in (QUEUE, SECRET, TABLE)
@@ -59,25 +59,25 @@ def find_kept(account: Account, settings: EnvironmentSettings) -> list[KeptResou
         Unanswered: AWS didn't answer a call.
     """
     stacks = _live_stacks(account, f"{settings.prefix}-")
-    found = {
+    resources = {
         (resource.kind, resource.name): resource
-        for resources in (
+        for group in (
             _tagged(account, settings),
             _secrets(account, settings),
             _log_groups(account, settings, stacks),
             _blocked_requests(settings),
         )
-        for resource in resources
+        for resource in group
     }
     # An EvenflowService of the same name is in a stack that is called otherwise.
-    stacks = sorted({*stacks, *(resource.stack for resource in found.values())} - {""})
+    stacks = sorted({*stacks, *(resource.stack for resource in resources.values())} - {""})
     owned = {physical_id for stack in stacks for physical_id in _physical_ids(account, stack)}
     return [
-        found[key]
-        for key in sorted(found)
-        if not {found[key].name, found[key].shown_name} & owned
-        # These were found by name, and not all of them say whose they are.
-        and not (found[key].kind in (LOG_GROUP, SECRET) and _has_stack(account, found[key]))
+        resource
+        for _, resource in sorted(resources.items())
+        if not {resource.name, resource.shown_name} & owned
+        # These were found by name, so they may belong to a stack with another name.
+        and not (resource.kind in (LOG_GROUP, SECRET) and _has_stack(account, resource))
     ]
 
 
@@ -122,7 +122,7 @@ def _physical_ids(account: Account, stack: str) -> Iterator[str]:
         for resource in page["StackResourceSummaries"]:
             if resource["ResourceStatus"] not in _GONE:
                 physical_id: str = resource.get("PhysicalResourceId", "")
-                # That of a queue is its URL.
+                # A queue's id is its URL.
                 is_queue = resource["ResourceType"] == QUEUE
                 yield physical_id.rpartition("/")[2] if is_queue else physical_id
 
@@ -135,12 +135,12 @@ def _tagged(account: Account, settings: EnvironmentSettings) -> Iterator[KeptRes
         TagFilters=[{"Key": key, "Values": [value]} for key, value in tags.items()],
         ResourceTypeFilters=list(_KINDS),
     ):
-        for found in page["ResourceTagMappingList"]:
-            service, resource = found["ResourceARN"].split(":", 5)[2::3]
+        for mapping in page["ResourceTagMappingList"]:
+            service, resource = mapping["ResourceARN"].split(":", 5)[2::3]
             name = resource.rpartition("/")[2]
             if service == "kms" and _is_ending(account, name):
                 continue
-            yield _of_tags(_KINDS[service], name, found["Tags"])
+            yield _of_tags(_KINDS[service], name, mapping["Tags"])
 
 
 def _is_ending(account: Account, key: str) -> bool:

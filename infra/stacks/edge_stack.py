@@ -48,7 +48,7 @@ class EdgeStack(cdk.Stack):
             edge_keys=data.secrets.edge_keys,
             web_acl_arn=firewall.web_acl_arn if firewall else settings.edge.web_acl_arn,
         )
-        # The canary takes it while there is no domain. An export can't go before its users do.
+        # The canary imports it if there is no domain. An export can't go before its imports.
         self.export_value(edge.distribution.distribution_domain_name)
         self.url = f"https://{edge.address}"
         frontend_outputs(self, settings, self.url)

@@ -14,10 +14,10 @@ from evenflow.infra.stack_settings import FirewallSettings
 
 
 class FirewallStack(cdk.Stack):
-    """The web ACL. Those of CloudFront are in us-east-1 alone, so it has a stack of its own.
+    """The web ACL. CloudFront takes it from us-east-1 alone, so it has a stack of its own.
 
-    An alarm watches metrics of its own region, and calls a topic there. So that of an environment
-    elsewhere is here, with a topic for it.
+    An alarm watches metrics of its own region, and calls a topic there. So for an environment in
+    another region, the alarm and a topic are here.
     """
 
     def __init__(

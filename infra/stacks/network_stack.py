@@ -25,7 +25,7 @@ class NetworkStack(cdk.Stack):
         self._export_everything()
 
     def _export_everything(self) -> None:
-        """Export what any setting may use: an export can't go before its users do."""
+        """Export what any setting may use: an export can't go before its imports."""
         vpc, groups = self.network.vpc, self.network.security_groups
         for group in (*groups.balancers, groups.handler, groups.endpoints):
             if group is not None:

@@ -1,1 +1,1 @@
-"""Compares what is deployed with what is synthesized: what an update can't do, and what to do."""
+"""Compares deployed with synthesized stacks: what an update can't do, and the steps to take."""

@@ -1,4 +1,4 @@
-"""One thing that an update can't do, and what to do."""
+"""Conflicts of an update, and the update that they are found in."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from evenflow.infra.updates.stacks import Stack, Stacks, referred_ids
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """One thing.
+    """One thing that an update can't do.
 
     Args:
         to_do: the steps to take.
-        blocks: whether the update must not begin. Otherwise it goes through, and `to_do` is for
-            before or after it.
+        blocks: whether the update must not begin. Otherwise `to_do` is for before or after it.
     """
 
     stack: str
@@ -36,7 +35,7 @@ class Update:
     old: Stacks
     new: Stacks
     replaced: Mapping[str, frozenset[str]]
-    """By stack, the logical ids of resources that are made anew."""
+    """The logical ids of replaced resources, by stack."""
 
     @classmethod
     def between(cls, old: Stacks, new: Stacks) -> Update:
@@ -50,12 +49,12 @@ class Update:
         return ((self.old[name], self.new[name]) for name in self.new if name in self.old)
 
     def is_moved(self, stack: str, resource: Mapping[str, Any]) -> bool:
-        """Whether a resource refers to one that is made anew."""
+        """Whether a resource refers to a replaced one."""
         replaced = self.replaced.get(stack, frozenset[str]())
         return bool(referred_ids(resource["Properties"]) & replaced)
 
     def is_gone(self, stack: str, logical_id: str) -> bool:
-        """Whether a resource of a deployed stack is removed or made anew."""
+        """Whether a resource of a deployed stack is removed or replaced."""
         if stack not in self.new:
             return False
         return logical_id not in self.new[stack].resources or logical_id in self.replaced.get(

@@ -9,7 +9,7 @@ from evenflow.infra.updates.conflict import Conflict, Update
 from evenflow.infra.updates.replacement import fixed_name, place_of
 from evenflow.infra.updates.stacks import referred_ids
 
-# What has data, and the distribution, whose address users know.
+# Types that hold data; and the distribution, since users know its address.
 KEPT_TYPES = {
     "AWS::DynamoDB::Table": "what is in the table",
     "AWS::SecretsManager::Secret": "the keys in the secret",
@@ -23,15 +23,15 @@ _KEY = "AWS::KMS::Key"
 
 
 def lost_data(update: Update) -> Iterator[Conflict]:
-    """What has data is not removed or replaced: with `Delete` it is lost, with `Retain` unused."""
+    """Data is not removed or replaced: with `Delete` it is lost, with `Retain` unused."""
     for old, _ in update.changed_stacks:
         for logical_id, resource in old.resources.items():
-            lost = KEPT_TYPES.get(resource["Type"])
-            if lost is None or not update.is_gone(old.name, logical_id):
+            content = KEPT_TYPES.get(resource["Type"])
+            if content is None or not update.is_gone(old.name, logical_id):
                 continue
             yield Conflict(
                 old.name,
-                f"{_called(logical_id, resource)} would go, and {lost}",
+                f"{_label(logical_id, resource)} would go, and {content}",
                 _to_keep(resource),
             )
 
@@ -49,19 +49,19 @@ def _to_keep(resource: dict[str, Any]) -> str:
 
 
 def new_key(update: Update) -> Iterator[Conflict]:
-    """Data are not encrypted with a key before those who use them may use it.
+    """Data is not encrypted with a key before roles may use the key.
 
     Tables, queues and secrets use the key with the caller's rights, and the roles' stacks are
     deployed after that of the data.
     """
     for old, new in update.changed_stacks:
-        made = new.of_type(_KEY).keys() - old.of_type(_KEY).keys()
+        new_keys = new.of_type(_KEY).keys() - old.of_type(_KEY).keys()
         users = [
             logical_id
             for logical_id, resource in new.resources.items()
             if resource["Type"] in KEPT_TYPES
             and logical_id in old.resources
-            and referred_ids(resource["Properties"]) & made
+            and referred_ids(resource["Properties"]) & new_keys
         ]
         if users:
             yield Conflict(
@@ -82,9 +82,9 @@ def new_secret_values(update: Update) -> Iterator[Conflict]:
     for old, new in update.changed_stacks:
         before = old.of_type("AWS::SecretsManager::Secret")
         for logical_id, secret in new.of_type("AWS::SecretsManager::Secret").items():
-            known = before.get(logical_id)
-            if known is not None and any(
-                known.get(value) != secret.get(value) for value in _SECRET_VALUES
+            old_secret = before.get(logical_id)
+            if old_secret is not None and any(
+                old_secret.get(value) != secret.get(value) for value in _SECRET_VALUES
             ):
                 yield Conflict(
                     old.name,
@@ -96,7 +96,7 @@ def new_secret_values(update: Update) -> Iterator[Conflict]:
 
 def names_twice(update: Update) -> Iterator[Conflict]:
     """No name and no place is taken twice: a new resource is made before the old one goes."""
-    taken = {
+    holders = {
         (resource["Type"], name): (stack.name, logical_id)
         for stack in update.old.values()
         for logical_id, resource in stack.resources.items()
@@ -105,7 +105,7 @@ def names_twice(update: Update) -> Iterator[Conflict]:
     for stack in update.new.values():
         for logical_id, resource in stack.resources.items():
             name = fixed_name(resource) or place_of(resource)
-            holder = taken.get((resource["Type"], name or ""))
+            holder = holders.get((resource["Type"], name or ""))
             if holder is None or resource["Type"] in KEPT_TYPES:
                 continue
             if holder == (stack.name, logical_id) and not update.is_gone(*holder):
@@ -114,7 +114,7 @@ def names_twice(update: Update) -> Iterator[Conflict]:
                 continue
             yield Conflict(
                 stack.name,
-                f"{_called(logical_id, resource)} would be made while {' '.join(holder)} has its "
+                f"{_label(logical_id, resource)} would be made while {' '.join(holder)} has its "
                 "name or place",
                 "deploy once without it and then with it, or give the new one another name",
             )
@@ -130,8 +130,8 @@ def left_behind(update: Update) -> Iterator[Conflict]:
             if name is not None and resource.get("DeletionPolicy", "Delete") != "Delete":
                 yield Conflict(
                     old.name,
-                    f"{_called(logical_id, resource)} is no longer in the template, and stays",
-                    "delete it where nobody needs it. While it is there, a deployment that makes "
+                    f"{_label(logical_id, resource)} is no longer in the template, and stays",
+                    "delete it if it is not needed. While it is there, a deployment that makes "
                     "it again needs `cdk deploy --import-existing-resources`",
                     blocks=False,
                 )
@@ -157,5 +157,5 @@ def lower_throughput(update: Update) -> Iterator[Conflict]:
                 )
 
 
-def _called(logical_id: str, resource: dict[str, Any]) -> str:
+def _label(logical_id: str, resource: dict[str, Any]) -> str:
     return f"{resource['Type']} {fixed_name(resource) or logical_id}"

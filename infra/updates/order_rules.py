@@ -38,7 +38,7 @@ def exports_in_use(update: Update) -> Iterator[Conflict]:
             if source & update.replaced[old.name]:
                 yield Conflict(
                     old.name,
-                    f"{', '.join(sorted(source))} would be made anew, and is imported by "
+                    f"{', '.join(sorted(source))} would be replaced, and is imported by "
                     f"{', '.join(importers)}",
                     _BESIDE,
                 )
@@ -51,7 +51,7 @@ def exports_in_use(update: Update) -> Iterator[Conflict]:
 
 
 def _is_lost(update: Update, stack: Stack, logical_id: str) -> bool:
-    """Whether it has data and would go, which another rule says."""
+    """Whether it has data and would go, which another rule reports."""
     kind = stack.resources.get(logical_id, {}).get("Type")
     return kind in KEPT_TYPES and update.is_gone(stack.name, logical_id)
 
@@ -67,7 +67,7 @@ def _without_import(new: Stacks, importers: list[str]) -> str:
 
 
 def origins_in_use(update: Update) -> Iterator[Conflict]:
-    """Nothing of a VPC origin is changed, no tag either.
+    """A VPC origin and its tags are not changed.
 
     CloudFront's API, UpdateVpcOrigin: CannotUpdateEntityWhileInUse. That it holds for tags is from
     aws-cdk #34629 and #35765.
@@ -86,7 +86,7 @@ def origins_in_use(update: Update) -> Iterator[Conflict]:
 
 
 def origins_reachable(update: Update) -> Iterator[Conflict]:
-    """The port and the certificate that CloudFront uses are there until CloudFront has moved."""
+    """The port and the certificate that CloudFront uses stay until it uses others."""
     if not any(old.of_type(_LISTENER) for old, _ in update.changed_stacks):
         return
     for old in update.old.values():
@@ -103,11 +103,11 @@ def origins_reachable(update: Update) -> Iterator[Conflict]:
                     if is_tls
                     else "undo the change: the listener for HTTP and its rule are always there",
                 )
-            elif is_tls and (lost := _addresses(old) - _certified_names(update.new)):
+            elif is_tls and (names := _addresses(old) - _certified_names(update.new)):
                 yield Conflict(
                     old.name,
                     f"the load balancer would show a certificate that is not for "
-                    f"{', '.join(sorted(lost))}, which CloudFront asks for until it is deployed",
+                    f"{', '.join(sorted(names))}, which CloudFront asks for until it is deployed",
                     _first_http("change the domain and set it to True again"),
                 )
 
@@ -120,7 +120,7 @@ def _first_http(then: str) -> str:
 
 
 def _open_ports(stacks: Stacks) -> frozenset[int]:
-    """The ports that a listener has and that security groups let CloudFront's prefix list reach."""
+    """The ports of listeners that security groups open to CloudFront's prefix list."""
     listened, allowed = set[int](), set[int]()
     for stack in stacks.values():
         listened |= {listener["Port"] for listener in stack.of_type(_LISTENER).values()}
@@ -153,7 +153,7 @@ def _certified_names(stacks: Stacks) -> frozenset[str]:
 
 
 def subnets_moved(update: Update) -> Iterator[Conflict]:
-    """A new subnet doesn't overlap one that is deleted only after it is made.
+    """A new subnet doesn't overlap an old one, which is deleted only afterwards.
 
     EC2's API, CreateSubnet: InvalidSubnet.Conflict.
     """
@@ -178,18 +178,18 @@ def _overlap(subnet: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def first_edge_key(update: Update) -> Iterator[Conflict]:
-    """CloudFront is told of an edge key that is in the secret."""
+    """CloudFront shows an edge key that is in the secret."""
     before, after = _edge_key(update.old), _edge_key(update.new)
     if after is None or before == after:
         return
     stack, key = after
     if before is None:
-        made = {
+        entries = {
             secret["GenerateSecretString"]["GenerateStringKey"]
             for new in update.new.values()
             for secret in new.of_type("AWS::SecretsManager::Secret").values()
         }
-        if key not in made:
+        if key not in entries:
             yield Conflict(
                 stack,
                 f"the secret of the edge keys would not have {key!r}, and the deployment would "
@@ -217,7 +217,7 @@ def _edge_key(stacks: Stacks) -> tuple[str, str] | None:
 
 
 def stacks_left(update: Update) -> Iterator[Conflict]:
-    """A deployed stack that is not synthesized any more goes on, and costs what it costs."""
+    """A deployed stack that is no longer synthesized stays, and goes on costing."""
     for stack in update.old.values():
         if stack.name in update.new:
             continue

@@ -11,8 +11,8 @@ from typing import Any
 from evenflow.infra.updates.stacks import Stack, referred_ids
 
 IMMUTABLE = Path(__file__).with_name("immutable_properties.json")
-"""Of each type of resource in our templates, the properties whose change replaces it, from
-CloudFormation's schemas. A test compares it with them, and writes it anew.
+"""The properties that replace a resource when changed, by type, from CloudFormation's schemas. A
+test compares the file with them, and rewrites it.
 """
 # Names that need not be unique.
 _SHARED_NAMES = frozenset(
@@ -38,18 +38,18 @@ _PLACES = {
 
 
 def replaced_ids(old: Stack, new: Stack) -> frozenset[str]:
-    """The logical ids of resources in both templates that an update makes anew."""
+    """The logical ids of resources in both templates that an update replaces."""
     replaced = frozenset[str]()
     while True:
-        found = frozenset(
+        replaced_now = frozenset(
             logical_id
             for logical_id, resource in new.resources.items()
             if logical_id in old.resources
             and _is_replaced(old.resources[logical_id], resource, replaced)
         )
-        if found == replaced:
-            return found
-        replaced = found
+        if replaced_now == replaced:
+            return replaced
+        replaced = replaced_now
 
 
 def _is_replaced(old: Mapping[str, Any], new: Mapping[str, Any], replaced: frozenset[str]) -> bool:
@@ -72,8 +72,8 @@ def _at(properties: Any, path: str) -> Any:
 
 @cache
 def _immutable_properties() -> Mapping[str, list[str]]:
-    found: Mapping[str, list[str]] = json.loads(IMMUTABLE.read_text("utf-8"))
-    return found
+    properties: Mapping[str, list[str]] = json.loads(IMMUTABLE.read_text("utf-8"))
+    return properties
 
 
 def fixed_name(resource: Mapping[str, Any]) -> str | None:

@@ -29,8 +29,8 @@ class Stack:
     @property
     def resources(self) -> Mapping[str, Any]:
         """Its resources by logical id."""
-        found: Mapping[str, Any] = self.template.get("Resources", {})
-        return found
+        resources: Mapping[str, Any] = self.template.get("Resources", {})
+        return resources
 
     def of_type(self, kind: str) -> dict[str, Any]:
         """The properties of the resources of a type, by logical id."""
@@ -51,9 +51,9 @@ class Stack:
 
     @property
     def imports(self) -> frozenset[str]:
-        """The names of the exports of others that it imports."""
-        found = values_of(self.template.get("Resources", {}), "Fn::ImportValue")
-        return frozenset(name for name in found if isinstance(name, str))
+        """The names of other stacks' exports that it imports."""
+        names = values_of(self.template.get("Resources", {}), "Fn::ImportValue")
+        return frozenset(name for name in names if isinstance(name, str))
 
 
 Stacks = Mapping[str, Stack]
@@ -82,7 +82,7 @@ def referred_ids(value: Any) -> frozenset[str]:
 
 
 def synthesized_stacks(folder: Path, prefix: str) -> dict[str, Stack]:
-    """The stacks of a cloud assembly whose names begin with a prefix and a hyphen.
+    """The stacks of a cloud assembly with names that begin with a prefix and a hyphen.
 
     Only those that the manifest names: older files may lie beside them. Empty where there is no
     assembly.

@@ -309,7 +309,7 @@ EXCHANGE_FAILURES = Metric(
     "exchanges with other tasks that failed: what they do for tenants, and which calls they make, "
     "is not known, and each task applies rates, shares and slots by itself",
     "0 a minute",
-    # Of a task whose role or table is wrong one a second fails, while there are several tenants.
+    # With a wrong role or table one a second fails, if there are several tenants.
     Alarm(
         Statistic.SUM,
         10,

@@ -38,7 +38,7 @@ class Tenants:
             that there are none.
         identified: whether callers show a key, or the token of an identity provider, also as the
             open tenant.
-        open_tenant: the tenant whose sessions need no key, though it has one. None: there is none.
+        open_tenant: the tenant that opens sessions without its key. None: there is none.
     """
 
     def __init__(

@@ -30,8 +30,8 @@ async def test_every_call_through_the_one_address_is_in_order(system: RunningSys
 
 
 def test_the_account_is_ready(system: RunningSystem, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its identity and bootstrap are the emulator's. Quotas are answered beside it, and so are
-    networks and CloudFront, of which it does not know all calls.
+    """The emulator answers for the identity and the bootstrap. A second server answers for quotas,
+    networks and CloudFront: the emulator lacks some of their calls.
     """
     with account_server(well()) as quotas:
         for name, value in system.aws.environment.items():

@@ -55,14 +55,14 @@ def variables(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[
 def workers(
     system: RunningSystem, variables: Mapping[str, Mapping[str, str]], tmp_path: Path
 ) -> Iterator[list[WorkerProcess]]:
-    """Two of them."""
+    """Two workers."""
     of_the_container = ("EVENFLOW_WORKER_HOST", "EVENFLOW_WORKER_PORT")
-    given = {
+    environment = {
         name: value
         for name, value in {**system.aws.environment, **variables["worker"]}.items()
         if name not in of_the_container
     }
-    started = [WorkerProcess(tmp_path / f"worker-{name}.log", given) for name in "ab"]
+    started = [WorkerProcess(tmp_path / f"worker-{name}.log", environment) for name in "ab"]
     try:
         yield [worker.wait_until_serving() for worker in started]
     finally:
@@ -77,17 +77,17 @@ async def handlers(
     workers: list[WorkerProcess],
     tmp_path: Path,
 ) -> AsyncIterator[list[ServerProcess]]:
-    """Two of them, beside those of the system and on its tables."""
+    """Two handlers besides those of the system, on its tables."""
     proxy = OneAddress([worker.address for worker in workers])
     await proxy.start()
     assert variables["handler"]["EVENFLOW_WORKERS"] == ServiceConnect.address
-    given = {
+    environment = {
         **system.handler_environment,
         "EVENFLOW_MODEL": variables["handler"]["EVENFLOW_MODEL"],
         "EVENFLOW_MODEL_NAME": variables["handler"]["EVENFLOW_MODEL_NAME"],
         "EVENFLOW_WORKERS": proxy.address,
     }
-    started = [ServerProcess(tmp_path / f"handler-{name}.log", given) for name in "ab"]
+    started = [ServerProcess(tmp_path / f"handler-{name}.log", environment) for name in "ab"]
     try:
         for handler in started:
             await asyncio.to_thread(handler.wait_until_serving)

@@ -90,7 +90,7 @@ class ProcessPermissions:
         self.replaced: dict[str, list[Statement]] = {}
         """By role, what counts instead of its statements."""
 
-    # -- who there is ------------------------------------------------------------------------------
+    # -- the processes -----------------------------------------------------------------------------
 
     def _processes(self) -> Iterator[Process]:
         private = not self.settings.network.tasks_are_public

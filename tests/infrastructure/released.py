@@ -74,7 +74,7 @@ def _compact(stack: Stack) -> dict[str, Any]:
 
 
 def immutable_properties(kinds: Iterable[str]) -> dict[str, list[str]]:
-    """The properties whose change replaces a resource, by type, from CloudFormation's schemas."""
+    """The properties that replace a resource when changed, by type, from the schemas."""
     found = {}
     for kind in sorted(kinds):
         schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema(GLOBAL_REGION, kind).schema

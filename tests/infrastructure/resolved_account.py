@@ -87,8 +87,8 @@ class ResolvedAccount:
 
     def _name(self, stack: str, logical_id: str, resource: Mapping[str, Any]) -> str:
         name_property = _NAMED.get(resource["Type"], ("", ""))[0]
-        given = resource.get("Properties", {}).get(name_property)
-        return str(self._resolved(stack, given)) if given else f"{stack}-{logical_id}".lower()
+        value = resource.get("Properties", {}).get(name_property)
+        return str(self._resolved(stack, value)) if value else f"{stack}-{logical_id}".lower()
 
     def _arn(self, stack: str, logical_id: str, resource: Mapping[str, Any]) -> str:
         name = self._name(stack, logical_id, resource)
@@ -100,8 +100,8 @@ class ResolvedAccount:
             return [self._resolved(stack, inner) for inner in value]
         if not isinstance(value, dict):
             return value
-        (name, argument), *others = value.items() or [("", None)]
-        if not others and name in self._functions:
+        (name, argument), *rest = value.items() or [("", None)]
+        if not rest and name in self._functions:
             return self._functions[name](stack, argument)
         return {name: self._resolved(stack, inner) for name, inner in value.items()}
 

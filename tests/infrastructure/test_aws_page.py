@@ -28,7 +28,7 @@ _PAGE = "docs/aws.md"
 _IMAGE = "111111111111.dkr.ecr.us-east-1.amazonaws.com/evenflow@sha256:" + "0" * 64
 _COLLECTOR = "<account>.dkr.ecr.<region>.amazonaws.com/<repository>@sha256:<digest>"
 _OF_ALL_STACKS = ("deploy", "destroy")
-# Those that every command of AWS has.
+# Options of every command of AWS.
 _GLOBAL_OPTIONS = {"--region", "--output", "--query", "--profile"}
 _session = functools.cache(Session)
 
@@ -38,9 +38,9 @@ def _commands(program: str) -> list[str]:
 
 
 def _context(words: list[str]) -> dict[str, object]:
-    """What `-c` gives."""
-    given = (words[at + 1] for at, word in enumerate(words) if word == "-c")
-    return {path: value for path, _, value in (pair.partition("=") for pair in given)}
+    """The context that `-c` sets."""
+    pairs = (words[at + 1] for at, word in enumerate(words) if word == "-c")
+    return {path: value for path, _, value in (pair.partition("=") for pair in pairs)}
 
 
 @pytest.mark.parametrize("command", _commands("cdk"))
@@ -118,7 +118,7 @@ def test_the_alarm_that_is_tried_pages_by_the_topic_that_is_listed(dev: Synthesi
 
 
 def _run(begins: str, names: dict[str, Any]) -> dict[str, Any]:
-    """What the block that begins so leaves behind, with its placeholders filled."""
+    """Run the block that begins with `begins`. Returns the names that it defines."""
     (code,) = (code for code in blocks("python", _PAGE) if code.startswith(begins))
     exec(code.replace('"…"', repr(_IMAGE)), names)  # noqa: S102
     return names

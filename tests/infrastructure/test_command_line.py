@@ -64,9 +64,9 @@ def test_plain_cdk_synthesizes_with_the_settings_that_it_is_given(
     )
     assert done.returncode == 0, done.stderr
     assert "end-of-life" not in done.stderr
-    said = [line for line in done.stderr.splitlines() if line.startswith(("acme-", "no -c"))]
-    assert len(said) == 1
-    assert said[0].startswith("acme-prod in us-east-1: 8 stacks, about $")
+    lines = [line for line in done.stderr.splitlines() if line.startswith(("acme-", "no -c"))]
+    assert len(lines) == 1
+    assert lines[0].startswith("acme-prod in us-east-1: 8 stacks, about $")
     monkeypatch.chdir(tmp_path)
     # What preflight and the announcement look at.
     settings = read_settings()

@@ -81,13 +81,13 @@ def test_an_environment_has_settings_of_its_own_and_the_command_line_goes_before
 
 
 def test_what_is_cdks_is_left_to_it() -> None:
-    others = {
+    keys_of_cdk = {
         "@aws-cdk/core:checkSecretUsage": True,
         "aws:cdk:bundling-stacks": ["**"],
         "availability-zones:account=1:region=us-east-1": ["us-east-1a"],
         "cli-telemetry": False,
     }
-    assert settings_of(others) == environment("dev")
+    assert settings_of(keys_of_cdk) == environment("dev")
 
 
 def test_a_region_may_be_described() -> None:

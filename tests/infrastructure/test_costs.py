@@ -58,7 +58,7 @@ def test_the_canary_asks_each_minute_and_then_all_metrics_are_sent(
     functions = 2 * 7.5 * 0.25 * 0.0000133334 + 0.05 * 0.25 * 0.0000133334
     calls = 7 * (0.20e-6 + 1.00e-6) + 0.20e-6 + 9e-6  # a session and 6 polls; and CloudFront's
     delivered = 7.5 * 20 * 25 / 1e9 * 0.085
-    # The last ones are its usage: nobody asks prod without a key.
+    # The last ones are usage: prod has no sessions without a key.
     writes, reads = 7.5 / 0.83 + 1 + 6 + 12 + 0.3 + 4, 3 + 6 * 13 + 2
     tables = writes * 0.625e-6 + reads * 0.125e-6
     row = _row(_rows(prod), "Canary")
@@ -156,7 +156,7 @@ def test_polls_are_paid_for_as_long_as_they_wait(dev: Synthesis) -> None:
 
 def test_it_costs_what_it_is_meant_to_cost(dev: Synthesis, prod: Synthesis) -> None:
     assert sum(row.month_at_rest for row in _rows(dev)) < 60
-    # Of an anonymous tenant; and of tenants with keys, whose usage is recorded, behind endpoints.
+    # An anonymous tenant; then tenants with keys and recorded usage, behind endpoints.
     for synthesis, most, most_of_a_thousand in ((dev, 5.1, 0.02), (prod, 6, 0.025)):
         assert _without_model(_rows(synthesis)) < most
         answers = Traffic(output_tokens=300, answer_seconds=15, polled=0)

@@ -141,7 +141,7 @@ def test_cfn_lint_finds_nothing(zoned: Synthesis) -> None:
 def test_an_address_outside_its_zone_is_refused(
     domain_name: str, zone_name: str, is_in: bool
 ) -> None:
-    """ACM would wait for hours for a record that nobody can make, and handlers aren't reached."""
+    """ACM would wait for hours for a record that can't be made."""
     stack = cdk.Stack()
     zone = HostedZone(zone_id="Z0123456789ABCDEFGHIJ", name=zone_name)
     refused = nullcontext() if is_in else pytest.raises(DomainOutsideZoneError, match=zone_name)

@@ -287,11 +287,11 @@ def test_there_may_be_no_canary_and_traces_logs_and_a_budget_are_chosen(
             "AWS::CloudFront::VpcOrigin",
         )
     )
-    wanted = [each["Tags"] for each in budget["Budget"]["FilterExpression"]["And"]]
+    filters = [each["Tags"] for each in budget["Budget"]["FilterExpression"]["And"]]
     for table in tables:
         tags = {tag["Key"]: tag["Value"] for tag in table["Tags"]}
-        assert [tags[each["Key"]] for each in wanted] == [
-            value for e in wanted for value in e["Values"]
+        assert [tags[each["Key"]] for each in filters] == [
+            value for e in filters for value in e["Values"]
         ]
     assert "Tags" not in origin  # which CloudFront refuses to change while it is used
 

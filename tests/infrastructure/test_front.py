@@ -411,9 +411,9 @@ def _classes_in(annotation: Any) -> Iterator[type]:
 
 def test_an_app_imports_all_that_it_gives_from_one_place() -> None:
     hints = get_type_hints(EvenflowService.__init__)
-    given = {part.__name__ for hint in hints.values() for part in _classes_in(hint)}
-    assert len(given) > 10
-    assert given <= set(evenflow.cdk.__all__)
+    parts = {part.__name__ for hint in hints.values() for part in _classes_in(hint)}
+    assert len(parts) > 10
+    assert parts <= set(evenflow.cdk.__all__)
 
 
 def test_cfn_lint_finds_nothing(shared: Template, private: Template, fronted: Template) -> None:

@@ -598,7 +598,7 @@ class TestTheMonthlyBudget:
         template = _with_budget(settings, notice_email="team@example.com", nobody_is_paged=True)
         [(_, budget)] = resources(template, "AWS::Budgets::Budget").items()
         subscribers = [each["Subscribers"] for each in budget["NotificationsWithSubscribers"]]
-        assert [[each["SubscriptionType"] for each in told] for told in subscribers] == [
+        assert [[each["SubscriptionType"] for each in group] for group in subscribers] == [
             ["SNS"],
             ["SNS"],
         ]
@@ -624,7 +624,9 @@ class TestTheMonthlyBudget:
 
     def test_one_of_which_nobody_hears_is_refused(self) -> None:
         own = "arn:aws:sns:us-east-1:111111111111:on-call"
-        with pytest.raises(ValidationError, match="nobody hears of it: set notice_email"):
+        with pytest.raises(
+            ValidationError, match="needs an address for its notices: set notice_email"
+        ):
             AlarmSettings(monthly_budget_dollars=500, page_topic_arn=own)
 
 

@@ -241,7 +241,7 @@ def _operations() -> dict[str, str]:
 
 # -- every policy ----------------------------------------------------------------------------------
 
-# Actions for which the service knows no resource, or whose resource is made while the system runs.
+# Actions without a resource, or with one that is made while the system runs.
 # Each with its reason.
 _NO_RESOURCE = {
     "cloudwatch:PutMetricData": "no resources; held to our namespace by a condition",

@@ -61,7 +61,7 @@ def builder(folder: Path, info: str = "exit 0", platforms: str = "linux/amd64,li
 
 
 def with_domain(**edge: str) -> EnvironmentSettings:
-    """prod with a domain of its own, and with somebody to wake."""
+    """prod with a domain of its own, and with a pager."""
     data = paging(environment("prod")).model_dump()
     data["edge"] |= {
         "domain_name": "chat.example.com",
@@ -79,7 +79,7 @@ def found(settings: EnvironmentSettings) -> dict[str, Finding]:
 
 
 def leftovers(state: str = "Enabled") -> Answers:
-    """Answers of an account in which prod has been, and of which one stack is left."""
+    """Answers of an account that had prod, with one stack left."""
     arn = "arn:aws:{}:us-east-1:111111111111:{}".format
     tagged = [
         *(arn("dynamodb", f"table/evenflow-prod-{name}") for name in ("sessions", "ledger")),
@@ -124,7 +124,7 @@ def test_names_that_an_earlier_deployment_has_taken_are_found(account: AccountSe
     assert finding.verdict is Verdict.BAD
     assert finding.found.startswith(
         "evenflow-prod-ledger, evenflow-prod-sessions, /evenflow/prod/x and 2 more"
-    ), "neither what a stack owns, nor the key and the bucket, whose names are free"
+    ), "neither what a stack owns, nor the key and the bucket, which need no name"
     assert "docs/runbooks/kept-resources.md" in finding.to_do
     assert (ROOT / "docs" / "runbooks" / "kept-resources.md").is_file()
 
@@ -303,14 +303,14 @@ def test_an_account_without_a_distribution_may_have_to_be_verified(account: Acco
 
 
 @pytest.mark.parametrize(
-    ("others", "own", "verdict"),
+    ("foreign_count", "own_count", "verdict"),
     [(18, 0, Verdict.GOOD), (19, 0, Verdict.WARNING), (18, 2, Verdict.GOOD)],
 )
 def test_cloudfronts_policies_are_counted_and_ours_only_once(
-    account: AccountServer, others: int, own: int, verdict: Verdict
+    account: AccountServer, foreign_count: int, own_count: int, verdict: Verdict
 ) -> None:
-    names = [f"other-{number}" for number in range(others)]
-    names += [f"evenflow-dev-us-east-1-{number}" for number in range(own)]
+    names = [f"other-{number}" for number in range(foreign_count)]
+    names += [f"evenflow-dev-us-east-1-{number}" for number in range(own_count)]
     policies = [{"CachePolicy": {"CachePolicyConfig": {"Name": name}}} for name in names]
     account.answers["ListCachePolicies"] = {"Items": {"CachePolicySummary": policies}}
     assert found(environment("dev"))["CloudFront cache policies"].verdict is verdict
@@ -324,7 +324,7 @@ def test_as_many_of_cloudfronts_policies_are_counted_as_templates_make(
 
 
 @pytest.mark.parametrize(
-    ("answer", "verdict", "said"),
+    ("answer", "verdict", "message"),
     [
         ("NotFound", Verdict.GOOD, "gets a mail from SNS"),
         (subscribed("on-call@example.com", "arn:aws:sns:us-east-1:1:t:s"), Verdict.GOOD,
@@ -336,16 +336,16 @@ def test_as_many_of_cloudfronts_policies_are_counted_as_templates_make(
     ],
 )  # fmt: skip
 def test_whom_alarms_wake_must_have_confirmed(
-    account: AccountServer, answer: Answers | str, verdict: Verdict, said: str
+    account: AccountServer, answer: Answers | str, verdict: Verdict, message: str
 ) -> None:
     account.answers["ListSubscriptionsByTopic"] = answer
     finding = found(paging(environment("prod")))["alarms, pages"]
     assert finding.verdict is verdict
-    assert said in finding.found
+    assert message in finding.found
     deployed = {finding.name: finding for finding in pager(paging(environment("prod")))}
-    confirmed = said == "has confirmed"
+    confirmed = message == "has confirmed"
     assert (deployed["alarms, pages"].verdict is Verdict.GOOD) is confirmed
-    assert not list(pager(environment("dev")))[1:], "dev wakes nobody"
+    assert not list(pager(environment("dev")))[1:], "dev pages no one"
 
 
 @pytest.mark.parametrize(
@@ -730,6 +730,6 @@ def test_the_commands_status_says_whether_to_deploy(account: AccountServer, tmp_
     missing, table = status_of(f"http://127.0.0.1:{free_port()}")
     assert (missing, "✗ credentials" in table) == (1, True)
     reached, table = status_of(account.endpoint, "--pager")
-    assert (reached, table.splitlines()[-1]) == (0, "alarms reach whom they are for")
+    assert (reached, table.splitlines()[-1]) == (0, "alarms reach confirmed addresses")
     status, printed = status_of(account.endpoint, "--policy")
     assert (status, json.loads(printed)) == (0, policy())

@@ -25,7 +25,7 @@ from tests.integration.server_process import clean_environment
 
 @pytest.fixture
 def deployed(monkeypatch: pytest.MonkeyPatch, dev: Synthesis) -> Iterator[AccountServer]:
-    """An account with dev's stack of data, and one whose creation has failed."""
+    """An account with dev's stack of data, and one that failed at its creation."""
     with account_server({}) as account:
         for name, value in CREDENTIALS.items():
             monkeypatch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""A region that is not in the table: its entry is looked up, or given."""
+"""A region outside the table: its entry is looked up, or set by hand."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_profile_of_its_geography_is_found(account: AccountServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "answer", "said"),
+    ("operation", "answer", "message"),
     [
         ("DescribeManagedPrefixLists", _lists({}), "has no prefix list com.amazonaws.global"),
         ("DescribeAvailabilityZones", _zones("sae1-az1", "apne1-az3"), "shows this account sae1"),
@@ -104,10 +104,10 @@ def test_a_profile_of_its_geography_is_found(account: AccountServer) -> None:
     ],
 )
 def test_a_region_that_lacks_something_is_refused(
-    account: AccountServer, operation: str, answer: dict[str, Any] | str, said: str
+    account: AccountServer, operation: str, answer: dict[str, Any] | str, message: str
 ) -> None:
     account.answers[operation] = answer
-    with pytest.raises(RegionLookupError, match=said):
+    with pytest.raises(RegionLookupError, match=message):
         look_up("sa-east-1")
 
 
@@ -132,9 +132,9 @@ def test_its_prices_are_said_to_be_unknown_unless_they_are_given() -> None:
 
 def test_a_service_in_anybodys_app_is_given_it_or_finds_it_in_the_context() -> None:
     region = region_named("sa-east-1", _CONTEXT)
-    for context, given in ((_CONTEXT, None), ({}, region)):
+    for context, argument in ((_CONTEXT, None), ({}, region)):
         stack = _stack("sa-east-1", context)
-        EvenflowService(stack, "Chat", image="registry.example.com/evenflow:1", region=given)
+        EvenflowService(stack, "Chat", image="registry.example.com/evenflow:1", region=argument)
         rules = json.dumps(Template.from_stack(stack).to_json())
         assert all(f'"{prefix_list}"' in rules for prefix_list in _LISTS.values())
 
@@ -149,8 +149,8 @@ def _stack(region: str, context: dict[str, Any]) -> cdk.Stack:
 
 
 def test_an_entry_may_be_json_as_the_command_line_gives_it() -> None:
-    given = {context_key("sa-east-1"): json.dumps(_ENTRY | {"dearer": 1.5})}
-    assert region_named("sa-east-1", given).dearer == 1.5
+    context = {context_key("sa-east-1"): json.dumps(_ENTRY | {"dearer": 1.5})}
+    assert region_named("sa-east-1", context).dearer == 1.5
 
 
 def test_a_model_needs_a_profile_of_the_geography_or_a_global_one() -> None:
@@ -159,15 +159,15 @@ def test_a_model_needs_a_profile_of_the_geography_or_a_global_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"zone_ids": ["sae1-az1"]}, "at least 2 items"),
         ({"cloudfront": "com.amazonaws.global"}, "cloudfront"),
         ({"zones": 3}, "zones"),
     ],
 )
-def test_a_wrong_entry_is_refused(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(UnknownRegionError, match=said):
+def test_a_wrong_entry_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UnknownRegionError, match=message):
         region_named("sa-east-1", {context_key("sa-east-1"): _ENTRY | change})
     with pytest.raises(UnknownRegionError, match="is no entry of a region"):
         region_named("sa-east-1", {context_key("sa-east-1"): "{"})

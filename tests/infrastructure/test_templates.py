@@ -125,16 +125,16 @@ def test_everything_is_tagged(synthesis: Synthesis) -> None:
 
 
 def test_an_organizations_tags_are_on_everything_and_replace_ours(choosy: Synthesis) -> None:
-    given = [
+    tag_sets = [
         tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
         for template in choosy.templates.values()
         for resource in template["Resources"].values()
         if (tags := resource.get("Properties", {}).get("Tags")) is not None
     ]
-    assert len(given) > 40
-    for tags in given:
+    assert len(tag_sets) > 40
+    for tags in tag_sets:
         assert (tags["CostCenter"], tags["Owner"]) == ("4711", "chat team")
-        # IAM refuses two tags whose names differ in case alone.
+        # IAM refuses two tags with names that differ only in case.
         assert len({key.lower() for key in tags}) == len(tags)
 
 

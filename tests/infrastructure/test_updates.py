@@ -69,8 +69,8 @@ class Row(NamedTuple):
 
     Args:
         steps: the environments that are deployed, one after the other.
-        refused: what is said if it is tried in one step. Empty: it is one step.
-        notes: what is said of the steps, which go through.
+        refused: the message if it is tried in one step. Empty: it is one step.
+        notes: messages about the steps, which go through.
     """
 
     change: str
@@ -163,8 +163,8 @@ def test_each_step_of_a_change_goes_through(running: Running, row: Row) -> None:
         assert _blocking(found) == [], f"{old} to {new}"
         notes += [str(conflict) for conflict in found]
     assert len(notes) == len(row.notes), notes
-    for note, said in zip(notes, row.notes, strict=True):
-        assert said in note
+    for note, text in zip(notes, row.notes, strict=True):
+        assert text in note
 
 
 @pytest.mark.parametrize("row", _REFUSED, ids=[row.change for row in _REFUSED])
@@ -186,10 +186,10 @@ def test_what_other_stacks_use_of_the_vpc_depends_on_no_setting(running: Running
     """
     for names in (("staging", "three-zones", "gpus", "domain", "staging-workers"),
                   ("dev", "closed")):  # fmt: skip
-        first, *others = (running(name) for name in names)
+        first, *variants = (running(name) for name in names)
         network = next(name for name in first if name.endswith("-network"))
-        for other in others:
-            assert _without_policies(other[network]) == _without_policies(first[network])
+        for variant in variants:
+            assert _without_policies(variant[network]) == _without_policies(first[network])
 
 
 def _without_policies(stack: Stack) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def test_the_last_release_can_be_updated_to_this(running: Running, name: str) ->
 
 
 def test_the_table_of_immutable_properties_is_that_of_the_schemas(running: Running) -> None:
-    """`UPDATE_SNAPSHOTS=1` writes it anew."""
+    """`UPDATE_SNAPSHOTS=1` rewrites it."""
     names = ("staging-workers-traced", "prod", "gpus", "domain", "closed")
     text = immutable_text(kinds_in(*(running(name) for name in names)))
     if os.environ.get("UPDATE_SNAPSHOTS"):
@@ -219,7 +219,7 @@ def test_the_table_of_immutable_properties_is_that_of_the_schemas(running: Runni
 
 
 def _with(stacks: Stacks, name: str, template: dict[str, Any] | None = None, **more: Any) -> Stacks:
-    """The stacks with another template, or other tags, of the one whose name ends so."""
+    """The stacks, one of them with another template or tags. `name` is the end of its name."""
     (found,) = (stack for stack in stacks.values() if stack.name.endswith(name))
     changed = Stack(found.name, found.region, template or found.template, **more)
     return {**stacks, found.name: changed}
@@ -306,7 +306,7 @@ def _close_the_port(network: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "stack", "said"),
+    ("fault", "stack", "message"),
     [
         (_tag_the_origin, "-edge", "would be changed while the distribution uses it"),
         (_change_the_origins_protocol, "-edge", "would be changed while the distribution uses it"),
@@ -317,7 +317,7 @@ def _close_the_port(network: dict[str, Any]) -> None:
         (
             _describe_the_handlers_group,
             "-network",
-            "would be made anew, and is imported by evenflow-staging-service",
+            "would be replaced, and is imported by evenflow-staging-service",
         ),
         (_open_a_second_listener, "-service", "has its name or place"),
         (_move_a_subnet, "-network", "which is still there"),
@@ -328,13 +328,13 @@ def _close_the_port(network: dict[str, Any]) -> None:
     ],
 )
 def test_a_fault_is_found(
-    running: Running, fault: Callable[[dict[str, Any]], None], stack: str, said: str
+    running: Running, fault: Callable[[dict[str, Any]], None], stack: str, message: str
 ) -> None:
     old = running("staging")
     template = _template(old, stack)
     fault(template)
     refused = _blocking(conflicts(old, _with(old, stack, template)))
-    assert any(said in text for text in refused), refused
+    assert any(message in text for text in refused), refused
     assert len(refused) <= 2, "it says no more than what is wrong"
     assert all("To do: " in text for text in refused)
 

@@ -413,7 +413,7 @@ def test_they_are_in_what_a_deployment_costs_and_needs(
     )
     one_task = 0.03238 + 2 * 0.00356
     assert row.month_at_rest == pytest.approx(2 * one_task * HOURS_PER_MONTH)
-    # 20,000 events a second of 135 us are 2.7 cores, of which the autoscaling uses 60 %: 4.5 tasks.
+    # 20,000 events a second of 135 us are 2.7 cores. Autoscaling uses 60 % of a core: 4.5 tasks.
     # At 200 answers each, 1,000 answers are 5.
     assert row.hour_of_streams == pytest.approx(5 * one_task)
     assert not [

@@ -1,4 +1,4 @@
-"""What DynamoDB answers when it doesn't do what it is asked, as HTTP responses."""
+"""DynamoDB's HTTP responses to requests that fail."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def failed(fault: Fault, operation: str, body: bytes) -> web.Response:
     if fault in _REASONS:
         reason, code = _REASONS[fault]
         if operation == "TransactWriteItems":
-            others = len(json.loads(body)["TransactItems"]) - 1
-            return cancelled([reason, *["None"] * others])
+            rest = len(json.loads(body)["TransactItems"]) - 1
+            return cancelled([reason, *["None"] * rest])
         return error(400, code, _THROTTLED if fault is Fault.THROTTLED else code)
     if fault is Fault.INTERNAL_ERROR:
         return error(

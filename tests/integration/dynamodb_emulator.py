@@ -289,16 +289,16 @@ class DynamoDBEmulator:
                 return answer
         return plain(200, json.dumps({"UnprocessedItems": left}).encode())
 
-    def _half_read(self, wanted: dict[str, Any]) -> web.Response:
-        ((table, asked),) = wanted["RequestItems"].items()
-        half = len(asked["Keys"]) // 2
-        found: list[Any] = []
+    def _half_read(self, request: dict[str, Any]) -> web.Response:
+        ((table, table_request),) = request["RequestItems"].items()
+        half = len(table_request["Keys"]) // 2
+        items: list[Any] = []
         if half:
-            part = {"RequestItems": {table: asked | {"Keys": asked["Keys"][:half]}}}
+            part = {"RequestItems": {table: table_request | {"Keys": table_request["Keys"][:half]}}}
             answer = self._done("BatchGetItem", json.dumps(part).encode())
-            found = json.loads(str(answer.text))["Responses"][table]
-        kept = {table: asked | {"Keys": asked["Keys"][half:]}}
-        body = json.dumps({"Responses": {table: found}, "UnprocessedKeys": kept})
+            items = json.loads(str(answer.text))["Responses"][table]
+        unread = {table: table_request | {"Keys": table_request["Keys"][half:]}}
+        body = json.dumps({"Responses": {table: items}, "UnprocessedKeys": unread})
         return plain(200, body.encode())
 
 

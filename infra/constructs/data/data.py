@@ -28,7 +28,7 @@ class Data(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.key = data_key(self, "Key", settings) if settings.data.customer_key else None
-        # What encrypts. Those who use the data have the right to use the key in any case.
+        # The key for new data. Roles may use an existing key in any case.
         key = self.key if settings.data.customer_key is True else None
         self.tables = tables or OwnTables(self, "Tables", settings=settings, key=key).tables
         self.dead_letters = dead_letter_queue(self, "DeadLetters", settings=settings, key=key)

@@ -52,8 +52,8 @@ class KeySecrets(Construct):
     the keys by which the functions know CloudFront.
 
     Tenants' keys are `{"<tenant>": "<key>"}`. A tenant with a key needs it, one without is refused.
-    The first key is that of `public`, also in an open environment, whose function is told that
-    `public` needs none. What a secret is made of depends on no setting: with each change of it
+    The first key is that of `public`. An open environment has it, too: there a function's variable
+    says that `public` needs none. No secret's generator depends on a setting: after a change of it
     CloudFormation writes a new value over all keys.
     """
 

@@ -209,7 +209,7 @@ class Edge(Construct):
         )
 
     def _without_cookies(self) -> cloudfront.OriginRequestPolicy:
-        """What kept answers need beside their key: the host, and what preflights ask for."""
+        """What cached answers need besides the key: the host, and the headers of preflights."""
         return cloudfront.OriginRequestPolicy(
             self,
             "WithoutCookies",
@@ -228,28 +228,28 @@ class Edge(Construct):
         )
 
     def _vpc_origin(self, load_balancer: elbv2.IApplicationLoadBalancer) -> cloudfront.VpcOrigin:
-        """The VPC origin, of which CloudFront changes nothing while a distribution uses it.
+        """The VPC origin. CloudFront refuses to change it while a distribution uses it.
 
-        So one with another protocol is another construct with another name: CloudFormation makes
-        it, points the distribution to it, and then deletes the old one. Tags can't be changed
-        either, so it has none.
+        So each protocol has its own construct and name: CloudFormation makes the new origin, points
+        the distribution to it, and deletes the old one. Tags can't be changed either, so there are
+        none.
         """
         # The certificate is for our address, not for the name that AWS gives to a load balancer.
         # CloudFront compares it with the viewer's Host, which every path to the handlers passes on.
         existing = self._existing
-        secured = existing.https if existing else self._settings.edge.speaks_tls_to_balancer
-        policy = "https-only" if secured else "http-only"
+        is_tls = existing.https if existing else self._settings.edge.speaks_tls_to_balancer
+        policy = "https-only" if is_tls else "http-only"
         origin = cloudfront.VpcOrigin(
             self,
             f"VpcOrigin-{policy}",
             endpoint=cloudfront.VpcOriginEndpoint.application_load_balancer(load_balancer),
             vpc_origin_name=f"{self._settings.global_prefix}-{policy}",
-            http_port=None if existing is None or secured else existing.port,
-            https_port=existing.port if existing and secured else None,
+            http_port=None if existing is None or is_tls else existing.port,
+            https_port=existing.port if existing and is_tls else None,
             protocol_policy=cloudfront.OriginProtocolPolicy.HTTPS_ONLY
-            if secured
+            if is_tls
             else cloudfront.OriginProtocolPolicy.HTTP_ONLY,  # inside AWS's network
-            origin_ssl_protocols=[cloudfront.OriginSslPolicy.TLS_V1_2] if secured else None,
+            origin_ssl_protocols=[cloudfront.OriginSslPolicy.TLS_V1_2] if is_tls else None,
         )
         resource = origin.node.default_child
         assert isinstance(resource, cloudfront.CfnVpcOrigin)  # noqa: S101 - what the L2 is made of

@@ -42,7 +42,7 @@ _GROUPS: dict[FirewallGroup, tuple[str, ...]] = {
 _RATES = ("SessionsWithoutKey", "Requests")
 RULES = (*_RATES, *_GROUPS)
 """The names of all rules, by which CloudWatch counts what each blocked."""
-# Whoever reads them can act as the client. Browsers send a WebSocket's token as a protocol.
+# With their values anybody could act as the client. Browsers send tokens as subprotocols.
 _SECRET_HEADERS = ("authorization", "cookie", "sec-websocket-protocol", "x-api-key")
 _ONLY_BLOCKED = {
     "DefaultBehavior": "DROP",

@@ -21,10 +21,10 @@ _EVERY = Duration.minutes(1)
 class Canary(PythonFunction):
     """The function and its schedule. It may read the tenants' keys, and nothing else.
 
-    It comes from where clients come from.
+    It calls from where clients call.
 
     Args:
-        vpc: where they are in a VPC, and only there. None: they are on the internet.
+        vpc: the VPC of clients that are only there. None: it calls from the internet.
     """
 
     def __init__(

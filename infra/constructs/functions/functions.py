@@ -39,7 +39,7 @@ class UpkeepFunctions(Construct):
 
 
 class Functions(UpkeepFunctions):
-    """Those, and the functions that open sessions and answer long polls, with their HTTP API."""
+    """The upkeep, and the functions that open sessions and answer long polls, with an HTTP API."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ _IN_VPC = (
     "ec2:AssignPrivateIpAddresses",
     "ec2:UnassignPrivateIpAddresses",
 )
-"""What Lambda does by a function's role in a VPC: AWS's AWSLambdaVPCAccessExecutionRole has it."""
+"""What Lambda does with a function's role in a VPC, as in AWSLambdaVPCAccessExecutionRole."""
 
 
 class PythonFunction(Construct):
@@ -33,7 +33,7 @@ class PythonFunction(Construct):
         name: the folder in functions/. Its module `handler` has the function `handler`.
         concurrency: how many may run at once, reserved for it. None: what the account has left.
         memory_mib: None: as FunctionSettings has it.
-        vpc: whose private subnets it is in. None: it is in none.
+        vpc: it runs in the private subnets of this VPC. None: it runs in no VPC.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class PythonFunction(Construct):
         )
         if vpc is not None:
             self.role.add_to_policy(iam.PolicyStatement(actions=list(_IN_VPC), resources=["*"]))
-            # Lambda looks whether it may when the function is made.
+            # Lambda checks these rights when the function is created.
             self.function.node.add_dependency(self.role)
         acknowledge(
             self.role,

@@ -57,8 +57,8 @@ class BedrockAccess(Construct):
                 iam.PolicyStatement(
                     sid="InferenceProfile", actions=[_ACTION], resources=[profile_arn]
                 ),
-                # It may be that Bedrock asks for the profile behind ours, too. AWS doesn't say so;
-                # and by itself it may not be called.
+                # Bedrock may check the profile behind ours, too: AWS doesn't say. The condition
+                # forbids calls of that profile alone.
                 iam.PolicyStatement(
                     sid="SourceProfile",
                     actions=[_ACTION],

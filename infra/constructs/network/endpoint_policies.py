@@ -1,7 +1,7 @@
-"""The policies of the VPC endpoints: what may be called through them, and with whose credentials.
+"""The policies of the VPC endpoints: the credentials and resources that they accept.
 
-Tasks without a way to the internet can still reach AWS' services, and there other accounts, too.
-So an endpoint takes the credentials of this account alone, and gives a way to its resources alone.
+Tasks without a way to the internet still reach AWS' services, and through them other accounts. So
+an endpoint accepts only the credentials and only the resources of this account.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from evenflow.infra.settings import EnvironmentSettings
 _PRINCIPAL, _RESOURCE = "aws:PrincipalAccount", "aws:ResourceAccount"
 
 
-def bound_endpoint(
+def restrict_endpoint(
     endpoint: ec2.VpcEndpoint, service: str, stack: Stack, settings: EnvironmentSettings
 ) -> None:
-    """Give an endpoint its policy.
+    """Set the policy of an endpoint.
 
     Args:
         service: the end of the service's name, such as `ecr.api`.
@@ -38,13 +38,13 @@ def _own_resources(stack: Stack, _settings: EnvironmentSettings) -> Statements:
 
 
 def _without_resources(stack: Stack, _settings: EnvironmentSettings) -> Statements:
-    # These services have no resources to write to: what is written is the caller's account's.
+    # These services have no resources: data is written to the caller's account.
     return [_allow({_PRINCIPAL: stack.account})]
 
 
 def _images(stack: Stack, settings: EnvironmentSettings) -> Statements:
-    named = (settings.image, settings.tracing and settings.tracing.collector_image)
-    images = [ecr_image(reference) for reference in named if reference]
+    references = (settings.image, settings.tracing and settings.tracing.collector_image)
+    images = [ecr_image(reference) for reference in references if reference]
     accounts = [stack.account, *sorted({image.account for image in images if image})]
     return [
         _allow({_PRINCIPAL: stack.account}, ["ecr:GetAuthorizationToken"]),  # it has no resource
@@ -62,7 +62,7 @@ def _objects(stack: Stack, settings: EnvironmentSettings) -> Statements:
     ]
     weights = settings.inference.sagemaker.model_bucket_and_prefix
     if settings.inference.kind == "sagemaker" and weights is not None:
-        # They may be another account's.
+        # The weights may be in another account.
         bucket, prefix = (f"arn:{partition}:s3:::{weights[0]}", weights[1])
         statements.append(
             _allow(
@@ -75,12 +75,12 @@ def _objects(stack: Stack, settings: EnvironmentSettings) -> Statements:
 
 
 def _models(stack: Stack, settings: EnvironmentSettings) -> Statements:
-    """By ARN: models are no account's, and Bedrock's own profiles are AWS's under our account."""
+    """Resources by ARN, since neither models nor AWS's own profiles belong to our account."""
     bedrock = f"arn:{stack.partition}:bedrock"
     guardrails = (settings.filters.guardrail, settings.inference.bedrock.guardrail)
-    named = {name.rpartition(":")[0] for name in guardrails if name and name.startswith("arn:")}
+    foreign = {name.rpartition(":")[0] for name in guardrails if name and name.startswith("arn:")}
     resources = [f"{bedrock}:*:{stack.account}:*", f"{bedrock}:*::foundation-model/*"]
-    return [_allow({_PRINCIPAL: stack.account}, ["bedrock:*"], [*resources, *sorted(named)])]
+    return [_allow({_PRINCIPAL: stack.account}, ["bedrock:*"], [*resources, *sorted(foreign)])]
 
 
 def _own_endpoints(stack: Stack, settings: EnvironmentSettings) -> Statements:
@@ -97,7 +97,7 @@ _OF_SERVICES: Mapping[str, Callable[[Stack, EnvironmentSettings], Statements]] =
     "sagemaker.runtime": _own_endpoints,
     "xray": _without_resources,
 }
-"""Others have `_own_resources`."""
+"""Other services have `_own_resources`."""
 
 
 def _allow(

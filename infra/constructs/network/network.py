@@ -8,7 +8,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from evenflow.infra.acknowledge import acknowledge
-from evenflow.infra.constructs.network.endpoint_policies import bound_endpoint
+from evenflow.infra.constructs.network.endpoint_policies import restrict_endpoint
 from evenflow.infra.constructs.network.security_groups import SecurityGroups
 from evenflow.infra.constructs.retention import log_group
 from evenflow.infra.front import Front, OnlyLoadBalancer
@@ -16,9 +16,9 @@ from evenflow.infra.image_reference import ecr_image
 from evenflow.infra.settings import EnvironmentSettings
 
 MOST_ZONES = 3
-"""The zones that a VPC of ours has subnets in. NetworkSettings.zones says how many are used."""
+"""The zones with subnets in a VPC of ours. NetworkSettings.zones says how many are used."""
 _SUBNETS = [
-    # The load balancer is in isolated ones: CloudFront asks that of a VPC origin.
+    # For the load balancer: a VPC origin of CloudFront must be in private subnets.
     ec2.SubnetConfiguration(
         name="isolated", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=20
     ),
@@ -26,7 +26,7 @@ _SUBNETS = [
         name="public",
         subnet_type=ec2.SubnetType.PUBLIC,
         cidr_mask=20,
-        map_public_ip_on_launch=False,  # tasks ask for theirs
+        map_public_ip_on_launch=False,  # tasks request their own
     ),
 ]
 
@@ -38,9 +38,9 @@ class UnreachableImageError(Exception):
 class Network(Construct):
     """The VPC with its subnets, gateway endpoints (free) and security groups.
 
-    Subnets cost nothing. Those of all zones are made, and each keeps its addresses for ever, so
-    another number of zones and another place of the tasks change only the stack of the tasks. It
-    makes the route to the internet as well, if tasks are in the public subnets.
+    Subnets cost nothing. Those of all zones are made, with addresses that never change. So the
+    number of zones and the tasks' subnets are changed in the stack of the tasks alone. That stack
+    also makes the route to the internet, if tasks are in the public subnets.
 
     Args:
         front: what calls the load balancer. None: CloudFront.
@@ -104,7 +104,7 @@ class Network(Construct):
         if settings.network.tasks_are_public:
             return  # and no policies: tasks may go anywhere, and pull images from other registries
         for name, gateway in gateways.items():
-            bound_endpoint(gateway, name, Stack.of(self), settings)
+            restrict_endpoint(gateway, name, Stack.of(self), settings)
 
     def _log_flows(self, settings: EnvironmentSettings) -> None:
         destination: logs.ILogGroup = log_group(

@@ -25,14 +25,14 @@ def private_subnets(vpc: ec2.IVpc) -> ec2.SubnetSelection:
 class SecurityGroups(Construct):
     """The groups of balancer, handlers and endpoints, in the VPC's stack: no stack refers back.
 
-    They and their rules depend on no setting. This stack is deployed first, and others still use
-    what it would take away.
+    They and their rules depend on no setting. This stack is deployed first, and later stacks still
+    use what it would remove.
 
     Args:
         own_vpc: whether the VPC is ours. In one of somebody else's tasks reach AWS by the way out
             that it has.
         front: what calls the load balancer. None: CloudFront.
-        existing: a load balancer that is there already, and has its own group.
+        existing: the listener of an existing load balancer, which has its own group.
     """
 
     def __init__(

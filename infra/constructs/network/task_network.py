@@ -1,4 +1,4 @@
-"""Where tasks stand, and their way to AWS: interface endpoints, or addresses of their own."""
+"""Where tasks run, and their way to AWS: interface endpoints, or addresses of their own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from evenflow.infra.constructs.network.endpoint_policies import bound_endpoint
+from evenflow.infra.constructs.network.endpoint_policies import restrict_endpoint
 from evenflow.infra.constructs.network.security_groups import SecurityGroups, private_subnets
 from evenflow.infra.settings import EnvironmentSettings
 
@@ -32,13 +32,13 @@ _MODELS = {
 class TaskNetwork(Construct):
     """The tasks' subnets and their way to AWS.
 
-    All of it is in the stack of the tasks, not in that of the VPC. CloudFormation makes a new way
-    before it replaces tasks, and deletes the old one after that. In the VPC's stack, which is
-    deployed first, tasks would lose the old way while they still answer.
+    It is in the stack of the tasks: there CloudFormation makes a new way before it replaces tasks,
+    and deletes the old one afterwards. The VPC's stack is deployed first, so running tasks would
+    lose the old way.
 
     Attributes:
         vpc: the VPC of the tasks.
-        subnets: where tasks stand.
+        subnets: where tasks run.
         security_groups: those of the VPC.
     """
 
@@ -83,7 +83,7 @@ class TaskNetwork(Construct):
         )
 
     def _route_to_the_internet(self) -> None:
-        assert isinstance(self.vpc, ec2.Vpc)  # noqa: S101 - another's has no group of endpoints
+        assert isinstance(self.vpc, ec2.Vpc)  # noqa: S101 - a foreign VPC has no group of endpoints
         for number, subnet in enumerate(self.vpc.public_subnets, start=1):
             route = ec2.CfnRoute(
                 self,
@@ -108,7 +108,7 @@ class TaskNetwork(Construct):
                 security_groups=[group],
                 open=False,
             )
-            bound_endpoint(endpoint, service.short_name, Stack.of(self), self._settings)
+            restrict_endpoint(endpoint, service.short_name, Stack.of(self), self._settings)
 
 
 def interface_services(

@@ -1,4 +1,4 @@
-"""What an environment should cost in a month."""
+"""The monthly budget of an environment."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics
 from evenflow.infra.settings import EnvironmentSettings
 
 _NOTICES = (("ACTUAL", 80), ("FORECASTED", 100))
-"""What is compared with the budget, and the percentage of it above which a notice is sent."""
+"""The costs to compare, and the percentage of the budget above which a notice is sent."""
 
 _VPC_ORIGIN = "AWS::CloudFront::VpcOrigin"
 
 
 class MonthlyBudget(Construct):
-    """A budget of AWS Budgets, over what has this environment's tags.
+    """A budget of AWS Budgets for the resources with this environment's tags.
 
-    All of `service` gets them: in an app that isn't ours they may not be there. Tags count once
-    they are activated as cost-allocation tags. Until then nothing has cost anything by them, and no
-    notice is sent.
+    All of `service` gets the tags, since a foreign app may not set them. They count once they are
+    activated as cost-allocation tags. Until then AWS sees no costs, and sends no notice.
 
     Args:
-        service: the construct or the stack whose costs count.
-        dollars: of a month.
+        service: the construct or the stack to count.
+        dollars: the budget of a month.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class MonthlyBudget(Construct):
             self,
             "Budget",
             budget=budgets.CfnBudget.BudgetDataProperty(
-                # Budgets are the account's, not a region's.
+                # Budgets belong to the account, not to a region.
                 budget_name=settings.global_prefix,
                 budget_type="COST",
                 time_unit="MONTHLY",
@@ -77,7 +76,7 @@ def _subscribers(
     settings: EnvironmentSettings, topics: AlarmTopics
 ) -> list[budgets.CfnBudget.SubscriberProperty]:
     addresses = [("SNS", topics.notices.topic_arn)]
-    # The address for notices has subscribed to their topic.
+    # The address for notices is subscribed to their topic.
     if settings.alarms.notice_email is None and settings.alarms.page_email is not None:
         addresses.append(("EMAIL", settings.alarms.page_email))
     return [

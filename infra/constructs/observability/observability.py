@@ -27,7 +27,7 @@ class Observability(Construct):
     """Alarms, the topics that they go to, and the dashboard.
 
     Args:
-        http_api_id: None: there are no functions that clients call.
+        http_api_id: the HTTP API's id. None: clients call no functions.
         tables: those that are not ours, whose names are their own.
         shared_load_balancer: whether other applications' requests reach the load balancer, too.
     """

@@ -25,7 +25,7 @@ class AlarmTopics(Construct):
     can't use SNS's.
 
     Args:
-        prefix: begins the names of topics and alarms. None: that of the environment.
+        prefix: the beginning of topics' and alarms' names. None: the environment's.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class AlarmTopics(Construct):
 
     @cached_property
     def pages(self) -> sns.ITopic:
-        """The topic that wakes somebody. It is made for the first alarm that does."""
+        """The topic of pages. It is made for the first alarm that pages."""
         own_topic = self._alarms.page_topic_arn
         if own_topic is None:
             return self._topic("Pages", "pages", self._alarms.page_email)

@@ -187,7 +187,7 @@ class ServiceAlarms(Construct):
         )
 
     def _of_clients(self, http_api_id: str) -> list[RunbookAlarm]:
-        """Those on the functions that clients call."""
+        """The alarms on the functions that clients call."""
         timeout = 1_000 * self._settings.functions.session_init_timeout_seconds
         throttled = (
             self._alarm(
@@ -224,7 +224,7 @@ class ServiceAlarms(Construct):
         ]
 
     def _upkeep(self) -> list[RunbookAlarm]:
-        """Those on the functions that no client calls."""
+        """The alarms on the functions that no client calls."""
         return [
             self._alarm(
                 "rotate_signing_keys.errors",

@@ -37,7 +37,7 @@ _LEDGER_ACTIONS = (
     *_SESSION_ACTIONS, "dynamodb:BatchWriteItem", "dynamodb:PutItem", "dynamodb:Query",
 )  # fmt: skip
 _RESPONSE_ACTIONS = (*_LEDGER_ACTIONS, "dynamodb:DeleteItem")
-# Tasks write together what they do for tenants, and read reservations together.
+# Tasks write their activity in batches, and read reservations in batches.
 _TENANT_ACTIONS = (*_RESPONSE_ACTIONS, "dynamodb:BatchGetItem")
 _OWN_TASK = ("ecs:DescribeTasks", "ecs:GetTaskProtection", "ecs:UpdateTaskProtection")
 

@@ -33,12 +33,12 @@ from evenflow.infra.settings import EnvironmentSettings
 class Handlers(Construct):
     """The cluster, the services in it, and what is in front of them.
 
-    Its `url` is the load balancer's, where clients call that. Otherwise it is None.
+    Its `url` is the load balancer's address if clients call it, else None.
 
     Args:
         cluster: one that is there already. None: one of our own.
         front: what clients call.
-        existing: a listener that is there already. None: a load balancer of our own.
+        existing: an existing listener. None: a load balancer of our own.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Handlers(Construct):
             load_balancer=self.load_balancer,
             service_connect=workers.service_connect.of_handlers if workers else None,
         )
-        # The new way to AWS is there before new tasks, and the old one until the old ones are gone.
+        # New tasks start after the new way to AWS is made. The old way goes after the old tasks.
         handlers.service.node.add_dependency(task_network)
         if workers is not None:
             # A task learns the names in the namespace only when it starts.

@@ -29,13 +29,13 @@ STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it
 class LoadBalancer(Construct):
     """The load balancer with its rules and the handlers' target group.
 
-    One of our own answers 404 for other paths, such as /metrics. Behind CloudFront it always
-    listens for HTTP, and for TLS as well where it has a certificate: CloudFront goes on using one
-    until it has been deployed with the other.
+    A load balancer of our own answers 404 for other paths, such as /metrics. Behind CloudFront it
+    always listens for HTTP, and also for TLS if it has a certificate: CloudFront uses one of them
+    until it is deployed with the other.
 
     Args:
-        security_groups: of one of our own.
-        existing: the listener that gets the rules. None: one of our own.
+        security_groups: for a load balancer of our own.
+        existing: the listener that gets the rules. None: a load balancer of our own.
     """
 
     def __init__(
@@ -54,15 +54,15 @@ class LoadBalancer(Construct):
         self._settings, self._vpc, self._front = settings, vpc, front
         self.load_balancer: elbv2.IApplicationLoadBalancer
         if existing is None:
-            self.load_balancer = own = self._own(security_groups, access_logs)
+            self.load_balancer = balancer = self._make_balancer(security_groups, access_logs)
             self.target_group = self._target_group()
-            self._listen(own)
+            self._listen(balancer)
         else:
             self.load_balancer = existing.load_balancer
             self.target_group = self._target_group()
             self._route_existing(existing)
 
-    def _own(
+    def _make_balancer(
         self, security_groups: Sequence[ec2.ISecurityGroup], access_logs: s3.IBucket
     ) -> elbv2.ApplicationLoadBalancer:
         load_balancer = elbv2.ApplicationLoadBalancer(
@@ -119,21 +119,21 @@ class LoadBalancer(Construct):
             return domain_certificate(self, "Certificate", edge.domain_name, edge.hosted_zone)
         return None
 
-    def _listen(self, own: elbv2.ApplicationLoadBalancer) -> None:
+    def _listen(self, balancer: elbv2.ApplicationLoadBalancer) -> None:
         certificate = self._certificate()
         if certificate is None or not isinstance(self._front, OnlyLoadBalancer):
-            self._route(self._listener(own, "Listener", HTTP_PORT))
+            self._route(self._listener(balancer, "Listener", HTTP_PORT))
         if certificate is not None:
-            self._route(self._listener(own, "TlsListener", HTTPS_PORT, certificate))
+            self._route(self._listener(balancer, "TlsListener", HTTPS_PORT, certificate))
 
     def _listener(
         self,
-        own: elbv2.ApplicationLoadBalancer,
+        balancer: elbv2.ApplicationLoadBalancer,
         construct_id: str,
         port: int,
         certificate: acm.ICertificate | None = None,
     ) -> elbv2.ApplicationListener:
-        return own.add_listener(
+        return balancer.add_listener(
             construct_id,
             port=port,
             protocol=elbv2.ApplicationProtocol.HTTPS
@@ -166,7 +166,7 @@ class LoadBalancer(Construct):
         of_hosts = [elbv2.ListenerCondition.host_headers(hosts)] if hosts else []
         rules = path_rules(edge_patterns(*self._front.origins), hosts)
         for number, paths in enumerate(rules):
-            # In our stack: the listener may be in another one, or made by other means.
+            # The rules are in our stack: the listener may be in another, or in none.
             elbv2.ApplicationListenerRule(
                 self,
                 f"Handlers{number + 1}",

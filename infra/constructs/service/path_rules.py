@@ -1,6 +1,6 @@
-"""How paths are cut into rules of a listener, each of which takes only some.
+"""Divides path patterns among the rules of a listener.
 
-The quotas of a rule can't be raised: values of its conditions, and wildcards in them
+Two quotas of a rule can't be raised: the values of its conditions, and the wildcards in them
 (docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html).
 """
 
@@ -16,7 +16,7 @@ def path_rules(patterns: Iterable[str], hosts: Sequence[str] = ()) -> list[list[
     """The patterns of each rule, without those that another one covers.
 
     Args:
-        hosts: the values of each rule's other condition, which count, too.
+        hosts: values of each rule's host condition, which count towards the quotas.
     """
     all_patterns = list(patterns)
     rules = list[list[str]]()

@@ -180,9 +180,9 @@ class Workers(Construct):
 
 
 def running_workers(settings: EnvironmentSettings, cluster_name: str) -> cloudwatch.Metric:
-    """The number of workers that run: each gives one value of its CPU a minute.
+    """The number of running workers: each publishes its CPU once a minute.
 
-    Only Container Insights, which costs, has their number itself.
+    Only Container Insights publishes the number itself, and it costs.
     """
     return cloudwatch.Metric(
         namespace="AWS/ECS",
@@ -212,15 +212,15 @@ class WorkerScaling(Construct):
         super().__init__(scope, construct_id)
         # A worker needs minutes to leave, and handlers begin anew what it can't finish: scale out
         # soon and in late.
-        out, inwards = Duration.seconds(60), Duration.minutes(10)
+        scale_out, scale_in = Duration.seconds(60), Duration.minutes(10)
         count = service.auto_scale_task_count(
             min_capacity=workers.tasks_min, max_capacity=workers.tasks_max
         )
         count.scale_on_cpu_utilization(
             "Cpu",
             target_utilization_percent=workers.cpu_percent,
-            scale_out_cooldown=out,
-            scale_in_cooldown=inwards,
+            scale_out_cooldown=scale_out,
+            scale_in_cooldown=scale_in,
         )
         target = service.node.find_child("TaskCount").node.find_child("Target")
         assert isinstance(target, scaling.ScalableTarget)  # noqa: S101 - what the L2 is made of
@@ -234,8 +234,8 @@ class WorkerScaling(Construct):
             target_tracking_scaling_policy_configuration=_Policy.TargetTrackingScalingPolicyConfigurationProperty(
                 target_value=workers.answers_per_task,
                 customized_metric_specification=_answers_per_worker(settings, cluster_name),
-                scale_out_cooldown=out.to_seconds(),
-                scale_in_cooldown=inwards.to_seconds(),
+                scale_out_cooldown=scale_out.to_seconds(),
+                scale_in_cooldown=scale_in.to_seconds(),
             ),
         )
 
@@ -243,7 +243,7 @@ class WorkerScaling(Construct):
 def _answers_per_worker(
     settings: EnvironmentSettings, cluster_name: str
 ) -> scaling.CfnScalingPolicy.CustomizedMetricSpecificationProperty:
-    """Answers under way at all handlers, each of which publishes them once a minute, per worker."""
+    """Answers under way per worker. Each handler publishes its number once a minute."""
     terms = {
         "answers": evenflow_metric(GENERATIONS_RUNNING, settings, Statistic.SUM),
         "workers": running_workers(settings, cluster_name),

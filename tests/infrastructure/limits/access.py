@@ -36,7 +36,7 @@ def _statements(deployment: Deployment) -> None:
 
 
 def _policies(deployment: Deployment) -> Iterator[Properties]:
-    """All documents that somebody's permission depends on."""
+    """All policy documents that grant or bound permissions."""
     for kind, path in (
         (_POLICY, "PolicyDocument"),
         (_ROLE, "AssumeRolePolicyDocument"),
@@ -60,8 +60,8 @@ def _statement_ids(deployment: Deployment) -> Iterator[str]:
 def _actions(deployment: Deployment) -> Iterator[str]:
     for document in _policies(deployment):
         for statement in document["Statement"]:
-            given: Any = statement.get("Action", [])
-            for action in [given] if isinstance(given, str) else given:
+            actions: Any = statement.get("Action", [])
+            for action in [actions] if isinstance(actions, str) else actions:
                 if not re.fullmatch(r"[a-z0-9-]+:[A-Za-z*]+|\*", action):
                     yield f"action {action!r}"
 
@@ -78,7 +78,7 @@ def _managed(deployment: Deployment) -> None:
 
 
 def _function_permissions(deployment: Deployment) -> Iterator[str]:
-    """The policy of a function grows by each permission, by about so many bytes."""
+    """The bytes by which each permission lets a function's policy grow, about."""
     sizes: Counter[str] = Counter()
     for where, properties in deployment.resources("AWS::Lambda::Permission"):
         stack = where.partition("/")[0]

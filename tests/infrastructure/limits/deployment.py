@@ -112,8 +112,8 @@ class Deployment:
         properties = resource.get("Properties", {})
         short = str(resource.get("Type", "")).rpartition("::")[2]
         for key in (f"{short}Name", "AlarmName", "Name"):
-            if isinstance(given := properties.get(key), str):
-                return given
+            if isinstance(value := properties.get(key), str):
+                return value
         return f"{stack}-{name}-ABCDEFGHIJKL"[:64]
 
 

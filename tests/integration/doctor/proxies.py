@@ -1,4 +1,4 @@
-"""nginx and haproxy in front of a server: set up right, but for what a test changes."""
+"""nginx and haproxy in front of a server: set up right, except for what a test changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RIGHT = (_HTTP_1_1, _UPGRADE, _HOST, _BODY)
 
 def without(*missing: str) -> str:
     """The directives of a right location, but for those that begin so."""
-    return "\n".join(one for one in RIGHT if not one.startswith(missing))
+    return "\n".join(directive for directive in RIGHT if not directive.startswith(missing))
 
 
 def nginx_configuration(port: int, upstream: int, folder: Path, location: str, server: str) -> str:
@@ -84,7 +84,7 @@ listen edge
 
 @contextmanager
 def nginx(upstream: int, folder: Path, location: str, server: str = "") -> Iterator[str]:
-    """A running one; its address."""
+    """Run nginx. Yields its address."""
     port = free_port()
     path = folder / "nginx.conf"
     path.write_text(nginx_configuration(port, upstream, folder, location, server))
@@ -96,7 +96,7 @@ def nginx(upstream: int, folder: Path, location: str, server: str = "") -> Itera
 
 @contextmanager
 def haproxy(upstream: int, folder: Path, edge: str) -> Iterator[str]:
-    """A running one; its address."""
+    """Run haproxy. Yields its address."""
     port = free_port()
     path = folder / "haproxy.cfg"
     path.write_text(haproxy_configuration(port, upstream, edge))

@@ -50,7 +50,7 @@ def server(serve_module: ServeProcess) -> ServerProcess:
 
 
 def test_a_server_that_is_well(server: ServerProcess, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a model that can't be silent on demand two lines can't be told, which is said."""
+    """A model can't be silent on demand: two checks are reported as not tested."""
     assert main(["doctor", server.http_url, *QUICK]) == 0
     printed = capsys.readouterr().out
     assert printed.splitlines()[0].startswith(server.http_url)
@@ -120,8 +120,8 @@ def test_a_tenants_key_is_needed(
     server = serve_process(tenant_keys=json.dumps({"public": KEY}))
     monkeypatch.delenv("EVENFLOW_TENANT_KEY", raising=False)
     assert main(["doctor", server.http_url, *QUICK]) == 2
-    assert "401 tenant_key_invalid: " in (said := capsys.readouterr().err)
-    assert said.endswith("set EVENFLOW_TENANT_KEY to a tenant's key\n")
+    assert "401 tenant_key_invalid: " in (message := capsys.readouterr().err)
+    assert message.endswith("set EVENFLOW_TENANT_KEY to a tenant's key\n")
     monkeypatch.setenv("EVENFLOW_TENANT_KEY", KEY)
     assert main(["doctor", server.http_url, *QUICK]) == 0
 
@@ -207,7 +207,7 @@ def test_what_evenflow_refuses_itself_is_no_hops_fault(
 
 @contextmanager
 def answering(answer: bytes) -> Iterator[str]:
-    """A server that gives everybody this answer; its address."""
+    """A server with this one answer. Yields its address."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
@@ -249,7 +249,7 @@ def test_somebody_else_answers(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["chat.example.com"], "must be https://host or http://host:port"),
         (["http://127.0.0.1", "--idle", "0"], "'0' must be seconds, more than 0 and at most 3600"),
@@ -257,12 +257,12 @@ def test_somebody_else_answers(
     ],
 )
 def test_wrong_arguments(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["doctor", *arguments])
     assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_the_settings_of_the_server_that_are_named_exist() -> None:

@@ -33,7 +33,7 @@ COMPRESSION = "compression algo gzip\n    compression type text/event-stream app
 
 @pytest.fixture(scope="module")
 def server(serve_module: ServeProcess) -> ServerProcess:
-    """A server whose page is elsewhere."""
+    """A server with its page at another address."""
     return serve_module(allowed_origins=ORIGIN)
 
 

@@ -72,8 +72,8 @@ COUNTER = "tokens/2027-01-15/tenant"
 
 
 def _ask(lease: Lease, amount: int = 5, bound: int = 9) -> Ask:
-    wanted = Reservation("acme", lease.response_id, "a", NOW, {COUNTER: amount})
-    return Ask(wanted, {COUNTER: bound})
+    reservation = Reservation("acme", lease.response_id, "a", NOW, {COUNTER: amount})
+    return Ask(reservation, {COUNTER: bound})
 
 
 def _record(lease: Lease, tokens: int = 3, epoch: int = 1) -> UsageRecord:
@@ -243,7 +243,7 @@ async def test_answers_of_a_tenant_with_a_large_budget_seldom_meet(
         assert await tasks[place % 6].reserve(_ask(lease, 5, 10**6)) is None
         await tasks[place % 6].settle(_record(lease))
 
-    await answer(0, leases[0])  # whose reservation makes the rows
+    await answer(0, leases[0])  # its reservation makes the rows
     await asyncio.gather(*(answer(*each) for each in enumerate(leases[1:])))
     # Six tasks at one row met some forty times.
     assert stores.dynamodb.struck[Fault.CONFLICT] < 20

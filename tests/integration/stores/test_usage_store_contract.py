@@ -246,14 +246,14 @@ async def test_a_large_budget_is_exact_to_the_last_answer(
     tasks: tuple[UsageStore, UsageStore],
 ) -> None:
     acme, bound = new_name("acme"), 7 * 1_000 + 5  # 437 or 438 for each of sixteen rows
-    asked = [ask(acme, 7, bound) for _ in range(1_100)]
+    asks = [ask(acme, 7, bound) for _ in range(1_100)]
     refused = await asyncio.gather(
-        *(tasks[number % 2].reserve(each) for number, each in enumerate(asked))
+        *(tasks[number % 2].reserve(each) for number, each in enumerate(asks))
     )
     assert Counter(refused) == {None: 1_000, TOKENS: 100}
     assert await committed(tasks[1], acme) == (7_000, 70_000)
     assert await tasks[0].reserve(ask(acme, 5, bound)) is None
-    granted = [each for each, full in zip(asked, refused, strict=True) if full is None]
+    granted = [each for each, full in zip(asks, refused, strict=True) if full is None]
     ended = [record(each, 5) for each in granted]
     await asyncio.gather(*(tasks[number % 2].settle(each) for number, each in enumerate(ended)))
     assert await committed(tasks[0], acme) == (5_005, 50_050)
