@@ -122,6 +122,7 @@ def test_a_region_may_be_described() -> None:
         ),
         ({"handler.cpu": "700"}, "handler.cpu = '700': Input should be 256, 512, 1024 or 2048"),
         ({"edge.domain_name": "a.b"}, "dev: edge: domain_name must be set together with hosted_"),
+        ({"alarms.page_email": "a@b.c,owner=me"}, "dev: alarms.page_email = 'a@b.c,owner=me'"),
         ({"tracing.share": "0.5"}, "dev: tracing.collector_image: Field required"),
         (
             {"inference.bedrock.inference_profile": "us.anthropic.claude-x"},
