@@ -39,8 +39,9 @@ def doctor_page(note: str) -> str:
             *paragraph(
                 "asks a server through its front door over each transport, for about a minute. It "
                 "says which hop holds back, cuts, compresses, strips or times out, and the setting "
-                "that helps. It works against any Evenflow server, with any model, and costs three "
-                "or four short answers. A tenant's key comes from EVENFLOW_TENANT_KEY. The exit "
+                "that helps. In a checkout it is `.venv/bin/python -m evenflow doctor`. It works "
+                "against any Evenflow server, with any model, and costs three or four short "
+                "answers. A tenant's key comes from EVENFLOW_TENANT_KEY. The exit "
                 "status is 0 where nothing is wrong, 1 where something is, 2 where it can't be "
                 "asked."
             ),
