@@ -125,6 +125,7 @@ bench-peers: .venv/.bench $(PEER_PACKAGES) ## Evenflow beside LiteLLM, Portkey, 
 
 cdk: .venv/.infra .venv/.aws web/dist/index.html infra/node_modules/.installed ## install what plain `cdk synth`, `cdk diff` and `cdk deploy` need (then: . .venv/bin/activate)
 	@ln -sf ../../infra/node_modules/.bin/cdk .venv/bin/cdk
+	$(if $(filter cdk,$(MAKECMDGOALS)),@echo "ready: . .venv/bin/activate && cdk synth -c env=dev")
 
 synth: cdk ## the CloudFormation templates of ENV=dev|staging|prod, in cdk.out/ (REGION=, INSTALLATION=, SET="setting=value …")
 	$(CDK) synth --quiet $(CONTEXT)

@@ -38,10 +38,11 @@ def doctor_page(note: str) -> str:
             "",
             *paragraph(
                 "This reads answers over each transport, for about a minute. It shows which hop "
-                "buffers, cuts, compresses, strips or times out, and the setting that helps. It "
-                "works with any Evenflow server and model, and costs three or four short answers. "
-                "A tenant's key comes from EVENFLOW_TENANT_KEY. The exit status is 0 if nothing is "
-                "wrong, 1 if something is, 2 if no check could be made."
+                "buffers, cuts, compresses, strips or times out, and the setting that helps. In a "
+                "checkout it is `.venv/bin/python -m evenflow doctor`. It works with any Evenflow "
+                "server and model, and costs three or four short answers. A tenant's key comes "
+                "from EVENFLOW_TENANT_KEY. The exit status is 0 if nothing is wrong, 1 if "
+                "something is, 2 if no check could be made."
             ),
             "",
             "- `--direct http://10.0.0.7:8080`: the server without the hops, to compare with.",

@@ -7,8 +7,10 @@ CDK reads that file, `-c` and cdk.json into one context, and the app sees the re
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from evenflow.infra.environments import ENVIRONMENTS, environment
 from evenflow.infra.regions import region_named
@@ -35,7 +37,12 @@ def settings_of(context: Mapping[str, object]) -> EnvironmentSettings:
     section = sections.get(name, {})
     if not isinstance(section, Mapping):
         raise WrongSettingError(f"{name} must be an object of settings, in cdk.context.json")
-    changes = {**section, **overrides}
+    # CDK merges -c with what the file has for all environments, but only -c goes before a section.
+    for_all = {
+        path: value for path, value in _lasting_settings().items() if overrides.get(path) == value
+    }
+    by_command = {path: value for path, value in overrides.items() if path not in for_all}
+    changes = {**for_all, **section, **by_command}
     for path, value in changes.items():
         if value == "":
             raise WrongSettingError(f"{path} is empty: give it a value, or leave it out")
@@ -49,6 +56,13 @@ def settings_of(context: Mapping[str, object]) -> EnvironmentSettings:
     if isinstance(region := changes.get("region"), str):
         changes["region"] = region_named(region, context)
     return environment(name, **changes)
+
+
+def _lasting_settings() -> Mapping[str, object]:
+    """What cdk.context.json has for all environments."""
+    file = Path("cdk.context.json")
+    settings: Mapping[str, object] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    return settings
 
 
 def _is_ours(key: str) -> bool:

@@ -123,6 +123,7 @@ class EvenflowService(Construct):
     Raises:
         RegionNeededError: the stack has no region.
         VpcNeededError, VpcCidrNeededError: the VPC or its address range isn't known.
+        PrivateSubnetsNeededError: it has public subnets alone.
         DomainOutsideZoneError: the domain name is not in the zone.
         NobodyIsPagedError: it is like staging or prod, and its alarms wake nobody.
         CertificateNeededError, WebAclNeededError: it is in another region than us-east-1, and what

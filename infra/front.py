@@ -123,9 +123,14 @@ def check_address(front: Front, listener: ExistingListener | None) -> None:
 
     Raises:
         AddressNeededError: it speaks HTTPS, and no domain name is given. Or its rules are for other
-            hosts than the one that clients call.
+            hosts than the one that clients call. Or CloudFront has a name without a certificate.
     """
     name = front.domain_name
+    if isinstance(front, CloudFront) and name and not (front.zone or front.certificate):
+        raise AddressNeededError(
+            f"CloudFront serves {name} only with a certificate for it: give CloudFront zone, or "
+            "certificate (of us-east-1)"
+        )
     if isinstance(front, CloudFront) and name is None and front.zone is not None:
         name = front.zone.zone_name
     is_https = listener.https if listener else _has_certificate(front)

@@ -18,6 +18,10 @@ class VpcNeededError(Exception):
     """The VPC of a listener isn't known."""
 
 
+class PrivateSubnetsNeededError(Exception):
+    """The VPC has public subnets alone, and tasks need private ones."""
+
+
 class VpcCidrNeededError(Exception):
     """The VPC's address range isn't known. Handlers recognize the load balancer by it."""
 
@@ -45,8 +49,14 @@ def settings_for_vpc(base: NetworkSettings, vpc: ec2.IVpc) -> NetworkSettings:
     """The settings of a foreign VPC, where no task has a public address.
 
     Raises:
+        PrivateSubnetsNeededError: it has public subnets alone.
         VpcCidrNeededError: it doesn't say its addresses.
     """
+    if not vpc.private_subnets and not vpc.isolated_subnets:
+        raise PrivateSubnetsNeededError(
+            "the VPC has no private subnets, where the load balancer and tasks are: give it some "
+            "with a way to AWS (NAT or endpoints), or leave vpc out for one of our own"
+        )
     try:
         cidr = vpc.vpc_cidr_block
     except RuntimeError as error:  # jsii's, of ec2.Vpc.from_vpc_attributes

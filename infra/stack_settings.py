@@ -15,6 +15,9 @@ Percent = Annotated[int, Ge(1), Le(100)]
 TaskCount = Annotated[int, Ge(1)]
 DeploymentPercent = Annotated[int, Ge(101), Le(200)]
 
+# One address: a second setting after a comma, or a list, would be mailed to nobody.
+_EMAIL = r"^[^@\s,]+@[^@\s,]+$"
+
 
 class Settings(BaseModel):
     """Settings that cannot be changed once they are made, and that refuse a name they do not
@@ -302,10 +305,10 @@ class AlarmSettings(Settings):
             are activated as cost-allocation tags (docs/costs.md). None: there is no budget.
     """
 
-    page_email: str | None = None
+    page_email: str | None = Field(None, pattern=_EMAIL)
     page_topic_arn: str | None = Field(None, pattern=r"^arn:aws[^:]*:sns:[^:]+:[0-9]{12}:.+$")
     nobody_is_paged: bool = False
-    notice_email: str | None = None
+    notice_email: str | None = Field(None, pattern=_EMAIL)
     runbook_base_url: str | None = Field(None, pattern=r"^https://.*/$")
     quiet_frames_per_second: int = Field(1_000, ge=1)
     monthly_budget_dollars: int | None = Field(None, ge=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,6 +82,18 @@ def test_an_environment_has_settings_of_its_own_and_the_command_line_goes_before
     assert settings_of(context) == settings_of({"owner": "the-team"})
 
 
+def test_an_environments_own_setting_goes_before_that_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file: dict[str, object] = {"owner": "all", "staging": {**_PAGER, "owner": "its-own"}}
+    (tmp_path / "cdk.context.json").write_text(json.dumps(file), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    staging = {"env": "staging", **file}
+    assert settings_of(staging).owner == "its-own"
+    assert settings_of({**staging, "owner": "by-command"}).owner == "by-command"
+    assert settings_of({"env": "dev", **file}).owner == "all"
+
+
 def test_what_is_cdks_is_left_to_it() -> None:
     keys_of_cdk = {
         "@aws-cdk/core:checkSecretUsage": True,
@@ -122,6 +136,7 @@ def test_a_region_may_be_described() -> None:
         ),
         ({"handler.cpu": "700"}, "handler.cpu = '700': Input should be 256, 512, 1024 or 2048"),
         ({"edge.domain_name": "a.b"}, "dev: edge: domain_name must be set together with hosted_"),
+        ({"alarms.page_email": "a@b.c,owner=me"}, "dev: alarms.page_email = 'a@b.c,owner=me'"),
         ({"tracing.share": "0.5"}, "dev: tracing.collector_image: Field required"),
         (
             {"inference.bedrock.inference_profile": "us.anthropic.claude-x"},

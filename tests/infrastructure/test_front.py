@@ -26,7 +26,7 @@ from evenflow.cdk import (
 from evenflow.infra.constructs.service.path_rules import path_rules
 from evenflow.infra.evenflow_service import CanaryOutOfReachError
 from evenflow.infra.front import AddressNeededError
-from evenflow.infra.given_settings import VpcNeededError
+from evenflow.infra.given_settings import PrivateSubnetsNeededError, VpcNeededError
 from evenflow.stream_core.protocol.routes import ROUTES, Origin, edge_patterns
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.own_stacks import resources
@@ -373,6 +373,7 @@ class TestCloudFrontBeforeAnExistingListener:
             "clients call chat.shop.internal, and the listener's hosts are shop.internal",
         ),
         (CloudFront(), {"https": False, "hosts": ["shop.internal"]}, "a name that AWS gives"),
+        (CloudFront(domain_name="chat.shop.com"), {}, "give CloudFront zone, or certificate"),
     ],
 )
 def test_a_listener_that_no_request_would_reach_is_refused(
@@ -388,6 +389,14 @@ def test_a_listener_that_no_request_would_reach_is_refused(
             front=front,
             listener=_existing(stack, **choices),
         )
+
+
+def test_a_vpc_without_private_subnets_is_refused() -> None:
+    stack = _stack()
+    public = ec2.SubnetConfiguration(name="Public", subnet_type=ec2.SubnetType.PUBLIC)
+    vpc = ec2.Vpc(stack, "Public", nat_gateways=0, subnet_configuration=[public])
+    with pytest.raises(PrivateSubnetsNeededError, match="no private subnets"):
+        EvenflowService(stack, "Chat", vpc=vpc, image=_IMAGE)
 
 
 def test_the_vpc_of_a_listener_must_be_known() -> None:

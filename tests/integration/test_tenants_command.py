@@ -360,7 +360,7 @@ def test_a_table_that_is_not_there_is_named(
     for name, value in emulated_dynamodb.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("EVENFLOW_STORE", "dynamodb")
-    monkeypatch.setenv("EVENFLOW_TENANTS_TABLE", "nowhere")
+    monkeypatch.setenv("EVENFLOW_TENANTS_TABLE", "no-tenants")
     said = tenants("list")
     assert (said.status, said.out, said.err.count("\n")) == (1, "", 1)
-    assert "EVENFLOW_TENANTS_TABLE=nowhere: " in said.err
+    assert "EVENFLOW_TENANTS_TABLE=no-tenants: " in said.err
