@@ -215,6 +215,10 @@ def answering(answer: bytes) -> Iterator[str]:
             with connection:
                 connection.recv(65_536)
                 connection.sendall(answer)
+                connection.shutdown(socket.SHUT_WR)
+                # The rest of the request: unread, it would reset the connection.
+                while connection.recv(65_536):
+                    pass
 
         thread = threading.Thread(target=serve)
         thread.start()

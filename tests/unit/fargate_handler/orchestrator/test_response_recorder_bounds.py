@@ -322,3 +322,19 @@ async def test_an_end_does_not_wait_for_ever_for_usage_which_is_written_later(
     assert ([each for each, _ in node.settled], node.recorder.busy) == ([stream], False)
     assert node.ended == [stream]
     assert node.count(catalogue.STORE_DELTAS_LOST) == 0
+
+
+async def test_an_end_on_record_is_no_loss_where_its_usage_can_not_be_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    node = await started(Limits(response_ttl_seconds=30))
+    stream = await node.begin("late")
+    node.settling_fails = UNREACHABLE
+    stream.push("all")
+    stream.complete("stop", None)
+    await node.time(60.0, step=0.1)
+    assert not node.recorder.busy
+    assert node.head("late").ending is not None
+    assert node.ended == [stream]
+    assert node.count(catalogue.STORE_DELTAS_LOST) == 0
+    assert "the usage of response late is not on record" in caplog.text
