@@ -69,14 +69,17 @@ _OF_AN_ACCOUNT = (
     'eval "$(aws cloudformation describe-stacks --stack-name evenflow-dev-service --output text '
     "\\\n  --query 'Stacks[0].Outputs[?OutputKey==`TenantsVariables`].OutputValue')\""
 )
-# tests/infrastructure looks at each, and runs `cdk synth`, the announcement and preflight.
+# tests/infrastructure looks at each, and runs `cdk synth`, the announcement and preflight. There is
+# no Docker here; test_container_image.py has the file and the platform that CDK builds with.
 _OF_INFRA = [
     command
     for command in commands("docs/aws.md")
-    if command.startswith(("cdk ", "aws ", ". .venv/bin/activate", "python -m evenflow.infra."))
+    if command.startswith(
+        ("cdk ", "aws ", "docker ", ". .venv/bin/activate", "python -m evenflow.infra.")
+    )
 ]
 _TRIES = 5
-_TENANTS = [command for command in commands() if "-m evenflow" in command]
+_TENANTS = [command for command in commands() if "-m evenflow tenants" in command]
 _SMOOTHER = ".venv/bin/python -m bench.smoother"
 _IN_TEST_OTHER_ORIGINS = {*blocks("html"), *blocks("js"), *commands("web/README.md")}
 # Beside commands they hold frames, bodies and calls of the library, which have tests of their own.
