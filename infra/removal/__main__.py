@@ -146,7 +146,8 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     except Unanswered as error:
-        print(f"{error}; what was deleted before stays deleted, run it again", file=sys.stderr)
+        begun = "; what was deleted before stays deleted, run it again" if arguments.delete else ""
+        print(f"{error}{begun}", file=sys.stderr)
         return 1
     return 0
 
