@@ -49,14 +49,9 @@ def settings_for_vpc(base: NetworkSettings, vpc: ec2.IVpc) -> NetworkSettings:
     """The settings of a foreign VPC, where no task has a public address.
 
     Raises:
-        PrivateSubnetsNeededError: it has public subnets alone.
         VpcCidrNeededError: it doesn't say its addresses.
+        PrivateSubnetsNeededError: it has public subnets alone.
     """
-    if not vpc.private_subnets and not vpc.isolated_subnets:
-        raise PrivateSubnetsNeededError(
-            "the VPC has no private subnets, where the load balancer and tasks are: give it some "
-            "with a way to AWS (NAT or endpoints), or leave vpc out for one of our own"
-        )
     try:
         cidr = vpc.vpc_cidr_block
     except RuntimeError as error:  # jsii's, of ec2.Vpc.from_vpc_attributes
@@ -64,6 +59,11 @@ def settings_for_vpc(base: NetworkSettings, vpc: ec2.IVpc) -> NetworkSettings:
             "the VPC doesn't say its addresses, from which handlers know the load balancer: give "
             "ec2.Vpc.from_vpc_attributes a vpc_cidr_block, or take ec2.Vpc.from_lookup"
         ) from error
+    if not vpc.private_subnets and not vpc.isolated_subnets:
+        raise PrivateSubnetsNeededError(
+            "the VPC has no private subnets, where the load balancer and tasks are: give it some "
+            "with a way to AWS (NAT or endpoints), or leave vpc out for one of our own"
+        )
     return base.model_copy(update={"cidr": cidr, "endpoint_zones": max(base.endpoint_zones, 1)})
 
 
