@@ -29,6 +29,7 @@ class Recording:
         "_has_readers_later",
         "backlog_bytes",
         "due_at",
+        "end_reported",
         "failures",
         "lease",
         "look_at",
@@ -38,7 +39,6 @@ class Recording:
         "since",
         "stored_bytes",
         "stream",
-        "told",
         "waiting_since",
         "writing",
         "writing_since",
@@ -78,7 +78,7 @@ class Recording:
         self.writing_since = now
         """Since when the entries wait that have been sent."""
         stream.note_stored(self.stored_bytes)
-        self.told = False
+        self.end_reported = False
         """Whether its end is on record, and was told."""
         self.failures = 0
         self.backlog_bytes = 0

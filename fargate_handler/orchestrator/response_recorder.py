@@ -307,7 +307,7 @@ class ResponseRecorder:
             late = await failure_to_settle(
                 self._settle(stream, ended_at), lambda: self._ago(stream.ended_at)
             )
-            if not recording.told:  # otherwise only the usage was not on record
+            if not recording.end_reported:  # else only the usage is missing
                 await self._responses.finish(
                     recording.lease, ending, ended_at + limits.response_ttl_seconds
                 )
@@ -335,8 +335,8 @@ class ResponseRecorder:
         self._forget(recording)
 
     def _tell_end(self, recording: Recording) -> None:
-        if not recording.told:
-            recording.told = True
+        if not recording.end_reported:
+            recording.end_reported = True
             self._on_ended(recording.stream)
 
     def _try_later(self, recording: Recording, now: float) -> None:
@@ -359,7 +359,7 @@ class ResponseRecorder:
         recording.due_at = now + random.uniform(0, longest)
 
     def _give_up(self, recording: Recording, loss: str, *arguments: object) -> None:
-        if recording.told:  # its end is on record
+        if recording.end_reported:  # its end is on record
             _logger.error("the usage of response %s is not on record", recording.lease.response_id)
         else:
             _logger.error(loss, *arguments)
