@@ -163,6 +163,8 @@ class HeadFirst(asyncio.BufferedProtocol):
             self._http(self._transport, received, self._deadline.when())
             self._forget()
             return
+        # Its head is here in time. How long it waits then is the node's doing.
+        self._deadline.cancel()
         peer = self._transport.get_extra_info("peername")
         self._turns.call(peer[0] if isinstance(peer, tuple) else "", self._upgrade)
         if self in self._undecided and not self._refused:
@@ -178,6 +180,7 @@ class HeadFirst(asyncio.BufferedProtocol):
             self._forget()
             return
         self._refused = True
+        self._deadline = asyncio.get_running_loop().call_later(self._head_seconds, self._late)
         self._transport.write(answer)
         self._transport.write_eof()
 

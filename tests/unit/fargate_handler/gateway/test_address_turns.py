@@ -48,6 +48,22 @@ async def test_what_one_address_asks_at_once_is_spread_over_turns_and_others_do_
     assert in_turn == sorted(in_turn)
 
 
+async def test_handshakes_of_one_address_share_turns_and_leave_time_for_requests(
+    loop: Loop,
+) -> None:
+    counting = asyncio.create_task(loop.count())
+    in_turn = list[int]()
+    for _ in range(40):
+        loop.turns.call("proxy", lambda: in_turn.append(loop.number))
+    await loop.ask("proxy", "between the handshakes")
+    assert len(in_turn) < 40
+    while len(in_turn) < 40:
+        await asyncio.sleep(0)
+    counting.cancel()
+    assert max(map(in_turn.count, in_turn)) <= 8
+    assert in_turn[-1] < 39, "more than one each turn, however slow this machine is"
+
+
 async def test_of_one_address_those_with_other_credentials_come_between(loop: Loop) -> None:
     asked = ["many"] * 40 + ["one"] * 2 + ["other"]
     await asyncio.gather(*(loop.ask("proxy", credentials) for credentials in asked))
@@ -83,7 +99,7 @@ async def test_an_address_that_rests_leaves_nothing_behind(loop: Loop) -> None:
     for _ in range(20):
         await asyncio.gather(*(loop.ask("a") for _ in range(20)))
         await asyncio.sleep(0)
-    assert (loop.turns._waiting, loop.turns._gone_on) == ({}, {})
+    assert (loop.turns._waiting, loop.turns._used_seconds) == ({}, {})
 
 
 @pytest.mark.parametrize("path", ["/health", "/metrics"])
