@@ -377,7 +377,7 @@ class Limits(BaseModel):
         10,
         10_000,
         "likewise for an answer without a reader at its task, which may be polled (the first delta "
-        "at once); it grows with the time that polls wait, up to the one above",
+        "at once); it grows with the answer's age, up to the one above",
     )
     store_backlog_bytes: int = _limit(
         67_108_864,
