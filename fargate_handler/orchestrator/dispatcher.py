@@ -36,6 +36,9 @@ from evenflow.stream_core.policy.trace_context import trace_id_in
 from evenflow.stream_core.protocol.errors import EvenflowError, NotFound, RateLimited, is_throttled
 from evenflow.stream_core.tenants.charges import Asked, Payer
 
+# Readers come back within seconds to the task that has taken their answer over.
+_FIND_SECONDS = 30.0
+
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
@@ -181,10 +184,6 @@ class Dispatcher:
         """
         inherited = asks is None
         workload, traces = self._workload, self._traces
-        grace_seconds = self._limits.grace_seconds
-        # An inherited response has the full grace: its readers must find this task first.
-        if kind.grace_seconds is not None and not inherited:
-            grace_seconds = kind.grace_seconds
         workload.responses.add(stream)
         if not stream.readers:
             # The grace begins only now, however long the ledger took. The sender of a message that
@@ -216,7 +215,7 @@ class Dispatcher:
             upstream=self.upstreams.of(asked.model),
             clock=self._clock,
             limits=limits,
-            grace_seconds=grace_seconds,
+            grace_seconds=self._grace_of(kind, inherited=inherited),
             fallback_text=self._fallback_of(kind),
             continues=lambda asked: self._source.continues and can_go_on(asked, stream.log.entries),
             monotonic=self._monotonic,
@@ -230,6 +229,14 @@ class Dispatcher:
         workload.generations.add(generation)
         if gone is not None:
             generation.interrupt(gone)
+
+    def _grace_of(self, kind: MessageKind, *, inherited: bool) -> float:
+        """How many seconds an answer goes on without a reader."""
+        if kind.grace_seconds is None:
+            grace = self._limits.grace_seconds
+            return math.inf if grace is None else grace
+        # The readers of one that was taken over must find this task first.
+        return max(kind.grace_seconds, _FIND_SECONDS if inherited else 0.0)
 
     def _note_for_usage(
         self, stream: ResponseStream, asks: Asked, terms: MessageTerms, *, inherited: bool

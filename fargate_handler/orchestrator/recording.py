@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from evenflow.stream_core.log.conversation import REMEMBERED
 from evenflow.stream_core.log.entries import LogEntry, size_of
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.channel import MessageKind
@@ -143,7 +142,7 @@ class Recording:
     def answer(self, most_bytes: int) -> str | None:
         """The text that the conversation should remember. None for none."""
         stream = self.stream
-        if stream.state not in REMEMBERED or stream.degraded:
+        if not stream.is_remembered:
             return None
         answer = b"".join(stream.answer)
         return answer.decode() if len(answer) <= most_bytes else None

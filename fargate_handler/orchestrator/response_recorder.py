@@ -33,7 +33,6 @@ _WRITES_AT_ONCE = 16
 _RESPONSES_AT_ONCE = 100
 # Turns are not quite even: one that comes so much early, of the time between two, is in time.
 _EARLY_SHARE = 0.25
-_LOOKS_PER_GRACE = 3.0
 _LONGEST_PAUSE_SECONDS = 1.0
 _DRAIN_STEP_SECONDS = 0.01
 
@@ -85,7 +84,7 @@ class ResponseRecorder:
         self.backlog_bytes = 0
         """Bytes of text in the logs that the store does not have."""
         self._turn_at = self._monotonic()
-        self._look_every = max(0.1, self._limits.grace_seconds / _LOOKS_PER_GRACE)
+        self._look_every = max(0.1, self._limits.reader_sign_seconds)
         self._delays = context.metrics.distribution(catalogue.STORE_WRITE_DELAY)
         self._retries = context.metrics.counter(catalogue.STORE_RETRIES)
         self._lost = context.metrics.counter(catalogue.STORE_DELTAS_LOST)

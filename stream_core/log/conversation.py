@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.memory_account import MemoryPart
 from evenflow.stream_core.policy.memory_bound import (
@@ -54,10 +53,6 @@ class Turn:
 def text_of_parts(parts: Iterable[Mapping[str, Any]]) -> str:
     """The text of a message that consists of parts. Images and the like add nothing."""
     return "".join(part["text"] for part in parts if part["type"] == "text")
-
-
-REMEMBERED = frozenset({ResponseState.COMPLETED, ResponseState.ERROR})
-"""The states whose text the model is given later. After an error, too: the reader has that text."""
 
 
 @dataclass(slots=True)

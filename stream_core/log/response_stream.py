@@ -45,6 +45,11 @@ _NO_PARTS: tuple[Part, ...] = ()
 _NO_GAPS = TokenGaps(0)  # of all that have no tokens of their own
 
 
+Cancelled = Literal["cancelled", "abandoned"]
+"""Why a response was cancelled: a client asked for it, or nobody read it for the grace period."""
+_REMEMBERED = (ResponseState.COMPLETED, ResponseState.ERROR)
+
+
 class ResponseFull(Exception):
     """The response has reached its size limit. Its text is delivered, and it ends with `length`."""
 
@@ -204,6 +209,15 @@ class ResponseStream:
             return entries.text
         text = log.text.encode()
         return (text,) if text else ()
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether the model is given its text later: after an error, too, for the reader has it.
+
+        Who stopped an answer does not want its text. Who left may come back and have it continued.
+        """
+        kept = self.state in _REMEMBERED or self.finish_reason == "abandoned"
+        return kept and not self.degraded
 
     # -- what the token source does ----------------------------------------------------------------
 
@@ -438,10 +452,10 @@ class ResponseStream:
         self.error = error
         self._end()
 
-    def cancel(self) -> None:
+    def cancel(self, finish_reason: Cancelled = "cancelled") -> None:
         """Cancel the response: a client asked for it, or nobody reads. The text delivered stays."""
         self._fire(ResponseEvent.CANCEL)
-        self.finish_reason = "cancelled"
+        self.finish_reason = finish_reason
         self._end()
 
     def take_gaps(self) -> TokenGaps:

@@ -246,9 +246,12 @@ class FromServer(BaseModel):
 
 
 Via = Literal["owner", "peer", "store"]
-FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "content_filter", "budget"]
-"""How a response ended. `budget`: one of its tenant's budgets had no more room for it. Only
-requests of OpenAI's API, which have no other readers, end with `tool_calls`."""
+FinishReason = Literal[
+    "stop", "length", "cancelled", "abandoned", "tool_calls", "content_filter", "budget"
+]
+"""How a response ended. `budget`: one of its tenant's budgets had no more room for it. `abandoned`:
+nobody read it for the grace period, so the model was stopped. Only requests of OpenAI's API, which
+have no other readers, end with `tool_calls`."""
 
 
 @dataclass(frozen=True, slots=True)

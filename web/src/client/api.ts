@@ -169,12 +169,12 @@ export interface Client {
 
 /**
  * `asking`: the server has not begun to answer. `streaming`; `paused`: by {@link Answer.pause}. The others are final:
- * `completed`, `stopped` by the reader, `failed`.
+ * `completed`, `stopped` by the reader or because nobody read, `failed`.
  */
 export type AnswerState = "asking" | "streaming" | "paused" | "completed" | "stopped" | "failed";
 
 /** Why an answer ended. */
-export type FinishReason = "stop" | "length" | "budget" | "content_filter" | "cancelled" | (string & {});
+export type FinishReason = "stop" | "length" | "budget" | "content_filter" | "cancelled" | "abandoned" | (string & {});
 
 /** Tokens that an answer cost. */
 export interface Usage {
@@ -212,7 +212,7 @@ export interface ToolCall {
 export interface AnswerResult {
   readonly text: string;
   readonly parts: readonly AnswerPart[];
-  /** `cancelled` for an answer that was stopped. */
+  /** `cancelled` for an answer that its reader stopped, `abandoned` for one that the server stopped because nobody read. */
   readonly finishReason: FinishReason;
   readonly lastIndex: number;
   readonly usage: Usage | null;

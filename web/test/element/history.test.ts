@@ -87,6 +87,13 @@ describe("a conversation of before", () => {
     expect(scene.conversation.at(-1)).toBe("Stopped");
   });
 
+  it("says that an answer was stopped because nobody read it, and offers to go on with it", async () => {
+    await restored(said("m1", { status: "cancelled", finishReason: "abandoned" }));
+    expect(scene.conversation.at(-1)).toBe("Nobody was reading, so the model was stopped");
+    scene.button("Continue")?.click();
+    expect(client.last.question).toBe("Please continue your answer where it stopped.");
+  });
+
   it("stands above an answer that the reload has interrupted, which goes on", async () => {
     client = new ScriptedClient(new ScriptedAnswer("Question m2", "m2"));
     await restored(said("m1"), said("m2", { status: "streaming", text: "So", parts: [] }));
