@@ -26,7 +26,7 @@ from evenflow.stream_core.policy.queue_place import BEGUN, QueuePlace
 from evenflow.stream_core.ports.answer_observer import AnswerObserver
 from evenflow.stream_core.protocol.dialect import Encoder, SharedEncoder
 from evenflow.stream_core.protocol.errors import RateLimited
-from evenflow.stream_core.protocol.messages import Usage, Via
+from evenflow.stream_core.protocol.messages import HistoryBound, Usage, Via
 from evenflow.stream_core.records.answer_figures import AnswerFigures
 from evenflow.stream_core.records.token_gaps import TokenGaps
 
@@ -101,6 +101,7 @@ class ResponseStream:
         "first_delta_at",
         "gaps",
         "history_dropped",
+        "history_dropped_by",
         "log",
         "message_id",
         "observer",
@@ -168,6 +169,7 @@ class ResponseStream:
         self.error: dict[str, Any] | None = None
         # How often it was polled; how many messages of its conversation the model is not told.
         self.polls = self.history_dropped = 0
+        self.history_dropped_by: HistoryBound | None = None
         # The last index that a client has acknowledged.
         self.acknowledged = -1
         self.observer: AnswerObserver | None = None
@@ -319,6 +321,19 @@ class ResponseStream:
                 self.on_allowance()
         if self.tokens >= self._waits_at:
             self.hold_or_release()
+
+    def drop_history(self, messages: int, by: HistoryBound) -> None:
+        """Note that the model is not given the oldest messages, and tell the readers.
+
+        Args:
+            messages: how many more.
+            by: why.
+        """
+        if messages:
+            self.history_dropped += messages
+            self.history_dropped_by = by
+            for reader in [*self.readers]:
+                reader.start_again()
 
     def alive(self) -> None:
         """Note that the model is alive, without a token."""
