@@ -107,9 +107,12 @@ def _completions(port: int, *headers: str) -> MakeReader:
 
 
 @asynccontextmanager
-async def _evenflow(model_port: int) -> AsyncIterator[Evenflow]:
+async def _evenflow(model_port: int, **settings: object) -> AsyncIterator[Evenflow]:
     async with evenflow(
-        model="openai", model_name="bench", model_url=f"http://127.0.0.1:{model_port}/v1"
+        model="openai",
+        model_name="bench",
+        model_url=f"http://127.0.0.1:{model_port}/v1",
+        **settings,
     ) as server:
         yield server
 
@@ -137,7 +140,7 @@ async def evenflow_completions(model_port: int) -> AsyncIterator[Running]:
 
 @asynccontextmanager
 async def evenflow_websocket(model_port: int) -> AsyncIterator[Running]:
-    async with _evenflow(model_port) as server:
+    async with _evenflow(model_port, grace_seconds=30) as server:
 
         def reader(question: Question) -> Reader:
             (token,) = session_tokens(1)

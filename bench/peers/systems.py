@@ -119,7 +119,7 @@ SYSTEMS: Sequence[System] = (
         _evenflow_version,
         evenflow_completions,
         EVENFLOW_SETTINGS + " Resumes: the same request with its Idempotency-Key and "
-        "Last-Event-ID. Readers who leave have no key; with one they have 30 s to come back.",
+        "Last-Event-ID. Readers who leave have no key; with one the answer goes on.",
         resumes=True,
     ),
     System(
@@ -127,7 +127,9 @@ SYSTEMS: Sequence[System] = (
         "Evenflow, WebSocket",
         _evenflow_version,
         evenflow_websocket,
-        EVENFLOW_SETTINGS + " Subprotocol evenflow.v1; resumes with response.resume.",
+        EVENFLOW_SETTINGS
+        + " Subprotocol evenflow.v1; resumes with response.resume. EVENFLOW_GRACE_SECONDS=30: by "
+        "default an answer goes on without a reader.",
         resumes=True,
         grace_seconds=30.0,
     ),

@@ -122,12 +122,17 @@ class MessageEndpoint:
         poll = PollPatience(from_index, monotonic(), patience)
         with self._context.measures.waiting_poll(), reading(stream, "poll", user) as reader:
             while True:
-                has_news, ended = stream.log.next_index > from_index, stream.log.closed
+                next_index, ended = stream.log.next_index, stream.log.closed
+                has_news = next_index > from_index
                 if reader.left_behind:
                     return monotonic()  # with what there is; the next poll finds the rest
                 now = monotonic()
                 due = poll.look(
-                    now, has_news=has_news, ended=ended, first_delta_at=stream.first_delta_at
+                    now,
+                    next_index=next_index,
+                    has_news=has_news,
+                    ended=ended,
+                    first_delta_at=stream.first_delta_at,
                 )
                 if now >= due:
                     return poll.could_at(has_news=has_news, ended_at=stream.ended_at)

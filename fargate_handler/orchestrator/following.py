@@ -38,10 +38,10 @@ _logger = logging.getLogger(__name__)
 _OWNER_AGAIN_SECONDS = 2.0
 # A lease with less than this share left was not renewed in time: most likely its owner is lost.
 _UNRENEWED_SHARE = 0.4
-_READS_NOTED_PER_GRACE = 3.0
 # How often to see whether an owner that seems gone renews its lease, and for how long.
 _LOOK_SECONDS = 0.3
 _GONE_SECONDS = 1.5
+_CANCELLED = ("cancelled", "abandoned")
 # The leases are read at once when a connection breaks, but once for all that break together.
 _AT_ONCE_SECONDS = 0.05
 
@@ -217,7 +217,7 @@ class Following:
             return
         state = (
             ResponseState.CANCELLED
-            if event.finish_reason == "cancelled"
+            if event.finish_reason in _CANCELLED
             else ResponseState.COMPLETED
         )
         self.stream.end_like(
@@ -238,9 +238,7 @@ class Following:
                 if log.closed or self._head.owner != owner:
                     return
                 if self._monotonic() >= self._note_at:
-                    self._note_at = (
-                        self._monotonic() + self._limits.grace_seconds / _READS_NOTED_PER_GRACE
-                    )
+                    self._note_at = self._monotonic() + self._limits.reader_sign_seconds
                     await self._store.note_read(self.stream.response_id, self._wall_time())
                 # An owner that is gone writes nothing, and many may wait for the end of its lease.
                 await asyncio.sleep(gone_for or self._pause())

@@ -17,7 +17,7 @@ from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 from evenflow.stream_core.fairness.fair_queue import Line
 from evenflow.stream_core.fairness.token_counters import AnswerMeter
-from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.log.response_stream import Cancelled, ResponseStream
 from evenflow.stream_core.policy.channel import MessageKind
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.protocol.errors import (
@@ -50,7 +50,7 @@ class Generation:
         input_tokens: how many the request has, as they are estimated.
         asked: the request to the model.
         upstream: the model.
-        grace_seconds: without a reader for so long, the response is cancelled.
+        grace_seconds: without a reader for so long, the response is cancelled. Infinity: never.
         fallback_text: the answer if all attempts failed and nothing was delivered. Empty: the
             error.
         continues: whether the source can continue what was delivered, when it is asked this.
@@ -152,11 +152,16 @@ class Generation:
         if self._turn is not None and not self._turn.done():
             self._turn.set_result(None)
 
-    def cancel(self) -> None:
+    @property
+    def needs_reader(self) -> bool:
+        """Whether the response is cancelled if nobody reads it for long."""
+        return self._grace < math.inf
+
+    def cancel(self, finish_reason: Cancelled = "cancelled") -> None:
         """Cancel the response now, and stop the model. Changes nothing after the end."""
         if self._over:
             return
-        self.stream.cancel()
+        self.stream.cancel(finish_reason)
         self._stop()
 
     def interrupt(self, error: EvenflowError) -> None:
@@ -214,6 +219,8 @@ class Generation:
             if self._waits_for_quota(outcome):
                 await self._next_turn()
                 continue
+            if self._asks_for_less(outcome):
+                continue
             while not self._in_force():  # noqa: ASYNC110 - rare, and takes seconds
                 await asyncio.sleep(_LEASE_LOOK_SECONDS)
             if not isinstance(outcome, ModelFinish):
@@ -231,6 +238,17 @@ class Generation:
             self._calls.goes_on()
             self._on_attempt()
             self.stream.next_attempt()
+
+    def _asks_for_less(self, outcome: ModelFinish | EvenflowError) -> bool:
+        """Whether the request was too long, and is made again without its oldest messages."""
+        left_out = self._calls.shorten(outcome)
+        if not left_out:
+            return False
+        self.upstream.prefills.fails(self.stream.response_id)
+        self.stream.drop_history(left_out, "model")
+        self._last_attempt += 1  # the model has begun nothing: that costs none of the attempts
+        self.stream.next_attempt()
+        return True
 
     def _is_tried_again(self, error: EvenflowError) -> bool:
         if (
@@ -300,7 +318,8 @@ class Generation:
             return
         now = self._monotonic()
         if stream.unread_since is not None and now - stream.unread_since >= self._grace:
-            self.cancel()
+            # Who sends a request that can't be repeated cancels it by hanging up.
+            self.cancel("abandoned" if self.kind.repeatable else "cancelled")
             return
         if now >= self._place_by and self._in_force():
             self.interrupt(self._waited_too_long())

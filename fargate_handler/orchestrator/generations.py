@@ -303,7 +303,8 @@ class Generations:
     def _paused(self, generation: Generation, all_pause: bool) -> None:
         """The readers of a generation that has begun all pause, or not any more."""
         response_id = generation.stream.response_id
-        wanted = not all_pause and (bool(generation.stream.readers) or response_id in self._held)
+        is_read = bool(generation.stream.readers) or not generation.needs_reader
+        wanted = not all_pause and (is_read or response_id in self._held)
         if self._running.get(response_id) is generation:
             if not all_pause:
                 self._idle.pop(response_id, None)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from evenflow.stream_core.log.conversation import REMEMBERED
 from evenflow.stream_core.log.entries import LogEntry, size_of
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.channel import MessageKind
 from evenflow.stream_core.ports.outcome import Outcome, contents_of
 from evenflow.stream_core.ports.response_store import Chunk, Ending, Lease
-from evenflow.stream_core.protocol.long_poll import linger_seconds
 
 ENDING_WAITS_SECONDS = 10.0
 """How long an answer's end waits for its usage to be on record. A try that has begun by then may
@@ -101,18 +99,19 @@ class Recording:
         """Whether it is time to write what has grown.
 
         Nobody but a poll needs the text from the store while its task lives. Without a reader here
-        the response may be polled: then its text is as fresh as the wait of its polls asks for.
+        the response may be polled: then its text is fresh first of all at its beginning.
 
         Args:
             interval: the seconds between two writes.
-            polled_interval: the same for a poll that waits a second. Longer waits, longer seconds.
+            polled_interval: the same at the first delta of a response that may be polled. It grows
+                by as much with each second.
         """
         stream = self.stream
         if stream.log.closed or stream.log.text_bytes - self.stored_bytes >= _CHUNK_BYTES:
             return True
         if self.is_unread and stream.first_delta_at is not None:
-            waits = linger_seconds(1, now - stream.first_delta_at)
-            interval = min(interval, polled_interval * waits)
+            age = max(0.0, now - stream.first_delta_at)
+            interval = min(interval, polled_interval * (1.0 + age))
         return now - self.wrote_at >= interval
 
     def send(self, began_at: float) -> Chunk:
@@ -140,13 +139,17 @@ class Recording:
             degraded=stream.degraded,
         )
 
-    def answer(self, most_bytes: int) -> str | None:
-        """The text that the conversation should remember. None for none."""
+    def answer(self, most_bytes: int | None) -> str | None:
+        """The text that the conversation should remember. None for none.
+
+        Args:
+            most_bytes: a longer one is not kept. None: any is.
+        """
         stream = self.stream
-        if stream.state not in REMEMBERED or stream.degraded:
+        if not stream.is_remembered:
             return None
         answer = b"".join(stream.answer)
-        return answer.decode() if len(answer) <= most_bytes else None
+        return None if most_bytes is not None and len(answer) > most_bytes else answer.decode()
 
     def outcome(self, answer: str | None) -> str:
         """How it ended and what was said, for the session's readers. Empty where there are none.

@@ -33,7 +33,6 @@ _WRITES_AT_ONCE = 16
 _RESPONSES_AT_ONCE = 100
 # Turns are not quite even: one that comes so much early, of the time between two, is in time.
 _EARLY_SHARE = 0.25
-_LOOKS_PER_GRACE = 3.0
 _LONGEST_PAUSE_SECONDS = 1.0
 _DRAIN_STEP_SECONDS = 0.01
 
@@ -57,6 +56,7 @@ class ResponseRecorder:
         settle: puts on record what a response used, before its end is: whoever ends it again after
             this task was killed replaces that. Given when it ended, in seconds since the epoch.
             While it fails the end waits, but not for longer than 20 s.
+        longest_answer: bytes of the longest one that `sessions` keeps. None: any.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class ResponseRecorder:
         on_ended: Callable[[ResponseStream], None],
         on_lost: Callable[[ResponseStream], None],
         settle: Callable[[ResponseStream, float], Awaitable[None]],
+        longest_answer: int | None = None,
     ) -> None:
         self._responses = responses
         self._sessions = sessions
@@ -78,6 +79,7 @@ class ResponseRecorder:
         self._on_ended = on_ended
         self._on_lost = on_lost
         self._settle = settle
+        self._longest_answer = longest_answer if context.limits.history_bytes else 0
         self._recordings: OrderedDict[str, Recording] = OrderedDict()
         self._background = Background()
         self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
@@ -85,7 +87,7 @@ class ResponseRecorder:
         self.backlog_bytes = 0
         """Bytes of text in the logs that the store does not have."""
         self._turn_at = self._monotonic()
-        self._look_every = max(0.1, self._limits.grace_seconds / _LOOKS_PER_GRACE)
+        self._look_every = max(0.1, self._limits.reader_sign_seconds)
         self._delays = context.metrics.distribution(catalogue.STORE_WRITE_DELAY)
         self._retries = context.metrics.counter(catalogue.STORE_RETRIES)
         self._lost = context.metrics.counter(catalogue.STORE_DELTAS_LOST)
@@ -312,7 +314,7 @@ class ResponseRecorder:
                     recording.lease, ending, ended_at + limits.response_ttl_seconds
                 )
             self._tell_end(recording)
-            answer = recording.answer(limits.history_bytes)
+            answer = recording.answer(self._longest_answer)
             await self._sessions.answered(
                 stream.channel, stream.message_id, answer, recording.outcome(answer)
             )

@@ -16,7 +16,7 @@ from evenflow.fargate_handler.orchestrator.responses import Responses
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.stream_core.fairness.delivery_shares import over_their_share
 from evenflow.stream_core.fairness.fair_queue import Line
-from evenflow.stream_core.log.conversation import REMEMBERED, Conversation
+from evenflow.stream_core.log.conversation import Conversation
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
@@ -247,10 +247,8 @@ class Workload:
         self.held_requests.end(stream)
         conversation = self.conversations.get(stream.channel)
         if conversation is not None:
-            answered = stream.state in REMEMBERED and not stream.degraded
-            conversation.response_ended(
-                stream.message_id, stream.answer if answered else (), self._monotonic()
-            )
+            answer = stream.answer if stream.is_remembered else ()
+            conversation.response_ended(stream.message_id, answer, self._monotonic())
             conversation.stale |= not stream.state.terminal
             if not kind.repeatable:
                 self.conversations.forget(stream.channel)

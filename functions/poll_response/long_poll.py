@@ -126,6 +126,7 @@ class LongPoll:
         look, now = _Look(head, found, self._first_news(head)), self._wall_time()
         due = self._patience.look(
             now,
+            next_index=found.next_index,
             has_news=look.has_news,
             ended=look.ending is not None,
             first_delta_at=found.began_at,

@@ -102,7 +102,7 @@ class UIMessageChunks:
             EvenflowError: the response ended with it.
         """
         if stream.state is ResponseState.CANCELLED:
-            return _event({"type": "abort", "reason": "cancelled"}) + _DONE
+            return _event({"type": "abort", "reason": stream.finish_reason}) + _DONE
         check_completed(stream)
         reason = stream.finish_reason or "stop"
         finish = {"type": "finish", "finishReason": _REASONS.get(reason, reason)}

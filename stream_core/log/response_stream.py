@@ -26,7 +26,7 @@ from evenflow.stream_core.policy.queue_place import BEGUN, QueuePlace
 from evenflow.stream_core.ports.answer_observer import AnswerObserver
 from evenflow.stream_core.protocol.dialect import Encoder, SharedEncoder
 from evenflow.stream_core.protocol.errors import RateLimited
-from evenflow.stream_core.protocol.messages import Usage, Via
+from evenflow.stream_core.protocol.messages import HistoryBound, Usage, Via
 from evenflow.stream_core.records.answer_figures import AnswerFigures
 from evenflow.stream_core.records.token_gaps import TokenGaps
 
@@ -43,6 +43,11 @@ _NONE_SHARED: Mapping[Hashable, SharedEncoder[Any]] = {}
 _NO_TOKENS = Batcher(1)  # of all responses that have ended
 _NO_PARTS: tuple[Part, ...] = ()
 _NO_GAPS = TokenGaps(0)  # of all that have no tokens of their own
+
+
+Cancelled = Literal["cancelled", "abandoned"]
+"""Why a response was cancelled: a client asked for it, or nobody read it for the grace period."""
+_REMEMBERED = (ResponseState.COMPLETED, ResponseState.ERROR)
 
 
 class ResponseFull(Exception):
@@ -96,6 +101,7 @@ class ResponseStream:
         "first_delta_at",
         "gaps",
         "history_dropped",
+        "history_dropped_by",
         "log",
         "message_id",
         "observer",
@@ -163,6 +169,7 @@ class ResponseStream:
         self.error: dict[str, Any] | None = None
         # How often it was polled; how many messages of its conversation the model is not told.
         self.polls = self.history_dropped = 0
+        self.history_dropped_by: HistoryBound | None = None
         # The last index that a client has acknowledged.
         self.acknowledged = -1
         self.observer: AnswerObserver | None = None
@@ -204,6 +211,15 @@ class ResponseStream:
             return entries.text
         text = log.text.encode()
         return (text,) if text else ()
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether the model is given its text later: after an error, too, for the reader has it.
+
+        Who stopped an answer does not want its text. Who left may come back and have it continued.
+        """
+        kept = self.state in _REMEMBERED or self.finish_reason == "abandoned"
+        return kept and not self.degraded
 
     # -- what the token source does ----------------------------------------------------------------
 
@@ -305,6 +321,19 @@ class ResponseStream:
                 self.on_allowance()
         if self.tokens >= self._waits_at:
             self.hold_or_release()
+
+    def drop_history(self, messages: int, by: HistoryBound) -> None:
+        """Note that the model is not given the oldest messages, and tell the readers.
+
+        Args:
+            messages: how many more.
+            by: why.
+        """
+        if messages:
+            self.history_dropped += messages
+            self.history_dropped_by = by
+            for reader in [*self.readers]:
+                reader.start_again()
 
     def alive(self) -> None:
         """Note that the model is alive, without a token."""
@@ -438,10 +467,10 @@ class ResponseStream:
         self.error = error
         self._end()
 
-    def cancel(self) -> None:
+    def cancel(self, finish_reason: Cancelled = "cancelled") -> None:
         """Cancel the response: a client asked for it, or nobody reads. The text delivered stays."""
         self._fire(ResponseEvent.CANCEL)
-        self.finish_reason = "cancelled"
+        self.finish_reason = finish_reason
         self._end()
 
     def take_gaps(self) -> TokenGaps:

@@ -243,8 +243,8 @@ POLL_COUNT = Metric(
     _D,
     "polls",
     "polls that a response took, counted when one of them returns its end",
-    "avg < 5",
-    Alarm(Statistic.AVERAGE, 10, "", silence="nobody uses the fallback"),
+    "avg < 10",
+    Alarm(Statistic.AVERAGE, 20, "", silence="nobody uses the fallback"),
 )
 FIRST_TOKEN = Metric(
     "model.first_token_ms",

@@ -40,7 +40,8 @@ class MessageKind(BaseModel):
         falls_back: a fallback may take the place of the model's answer.
         read_by_program: while the node is calm, a token is delivered when it comes. People read
             better at an even interval.
-        grace_seconds: how long the model goes on without a reader. None: the node's limit.
+        grace_seconds: how long the model goes on without a reader. None: the node's limit, by default
+            to its end.
         limited_as: the session whose limits it is under. None: its own.
         recalled: later requests name its response, and continue its conversation. So its text is
             kept as long as the response.
@@ -89,5 +90,5 @@ BACKGROUND = RESPONSE.model_copy(update={"grace_seconds": 86_400.0})
 """A request of OpenAI's Responses API with `background`: its answer needs no reader."""
 
 INTERFACE = MessageKind(brings_conversation=True)
-"""A request of a chat's interface: AI SDK's or AG-UI's. A person reads the answer, and the model
-goes on for the node's grace period where nobody does."""
+"""A request of a chat's interface: AI SDK's or AG-UI's. A person reads the answer, and may come
+back for it."""

@@ -18,6 +18,8 @@ def _limit(default: float | None, minimum: float, maximum: float, when_reached: 
 
 # Room for pings, and for messages in fragments.
 _FRAMES_PER_SECOND, _FRAMES_PER_MESSAGE = 100.0, 5
+# Of the readers at other nodes, whose grace may be shorter.
+_SIGNS_PER_GRACE, _LONGEST_SIGNLESS = 3.0, 30.0
 
 
 class Limits(BaseModel):
@@ -181,7 +183,11 @@ class Limits(BaseModel):
         "the oldest message_id is forgotten (it could not be repeated without breaking causality)",
     )
     history_bytes: int = _limit(
-        32_768, 0, 16_777_216, "the oldest turns are not sent to the model any more"
+        1_048_576,
+        0,
+        16_777_216,
+        "the oldest exchanges are not sent to the model any more, but the last one always is (0: "
+        "none); EVENFLOW_MODEL_CONTEXT_TOKENS, or the model's refusal, bounds them, too",
     )
     session_ttl_seconds: int = _limit(
         86_400,
@@ -312,7 +318,13 @@ class Limits(BaseModel):
         "what ended ones take of the memory",
     )
     expired_responses_remembered: int = _limit(10_000, 0, 10_000_000, "404 instead of 410")
-    grace_seconds: float = _limit(30, 0, 3_600, "no reader for so long: the model is cancelled")
+    grace_seconds: float | None = _limit(
+        None,
+        0,
+        86_400,
+        "no reader for so long: the model is stopped; finish_reason abandoned (default: an answer that "
+        "nobody reads goes on to its end)",
+    )
     pause_window_bytes: int = _limit(
         16_384,
         0,
@@ -325,7 +337,7 @@ class Limits(BaseModel):
         300,
         0.1,
         86_400,
-        "closed with 4008; without another reader the model is cancelled after the grace period",
+        "closed with 4008; without another reader the answer goes on as one that nobody reads",
     )
     parked_responses: int = _limit(
         1_000,
@@ -377,7 +389,7 @@ class Limits(BaseModel):
         10,
         10_000,
         "likewise for an answer without a reader at its task, which may be polled (the first delta "
-        "at once); it grows with the time that polls wait, up to the one above",
+        "at once); it grows with the answer's age, up to the one above",
     )
     store_backlog_bytes: int = _limit(
         67_108_864,
@@ -413,6 +425,15 @@ class Limits(BaseModel):
     def window_ms(self, kind: MessageKind) -> int:
         """The shortest delivery interval of answers to messages of this kind."""
         return self.request_window_ms if kind.read_by_program else self.batch_window_ms
+
+    @property
+    def reader_sign_seconds(self) -> float:
+        """The seconds between two notes on record that another node reads an answer.
+
+        The owner looks for them as often: three times a grace, and every ten seconds at least.
+        """
+        grace = _LONGEST_SIGNLESS if self.grace_seconds is None else self.grace_seconds
+        return min(grace, _LONGEST_SIGNLESS) / _SIGNS_PER_GRACE
 
     @property
     def most_frames_per_second(self) -> float:

@@ -21,18 +21,33 @@ from evenflow.stream_core.protocol.part_objects import part_object
 
 DEFAULT_TIMEOUT_MS = 10_000
 
-_FIRST_LINGER_SECONDS = 1.0
+_FIRST_LINGER_SECONDS, _LONGEST_LINGER_SECONDS = 1.0, 3.0
+# What came while a poll was on its way is less than this. Slow entries may be few.
+_BEHIND_SECONDS, _BEHIND_ENTRIES = 1.0, 10
 
 
 def linger_seconds(from_index: int, seconds_since_first_delta: float) -> float:
-    """How many seconds a poll waits to collect more text.
+    """How many seconds a poll waits to collect more text, for a reader that has caught up.
 
     The first poll (`from_index` 0) doesn't wait. A later one that begins *t* seconds after the
-    first delta waits 1 + *t*. So the waits double: 1 s, 2 s, 4 s …
+    first delta waits 1 + *t*, and 3 at most. So the waits are 1 s, 2 s, 3 s, 3 s …
     """
     if from_index == 0:
         return 0.0
-    return _FIRST_LINGER_SECONDS + max(0.0, seconds_since_first_delta)
+    waits = _FIRST_LINGER_SECONDS + max(0.0, seconds_since_first_delta)
+    return min(waits, _LONGEST_LINGER_SECONDS)
+
+
+def is_behind(from_index: int, next_index: int, seconds_since_first_delta: float) -> bool:
+    """Whether text from `from_index` on has waited for the reader. Its poll answers at once.
+
+    Nothing records when an entry came. So this takes the entries for even since the first delta.
+    Entries behind a pause of the model look older than they are, but there are few of them.
+    """
+    missing = next_index - from_index
+    if missing < _BEHIND_ENTRIES:
+        return False
+    return seconds_since_first_delta * missing / next_index >= _BEHIND_SECONDS
 
 
 def answer_at(*, linger_until: float, timeout_at: float, has_news: bool, ended: bool) -> float:
@@ -63,16 +78,33 @@ class PollPatience:
         self._timeout_at = started + patience
         self._nothing_at = started
         self._due = started
+        self._is_behind: bool | None = None  # at its beginning
 
     def look(
-        self, now: float, *, has_news: bool, ended: bool, first_delta_at: float | None
+        self,
+        now: float,
+        *,
+        next_index: int,
+        has_news: bool,
+        ended: bool,
+        first_delta_at: float | None,
     ) -> float:
-        """When to answer, as things are at `now`. A time in the past means at once."""
+        """When to answer, as things are at `now`. A time in the past means at once.
+
+        Args:
+            next_index: the index behind the newest entry.
+            has_news: whether there is text for the poll.
+            ended: whether the response has ended.
+            first_delta_at: when the first delta came. None: not yet, or not known.
+        """
         if not has_news:
             self._nothing_at = now
         since_first = self._started - first_delta_at if first_delta_at is not None else 0.0
+        if self._is_behind is None:
+            self._is_behind = is_behind(self._from_index, next_index, since_first)
+        lingers = 0.0 if self._is_behind else linger_seconds(self._from_index, since_first)
         self._due = answer_at(
-            linger_until=self._started + linger_seconds(self._from_index, since_first),
+            linger_until=self._started + lingers,
             timeout_at=self._timeout_at,
             has_news=has_news,
             ended=ended,

@@ -29,9 +29,7 @@ def generations_running(server: ServerProcess) -> int:
 
 
 def until_no_model_runs(server: ServerProcess, seconds: float = 8.0) -> None:
-    """Wait for it. That is less than the grace period, after which models stop without being
-    told.
-    """
+    """Wait for it."""
     give_up_at = time.monotonic() + seconds
     while generations_running(server):
         assert time.monotonic() < give_up_at, "the model runs on"

@@ -56,10 +56,10 @@ def test_the_canary_asks_each_minute_and_then_all_metrics_are_sent(
     tokens = 30 * 1.10e-6 + 150 * 5.50e-6
     # 7.5 s at 20 tokens a second, of the function that asks, and of the polls
     functions = 2 * 7.5 * 0.25 * 0.0000133334 + 0.05 * 0.25 * 0.0000133334
-    calls = 7 * (0.20e-6 + 1.00e-6) + 0.20e-6 + 9e-6  # a session and 6 polls; and CloudFront's
+    calls = 10 * (0.20e-6 + 1.00e-6) + 0.20e-6 + 12e-6  # a session and 9 polls; and CloudFront's
     delivered = 7.5 * 20 * 25 / 1e9 * 0.085
     # The last ones are usage: prod has no sessions without a key.
-    writes, reads = 7.5 / 0.83 + 1 + 6 + 12 + 0.3 + 4, 3 + 6 * 13 + 2
+    writes, reads = 7.5 / 0.83 + 1 + 9 + 12 + 0.3 + 4, 3 + 9 * 9 + 2
     tables = writes * 0.625e-6 + reads * 0.125e-6
     row = _row(_rows(prod), "Canary")
     assert row.month_at_rest == pytest.approx(
@@ -148,9 +148,9 @@ def test_an_hour_of_streams_follows_from_the_traffic(prod: Synthesis) -> None:
 
 def test_polls_are_paid_for_as_long_as_they_wait(dev: Synthesis) -> None:
     traffic = Traffic(streams=1_000, answer_seconds=36, answers_per_session=100_000, polled=1)
-    # A quarter of a gigabyte for 36 s, and 6 calls of function and HTTP API, 100,000 times
+    # A quarter of a gigabyte for 36 s, and 9 calls of function and HTTP API, 100,000 times
     assert _row(_rows(dev, traffic), "Lambda").hour_of_streams == pytest.approx(
-        100_000 * (9 * 0.0000133334 + 6 * 1.2e-6), rel=0.001
+        100_000 * (9 * 0.0000133334 + 9 * 1.2e-6), rel=0.001
     )
 
 
@@ -181,8 +181,8 @@ def test_a_web_acl_costs_by_its_rules_and_requests(dev: Synthesis) -> None:
     template = {"Resources": {"Acl": acl}}
     row = _row(costs(dev.settings, [template], Traffic()), "WAF (3 rules)")
     assert row.month_at_rest == 8
-    # Two calls a session of five answers, seven for each answer that is polled
-    assert row.hour_of_streams == pytest.approx(180_000 * (2 / 5 + 0.05 * 7) * 0.6e-6)
+    # Two calls a session of five answers, ten for each answer that is polled
+    assert row.hour_of_streams == pytest.approx(180_000 * (2 / 5 + 0.05 * 10) * 0.6e-6)
 
 
 def test_twice_the_streams_cost_twice_as_much(synthesis: Synthesis) -> None:
@@ -225,10 +225,10 @@ def test_answers_are_stored_for_a_day_and_usage_for_ninety(dev: Synthesis, prod:
 def test_functions_are_traced_once_a_second_and_at_a_twentieth(
     dev: Synthesis, prod: Synthesis
 ) -> None:
-    # 54,000 polls and 36,000 sessions an hour
-    hour = (2 * 3600 + 0.05 * (54_000 + 36_000 - 7_200)) * 5e-6
+    # 81,000 polls and 36,000 sessions an hour
+    hour = (2 * 3600 + 0.05 * (81_000 + 36_000 - 7_200)) * 5e-6
     assert _row(_rows(prod), "Traces").hour_of_streams == pytest.approx(hour)
-    assert _row(_rows(prod), "Traces").month_at_rest == pytest.approx(730 * 60 * 8 * 5e-6)
+    assert _row(_rows(prod), "Traces").month_at_rest == pytest.approx(730 * 60 * 11 * 5e-6)
     assert _row(_rows(dev), "Traces").month_at_rest == 0
 
 
@@ -324,7 +324,7 @@ def test_the_announcement_says_which_quotas_an_account_needs(
         ) in text
     assert "raise data.warm_writes_per_second" in small
     assert "raise data.warm_writes_per_second" not in large
-    # 50 answers a second, a twentieth of them with 6 polls; 20 frames of 25 bytes a second each
+    # 50 answers a second, a twentieth of them with 9 polls; 20 frames of 25 bytes a second each
     assert "CloudFront: 65 requests a second (a distribution has 250,000)" in large
     assert "and 0.004 Gbit/s (150)" in large
     assert "SageMaker ml.g6e.xlarge for endpoint usage: 2" in gpus

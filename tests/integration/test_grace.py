@@ -57,7 +57,7 @@ async def test_without_a_reader_the_model_is_cancelled(
     await server.until_metric("generations_running", 0)
     assert time.monotonic() - left_at > _GRACE_SECONDS
     ended = (await session.poll(start["response_id"])).json
-    assert (ended["status"], ended["metadata"]["finish_reason"]) == ("cancelled", "cancelled")
+    assert (ended["status"], ended["metadata"]["finish_reason"]) == ("cancelled", "abandoned")
 
 
 async def test_a_message_that_nobody_reads_is_cancelled(

@@ -33,17 +33,32 @@ def test_what_is_there_is_answered_without_waiting() -> None:
     assert buffer.slept == 0
 
 
-@pytest.mark.parametrize("since_first", [0.5, 1.0, 3.0])
-def test_later_polls_wait_a_second_and_as_long_as_the_response_has_run(since_first: float) -> None:
+@pytest.mark.parametrize("since_first", [0.5, 1.0, 5.0])
+def test_later_polls_wait_a_second_longer_than_the_response_has_run_and_three_at_most(
+    since_first: float,
+) -> None:
     buffer = Buffer()
     buffer.write("a", "b")
     for number in range(100):
         buffer.at(since_first + 0.1 * number, lambda: buffer.write("x"))
     buffer.now += since_first
     result = buffer.poll(from_index=2)
-    assert buffer.slept == pytest.approx(1 + since_first, abs=LOOK)
+    assert buffer.slept == pytest.approx(min(1 + since_first, 3), abs=LOOK)
     assert result.late_ms <= LOOK * 1000
     assert result.polled.part.text == "x" * (result.polled.part.last_index - 1)
+
+
+def test_a_poll_of_a_reader_that_is_behind_answers_at_once() -> None:
+    """Its network was away: `from_index=3` while twenty words wait."""
+    buffer = Buffer()
+    buffer.write("a", "b", "c")
+    buffer.write(*"x" * 20)
+    buffer.now += 5
+    assert buffer.poll(from_index=3).polled.part.text == "x" * 20
+    assert buffer.slept == 0
+    buffer.write("y")
+    assert buffer.poll(from_index=23).polled.part.text == "y"
+    assert buffer.slept == pytest.approx(3, abs=LOOK)
 
 
 @pytest.mark.parametrize("from_index", [0, 1])

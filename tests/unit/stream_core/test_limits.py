@@ -31,7 +31,7 @@ DESIGN = {
     "response_ttl_seconds": 300,
     "presence_listeners_per_response": 100,
     "session_token_ttl_seconds": 3_600,
-    "grace_seconds": 30,
+    "grace_seconds": None,
     "pause_window_bytes": 16 * 1024,
     "sse_heartbeat_seconds": 15,
     "poll_timeout_max_ms": 30_000,
@@ -110,3 +110,10 @@ def test_a_cap_that_is_never_reached_is_refused(values: dict[str, int], said: st
 def test_limits_cannot_be_changed() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         setattr(Limits(), "queue_depth", 5)  # noqa: B010 - mypy knows that it can't be set
+
+
+@pytest.mark.parametrize(("grace", "seconds"), [(None, 10), (3_600, 10), (30, 10), (6, 2), (0, 0)])
+def test_signs_of_readers_come_three_times_a_grace_and_every_ten_seconds_at_least(
+    grace: float | None, seconds: float
+) -> None:
+    assert Limits(grace_seconds=grace).reader_sign_seconds == seconds

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.protocol.long_poll import answer_at, linger_seconds
+from evenflow.stream_core.protocol.long_poll import PollPatience, answer_at, linger_seconds
+
+_LONGEST_LINGER_SECONDS = 3.0
 
 
 def polls_of(
@@ -18,25 +20,42 @@ def polls_of(
     answered: list[float] = []
     now, from_index = -0.5, 0
     while True:
-        linger_until = now + linger_seconds(from_index, max(0.0, now))
-        next_delta_at = 0.0 if from_index == 0 else from_index * gap
-        has_news_at = next_delta_at if next_delta_at <= answer_seconds else float("inf")
-        timeout_at = now + timeout
-        if now < has_news_at:
-            due = answer_at(
-                linger_until=linger_until, timeout_at=timeout_at, has_news=False, ended=False
-            )
-            due = max(has_news_at, min(linger_until, timeout_at)) if has_news_at <= due else due
-        else:
-            due = answer_at(
-                linger_until=linger_until, timeout_at=timeout_at, has_news=True, ended=False
-            )
-        answers_at = max(now, min(due, answer_seconds))
-        answered.append(answers_at)
-        if answers_at >= answer_seconds:
+        poll = PollPatience(from_index, now, timeout)
+        while True:
+            next_index = int(min(now, answer_seconds) / gap + 1e-9) + 1 if now >= 0 else 0
+            has_news, ended = next_index > from_index, now >= answer_seconds
+            due = look(poll, now, next_index, has_news=has_news, ended=ended)
+            if now >= due:
+                break
+            next_delta_at = due if has_news else from_index * gap
+            now = min(at for at in (due, next_delta_at, answer_seconds) if at > now)
+        answered.append(now)
+        if ended:
             return answered
-        from_index = int(answers_at / gap + 1e-9) + 1
-        now = answers_at + network
+        from_index = next_index
+        now += network
+
+
+def look(
+    poll: PollPatience, now: float, next_index: int, *, has_news: bool, ended: bool = False
+) -> float:
+    """When a poll answers. The first delta came at 0."""
+    return poll.look(
+        now,
+        next_index=next_index,
+        has_news=has_news,
+        ended=ended,
+        first_delta_at=0.0 if next_index else None,
+    )
+
+
+def waits(from_index: int, next_index: int, age: float) -> float:
+    """How long a poll waits that begins `age` seconds after the first of `next_index` entries."""
+    due = look(PollPatience(from_index, age, 10.0), age, next_index, has_news=True)
+    return max(0.0, due - age)
+
+
+# -- who has caught up -----------------------------------------------------------------------------
 
 
 def test_the_first_poll_does_not_linger() -> None:
@@ -44,33 +63,70 @@ def test_the_first_poll_does_not_linger() -> None:
     assert linger_seconds(0, 99.0) == 0.0
 
 
-def test_polls_linger_one_two_four_eight_seconds() -> None:
-    assert [linger_seconds(1, since) for since in (0.0, 1.0, 3.0, 7.0)] == [1.0, 2.0, 4.0, 8.0]
+def test_polls_linger_one_two_and_then_three_seconds() -> None:
+    assert [linger_seconds(1, since) for since in (0.0, 1.0, 2.0, 3.0, 99.0)] == [1, 2, 3, 3, 3]
 
 
 def test_a_clock_that_ran_back_does_not_shorten_the_linger() -> None:
     assert linger_seconds(5, -3.0) == 1.0
 
 
-def test_the_polls_of_a_long_answer_come_at_0_1_3_7_15_seconds() -> None:
-    assert polls_of(20.0) == pytest.approx([0.0, 1.0, 3.0, 7.0, 15.0, 20.0])
+def test_the_polls_of_a_long_answer_come_at_0_1_3_seconds_and_then_every_3() -> None:
+    assert polls_of(20.0) == pytest.approx([0, 1, 3, 6, 9, 12, 15, 18, 20])
 
 
-@given(st.floats(0, 7), st.floats(0.02, 0.4))
-def test_an_answer_of_up_to_seven_seconds_costs_fewer_than_five_polls(
+@given(st.floats(0, 6), st.floats(0.02, 0.4))
+def test_an_answer_of_up_to_six_seconds_costs_fewer_than_five_polls(
     seconds: float, gap: float
 ) -> None:
     assert len(polls_of(seconds, gap=gap)) < 5
 
 
-@given(st.floats(0, 7), st.floats(0, 1))
+@given(st.floats(0, 7), st.floats(0, 0.9))
 def test_a_slow_network_never_costs_a_poll_more(seconds: float, network: float) -> None:
     assert len(polls_of(seconds, network=network)) <= len(polls_of(seconds))
 
 
 @given(st.floats(0, 60))
-def test_the_number_of_polls_grows_with_the_logarithm_of_the_answer(seconds: float) -> None:
-    assert len(polls_of(seconds, timeout=30.0)) <= 7
+def test_an_answer_costs_a_poll_every_three_seconds_and_three_more(seconds: float) -> None:
+    assert len(polls_of(seconds)) <= 3 + seconds / _LONGEST_LINGER_SECONDS
+
+
+def test_text_behind_a_pause_of_the_model_is_collected_like_any() -> None:
+    """By the average it looks old. Answered at once, each delta would cost a poll of its own."""
+    assert waits(from_index=10, next_index=12, age=30.0) == _LONGEST_LINGER_SECONDS
+
+
+# -- who is behind ---------------------------------------------------------------------------------
+
+
+def test_text_that_waits_for_its_reader_is_answered_at_once() -> None:
+    assert waits(from_index=3, next_index=23, age=5.0) == 0.0
+
+
+@given(st.floats(1.1, 60), st.floats(5, 60))
+def test_after_an_outage_the_first_poll_answers_at_once_and_the_next_one_lingers(
+    outage: float, age: float
+) -> None:
+    had, there = int(age * 20) + 1, int((age + outage) * 20) + 2
+    assert waits(had, there, age + outage) == 0.0
+    assert waits(there, there + 2, age + outage + 0.1) == _LONGEST_LINGER_SECONDS
+
+
+@given(st.integers(0, 2000), st.integers(1, 2000), st.floats(0, 1e6))
+def test_no_text_is_held_for_longer_than_three_seconds(
+    from_index: int, missing: int, age: float
+) -> None:
+    assert waits(from_index, from_index + missing, age) <= _LONGEST_LINGER_SECONDS + 1e-6 * age
+
+
+def test_text_that_comes_while_a_poll_lingers_does_not_cut_it_short() -> None:
+    poll = PollPatience(100, 5.0, 10.0)
+    assert look(poll, 5.0, 101, has_news=True) == 8.0
+    assert look(poll, 7.0, 160, has_news=True) == 8.0
+
+
+# -- the end, and the timeout ----------------------------------------------------------------------
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1e6), st.booleans())

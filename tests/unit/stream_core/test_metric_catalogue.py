@@ -15,7 +15,7 @@ DESIGN = {
     "ws.messages_per_second": ("watch the trend", "sudden drop > 50 %"),
     "ws.backpressure_drops": ("< 0.1 %", "> 1 %"),
     "fallback.poll_latency_ms": ("p95 < 200 ms", "p95 > 500 ms"),
-    "fallback.poll_count_per_response": ("avg < 5", "avg > 10"),
+    "fallback.poll_count_per_response": ("avg < 10", "avg > 20"),
 }
 
 

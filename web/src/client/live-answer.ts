@@ -4,6 +4,8 @@ import type { EvenflowError } from "./errors.ts";
 import type { Asked } from "./memory.ts";
 import { after } from "./parts.ts";
 
+const STOPPED = ["cancelled", "abandoned"];
+
 /** Where an answer comes from. */
 export interface Source {
   run(): AsyncIterable<AnswerEvent>;
@@ -150,7 +152,7 @@ export class LiveAnswer implements Answer {
     const { type: _, ...end } = event;
     this.#settle?.resolve({ ...end, text: this.text, parts: this.parts });
     this.#settle = undefined;
-    this.#enter(event.finishReason === "cancelled" ? "stopped" : "completed");
+    this.#enter(STOPPED.includes(event.finishReason) ? "stopped" : "completed");
   }
 
   #enter(state: AnswerState): void {

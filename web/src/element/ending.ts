@@ -15,6 +15,7 @@ export interface Ending {
 
 const ENDINGS: Readonly<Record<string, { state?: State; label?: string; said: string; canGoOn?: boolean }>> = {
   cancelled: { state: "cancelled", said: "Stopped" },
+  abandoned: { state: "cancelled", said: "Nobody was reading, so the model was stopped", canGoOn: true },
   length: { label: "Cut", said: "The answer was cut at its length limit", canGoOn: true },
   budget: { label: "Cut", said: "The answer was cut: the budget for answers is used up" },
   content_filter: { label: "Stopped", said: "The answer was stopped by the content filter" },

@@ -193,6 +193,13 @@ describe("an answer that is paused", () => {
   });
 });
 
+it("an answer is stopped where the server stopped it because nobody read", async () => {
+  const asked = await asking();
+  network.socket.completed(-1, { finish_reason: "abandoned" });
+  await pass();
+  expect(asked.answer.state).toBe("stopped");
+});
+
 describe("an answer with a signal", () => {
   it("is stopped by it", async () => {
     const stop = new AbortController();

@@ -87,6 +87,13 @@ describe("a conversation of before", () => {
     expect(scene.conversation.at(-1)).toBe("Stopped");
   });
 
+  it("says that an answer was stopped because nobody read it, and offers to go on with it", async () => {
+    await restored(said("m1", { status: "cancelled", finishReason: "abandoned" }));
+    expect(scene.conversation.at(-1)).toBe("Nobody was reading, so the model was stopped");
+    scene.button("Continue")?.click();
+    expect(client.last.question).toBe("Please continue your answer where it stopped.");
+  });
+
   it("stands above an answer that the reload has interrupted, which goes on", async () => {
     client = new ScriptedClient(new ScriptedAnswer("Question m2", "m2"));
     await restored(said("m1"), said("m2", { status: "streaming", text: "So", parts: [] }));
@@ -204,13 +211,18 @@ describe("the last question", () => {
   });
 });
 
-it("is said once where the model is not told all of the conversation", async () => {
+it.each([
+  [undefined, "too long: the model is not told its oldest messages"],
+  ["server", "too long: the model is not told its oldest messages"],
+  ["model", "too long for the model"],
+])("is said once where the model is not told all of the conversation, by %s", async (historyDroppedBy, said) => {
   scene.chat.client = client;
   for (const _ of [1, 2]) {
     scene.chat.ask("Well?");
-    client.last.tell({ type: "accepted", responseId: "r1", historyDropped: 4 });
+    const by = historyDroppedBy === undefined ? {} : { historyDroppedBy };
+    client.last.tell({ type: "accepted", responseId: "r1", historyDropped: 4, ...by });
     client.last.complete();
     await settle();
   }
-  expect(scene.notices).toEqual([expect.stringContaining("not told the oldest messages")]);
+  expect(scene.notices).toEqual([expect.stringContaining(said)]);
 });

@@ -25,6 +25,7 @@ LIMITS = Limits(
     pause_window_bytes=3,
     messages_per_second=10_000,
     queue_deadline_seconds=20,
+    grace_seconds=30,
 )
 
 
@@ -175,6 +176,18 @@ async def test_nobody_reads_a_parked_answer_and_it_asks_for_no_place_until_someb
     await second.finish()
     first.push("e")
     assert again.heard() == "abcde"
+
+
+async def test_one_that_goes_on_without_readers_waits_for_a_place_when_they_have_left() -> None:
+    gateway = Gateway(LIMITS.model_copy(update={"grace_seconds": None}))
+    first, second = await parked(gateway)
+    first.listener.connection.disconnected()
+    assert parked_now(gateway) == 0
+    await second.finish()
+    assert not first.call.sink.paused
+    first.push(*"ef")
+    await first.finish()
+    assert gateway.orchestrator.responses.held(first.response_id).log.text == "abcdef"
 
 
 async def test_one_that_waits_too_long_for_a_place_again_ends_with_its_text() -> None:

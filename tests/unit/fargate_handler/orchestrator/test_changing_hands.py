@@ -7,9 +7,18 @@ from dataclasses import replace
 
 import pytest
 
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.stream_core.log.response_log import ResponseState, slice_of
+from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.channel import (
+    BACKGROUND,
+    COMPLETION,
+    KEYED_COMPLETION,
+    RESPONSE,
+    Channel,
+    MessageKind,
+)
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.protocol.errors import EvenflowError, Gone, NotFound, RateLimited
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
@@ -339,3 +348,40 @@ async def test_what_is_known_here_is_not_looked_for_elsewhere() -> None:
     assert task.responses.network.calls["head"] == 0
     with pytest.raises(NotFound):
         await task.find(stream.response_id, OTHER)
+
+
+# -- nobody reads ----------------------------------------------------------------------------------
+
+
+async def _taken_over(kind: MessageKind, limits: Limits) -> ResponseStream:
+    """An answer that a lost task began, at the task that goes on with it. Nobody reads it."""
+    shared = Shared()
+    a = await Task.join(shared, "a", limits)
+    b = await Task.join(shared, "b", limits)
+    stream = (await a.send("m1", text=WholeRequest(()).to_text(), kind=kind)).stream
+    await settle()
+    a.cut_off()
+    await a.clock.pass_time(12.0, step=0.05)
+    taken_over = await b.find(stream.response_id)
+    assert taken_over.via == "owner"
+    await b.clock.pass_time(40.0, step=0.5)
+    return taken_over
+
+
+@pytest.mark.parametrize("kind", [BACKGROUND, RESPONSE, KEYED_COMPLETION])
+async def test_what_may_be_fetched_later_goes_on_unread_at_the_task_that_takes_it_over(
+    kind: MessageKind,
+) -> None:
+    assert not (await _taken_over(kind, Limits())).state.terminal
+
+
+async def test_an_operators_grace_does_not_stop_an_answer_in_the_background_that_is_taken_over() -> (
+    None
+):
+    limits = Limits(grace_seconds=20)
+    assert not (await _taken_over(BACKGROUND, limits)).state.terminal
+    assert (await _taken_over(RESPONSE, limits)).finish_reason == "abandoned"
+
+
+async def test_what_nobody_can_come_back_for_is_not_gone_on_with_to_its_end() -> None:
+    assert (await _taken_over(COMPLETION, Limits())).finish_reason == "cancelled"

@@ -208,6 +208,7 @@ async def test_an_owner_that_has_nothing_yet_fills_the_copy_with_that() -> None:
     [
         (completed(1), ResponseState.COMPLETED, "stop", None),
         (completed(1, "cancelled"), ResponseState.CANCELLED, "cancelled", None),
+        (completed(1, "abandoned"), ResponseState.CANCELLED, "abandoned", None),
         (failed(1), ResponseState.ERROR, None, "upstream_failed"),
     ],
 )

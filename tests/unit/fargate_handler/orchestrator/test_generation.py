@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -722,6 +723,31 @@ async def test_without_a_reader_the_model_goes_on_for_the_grace_period_and_is_th
     await bench.pass_time(1.1)
     assert call.closed == 1
     assert bench.ended == [ResponseState.CANCELLED]
+    assert bench.stream.finish_reason == "abandoned"
+    assert bench.stream.is_remembered, "who comes back may have it continued"
+
+
+async def test_without_a_reader_and_a_grace_the_model_goes_on_to_its_end() -> None:
+    bench = Bench(grace_seconds=math.inf)
+    call = await bench.start()
+    bench.reader.leave()
+    for token in "abcdef":
+        call.push(token)
+        await bench.pass_time(50.0)
+    assert call.closed == 0
+    call.finish()
+    await settle()
+    assert bench.ended == [ResponseState.COMPLETED]
+    assert bench.stream.log.text == "abcdef"
+
+
+async def test_hanging_up_cancels_a_request_that_can_not_be_repeated() -> None:
+    bench = Bench(kind=COMPLETION, grace_seconds=1.0)
+    await bench.start()
+    bench.reader.leave()
+    await bench.pass_time(2.0)
+    assert bench.stream.finish_reason == "cancelled"
+    assert not bench.stream.is_remembered
 
 
 async def test_a_reader_that_comes_back_within_the_grace_period_keeps_the_model() -> None:

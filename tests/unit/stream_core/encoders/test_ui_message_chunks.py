@@ -9,7 +9,7 @@ from evenflow.stream_core.encoders.block_encoder import BlockEncoder
 from evenflow.stream_core.encoders.ui_message_chunks import UIMessageChunks
 from evenflow.stream_core.log.entries import Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResumePoint
-from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.log.response_stream import Cancelled, ResponseStream
 from evenflow.stream_core.protocol.errors import UpstreamFailed
 from tests.unit.stream_core.encoders.readers import events_of
 from tests.unit.stream_core.encoders.test_block_encoder import answer
@@ -143,12 +143,13 @@ def test_sources_and_data_are_parts() -> None:
     ]
 
 
-def test_a_stopped_answer_is_aborted() -> None:
+@pytest.mark.parametrize("reason", ["cancelled", "abandoned"])
+def test_a_stopped_answer_is_aborted(reason: Cancelled) -> None:
     stream = answer("a")
-    stream.cancel()
+    stream.cancel(reason)
     assert _told(stream)[-3:] == [
         {"type": "text-end", "id": "0"},
-        {"type": "abort", "reason": "cancelled"},
+        {"type": "abort", "reason": reason},
         "[DONE]",
     ]
 
