@@ -171,6 +171,8 @@ class Handler:
                 name=settings.own_model_name,
                 prices=settings.prices,
                 longest=settings.model_max_tokens,
+                repeats_broken=settings.repeats_broken_answers,
+                repeats_lost=settings.model_repeatable is not False,
                 served=names_at_server(settings.served_models, settings.own_model_name),
             ),
             name=self._node_id,
