@@ -96,7 +96,6 @@ def test_the_picture_of_parts(
     expect(page.get_by_text(_THOUGHT)).to_be_in_viewport()
     card = page.get_by_test_id("tool")
     expect(card).to_contain_text("in_stock")
-    card.locator("summary").click()
     expect(card.get_by_label("Result")).to_have_text('{\n  "left": 7\n}')
     expect(page.locator("article.answer .markdown")).to_contain_text("we have 7 city bikes")
     if folder := os.environ.get("SCREENSHOTS"):
