@@ -37,8 +37,9 @@ _LEASE_LOOK_SECONDS = 0.1
 _RETRY_PAUSE_SECONDS = (0.05, 0.25)
 # After a longer throttle there is no retry, and the reader is told when to ask again.
 _LONGEST_RETRY_PAUSE_SECONDS = 20.0
-# While its server refuses all calls, the model is asked so often, and for so long.
-_REFUSED_CALLS, _REFUSED_SECONDS = 3, 10.0
+# A server that refuses all calls is asked so often at least, and for so long; then, if it names the
+# time and refuses the call that begins at that time, or after so long in any case, it is given up.
+_REFUSED_CALLS, _REFUSED_SECONDS, _LONGEST_REFUSED_SECONDS = 3, 3.0, 10.0
 _LATE_AT_MOST = 1.2
 _QUEUE_RETRY_AFTER_MS = 5_000
 
@@ -273,13 +274,16 @@ class Generation:
             self._throttled_since = now
         refuses_all = self.upstream.refuses_since(own=1) < math.inf
         self._refusals = self._refusals + 1 if refuses_all else 0
-        # A server that names the time, and refuses the call then, names it wrongly again.
-        if self._refusals >= _REFUSED_CALLS and outcome.retry_after_ms is not None:
-            return False
+        names_it_wrongly = (
+            outcome.retry_after_ms is not None
+            and self._refusals >= _REFUSED_CALLS
+            and now >= self._throttled_since + _REFUSED_SECONDS
+        )
         pause = (outcome.retry_after_ms or 0) / 1000
         begins_at = now + pause
         return (
-            pause <= _LONGEST_RETRY_PAUSE_SECONDS
+            not names_it_wrongly
+            and pause <= _LONGEST_RETRY_PAUSE_SECONDS
             and begins_at < self._quota_by(self._throttled_since, own=1)
             and not self._calls.is_late_at(begins_at)
         )
@@ -295,7 +299,7 @@ class Generation:
         if self.line.service_class is ServiceClass.BATCH:
             return wait_by
         refused_since = max(since, self.upstream.refuses_since(own))
-        return min(wait_by, refused_since + _REFUSED_SECONDS)
+        return min(wait_by, refused_since + _LONGEST_REFUSED_SECONDS)
 
     async def _next_turn(self) -> None:
         """Give the place up, and wait for another one."""

@@ -100,8 +100,8 @@ class AdaptiveCeiling:
             self._in_a_row += 1
         self._answered, self._throttled_at = 0, now
         self.refuses_since = min(self.refuses_since, now)
-        if retry_after is None:
-            retry_after = self._usual_pause(beside, elsewhere)
+        if retry_after is None or retry_after < _FIRST_PAUSE_SECONDS:
+            retry_after = max(retry_after or 0.0, self._usual_pause(beside, elsewhere))
         self.pause(now, retry_after * _LATE_SHARE)
 
     def _usual_pause(self, beside: int, elsewhere: int) -> float:
