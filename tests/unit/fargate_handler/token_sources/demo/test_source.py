@@ -106,7 +106,7 @@ async def test_a_question_is_answered_from_the_docs() -> None:
     await played.play()
     assert (
         "".join(played.sink.tokens)
-        == "A slow reader is told that it lags.\n\n*docs/p.md, “Readers”*"
+        == "A slow reader is told that it lags.\n\n*The demo model found this in docs/p.md, “Readers”.*"
     )
     source = Part(Kind.DATA, '{"title":"docs/p.md, “Readers”"}', name="source")
     assert played.sink.parts == [source]
