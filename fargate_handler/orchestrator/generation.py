@@ -318,8 +318,8 @@ class Generation:
         return self._abandoned or self.stream.state.terminal
 
     def _give_up(self, error: EvenflowError) -> None:
-        said = isinstance(error, ModelRefused | UpstreamExplained)
-        if said or not self._fallback_text or self._calls.delivered:
+        is_explained = isinstance(error, ModelRefused | UpstreamExplained)
+        if is_explained or not self._fallback_text or self._calls.delivered:
             self.stream.fail(error.to_object())
             return
         self.stream.error = error.to_object()

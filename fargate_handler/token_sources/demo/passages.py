@@ -102,8 +102,8 @@ class Passages:
             return Answer(NO_PASSAGE)
         passage = self._passages[scores.index(best)]
         source = f"docs/{passage.page}.md, “{passage.heading}”"
-        said = f"*The demo model found this in {source}.*"
-        return Answer("\n\n".join([*_fitting(passage), said]), source)
+        credit = f"*The demo model found this in {source}.*"
+        return Answer("\n\n".join([*_fitting(passage), credit]), source)
 
     def _score(self, asked: frozenset[str], least: float, number: int) -> float:
         """How well a passage answers. 0: it doesn't, or it has less than `least` of the words."""
