@@ -77,7 +77,7 @@ types: .venv/.dev .venv/.bench ## mypy, strict
 web-check: web/node_modules/.installed ## types, lint and tests of the web client
 	cd web && npm run --silent check
 
-e2e: .venv/.dev web/dist/index.html tests/integration/openai/javascript/node_modules/.installed ## a real headless Chromium against a real server
+e2e: .venv/.dev web/dist/index.html .build/clients/.installed tests/integration/openai/javascript/node_modules/.installed ## a real headless Chromium against a real server
 	@test -n "$(CHROMIUM)" || { echo "e2e needs Chromium: apt-get install chromium (or set CHROMIUM=/path)"; exit 2; }
 	CHROMIUM=$(CHROMIUM) $(PY) -m pytest $(call SIDE_BY_SIDE,$(E2E_WORKERS)) tests/e2e
 

@@ -1,5 +1,8 @@
 """A backend of your own behind Evenflow: it answers as OpenAI's streaming API does, and knows
 for whom.
+
+    pip install fastapi uvicorn
+    python -m uvicorn examples.backend:app
 """
 
 import json

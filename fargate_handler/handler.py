@@ -172,6 +172,8 @@ class Handler:
                 prices=settings.prices,
                 longest=settings.model_max_tokens,
                 context=settings.model_context_tokens,
+                repeats_broken=settings.repeats_broken_answers,
+                repeats_lost=settings.model_repeatable is not False,
                 served=names_at_server(settings.served_models, settings.own_model_name),
             ),
             name=self._node_id,

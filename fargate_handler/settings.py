@@ -181,6 +181,15 @@ class HandlerSettings(Limits, BaseSettings):
             "task's answer is continued instead of begun again (model=openai; vLLM does)"
         ),
     )
+    model_repeatable: bool | None = Field(
+        None,
+        description=(
+            "whether the model may be asked twice for one answer, as an agent may not whose tools "
+            "book or pay: `true`: also when it broke off in mid-answer; `false`: not even when its "
+            "task was lost (the answer ends with `not_repeated`); default: true, but with "
+            "model=openai only when it had given nothing or its task was lost"
+        ),
+    )
     workers: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         description=(
@@ -623,6 +632,13 @@ class HandlerSettings(Limits, BaseSettings):
         another: at its server, or of an ARN the last part.
         """
         return own_name(self.model, self.model_name)
+
+    @property
+    def repeats_broken_answers(self) -> bool:
+        """Whether the model may be asked again for an answer that broke off."""
+        if self.model_repeatable is None:
+            return self.model != "openai" or self.model_continues
+        return self.model_repeatable
 
     @property
     def served_models(self) -> dict[str, str]:

@@ -31,6 +31,7 @@ from evenflow.stream_core.log.entries import Content
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.channel import MessageKind
+from evenflow.stream_core.protocol.errors import UpstreamExplained
 from evenflow.stream_core.tenants.registry import Tenants
 
 _FILTERED = ModelFinish("content_filter", None)
@@ -67,6 +68,8 @@ class FilteredAttempt:
             if self._checked is not None:
                 self._checked.check_all()
             return finish
+        except UpstreamExplained as explained:
+            raise explained.unexplained() from None
         finally:
             for stage in self._stages:
                 await stage.close()

@@ -34,7 +34,13 @@ from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.model_prices import ModelPrices
 from evenflow.stream_core.policy.token_estimate import tokens_of_text_turn
 from evenflow.stream_core.policy.trace_context import trace_id_in
-from evenflow.stream_core.protocol.errors import EvenflowError, NotFound, RateLimited, is_throttled
+from evenflow.stream_core.protocol.errors import (
+    EvenflowError,
+    InternalError,
+    NotFound,
+    RateLimited,
+    is_throttled,
+)
 from evenflow.stream_core.tenants.charges import Asked, Payer
 
 # Readers come back within seconds to the task that has taken their answer over.
@@ -53,6 +59,8 @@ class ServedModel:
         served: the models' names at their server by public name.
         longest: the longest answer, in its tokens. None: the server's own limit.
         context: the longest prompt and answer together, in its tokens. None: not known.
+        repeats_broken: whether it may be asked again for an answer that broke off.
+        repeats_lost: whether it may be asked again for one whose task was lost.
     """
 
     source: TokenSource
@@ -63,6 +71,8 @@ class ServedModel:
     longest: int | None = None
     context: int | None = None
     served: Mapping[str, str] = field(default_factory=dict)
+    repeats_broken: bool = True
+    repeats_lost: bool = True
 
 
 class Dispatcher:
@@ -80,6 +90,7 @@ class Dispatcher:
         self._tenants = context.tenants
         self._longest = model.longest
         self._context = model.context
+        self._repeats_broken, self._repeats_lost = model.repeats_broken, model.repeats_lost
         self._workload = workload
         self._ledger = ledger
         self._source = model.source
@@ -233,9 +244,12 @@ class Dispatcher:
             on_attempt=self._attempted_again,
             on_failure=self._attempt_failed,
             on_end=workload.generations.ended,
+            repeatable=self._repeats_broken,
             filters=self._filters,
         )
         workload.generations.add(generation)
+        if gone is None and inherited and stream.epoch > 1 and not self._repeats_lost:
+            gone = _not_repeated()
         if gone is not None:
             generation.interrupt(gone)
 
@@ -297,7 +311,7 @@ class Dispatcher:
 
     def _what_is_asked(
         self, channel: Channel, kind: MessageKind, turns: tuple[Turn, ...], terms: MessageTerms
-    ) -> tuple[WholeRequest, Limits, NotFound | None]:
+    ) -> tuple[WholeRequest, Limits, EvenflowError | None]:
         """The request to the model, and the limits. With an error if the agent no longer exists."""
         try:
             asked = self._requests.asked(channel, turns, terms, kind)
@@ -324,3 +338,11 @@ class Dispatcher:
     def _attempt_failed(self, error: EvenflowError) -> None:
         self._failures.count(error.code)
         self._throttles.value += is_throttled(error)
+
+
+def _not_repeated() -> InternalError:
+    return InternalError(
+        "the task that wrote this answer was lost, and its model must not be asked twice for one "
+        "message; what was delivered was kept, ask it to go on",
+        code="not_repeated",
+    )

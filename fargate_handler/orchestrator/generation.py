@@ -25,9 +25,11 @@ from evenflow.stream_core.protocol.errors import (
     ModelRefused,
     Overloaded,
     UpstreamAnswered,
+    UpstreamExplained,
     UpstreamRejected,
     is_over_quota,
 )
+from evenflow.stream_core.tenants.tenant import ServiceClass
 
 # How often to look for signs of life. Deadlines and the end of the grace have slots of their own.
 _LOOK_SECONDS = 3.0
@@ -35,6 +37,9 @@ _LEASE_LOOK_SECONDS = 0.1
 _RETRY_PAUSE_SECONDS = (0.05, 0.25)
 # After a longer throttle there is no retry, and the reader is told when to ask again.
 _LONGEST_RETRY_PAUSE_SECONDS = 20.0
+# A server that refuses all calls is asked so often at least, and for so long; then, if it names the
+# time and refuses the call that begins at that time, or after so long in any case, it is given up.
+_REFUSED_CALLS, _REFUSED_SECONDS, _LONGEST_REFUSED_SECONDS = 3, 3.0, 10.0
 _LATE_AT_MOST = 1.2
 _QUEUE_RETRY_AFTER_MS = 5_000
 
@@ -59,6 +64,7 @@ class Generation:
         on_attempt: called at the beginning of each attempt after the first.
         on_failure: called with the error of each attempt that failed.
         on_end: called once, after the response has ended or was abandoned and the model is closed.
+        repeatable: whether the model may be asked again for an answer that broke off.
         filters: stand before the response's log. None: there are none.
     """
 
@@ -83,6 +89,7 @@ class Generation:
         on_end: Callable[[Generation], None],
         wanted_by: float | None = None,
         input_tokens: int = 1,
+        repeatable: bool = True,
         filters: ContentFilters | None = None,
     ) -> None:
         self.stream = stream
@@ -104,6 +111,7 @@ class Generation:
         self._wait_again = wait_again
         self._on_attempt = on_attempt
         self._on_end = on_end
+        self._repeatable = repeatable
         self._task: asyncio.Task[None] | None = None
         self._begun = False
         self._abandoned = False
@@ -122,6 +130,7 @@ class Generation:
         # The refusal for want of quota that it waits after, and since when there are refusals.
         self._throttled: EvenflowError | None = None
         self._throttled_since: float | None = None
+        self._refusals = 0  # by a server that refuses all calls
         self._turn: asyncio.Future[None] | None = None
         stream.on_unread = self._look_again
         self._look_later()
@@ -254,6 +263,9 @@ class Generation:
         if (
             isinstance(error, ModelRefused | UpstreamRejected | FilterFailed)
             or self.stream.attempt >= self._last_attempt
+            # What an agent has done once it must not do twice.
+            or (self._calls.gave_tokens and not self._repeatable)
+            or self._throttled is not None  # it has waited for quota as long as it may
             or self.upstream.breaker.refuses_for(self._monotonic()) > 0
         ):
             return False
@@ -273,17 +285,39 @@ class Generation:
         is_told = not (self.kind.repeatable or self.upstream.answers_anybody)
         if isinstance(outcome, ModelFinish) or is_told or gave_tokens or not is_over_quota(outcome):
             self._throttled = self._throttled_since = None
+            self._refusals = 0
             return False
         self._throttled = outcome
         if self._throttled_since is None:
             self._throttled_since = now
+        refuses_all = self.upstream.refuses_since(own=1) < math.inf
+        self._refusals = self._refusals + 1 if refuses_all else 0
+        names_it_wrongly = (
+            outcome.retry_after_ms is not None
+            and self._refusals >= _REFUSED_CALLS
+            and now >= self._throttled_since + _REFUSED_SECONDS
+        )
         pause = (outcome.retry_after_ms or 0) / 1000
         begins_at = now + pause
         return (
-            pause <= _LONGEST_RETRY_PAUSE_SECONDS
-            and begins_at < self._throttled_since + self._limits.queue_deadline_seconds
+            not names_it_wrongly
+            and pause <= _LONGEST_RETRY_PAUSE_SECONDS
+            and begins_at < self._quota_by(self._throttled_since, own=1)
             and not self._calls.is_late_at(begins_at)
         )
+
+    def _quota_by(self, since: float, own: int) -> float:
+        """Until when to wait for quota, in seconds: not for long where the server refuses all.
+
+        Args:
+            since: when it was first refused.
+            own: how many of the calls that run are this generation's.
+        """
+        wait_by = since + self._limits.queue_deadline_seconds
+        if self.line.service_class is ServiceClass.BATCH:
+            return wait_by
+        refused_since = max(since, self.upstream.refuses_since(own))
+        return min(wait_by, refused_since + _LONGEST_REFUSED_SECONDS)
 
     async def _next_turn(self) -> None:
         """Give the place up, and wait for another one."""
@@ -302,7 +336,8 @@ class Generation:
         return self._abandoned or self.stream.state.terminal
 
     def _give_up(self, error: EvenflowError) -> None:
-        if isinstance(error, ModelRefused) or not self._fallback_text or self._calls.delivered:
+        is_explained = isinstance(error, ModelRefused | UpstreamExplained)
+        if is_explained or not self._fallback_text or self._calls.delivered:
             self.stream.fail(error.to_object())
             return
         self.stream.error = error.to_object()
@@ -353,6 +388,8 @@ class Generation:
     def _place_by(self) -> float:
         if self.waits_since is None:
             return math.inf
+        if self._throttled is not None:
+            return self._quota_by(self.waits_since, own=0)
         return self.waits_since + self._limits.queue_deadline_seconds
 
     def _next_look(self, now: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from math import inf
 
 from evenflow.fargate_handler.orchestrator.model_context import StatedContext
 from evenflow.fargate_handler.token_sources.port import TokenSource
@@ -43,6 +44,16 @@ class Upstream:
     def answers_anybody(self) -> bool:
         """Whether any call that runs has a token, here or, as they told last, at other tasks."""
         return self.answered + self.prefills.slots.elsewhere.answered > 0
+
+    def refuses_since(self, own: int) -> float:
+        """Since when its server has refused every call, in seconds. inf: it answers.
+
+        Args:
+            own: how many of the calls that run are the caller's. Others were taken.
+        """
+        if self.ceiling.running > own or self.prefills.slots.elsewhere.answered:
+            return inf
+        return self.ceiling.refuses_since
 
     def takes(self, now: float, shared: bool, tenant: str, goes_on: bool = False) -> bool:
         """Whether one more answer may begin, for a tenant.

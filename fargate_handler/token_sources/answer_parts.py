@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-import secrets
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, get_args
 
 import orjson
 
+from evenflow.fargate_handler.token_sources.counted_calls import CountedCalls
 from evenflow.fargate_handler.token_sources.port import ModelEnd, TokenSink
-from evenflow.stream_core.log.entries import JOINING, LOGPROBS, Kind, Part
+from evenflow.stream_core.log.entries import (
+    JOINING,
+    LOGPROBS,
+    LONGEST_NAME,
+    LONGEST_VALUE,
+    Kind,
+    Part,
+)
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """The names under which servers send reasoning. Some send it under both."""
 _ENDS = get_args(ModelEnd)
 _SOURCE_FIELDS = ("url", "title", "start_index", "end_index")
+_OWN_DATA = frozenset({"source", "finish", "signature", LOGPROBS})
+_CUT = "… (cut: this result has {} characters)"
 
 
 class AnswerParts:
     """Pushes the pieces from a model's server, and fills in what servers leave out of calls.
 
     What it pushes doesn't depend on how the server cuts its answer. A call ends where text,
-    reasoning, a refusal or another call of its choice begins, or with the answer.
+    reasoning, a refusal, its result or another call of its choice begins, or with the answer.
 
     All methods raise ValueError or TypeError for what can't be a part of an answer.
     """
 
-    __slots__ = ("_begun", "_ended", "_sink", "_sources", "calling", "pushed")
+    __slots__ = ("_calls", "_ended", "_sink", "_sources", "calling", "pushed")
 
     def __init__(self, sink: TokenSink) -> None:
         self.calling: dict[int, int] = {}
@@ -34,7 +44,7 @@ class AnswerParts:
         self.pushed = 0
         """How many texts and parts were pushed."""
         self._sink = sink
-        self._begun: dict[int, set[int]] = {}
+        self._calls = defaultdict[int, CountedCalls](CountedCalls)
         self._ended: set[int] = set()
         self._sources: set[str] = set()
 
@@ -68,34 +78,60 @@ class AnswerParts:
         Args:
             custom: whether the tool takes any text instead of JSON.
         """
-        begun = self._begun.setdefault(choice, set())
+        calls = self._calls[choice]
         if index is None:
-            index = len(begun) if name else len(begun) - 1
+            index = len(calls) if name else len(calls) - 1
         if not isinstance(index, int) or not all(
             isinstance(said, str) for said in (call_id, name, arguments)
         ):
             raise TypeError("this is not a fragment of a call")
-        if index not in begun:
+        number = calls.number(index)
+        if number is None:
             self.end_call(choice)
-            # The tool's answer needs an id.
-            known = call_id or f"call_{secrets.token_hex(12)}"
-            self._push(
-                Part(Kind.CALL, "custom" if custom else "", choice, index, id=known, name=name)
-            )
-            begun.add(index)
-            self.calling[choice] = index
-        elif arguments and self.calling.get(choice) != index:
+            number, call_id = calls.begin(index, call_id, name)
+            kind = "custom" if custom else ""
+            self._push(Part(Kind.CALL, kind, choice, number, id=call_id, name=name))
+            self.calling[choice] = number
+        elif arguments and self.calling.get(choice) != number:
             raise ValueError("this is a fragment of a call that has ended")
-        self._push(Part(Kind.ARGUMENTS, arguments, choice, index))
+        self._push(Part(Kind.ARGUMENTS, arguments, choice, number))
 
     def end_call(self, choice: int) -> None:
         """The call that has begun in this choice, if any, has all its arguments."""
-        if self.calling and (index := self.calling.pop(choice, None)) is not None:
-            self._push(Part(Kind.CALL_END, choice=choice, call=index))
+        if self.calling and (number := self.calling.pop(choice, None)) is not None:
+            self._push(Part(Kind.CALL_END, choice=choice, call=number))
+
+    def result(self, call_id: str, name: str, text: str, choice: int = 0) -> None:
+        """What a tool gave for a call. One that is too long is cut, and says so.
+
+        Args:
+            call_id: empty: it is for the first call that has no result.
+            name: the tool's. Empty: as its call says.
+        """
+        calls = self._calls[choice]
+        call_id = call_id or calls.oldest_pending
+        if call_id not in calls:  # readers show a result at its call
+            self.fragment(None, call_id, name or "tool", "", choice)
+            call_id = call_id or calls.oldest_pending
+        number, tool = calls.answer(call_id)
+        if self.calling.get(choice) == number:
+            self.end_call(choice)
+        self._push(Part(Kind.RESULT, _fitting(text), choice, id=call_id, name=name or tool))
 
     def data(self, name: str, value: Any, choice: int = 0) -> None:
         """A named value."""
         self._push(Part(Kind.DATA, orjson.dumps(value).decode(), choice, name=name))
+
+    def event(self, said: Any) -> None:
+        """A value of the application's own, as Open WebUI's `{"type": …, "data": …}`.
+
+        What is none, or is too long, is left out: readers need it less than the answer.
+        """
+        if not isinstance(said, dict) or not isinstance(name := said.get("type"), str):
+            return
+        fits = 0 < len(name) <= LONGEST_NAME and len(orjson.dumps(said)) <= LONGEST_VALUE
+        if fits and name not in _OWN_DATA:
+            self.data(name, said.get("data"))
 
     def source(self, said: Any) -> None:
         """A source of the answer, once. What has no address or title is left out."""
@@ -110,21 +146,13 @@ class AnswerParts:
             self.data("source", source)
 
     def choice(self, said: dict[str, Any], index: int) -> None:
-        """Everything that a choice in one of OpenAI's chunks adds. `index` is its number.
-
-        Log probabilities are pushed before their tokens: an encoder can tell them together.
-        """
+        """Everything that a choice in one of OpenAI's chunks adds. `index` is its number."""
         delta = said.get("delta") or {}
-        self._logprobs(said.get("logprobs") or {}, index)
-        for name, reasoning in _reasonings(delta).items():
-            self.delta(Kind.REASONING, reasoning, index, name)
-        if isinstance(refusal := delta.get("refusal"), str):
-            self.delta(Kind.REFUSAL, refusal, index)
-        self.text(_content(delta), index)
-        for annotation in _list(delta.get("annotations")):
-            self.source(annotation.get("url_citation"))
-        for fragment in delta.get("tool_calls") or ():
-            self._called(fragment, index)
+        if delta.get("role") == "tool":
+            call_id, name = delta.get("tool_call_id") or "", delta.get("name") or ""
+            self.result(call_id, name, _result_text(delta.get("content")), index)
+        else:
+            self._assistant(delta, said.get("logprobs") or {}, index)
         if index and (reason := said.get("finish_reason")) and index not in self._ended:
             self._ended.add(index)
             self.end_call(index)
@@ -135,12 +163,40 @@ class AnswerParts:
         for choice in sorted(self.calling):
             self.end_call(choice)
 
+    def _assistant(self, delta: dict[str, Any], logprobs: dict[str, Any], choice: int) -> None:
+        """More of the assistant's message.
+
+        Log probabilities are pushed before their tokens: an encoder can tell them together.
+        """
+        self._logprobs(logprobs, choice)
+        for name, reasoning in _reasonings(delta).items():
+            self.delta(Kind.REASONING, reasoning, choice, name)
+        if isinstance(refusal := delta.get("refusal"), str):
+            self.delta(Kind.REFUSAL, refusal, choice)
+        self.text(_content(delta), choice)
+        for annotation in _list(delta.get("annotations")):
+            self.source(annotation.get("url_citation"))
+        for fragment in delta.get("tool_calls") or ():
+            self._called(fragment, choice)
+        for tool in _list(delta.get("executed_tools")):
+            self._executed(tool, choice)
+
     def _called(self, fragment: dict[str, Any], choice: int) -> None:
         custom = bool(fragment.get("custom"))
         called = fragment.get("custom" if custom else "function") or {}
         arguments = called.get("input" if custom else "arguments") or ""
         call_id, name = fragment.get("id") or "", called.get("name") or ""
         self.fragment(fragment.get("index"), call_id, name, arguments, choice, custom=custom)
+
+    def _executed(self, tool: dict[str, Any], choice: int) -> None:
+        """A tool that Groq has run: first without its output, then with it."""
+        call_id = f"executed_{tool.get('index') or 0}"
+        name = tool.get("name") or tool.get("type") or "tool"
+        if call_id not in self._calls[choice]:
+            self.fragment(None, call_id, name, tool.get("arguments") or "", choice)
+            self.end_call(choice)
+        if tool.get("output") is not None:
+            self.result(call_id, name, _result_text(tool["output"]), choice)
 
     def _logprobs(self, given: dict[str, Any], choice: int) -> None:
         # A part for each token: how the server joins them doesn't show.
@@ -169,6 +225,25 @@ def _content(delta: dict[str, Any]) -> str:
     if text is not None and not isinstance(text, str):
         raise TypeError("the content is not text")
     return text or ""
+
+
+def _result_text(content: Any) -> str:
+    """What a tool gave: a text, the texts of a list of parts, or any other JSON."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = [part.get("text") for part in _list(content) if isinstance(part, dict)]
+    texts = [text for text in parts if isinstance(text, str)]
+    if texts and len(texts) == len(content):
+        return "".join(texts)
+    return orjson.dumps(content).decode()
+
+
+def _fitting(text: str) -> str:
+    """A result as long as one may be."""
+    if len(text) <= LONGEST_VALUE:
+        return text
+    mark = _CUT.format(f"{len(text):,}")
+    return text[: LONGEST_VALUE - len(mark)] + mark
 
 
 def _list(said: Any) -> list[Any]:

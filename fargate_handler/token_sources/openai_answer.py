@@ -90,6 +90,7 @@ class OpenAIAnswer:
             self._parts.choice(choice, index)
         for source in cited(chunk):
             self._parts.source(source)
+        self._parts.event(chunk.get("event"))
 
     def finish(self) -> ModelFinish:
         """Take the end of the stream. Returns how the model ended.

@@ -18,6 +18,7 @@ from evenflow.stream_core.protocol.errors import (
     Overloaded,
     RateLimited,
     UpstreamAnswered,
+    UpstreamExplained,
     UpstreamFailed,
     UpstreamRejected,
 )
@@ -42,6 +43,7 @@ _BUSY_CODES = frozenset(
     ]
 )  # fmt: skip
 _MOST_MESSAGE = 1_000
+_MOST_EXPLANATION = 500
 _MOST_ADDRESS = 200
 _MOST_WORD = 64
 _LONGEST_RETRY_AFTER_MS = 86_400_000
@@ -56,6 +58,8 @@ class Failures:
     def answered(self, status: int, headers: Mapping[str, str], body: bytes) -> EvenflowError:
         """The error for an answer with this status. The server's words are only logged."""
         said = _said(body)
+        if said.explained and status in (*_REFUSED, 500):
+            return self._explained(said)
         if status == 402 or (status == 429 and _QUOTA in (said.code, said.type)):
             return self._out_of_quota(said)
         if status in _REFUSED:
@@ -75,6 +79,8 @@ class Failures:
         or in `type`.
         """
         said = _said_in(error)
+        if said.explained:
+            return self._explained(said)
         told = error.get("code") if isinstance(error, dict) else None
         what = "the model's server ended with an error"
         if told in _REFUSED or said.type == InvalidRequest.type or said.code in _REFUSING:
@@ -130,6 +136,10 @@ class Failures:
             type=RateLimited.type,
         )
 
+    def _explained(self, said: _Said) -> UpstreamExplained:
+        self._operator.warning("the model's server ended with an error", said.message)
+        return UpstreamExplained(said.explained, code="upstream_explained")
+
 
 def told_in(error: object) -> str:
     """The message of an OpenAI-style error."""
@@ -151,6 +161,7 @@ def _busy(said: _Said, status: int, message: str, retry_after_ms: int | None) ->
 
 class _Said(NamedTuple):
     message: str
+    explained: str = ""
     code: str | None = None
     type: str | None = None
     param: str | None = None
@@ -169,10 +180,16 @@ def _said_in(error: object) -> _Said:
         return _Said(str(error)[:_MOST_MESSAGE])
     return _Said(
         message=_words(error)[:_MOST_MESSAGE],
+        explained=_explanation(error.get("user_message")),
         code=_word(error.get("code")),
         type=_word(error.get("type")),
         param=_word(error.get("param")) or _place(error),
     )
+
+
+def _explanation(words: object) -> str:
+    """A server's words for readers: one line."""
+    return " ".join(words.split())[:_MOST_EXPLANATION] if isinstance(words, str) else ""
 
 
 def _words(error: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ import orjson
 
 from evenflow.fargate_handler.token_sources.answer_parts import REASONING_FIELDS
 
-_BESIDE_TEXT = (*REASONING_FIELDS, "refusal", "tool_calls", "annotations")
+_BESIDE_TEXT = (*REASONING_FIELDS, "refusal", "tool_calls", "executed_tools", "annotations")
 # A server whose chunks always differ in more than the text is not tried for ever.
 _MOST_TRIES = 8
 
@@ -62,11 +62,12 @@ class TextChunks:
 def _only_text(chunk: dict[str, Any]) -> str:
     """The text of a chunk that says nothing else. Otherwise empty."""
     choices = chunk.get("choices") or []
-    if len(choices) != 1 or chunk.get("usage") or chunk.get("error"):
+    if len(choices) != 1 or any(chunk.get(name) for name in ("usage", "error", "event")):
         return ""
     (choice,) = choices
     delta = choice.get("delta") or {}
     says_more = any(choice.get(name) for name in ("index", "finish_reason", "logprobs"))
+    says_more = says_more or delta.get("role") == "tool"
     if says_more or any(delta.get(name) for name in _BESIDE_TEXT):
         return ""
     return delta.get("content") or ""

@@ -26,7 +26,8 @@ class AdaptiveCeiling:
     Times are in seconds on one clock that never goes back.
     """
 
-    __slots__ = ("_answered", "_in_a_row", "_limit", "_opens_at", "_running", "_throttled_at")
+    __slots__ = ("_answered", "_in_a_row", "_limit", "_opens_at", "_running", "_throttled_at",
+                 "refuses_since")  # fmt: skip
 
     def __init__(self) -> None:
         self._limit: int | None = None
@@ -34,6 +35,8 @@ class AdaptiveCeiling:
         self._answered = 0
         self._opens_at = self._throttled_at = -inf
         self._in_a_row = 0  # calls that were refused though they began after the last refusal
+        self.refuses_since = inf
+        """Since when it has refused every call, in seconds. inf: it has taken the last one."""
 
     @property
     def limit(self) -> int | None:
@@ -68,6 +71,7 @@ class AdaptiveCeiling:
         Args:
             began_at: when the call began.
         """
+        self.refuses_since = inf
         if began_at >= self._throttled_at:
             self._in_a_row = 0
 
@@ -95,8 +99,9 @@ class AdaptiveCeiling:
         if began_at >= self._throttled_at:  # calls that ran together are refused together
             self._in_a_row += 1
         self._answered, self._throttled_at = 0, now
-        if retry_after is None:
-            retry_after = self._usual_pause(beside, elsewhere)
+        self.refuses_since = min(self.refuses_since, now)
+        if retry_after is None or retry_after < _FIRST_PAUSE_SECONDS:
+            retry_after = max(retry_after or 0.0, self._usual_pause(beside, elsewhere))
         self.pause(now, retry_after * _LATE_SHARE)
 
     def _usual_pause(self, beside: int, elsewhere: int) -> float:

@@ -183,6 +183,17 @@ class UpstreamRejected(UpstreamFailed):
     """The model's server refuses our configuration. Another attempt would fail as well."""
 
 
+class UpstreamExplained(UpstreamRejected):
+    """The model's server failed, and says why in words that it wrote for readers."""
+
+    def unexplained(self) -> UpstreamRejected:
+        """The same error without its words, which no content filter has read."""
+        return UpstreamRejected(
+            "the model's server ended with an error; what came before was kept",
+            code="upstream_failed",
+        )
+
+
 class Overloaded(EvenflowError):
     status = 503
     type = "overloaded_error"
@@ -247,7 +258,10 @@ def is_upstreams_fault(error: EvenflowError) -> bool:
 
 
 _PERMANENT = frozenset(
-    ["insufficient_quota", "budget_exhausted", "model_not_set_up", "model_without_price"]
+    [
+        *("insufficient_quota", "budget_exhausted", "model_not_set_up", "model_without_price"),
+        "upstream_explained",  # the same backend has the same reason
+    ]
 )
 
 

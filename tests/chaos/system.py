@@ -218,6 +218,8 @@ def _environment(plan: Plan, secret: str, model_port: int) -> dict[str, str]:
         "model": "openai",
         "model_url": f"http://127.0.0.1:{model_port}/v1",
         "model_name": "chaos",
+        # It says words, and runs no tools.
+        "model_repeatable": True,
         # An answer of the fallback would be taken for the model's.
         "fallback_text": "",
         # Who can't come back for a minute, since nothing is there to come back to, has not left.

@@ -15,7 +15,9 @@ from PIL import Image
 from playwright.sync_api import Page, expect
 
 from tests.e2e.test_element import OpenPage, ask, open_chat, serious, wait_for
+from tests.integration.conftest import ServeProcess
 from tests.integration.server_process import ServerProcess
+from tests.integration.stock_clients.backends import running_backend
 
 _THOUGHT = re.compile(r"Thought for \d+ s")
 _UNTIMED = re.compile(r"^Thought(s| for \d+ s)")
@@ -81,13 +83,21 @@ def test_axe_finds_nothing_serious_in_parts(
     assert page.evaluate("window.violations") == []
 
 
-def test_the_picture_of_parts(open_page: OpenPage, server: ServerProcess) -> None:
-    """With SCREENSHOTS=docs/images it is kept."""
-    page = with_parts(open_page, server, gapMs=70)
-    page.set_viewport_size({"width": 1000, "height": 860})
-    ask(page, _QUESTION)
-    wait_for(page, "done")
+def test_the_picture_of_parts(
+    open_page: OpenPage, serve_process: ServeProcess, tmp_path: Path
+) -> None:
+    """What the agent in `examples/` gives. With SCREENSHOTS=docs/images the picture is kept."""
+    agent = "tests.integration.stock_clients.python.shop_agent"
+    with running_backend(agent, tmp_path / "agent.log") as url:
+        page = open_page(serve_process(model="openai", model_url=url).http_url)
+        page.set_viewport_size({"width": 1000, "height": 860})
+        ask(page, "Can I buy two city bikes today?")
+        wait_for(page, "done")
     expect(page.get_by_text(_THOUGHT)).to_be_in_viewport()
+    card = page.get_by_test_id("tool")
+    expect(card).to_contain_text("in_stock")
+    expect(card.get_by_label("Result")).to_have_text('{\n  "left": 7\n}')
+    expect(page.locator("article.answer .markdown")).to_contain_text("we have 7 city bikes")
     if folder := os.environ.get("SCREENSHOTS"):
         picture = Image.open(io.BytesIO(page.screenshot()))
         picture.save(Path(folder) / "parts.webp", lossless=True)

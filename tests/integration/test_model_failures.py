@@ -97,7 +97,7 @@ async def forgetful(hurry: asyncio.Task[None]) -> AsyncIterator[ScriptedModel]:
 
 
 async def _serve_forgetful(serve: Serve, forgetful: ScriptedModel) -> LocalServer:
-    return await serve(model="openai", model_url=forgetful.url)
+    return await serve(model="openai", model_url=forgetful.url, model_repeatable=True)
 
 
 @_TRANSPORTS

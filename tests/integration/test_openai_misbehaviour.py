@@ -47,6 +47,7 @@ async def server(serve: Serve, model: ScriptedModel) -> LocalServer:
         model_url=model.url,
         model_api_key="sk-of-the-tests",
         fallback_text="",
+        model_repeatable=True,
         model_first_sign_seconds=1,
         model_silence_seconds=1,
         model_deadline_seconds=3,

@@ -79,6 +79,7 @@ async def server(serve: Serve, model_port: int) -> LocalServer:
         model_name="gpt-of-the-tests",
         model_api_key="sk-of-the-tests",
         fallback_text=_FALLBACK,
+        model_repeatable=True,
     )
 
 
@@ -86,7 +87,10 @@ async def server(serve: Serve, model_port: int) -> LocalServer:
 async def strict_server(serve: Serve, model_port: int) -> LocalServer:
     """The same without a fallback answer."""
     return await serve(
-        model="openai", model_url=f"http://127.0.0.1:{model_port}/v1/", fallback_text=""
+        model="openai",
+        model_url=f"http://127.0.0.1:{model_port}/v1/",
+        fallback_text="",
+        model_repeatable=True,
     )
 
 

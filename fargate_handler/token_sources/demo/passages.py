@@ -26,16 +26,30 @@ _COMMON = frozenset(
     _WORD.findall(
         "a an and are as at be by can do does for from has have how i if in is it its me my of on "
         "or that the there they this to was we what when where which who why will with you your "
-        "tell about"
+        "tell about am could day don get give good hello help hi hey ll m much many name need "
+        "please re s should so some t thank thanks thing time today use used using ve want would"
     )
 )
+_ENDING = re.compile(r"(?<=..)(?:ing|ed|es|e|s)$")
 _LONGEST_PROSE_CHARACTERS = 420
 _LONGEST_ANSWER_CHARACTERS = 900
-NO_PASSAGE = (
-    "I am the demo model of Evenflow, and I answer from its documentation. I found nothing there "
-    "about that. Ask me what Evenflow is, how it treats slow readers, or what happens when a tab "
-    "is closed."
-)
+# A passage answers a question if it has so much of its words, by rarity. One word is enough where
+# the heading has it, or where so few passages do.
+_LEAST_SHARE = 0.6
+_FEW_PASSAGES = 0.04
+NO_PASSAGE = """\
+I am only a demo, without a language model. I look questions up in Evenflow's documentation, and \
+found no answer to this one.
+
+To put a model of your own behind this page, start the server with these variables:
+
+```sh
+EVENFLOW_MODEL=openai EVENFLOW_MODEL_URL=https://api.openai.com/v1
+EVENFLOW_MODEL_NAME=gpt-5 EVENFLOW_MODEL_API_KEY=sk-…
+```
+
+Any server that speaks OpenAI's API will do, also Ollama, vLLM or your own agent. Or ask me about \
+Evenflow: what it is, how it treats slow readers, or what happens when a tab is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +76,9 @@ class Passages:
         self._passages = passages
         self._headings = [frozenset(_terms(p.heading)) for p in passages]
         self._terms = [_terms(p.heading) + _terms(p.text) for p in passages]
-        seen_in = Counter(term for terms in self._terms for term in terms)
-        self._rarity = {term: math.log(1 + len(passages) / n) for term, n in seen_in.items()}
+        self._seen_in = Counter(term for terms in self._terms for term in terms)
+        self._rarity = {t: math.log(1 + len(passages) / n) for t, n in self._seen_in.items()}
+        self._rarest = math.log(1 + len(passages))
 
     @classmethod
     @cache
@@ -78,24 +93,32 @@ class Passages:
         )
 
     def answer(self, question: str) -> Answer:
-        """The best passage in Markdown, with its source, or a sentence that there is none."""
+        """The best passage in Markdown, with its source. Where none fits, what this model is."""
         asked = frozenset(_terms(question))
-        scores = [self._score(asked, number) for number in range(len(self._passages))]
+        least = _LEAST_SHARE * sum(self._rarity.get(term, self._rarest) for term in asked)
+        scores = [self._score(asked, least, number) for number in range(len(self._passages))]
         best = max(scores, default=0.0)
         if best == 0.0:
             return Answer(NO_PASSAGE)
         passage = self._passages[scores.index(best)]
         source = f"docs/{passage.page}.md, “{passage.heading}”"
-        return Answer("\n\n".join([*_fitting(passage), f"*{source}*"]), source)
+        credit = f"*The demo model found this in {source}.*"
+        return Answer("\n\n".join([*_fitting(passage), credit]), source)
 
-    def _score(self, asked: frozenset[str], number: int) -> float:
+    def _score(self, asked: frozenset[str], least: float, number: int) -> float:
+        """How well a passage answers. 0: it doesn't, or it has less than `least` of the words."""
         terms, heading = self._terms[number], self._headings[number]
+        shared = [term for term in asked if term in terms]
+        if not shared or sum(self._rarity[term] for term in shared) < least:
+            return 0.0
+        if len(shared) == 1 and shared[0] not in heading and not self._is_rare(shared[0]):
+            return 0.0
         # A frequent word means little more than one that comes twice.
-        found = sum(
-            self._rarity[term] * terms[term] / (terms[term] + 1) for term in asked if term in terms
-        )
-        same = len(asked & heading) / len(asked | heading) if asked else 0.0
-        return found * (1 + 2 * same)
+        found = sum(self._rarity[term] * terms[term] / (terms[term] + 1) for term in shared)
+        return found * (1 + 2 * len(asked & heading) / len(asked | heading))
+
+    def _is_rare(self, term: str) -> bool:
+        return self._seen_in[term] <= max(1.0, _FEW_PASSAGES * len(self._passages))
 
 
 def split(page: str, markdown: str) -> list[Passage]:
@@ -142,5 +165,6 @@ def _shortened(text: str) -> str:
 
 
 def _terms(text: str) -> Counter[str]:
-    # The first six letters count, so that plurals and -ing forms match their stems.
-    return Counter(word[:6] for word in _WORD.findall(text.lower()) if word not in _COMMON)
+    # Plurals and other forms of a word match, and so do words that begin with the same six letters.
+    words = (word for word in _WORD.findall(text.lower()) if word not in _COMMON)
+    return Counter(_ENDING.sub("", word)[:6] for word in words)

@@ -146,7 +146,7 @@ async def test_a_wrong_key(completions: Completions, key: str) -> None:
 async def test_a_model_that_begins_again_with_something_else(at: At, serve: Serve) -> None:
     async with scripted_model() as model:
         first = [chunk("One "), chunk("two "), chunk("three")]
-        server = await serve(model="openai", model_url=model.url)
+        server = await serve(model="openai", model_url=model.url, model_repeatable=True)
         for again, told in (
             ([chunk("One two "), chunk("three, four.")], None),
             ([chunk("Two "), chunk("one")], "differs"),
@@ -166,7 +166,8 @@ async def test_what_was_replaced_is_not_given_to_who_asks_again(at: At, serve: S
     async with scripted_model() as model:
         first = [chunk("Hello"), chunk(" wor"), chunk("ld one")]
         model.will(Reply(first, gap=0.1, then="break"), Reply([chunk("Hello there"), END], gap=0.1))
-        completions = at(await serve(model="openai", model_url=model.url))
+        served = await serve(model="openai", model_url=model.url, model_repeatable=True)
+        completions = at(served)
         told = await completions.stream("hello", model="openai", Idempotency_Key="again")
         assert told.error is not None
         assert told.error["code"] == "response_restarted"

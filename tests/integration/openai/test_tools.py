@@ -153,7 +153,7 @@ async def model(serve: Serve) -> AsyncIterator[ScriptedModel]:
 @pytest.fixture
 async def in_front(at: At, serve: Serve, model: ScriptedModel) -> Completions:
     """A client of ours in front of the model's server."""
-    return at(await serve(model="openai", model_url=model.url))
+    return at(await serve(model="openai", model_url=model.url, model_repeatable=True))
 
 
 def _fragment(index: int, arguments: str, **begins: str) -> bytes:

@@ -172,6 +172,23 @@ def test_an_openai_model_needs_its_address(environment: Environment) -> None:
     assert load_settings().model_name == "m"
 
 
+@pytest.mark.parametrize(
+    ("variables", "again"),
+    [
+        ({}, True),
+        ({"MODEL": "openai", "MODEL_URL": "http://m/v1"}, False),
+        ({"MODEL": "openai", "MODEL_URL": "http://m/v1", "MODEL_CONTINUES": "true"}, True),
+        ({"MODEL": "openai", "MODEL_URL": "http://m/v1", "MODEL_REPEATABLE": "true"}, True),
+        ({"MODEL_REPEATABLE": "false"}, False),
+    ],
+)
+def test_a_backend_is_asked_again_in_mid_answer_only_where_somebody_says_that_it_may_be(
+    environment: Environment, variables: dict[str, str], again: bool
+) -> None:
+    environment(**variables)
+    assert load_settings().repeats_broken_answers is again
+
+
 def test_a_grpc_model_needs_its_workers(environment: Environment) -> None:
     environment(MODEL="grpc")
     assert "EVENFLOW_WORKERS must be set" in refusal()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -157,3 +159,23 @@ def test_a_pause_never_becomes_shorter() -> None:
     ceiling.pause(0.0, 10.0)
     ceiling.pause(0.0, 1.0)
     assert ceiling.opens_in(0.0) == pytest.approx(10.0)
+
+
+def test_a_server_that_names_next_to_no_time_is_not_asked_each_moment() -> None:
+    ceiling, pauses = running(1), list[float]()
+    for number in range(4):
+        now = 100.0 * number
+        throttle(ceiling, now, retry_after=0.1)
+        pauses.append(ceiling.opens_in(now))
+        ceiling.begin()
+    assert pauses == pytest.approx([0.25 * 1.1, 0.5 * 1.1, 1.1, 2.2])
+
+
+def test_it_knows_since_when_its_server_has_refused_every_call() -> None:
+    ceiling = running(3)
+    assert ceiling.refuses_since == inf
+    throttle(ceiling, now=5.0, began_at=4.0)
+    throttle(ceiling, now=6.0, began_at=4.0)
+    assert ceiling.refuses_since == 5.0
+    ceiling.taken(began_at=4.0)
+    assert ceiling.refuses_since == inf

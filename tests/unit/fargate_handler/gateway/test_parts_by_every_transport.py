@@ -28,6 +28,7 @@ ANSWER: list[Content] = [
     Part(Kind.ARGUMENTS, '{"a":1,'),
     Part(Kind.ARGUMENTS, '"b":2}'),
     Part(Kind.CALL_END),
+    Part(Kind.RESULT, "3", id="call_1", name="add"),
     Part(Kind.DATA, '{"url":"https://example.org/"}', name="source"),
     "Three.",
 ]
@@ -133,11 +134,11 @@ async def test_a_poll_has_events_beside_the_text() -> None:
     calls = Calls(gateway.context, client.connection.channel)
     path = f"/chat/message/{stream.response_id}"
     body = await calls.json("GET", f"{path}?from_index=3")
-    assert (body["new_text"], body["chunk_index"]) == (" these.Three.", 9)
+    assert (body["new_text"], body["chunk_index"]) == (" these.Three.", 10)
     assert body["full_text"] == "I add these.Three."
     assert body["events"] == [
         {"index": index, "at": len(" these."), **part_object(part)}
         for index, part in enumerate(ANSWER)
         if index > 3 and isinstance(part, Part)
     ]
-    assert "events" not in await calls.json("GET", f"{path}?from_index=9")
+    assert "events" not in await calls.json("GET", f"{path}?from_index=10")

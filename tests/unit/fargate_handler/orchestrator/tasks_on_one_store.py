@@ -89,6 +89,7 @@ class Task:
         limits: Limits | None = None,
         source: TokenSource | None = None,
         fallback_text: str = "",
+        repeats_lost: bool = True,
     ) -> None:
         self.shared = shared
         self.clock = shared.clock
@@ -124,7 +125,9 @@ class Task:
                 activity=self._activity,
                 calls=shared.calls,
             ),
-            ServedModel(source or self.source, AgentRequests(), fallback_text),
+            ServedModel(
+                source or self.source, AgentRequests(), fallback_text, repeats_lost=repeats_lost
+            ),
             name=name,
             address=self.address,
             peers=shared.peers,
@@ -145,9 +148,10 @@ class Task:
         limits: Limits | None = None,
         source: TokenSource | None = None,
         fallback_text: str = "",
+        repeats_lost: bool = True,
     ) -> Self:
         """A task that has its lease. It keeps it, writes, and sweeps, as time passes."""
-        task = cls(shared or Shared(), name, limits, source, fallback_text)
+        task = cls(shared or Shared(), name, limits, source, fallback_text, repeats_lost)
         await task.membership.start()
         task.shared.sessions.network.calls.clear()
         return task
@@ -158,9 +162,10 @@ class Task:
         limits: Limits | None = None,
         source: TokenSource | None = None,
         fallback_text: str = "",
+        repeats_lost: bool = True,
     ) -> Self:
         """A task that is the only one. Nothing in its stores waits, so it has its lease at once."""
-        task = cls(Shared(), "a", limits, source, fallback_text)
+        task = cls(Shared(), "a", limits, source, fallback_text, repeats_lost)
         with pytest.raises(StopIteration):
             task.membership.start().send(None)
         return task

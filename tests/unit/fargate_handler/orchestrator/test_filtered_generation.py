@@ -10,6 +10,7 @@ from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.metrics import Metrics
 from evenflow.stream_core.filtering.port import FilterAction, Filtering
 from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.protocol.errors import UpstreamExplained
 from evenflow.stream_core.tenants.registry import Tenants
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.test_generation import BROKEN, Bench
@@ -120,3 +121,18 @@ async def test_a_filter_that_fails_ends_the_answer_and_nothing_is_tried_again(
     assert bench.stream.error is not None
     assert bench.stream.error["code"] == "filter_failed"
     assert (len(bench.source.calls), call.closed) == (1, 1)
+
+
+@pytest.mark.parametrize("mode", [Filtering.HOLD, Filtering.RETRACT])
+async def test_a_backend_s_words_for_readers_are_left_out_where_no_filter_reads_them(
+    mode: Filtering,
+) -> None:
+    bench = Bench(filters=filtered(mode))
+    call = await bench.start()
+    call.push("The key ")
+    call.fail(UpstreamExplained(f"The key {SECRET} is wrong.", code="upstream_explained"))
+    await settle()
+    assert bench.stream.error is not None
+    assert bench.stream.error["code"] == "upstream_failed"
+    assert SECRET not in str(bench.stream.error)
+    assert len(bench.source.calls) == 1

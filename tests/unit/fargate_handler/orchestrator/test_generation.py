@@ -36,10 +36,12 @@ from evenflow.stream_core.protocol.errors import (
     ModelRefused,
     Overloaded,
     UpstreamAnswered,
+    UpstreamExplained,
     UpstreamFailed,
     UpstreamRejected,
 )
 from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.tenants.tenant import ServiceClass
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource, SourceCall
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
@@ -66,6 +68,7 @@ class Bench:
     in_force: bool = True
     can_go_on: bool = True
     kind: MessageKind = CHAT
+    repeatable: bool = True
     filters: ContentFilters | None = None
     clock: HandTurnedClock = field(default_factory=HandTurnedClock)
     ended: list[ResponseState] = field(default_factory=list)
@@ -110,6 +113,7 @@ class Bench:
             on_attempt=self._on_attempt,
             on_failure=lambda _: None,
             on_end=self._on_end,
+            repeatable=self.repeatable,
             filters=self.filters,
         )
         self.reader = RecordingReader(self.stream, self.clock, AssembledText())
@@ -447,7 +451,7 @@ async def test_who_is_throttled_gives_its_place_up_and_goes_on_with_another(
     kind: MessageKind,
 ) -> None:
     bench = Bench(kind=kind)
-    for attempt in (1, 2, 3):
+    for attempt in (1, 2):
         call = await bench.start() if attempt == 1 else bench.source.calls[-1]
         call.fail(TOO_MANY)
         await settle()
@@ -456,11 +460,69 @@ async def test_who_is_throttled_gives_its_place_up_and_goes_on_with_another(
         await settle()
         assert len(bench.source.calls) == attempt + 1
     last = bench.source.calls[-1]
-    assert (last.request.attempt, bench.retries) == (4, 0)
+    assert (last.request.attempt, bench.retries) == (3, 0)
     last.push("Here.")
     last.finish()
     await settle()
     assert bench.ended == [ResponseState.COMPLETED]
+
+
+async def test_a_server_that_refuses_at_the_time_it_named_is_asked_three_times() -> None:
+    bench = Bench()
+    call = await bench.start()
+    for _ in range(2):
+        call.fail(TOO_MANY)
+        await bench.pass_time(3)
+        bench.generation.go_on()
+        await settle()
+        call = bench.source.calls[-1]
+    call.fail(TOO_MANY)
+    await bench.pass_time(10)
+    assert (len(bench.source.calls), bench.ended) == (3, [ResponseState.ERROR])
+    assert bench.stream.error == TOO_MANY.to_object()
+
+
+@pytest.mark.parametrize(
+    ("service_class", "wanted", "ends_after"),
+    [
+        (ServiceClass.INTERACTIVE, 11_000, 0),
+        (ServiceClass.INTERACTIVE, None, 10),
+        (ServiceClass.BATCH, 11_000, 60),
+    ],
+)
+async def test_a_server_that_refuses_everybody_is_waited_for_as_long_as_a_person_waits(
+    service_class: ServiceClass, wanted: int | None, ends_after: int
+) -> None:
+    bench = Bench()
+    bench.generation.line = Line("public", service_class=service_class)
+    call = await bench.start()
+    call.fail(
+        UpstreamAnswered("no", code="upstream_throttled", status=429, retry_after_ms=wanted)
+    )
+    await settle()
+    if ends_after:
+        await bench.pass_time(ends_after - 1)
+        assert bench.ended == []
+        await bench.pass_time(4)
+    assert (len(bench.source.calls), error_code(bench.stream)) == (1, "upstream_throttled")
+
+
+async def test_a_server_that_answers_another_call_is_waited_for_longer() -> None:
+    bench = Bench()
+    ceiling = bench.generation.upstream.ceiling
+    for _ in range(2):
+        ceiling.begin()  # this one, and another that goes on
+    (await bench.start()).fail(TOO_MANY)
+    await settle()
+    ceiling.end()
+    await bench.pass_time(30)
+    assert bench.ended == []
+    ceiling.end()
+    ceiling.taken(began_at=0.0)
+    await bench.pass_time(1)
+    assert bench.ended == [], "a place has just become free"
+    bench.generation.cancel()
+    await settle()
 
 
 async def test_throttling_costs_none_of_the_attempts_that_failures_have() -> None:
@@ -891,3 +953,50 @@ async def test_when_the_process_leaves_and_cancels_the_task_the_response_is_canc
     await settle()
     assert bench.ended == [ResponseState.CANCELLED]
     assert call.closed == 1
+
+
+# -- a backend that must not be asked twice --------------------------------------------------------
+
+_GIVEN = ["I book it.", Part(Kind.REASONING, "Hm"), Part(Kind.CALL, id="c", name="book")]
+
+
+@pytest.mark.parametrize("said", _GIVEN, ids=["text", "reasoning", "a call"])
+async def test_an_agent_that_has_given_anything_is_not_run_again(said: Content) -> None:
+    bench = Bench(repeatable=False, fallback_text="Please ask again.")
+    call = await bench.start()
+    call.push(said)
+    call.fail(BROKEN)
+    await bench.pass_time(1)
+    assert (len(bench.source.calls), bench.ended) == (1, [ResponseState.ERROR])
+    assert bench.stream.error == BROKEN.to_object()
+    assert bench.stream.log.entries == [said]
+
+
+async def test_nor_if_it_fell_silent() -> None:
+    bench = Bench(repeatable=False, limits=Limits(model_silence_seconds=1))
+    (await bench.start()).push("I book it.")
+    await bench.pass_time(3)
+    assert (len(bench.source.calls), error_code(bench.stream)) == (1, "model_timeout")
+
+
+async def test_one_that_has_given_nothing_is_run_again() -> None:
+    bench = Bench(repeatable=False)
+    call = await bench.start()
+    call.sink.alive()
+    call.fail(BROKEN)
+    await settle()
+    again = bench.source.calls[1]
+    again.push("Booked.")
+    again.finish()
+    await settle()
+    assert (bench.stream.log.text, bench.ended) == ("Booked.", [ResponseState.COMPLETED])
+
+
+async def test_what_a_backend_says_to_readers_is_its_last_word() -> None:
+    bench = Bench(fallback_text="Please ask again.")
+    call = await bench.start()
+    call.fail(UpstreamExplained("No stock data today.", code="upstream_explained"))
+    await settle()
+    assert (len(bench.source.calls), bench.ended) == (1, [ResponseState.ERROR])
+    assert bench.stream.error is not None
+    assert bench.stream.error["message"] == "No stock data today."

@@ -114,6 +114,27 @@ async def test_what_a_lost_task_had_not_begun_is_begun() -> None:
     assert await text_on_record(b, response_id) == "First."
 
 
+@pytest.mark.parametrize("tokens", ["", "ab"])
+async def test_what_must_not_be_asked_twice_ends_with_what_is_on_record(tokens: str) -> None:
+    shared = Shared()
+    a = await Task.join(shared, "a")
+    stream = (await a.send("m1")).stream
+    a.read(stream)
+    await settle()
+    for token in tokens:
+        a.source.calls[0].push(token)
+        await a.clock.pass_time(0.2)
+    a.cut_off()
+    b = await Task.join(shared, "b", repeats_lost=False)
+    await b.clock.pass_time(4.0, step=0.05)
+    assert b.source.calls == []
+    ending = (await shared.head(stream.response_id)).ending
+    assert ending is not None
+    assert ending.error is not None
+    assert (ending.state, ending.error["code"]) == (ResponseState.ERROR, "not_repeated")
+    assert await text_on_record(b, stream.response_id) == tokens
+
+
 async def test_the_model_is_told_what_was_said_before() -> None:
     shared = Shared()
     a = await Task.join(shared, "a")

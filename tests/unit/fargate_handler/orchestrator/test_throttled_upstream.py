@@ -228,3 +228,14 @@ async def test_who_was_refused_comes_before_all_that_the_sender_has_asked_since(
     completed = [stream.state is ResponseState.COMPLETED for stream in streams]
     await node.leave()
     assert completed == [True, True, False, False]
+
+
+async def test_where_the_server_refuses_everybody_nobody_waits_for_long() -> None:
+    node = Node(LIMITS)
+    streams = await ask(node, 5)
+    for _ in range(140):
+        await throttle(node, 5, seconds=3)
+        await node.clock.pass_time(0.1)
+    assert [stream.state for stream in streams] == [ResponseState.ERROR] * 5
+    assert {stream.error["code"] for stream in streams if stream.error} == {"upstream_throttled"}
+    assert len(node.source.calls) <= 10

@@ -12,7 +12,7 @@ from evenflow.fargate_handler.token_sources.openai_answer import DONE, OpenAIAns
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.fargate_handler.token_sources.stream_decoders import JsonLinesDecoder, SseDecoder
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import LONGEST_VALUE, Content, Kind, Part
 from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     ModelRefused,
@@ -443,3 +443,141 @@ def test_a_usage_that_is_no_count_is_unknown_and_takes_nothing_of_the_answer_wit
         orjson.dumps({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": count}})
     )
     assert answer.finish() == ModelFinish("stop", None)
+
+
+# -- agents that run their tools -------------------------------------------------------------------
+
+
+def result(call_id: str, content: object = "7", **more: object) -> str:
+    """The message of a tool, as an agent's conversation has it."""
+    return chat_chunk(
+        delta={"role": "tool", "tool_call_id": call_id, "content": content, **more}
+    )
+
+
+def whole_call(call_id: str, **more: object) -> str:
+    return fragment(id=call_id, function={"name": "add", "arguments": "{}"}, **more)
+
+
+def gave(call_id: str, text: str = "7", name: str = "add") -> Part:
+    return Part(Kind.RESULT, text, id=call_id, name=name)
+
+
+def test_a_tool_s_message_is_the_result_of_its_call_and_no_text() -> None:
+    assert told(
+        chat_chunk("Let me see. "),
+        whole_call("c1", index=0),
+        result("c1"),
+        chat_chunk(delta={"role": "assistant", "content": "We have 7."}),
+    ) == ["Let me see. ", *call(0, "{}", "c1", "add"), gave("c1"), "We have 7."]
+
+
+def test_text_of_the_usual_form_stays_text_behind_a_result() -> None:
+    said = told(chat_chunk("a"), whole_call("c1"), result("c1", "b"), chat_chunk("c"))
+    assert said == ["a", *call(0, "{}", "c1", "add"), gave("c1", "b"), "c"]
+
+
+@pytest.mark.parametrize("indexes", [(0, 1, 2), (0, 0, 1), (None, None, None)])
+def test_an_agent_may_count_the_calls_of_each_step_anew(indexes: tuple[int | None, ...]) -> None:
+    one, two, three = ({} if index is None else {"index": index} for index in indexes)
+    assert told(
+        whole_call("c1", **one),
+        result("c1"),
+        chat_chunk("Then "),
+        whole_call("c2", **two),
+        whole_call("c3", **three),
+        result("c3"),
+        result("c2"),
+    ) == [
+        *call(0, "{}", "c1", "add"),
+        gave("c1"),
+        "Then ",
+        *call(1, "{}", "c2", "add"),
+        *call(2, "{}", "c3", "add"),
+        gave("c3"),
+        gave("c2"),
+    ]
+
+
+def test_a_result_leaves_another_call_open_and_a_second_one_begins_none() -> None:
+    assert told(
+        whole_call("c1", index=0),
+        fragment(index=1, id="c2", function={"name": "now", "arguments": "{"}),
+        result("c1", "half"),
+        fragment(index=1, function={"arguments": "}"}),
+        result("c1", "whole"),
+    ) == [
+        *call(0, "{}", "c1", "add"),
+        Part(Kind.CALL, call=1, id="c2", name="now"),
+        Part(Kind.ARGUMENTS, "{", call=1),
+        gave("c1", "half"),
+        Part(Kind.ARGUMENTS, "}", call=1),
+        gave("c1", "whole"),
+        Part(Kind.CALL_END, call=1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "name"), [({}, "tool"), ({"name": "search"}, "search")], ids=["nameless", "named"]
+)
+def test_a_result_without_a_call_is_shown_at_one(more: dict[str, object], name: str) -> None:
+    said = told(result("c9", "found", **more), chat_chunk("So"))
+    assert said == [*call(0, "", "c9", name), gave("c9", "found", name), "So"]
+
+
+def test_a_result_without_an_id_is_that_of_the_first_call_without_one() -> None:
+    calls = [whole_call("c1"), whole_call("c2")]
+    assert told(*calls, result(""), result(""))[-2:] == [gave("c1"), gave("c2")]
+    *made, found = told(result("", "found"))
+    assert (len(made), isinstance(found, Part) and found.id.startswith("call_")) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (None, ""),
+        ([{"type": "text", "text": "7 "}, {"type": "text", "text": "left"}], "7 left"),
+        ([{"type": "image_url"}], '[{"type":"image_url"}]'),
+        ({"left": 7}, '{"left":7}'),
+        (7, "7"),
+    ],
+)
+def test_what_a_tool_gave_is_text_whatever_its_form(content: object, text: str) -> None:
+    assert told(whole_call("c1"), result("c1", content))[-1] == gave("c1", text)
+
+
+def test_a_result_that_is_too_long_is_cut_and_says_so() -> None:
+    *_, cut = told(whole_call("c1"), result("c1", "x" * 70_000))
+    assert isinstance(cut, Part)
+    assert len(cut.text) == LONGEST_VALUE
+    assert cut.text.endswith("x… (cut: this result has 70,000 characters)")
+
+
+def test_tools_that_groq_has_run_are_calls_with_results() -> None:
+    def executed(**output: str) -> str:
+        tool = {"index": 0, "type": "python", "arguments": "{}", **output}
+        return chat_chunk(delta={"executed_tools": [tool]})
+
+    assert told(executed(), executed(output="7"), chat_chunk("Seven.")) == [
+        *call(0, "{}", "executed_0", "python"),
+        gave("executed_0", name="python"),
+        "Seven.",
+    ]
+
+
+def test_an_event_of_the_application_is_data_by_its_name() -> None:
+    def event(**said: object) -> str:
+        return orjson.dumps({"event": said}).decode()
+
+    status = {"description": "Reading 3 pages", "done": False}
+    left_out = [
+        event(type="finish", data="stop"),
+        event(type="logprobs", data={}),
+        event(type=7),
+        event(type="much", data="x" * 65_536),
+        orjson.dumps({"event": "ping"}).decode(),
+    ]
+    assert told(event(type="status", data=status), *left_out, chat_chunk("So")) == [
+        value("status", status),
+        "So",
+    ]

@@ -13,6 +13,7 @@ from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     ModelRefused,
     UpstreamAnswered,
+    UpstreamExplained,
     UpstreamRejected,
     is_worth_repeating,
 )
@@ -256,3 +257,44 @@ def test_a_wrong_setting_is_one_line_however_many_ask(caplog: pytest.LogCaptureF
     for _ in range(100):
         failures.answered(401, {}, b"")
     assert len(caplog.records) == 1
+
+
+# -- words for readers -----------------------------------------------------------------------------
+
+FOR_READERS = "There is no stock data today. Ask the shop."
+
+
+@pytest.mark.parametrize("status", [400, 422, 500])
+def test_what_a_backend_says_to_readers_is_told_and_nothing_else_of_it(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = "  There is no\n\n\tstock data today. Ask the shop."
+    error = answered(status, said(message=LEAK, user_message=words))
+    assert type(error) is UpstreamExplained
+    assert (error.code, error.message) == ("upstream_explained", FOR_READERS)
+    assert (error.status, is_worth_repeating(error)) == (502, False)
+    assert FOR_READERS not in caplog.text
+
+
+def test_it_may_say_so_in_the_stream() -> None:
+    error = Failures().in_stream({"message": LEAK, "user_message": FOR_READERS, "code": 429})
+    assert (type(error), error.message) == (UpstreamExplained, FOR_READERS)
+
+
+def test_its_words_have_a_bound() -> None:
+    assert len(answered(500, said(user_message="x" * 1_000)).message) == 500
+
+
+@pytest.mark.parametrize("words", [None, "", "  ", 7, ["x"], {"text": "x"}])
+def test_what_are_no_words_explain_nothing(words: object) -> None:
+    assert answered(500, said(user_message=words)).code == "upstream_failed"
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(401, "model_not_set_up"), (429, "upstream_throttled"), (503, "upstream_overloaded")],
+)
+def test_a_wrong_key_and_a_busy_server_are_what_they_are_whatever_is_said(
+    status: int, code: str
+) -> None:
+    assert answered(status, said(user_message=FOR_READERS)).code == code

@@ -69,6 +69,8 @@ def test_any_other_chunk_is_parsed(other: dict[str, Any]) -> None:
         {"choice": {"delta": {"content": "one", "reasoning": "so"}}},
         {"choice": {"delta": {"content": "one", "tool_calls": [{}]}}},
         {"choice": {"delta": {"content": "one", "annotations": [{}]}}},
+        {"choice": {"delta": {"content": "one", "role": "tool"}}},
+        {"event": {"type": "status", "data": "one"}},
         {"usage": {"prompt_tokens": 1}},
         {"error": {"message": "no"}},
         {"system_fingerprint": "one"},  # which of the two is the text?

@@ -71,7 +71,7 @@ def test_what_stands_below_is_shown_as_far_as_there_is_room() -> None:
     passages = Passages([Passage("p", "Lanterns", "How to light one.", (fits, does_not, behind))])
     assert (
         passages.answer("lanterns").text
-        == "How to light one.\n\n- a list\n\n*docs/p.md, “Lanterns”*"
+        == "How to light one.\n\n- a list\n\n*The demo model found this in docs/p.md, “Lanterns”.*"
     )
 
 
@@ -110,7 +110,7 @@ def test_the_docs_answer_what_happens_when_a_tab_is_closed() -> None:
     answer = real_passages().answer("What happens when I close the tab?").text
     assert "30 s" in answer
     assert "cancel" in answer
-    assert "*docs/" in answer
+    assert "found this in docs/" in answer
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_the_docs_answer_what_happens_when_a_tab_is_closed() -> None:
 def test_questions_about_the_protocol_find_a_passage_and_name_its_page(question: str) -> None:
     answer = real_passages().answer(question).text
     assert answer != NO_PASSAGE
-    assert "*docs/" in answer
+    assert "found this in docs/" in answer
 
 
 @pytest.mark.parametrize("question", ["", "the of and", "zyxwvut qwerty", "流れ", "?!", "\x00"])
@@ -172,3 +172,68 @@ def test_a_long_passage_without_any_end_is_cut_all_the_same() -> None:
 
 def test_without_any_passage_there_is_still_an_answer() -> None:
     assert Passages([]).answer("anything") == (NO_PASSAGE, "")
+
+
+# -- a person who tries it -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("question", "page", "says"),
+    [
+        ("What is Evenflow?", "", "without losing a token"),
+        ("How does it treat slow readers?", "questions", "The model never waits"),
+        ("What happens when I close the tab?", "questions", "no cancel"),
+        ("How do I use it from my OpenAI code?", "questions", "base URL"),
+        ("How do I add authentication for my users?", "questions", "login"),
+        ("Can I use it with LangChain?", "questions", "backend"),
+        ("Does this work with React?", "questions", "useChat"),
+        ("Where is my data stored?", "questions", "evenflow.db"),
+        ("How much does it cost?", "questions", "Apache"),
+        ("How do I install it?", "questions", "make run"),
+        ("Which models can I use?", "questions", "OpenAI"),
+        ("How do I deploy to AWS?", "questions", "make deploy"),
+        ("How can I connect my own agent with tools?", "backend", ""),
+    ],
+)
+def test_what_people_ask_about_it_is_answered_by_what_is_about_that(
+    question: str, page: str, says: str
+) -> None:
+    answer = real_passages().answer(question)
+    assert answer.source.startswith(f"docs/{page}"), answer
+    assert says in answer.text
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Hello!",
+        "Hi, how are you?",
+        "Who are you?",
+        "What can you do?",
+        "What is the weather?",
+        "What's the weather like in Paris today?",
+        "Write a poem about autumn",
+        "Tell me a joke",
+        "What is the capital of France?",
+        "Translate good morning into Spanish",
+        "Write a Python function that sorts a list",
+        "What time is it?",
+        "Summarize the plot of Hamlet",
+        "Help me plan a birthday party",
+        "Who won the World Cup in 2022?",
+        "What is 17 times 23?",
+        "Why is the sky blue?",
+        "Give me a recipe for pancakes",
+        "What's the meaning of life?",
+        "Thanks, that's great!",
+        "test",
+    ],
+)
+def test_what_it_is_not_about_is_answered_by_what_the_demo_is(question: str) -> None:
+    assert real_passages().answer(question) == (NO_PASSAGE, "")
+
+
+def test_the_demo_says_how_a_model_is_put_behind_it() -> None:
+    assert NO_PASSAGE.startswith("I am only a demo")
+    assert "\nEVENFLOW_MODEL=openai EVENFLOW_MODEL_URL=" in NO_PASSAGE
+    assert NO_PASSAGE.count("```") == 2

@@ -104,10 +104,8 @@ async def test_no_tokens_at_all_is_an_end() -> None:
 async def test_a_question_is_answered_from_the_docs() -> None:
     played = Played("What is told to a slow reader?")
     await played.play()
-    assert (
-        "".join(played.sink.tokens)
-        == "A slow reader is told that it lags.\n\n*docs/p.md, “Readers”*"
-    )
+    found = "*The demo model found this in docs/p.md, “Readers”.*"
+    assert "".join(played.sink.tokens) == f"A slow reader is told that it lags.\n\n{found}"
     source = Part(Kind.DATA, '{"title":"docs/p.md, “Readers”"}', name="source")
     assert played.sink.parts == [source]
     assert 0.25 <= played.sink.at[0] - played.began <= 0.62

@@ -1,0 +1,52 @@
+"""Numbers the calls of one choice, whose results may come in the same stream."""
+
+from __future__ import annotations
+
+import secrets
+
+
+class CountedCalls:
+    """The calls of one choice, by the indexes and ids of the model's server.
+
+    A model counts the calls of its answer from 0. An agent asks a model again behind each result,
+    and that one counts from 0, too. So the index of a call that has its result is free again.
+    """
+
+    __slots__ = ("_ids", "_names", "_numbers", "_pending")
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}  # by the server's index
+        self._names: dict[int, str] = {}  # of all calls that have begun, by their numbers
+        self._ids: dict[str, int] = {}
+        self._pending: dict[str, None] = {}  # ids of the calls without a result, in their order
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, call_id: str) -> bool:
+        return call_id in self._ids
+
+    @property
+    def oldest_pending(self) -> str:
+        """The id of the first call without a result. Empty: there is none."""
+        return next(iter(self._pending), "")
+
+    def number(self, index: int) -> int | None:
+        """The number of the call at this index of the server's. None: there is none."""
+        return self._numbers.get(index)
+
+    def begin(self, index: int, call_id: str, name: str) -> tuple[int, str]:
+        """Begin a call. Returns its number, and its id: its result needs one."""
+        call_id = call_id or f"call_{secrets.token_hex(12)}"
+        number = 1 + max(self._names) if index in self._names else index
+        self._numbers[index] = self._ids[call_id] = number
+        self._names[number] = name
+        self._pending[call_id] = None
+        return number, call_id
+
+    def answer(self, call_id: str) -> tuple[int, str]:
+        """A call that has begun has its result. Returns its number, and its tool's name."""
+        number = self._ids[call_id]
+        self._pending.pop(call_id, None)
+        self._numbers = {at: it for at, it in self._numbers.items() if it != number}
+        return number, self._names[number]
