@@ -51,9 +51,12 @@ _ROOT = Path(__file__).resolve().parent.parent
 _SHORTEST_SECRET = 32
 _OIDC = "oidc_"
 
-
 class ConfigurationError(Exception):
     """The configuration is wrong. The message is one line: the variable, and what it accepts."""
+
+
+HOW_TO_INSTALL_AWS = "install Evenflow with its extra aws, in a clone by `pip install '.[aws]'`"
+"""What to do where the SDK is missing."""
 
 
 class HandlerSettings(Limits, BaseSettings):
@@ -569,7 +572,7 @@ class HandlerSettings(Limits, BaseSettings):
         for name, needed in needing.items():
             if needed:
                 raise ValueError(
-                    f"{name} needs the AWS SDK, which is not installed: `make .venv/.aws` does it"
+                    f"{name} needs the AWS SDK, which is not installed: {HOW_TO_INSTALL_AWS}"
                 )
         return self
 
@@ -597,6 +600,23 @@ class HandlerSettings(Limits, BaseSettings):
             Guardrail.parse(guardrail) if guardrail else None,
             self.bedrock_guardrail_mode,
         )
+
+    @property
+    def has_page(self) -> bool:
+        """Whether there is a built page."""
+        return (self.page / "index.html").is_file()
+
+    @property
+    def described_model(self) -> str:
+        """The model and its place for the log, without credentials of its URL."""
+        if self.model == "openai" and self.model_url is not None:
+            place = re.sub(r"(?<=://)[^@/]*@|[?#].*", "", str(self.model_url))
+            return f"model {self.model_name} at {place}"
+        if self.model == "grpc":
+            return f"model of the workers {', '.join(self.workers)}"
+        if self.model == "demo":
+            return "model demo, which EVENFLOW_MODEL replaces"
+        return f"model {self.own_model_name} of {self.model}"
 
     @property
     def callable_as(self) -> tuple[str, ...] | None:
