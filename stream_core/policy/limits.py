@@ -308,8 +308,7 @@ class Limits(BaseModel):
         134_217_728,
         1_048_576,
         2**40,
-        "the node's oldest ended response is dropped, and read from the store for who asks again: "
-        "what ended ones take of the memory",
+        "the oldest finished response is dropped from memory, and read from the store on demand",
     )
     expired_responses_remembered: int = _limit(10_000, 0, 10_000_000, "404 instead of 410")
     grace_seconds: float = _limit(30, 0, 3_600, "no reader for so long: the model is cancelled")
