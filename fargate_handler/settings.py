@@ -140,7 +140,8 @@ class HandlerSettings(Limits, BaseSettings):
         ge=1,
         description=(
             "the longest answer, in the model's tokens (model=openai, bedrock or sagemaker); "
-            "Bedrock reserves so many of the account's quota for each, unset the model's most"
+            "Bedrock reserves as many of the account's quota for each answer, by default the "
+            "model's maximum"
         ),
     )
     bedrock_cache_ttl: CacheTtl | None = Field(
@@ -342,7 +343,7 @@ class HandlerSettings(Limits, BaseSettings):
     oidc_issuer: Issuer | None = Field(
         None,
         description=(
-            "the issuer of tokens by which callers show who they are, as tokens have it in `iss`: "
+            "the issuer of callers' identity tokens, exactly as in their `iss`: "
             "`https://login.example.com/`; default: none"
         ),
     )
@@ -350,7 +351,7 @@ class HandlerSettings(Limits, BaseSettings):
         "",
         max_length=1_024,
         description=(
-            "for whom the issuer's tokens must be: their `aud`, or `client_id` of Cognito's access "
+            "the audience of the issuer's tokens: their `aud`, or `client_id` of Cognito's access "
             "tokens (with oidc_issuer)"
         ),
     )
@@ -520,10 +521,10 @@ class HandlerSettings(Limits, BaseSettings):
     def _issuer_has_an_audience(self) -> Self:
         given = {name for name in self.model_fields_set if name.startswith(_OIDC)}
         if self.oidc_issuer is None and given:
-            raise ValueError(f"{min(given)} is set without oidc_issuer, and is nobody's then")
+            raise ValueError(f"{min(given)} is set without oidc_issuer, and has no effect")
         if self.oidc_issuer is not None and not self.oidc_audience:
             raise ValueError(
-                "oidc_audience must be set beside oidc_issuer: for whom its tokens are"
+                "oidc_audience must be set beside oidc_issuer: the audience of its tokens"
             )
         return self
 

@@ -214,7 +214,7 @@ class Limits(BaseModel):
         5,
         0.1,
         30,
-        "a service class that waits behind a higher one has so many of the turns all the same",
+        "a service class that waits behind a higher one still gets this share of the turns",
     )
     prefills_per_tenant: int | None = _limit(
         None,
@@ -227,9 +227,9 @@ class Limits(BaseModel):
         20,
         1,
         60_000,
-        "while another tenant is expected to ask again, no more prompts are given to a model at "
-        "once than delay that one's first token by so much, or one prompt; "
-        "learned from first tokens, so where prompts don't wait for each other it bounds nothing",
+        "while another tenant is expected back, a model gets at once only the prompts that delay a "
+        "first token by this time, or one; it is learned from first tokens, so there is no limit "
+        "where prompts don't wait for each other",
     )
     worker_buffer_tokens: int = _limit(
         256,
@@ -352,8 +352,8 @@ class Limits(BaseModel):
         1_024,
         16,
         1_000_000,
-        "finish_reason budget: an answer without a longest length reserves so many tokens of its "
-        "tenant's budgets, and so many again whenever it has nearly used them, while there are any",
+        "finish_reason budget: an answer without a maximum reserves this many tokens of its "
+        "tenant's budgets, and as many again when three quarters of them are used",
     )
     usage_ttl_seconds: float = _limit(
         7_776_000,
@@ -368,8 +368,8 @@ class Limits(BaseModel):
         1_000,
         10,
         10_000,
-        "what has grown is written to the response buffer (the end at once); text that a killed "
-        "task had given since is given again, or replaced",
+        "new text is written to the response buffer (the end at once); after a crash the text since "
+        "then comes again, or is replaced",
     )
     polled_store_interval_ms: int = _limit(
         150,
