@@ -368,8 +368,8 @@ class Limits(BaseModel):
         1_000,
         10,
         10_000,
-        "new text is written to the response buffer (the end at once); after a crash the text since "
-        "then comes again, or is replaced",
+        "new text is written to the response buffer (the end at once); what a crash loses comes "
+        "again, or is replaced",
     )
     polled_store_interval_ms: int = _limit(
         150,
