@@ -40,7 +40,7 @@ help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
 
 run: .venv/.runtime web/dist/index.html ## serve the page on http://127.0.0.1:8080 (HTTP_PORT=; WS_PORT= for a second one; PROCESSES=n or auto)
-	@EVENFLOW_HTTP_PORT=$(HTTP_PORT) $(if $(WS_PORT),EVENFLOW_WS_PORT=$(WS_PORT)) $(if $(PROCESSES),EVENFLOW_PROCESSES=$(PROCESSES)) exec $(PY) -m evenflow.fargate_handler
+	@EVENFLOW_HTTP_PORT=$(HTTP_PORT) $(if $(WS_PORT),EVENFLOW_WS_PORT=$(WS_PORT)) $(if $(PROCESSES),EVENFLOW_PROCESSES=$(PROCESSES)) exec $(PY) -m evenflow serve
 
 run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the deployed system on an emulated AWS, behind one port (needs haproxy)
 	@command -v haproxy >/dev/null || { echo "run-aws needs haproxy: apt-get install haproxy"; exit 2; }
@@ -186,7 +186,7 @@ lock: .venv/.dev ## resolve the hashed requirement files again
 	$(LOCK) --group pyproject.toml:functions -c requirements/dev.txt --python-version 3.12 $(IN_LAMBDA_ALREADY) -o requirements/functions.txt
 
 clean: ## remove what was installed and built
-	rm -rf .venv .build cdk.out web/node_modules infra/node_modules web/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .build build dist *.egg-info cdk.out web/node_modules infra/node_modules web/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Evenflow needs Python 3.11 or newer")'

@@ -1,31 +1,69 @@
-"""What a wheel holds: one package, `evenflow`, and the files that its infra deploys.
+"""What a wheel and an sdist hold: one package, `evenflow`, and the files that it serves or deploys.
 
-In a checkout `evenflow/` has a link to each folder at the top that belongs to the package, so
-`evenflow.infra` is the same module here and in a wheel.
+In a checkout `evenflow/` has a link to each folder of code at the top, so `evenflow.infra` is the
+same module here and in a wheel. Files that are no code have the same place beside that code:
+`web/dist/` of a checkout is `evenflow/web/dist/` of a wheel.
 """
 
-from setuptools import find_packages, setup
+from __future__ import annotations
 
-_INFRA = "evenflow.infra"
+import shutil
+import sys
+from pathlib import Path
+
+from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
+
+_TOP = Path(__file__).resolve().parent
+sys.path.insert(0, str(_TOP))  # pip builds without it
+from evenflow.infra.page_build import PageNotBuiltError, build_missing_page  # noqa: E402
+
+# MANIFEST.in has them for the sdist.
+_FILES = ("docs/*.md", "docs/runbooks/*.md", "requirements/functions.txt", "web/dist/**/*")
+
+
+class BuildPackage(build_py):
+    """Builds the package. Without npm it has no page, and its server says so."""
+
+    def run(self) -> None:
+        """Build into `build_lib`, or for an editable install the page alone."""
+        try:
+            build_missing_page(_TOP)
+        except PageNotBuiltError as error:
+            self.warn(f"this installation has no page. {error}")
+        super().run()
+        if self.editable_mode:
+            return
+        package = Path(self.build_lib, "evenflow")
+        for folder in {pattern.split("/")[0] for pattern in _FILES}:
+            shutil.rmtree(package / folder, ignore_errors=True)  # an earlier build's
+        for file in (found for pattern in _FILES for found in _TOP.glob(pattern)):
+            if file.is_file():
+                copy = package / file.relative_to(_TOP)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, copy)
+
+
+class BuildSources(sdist):
+    """Builds the sdist, always with the page: installing it needs no npm."""
+
+    def run(self) -> None:
+        """Build it.
+
+        Raises:
+            PageNotBuiltError: npm is missing, or it failed.
+        """
+        build_missing_page(_TOP)
+        super().run()
+
 
 setup(
-    packages=[
-        *find_packages(include=["evenflow", "evenflow.*"]),
-        f"{_INFRA}.page",
-        f"{_INFRA}.requirements",
-        f"{_INFRA}.runbooks",
-    ],
-    package_dir={
-        f"{_INFRA}.page": "web/dist",
-        f"{_INFRA}.requirements": "requirements",
-        f"{_INFRA}.runbooks": "docs/runbooks",
-    },
+    packages=find_packages(include=["evenflow", "evenflow.*"]),
     package_data={
-        f"{_INFRA}.constructs.edge": ["viewer_host.js"],
-        f"{_INFRA}.updates": ["immutable_properties.json"],
-        f"{_INFRA}.page": ["**/*"],
-        f"{_INFRA}.requirements": ["functions.txt"],
-        f"{_INFRA}.runbooks": ["*.md"],
+        "evenflow.infra.constructs.edge": ["viewer_host.js"],
+        "evenflow.infra.updates": ["immutable_properties.json"],
     },
     include_package_data=False,
+    cmdclass={"build_py": BuildPackage, "sdist": BuildSources},
 )

@@ -66,8 +66,8 @@ def costs_page(note: str) -> str:
             *(f"| {what} | {' | '.join(map(_usd, figures))} |" for what, figures in lines),
             "",
             *paragraph(
-                "The 1,000 answers include all that the hour includes: what stores, delivers and "
-                "opens their sessions. What is paid at rest is not in either." + _beyond(traffic)
+                "The hour and the 1,000 answers include storage, delivery and sessions, but not the "
+                "cost at rest." + _beyond(traffic)
             ),
             "",
             *_parts("dev", traffic),

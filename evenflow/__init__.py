@@ -1,1 +1,3 @@
-"""The operator's command, `evenflow`: what is done beside running servers, on their store."""
+"""Evenflow: a resumable streaming server between language models and their readers."""
+
+__version__ = "0.1.0"

@@ -1,12 +1,12 @@
-"""`evenflow`, or `python -m evenflow`: what an operator does beside running servers."""
+"""`evenflow`, or `python -m evenflow`: runs a server, and does what is done beside running ones."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 
-from evenflow import tenants
+from evenflow import __version__, serve, tenants
 from evenflow.command_line import CommandFailed, Parser
 from evenflow.doctor import command as doctor
 from evenflow.fargate_handler.settings import ConfigurationError
@@ -21,12 +21,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         configuration.
     """
     parser = Parser(prog="evenflow", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"evenflow {__version__}")
     commands = parser.add_subparsers(metavar="command", required=True)
-    tenants.add_to(commands)
-    doctor.add_to(commands)
+    for command in (serve, tenants, doctor):
+        command.add_to(commands)
     asked = parser.parse_args(arguments)
     try:
-        status: int | None = asyncio.run(asked.run(asked))
+        result: Coroutine[None, None, int | None] | int = asked.run(asked)
+        # `serve` has a loop of its own.
+        status = result if isinstance(result, int) else asyncio.run(result)
     except ConfigurationError as error:
         print(f"evenflow: {error}", file=sys.stderr)
         return 2

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evenflow.command_line import CommandFailed
-from evenflow.fargate_handler.settings import ConfigurationError
+from evenflow.fargate_handler.settings import HOW_TO_INSTALL_AWS, ConfigurationError
 from evenflow.server_variables import server_variable
 from evenflow.stream_core.ports.tenant_store import TenantStore
 from evenflow.stream_core.ports.usage_store import UsageStore
@@ -72,8 +72,8 @@ async def _table(table: str) -> AsyncIterator[OpenedTenants]:
         )
     if find_spec("aiobotocore") is None:
         raise ConfigurationError(
-            "EVENFLOW_STORE=dynamodb needs the AWS SDK, which is not installed: `make .venv/.aws` "
-            "does it"
+            "EVENFLOW_STORE=dynamodb needs the AWS SDK, which is not installed: "
+            f"{HOW_TO_INSTALL_AWS}"
         )
     from aiobotocore.session import get_session
     from botocore.exceptions import ClientError, NoRegionError

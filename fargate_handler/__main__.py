@@ -1,6 +1,4 @@
-"""`python -m evenflow.fargate_handler`: a handler that serves until SIGTERM. `--role worker`: a
-worker.
-"""
+"""A handler that serves until SIGTERM, or a worker: a process of `evenflow serve`."""
 
 from __future__ import annotations
 
@@ -22,6 +20,7 @@ import uvloop
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.bounded_log import BoundedLog
 from evenflow.fargate_handler.chosen_adapters import open_adapters, open_tracing
+from evenflow.fargate_handler.gateway.http_endpoints import NO_PAGE
 from evenflow.fargate_handler.handler import Handler
 from evenflow.fargate_handler.leave import Leave, signals
 from evenflow.fargate_handler.line_writer import LineWriter
@@ -56,6 +55,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("evenflow.process")
 
+ROLES = ("handler", "worker")
+"""What a process may be."""
+
 
 class _Serving(Protocol):
     """A `Handler` or a `Worker`."""
@@ -71,31 +73,41 @@ class _Serving(Protocol):
 
 
 def main() -> int:
-    """Run. Returns the exit status: 0 after leaving in order, 2 for a wrong configuration."""
+    """Serve as the arguments say. Returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m evenflow.fargate_handler", description="Serve until told to leave."
     )
-    parser.add_argument(
-        "--role", choices=("handler", "worker"), default="handler", help="default: %(default)s"
-    )
+    parser.add_argument("--role", choices=ROLES, default=ROLES[0], help="default: %(default)s")
     # Which of several handlers this is, as its supervisor says.
     parser.add_argument("--process", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    process = arguments.process
     try:
-        settings = load_settings()
-        place = None if arguments.process is None else Place.model_validate_json(arguments.process)
-        metrics = Metrics(None if place is None else place.number)
-        task = secrets.token_hex(8)
-        _log(settings, task, place, metrics)
-        if arguments.role == "worker":
-            uvloop.run(_serve_model(settings))
-        elif place is None and settings.processes > 1:
-            return uvloop.run(_supervise(settings))
-        else:
-            uvloop.run(_serve(settings, task, place, metrics))
+        return run(arguments.role, None if process is None else Place.model_validate_json(process))
     except ConfigurationError as error:
         print(f"evenflow: {error}", file=sys.stderr)
         return WRONG_CONFIGURATION
+
+
+def run(role: str, place: Place | None = None) -> int:
+    """Serve until a signal ends it. Returns the exit status: 0 after leaving in order.
+
+    Args:
+        place: where this is one of several handlers under a supervisor.
+
+    Raises:
+        ConfigurationError: a variable is wrong.
+    """
+    settings = load_settings()
+    metrics = Metrics(None if place is None else place.number)
+    task = secrets.token_hex(8)
+    _log(settings, task, place, metrics)
+    if role == "worker":
+        uvloop.run(_serve_model(settings))
+    elif place is None and settings.processes > 1:
+        return uvloop.run(_supervise(settings))
+    else:
+        uvloop.run(_serve(settings, task, place, metrics))
     return 0
 
 
@@ -139,7 +151,7 @@ async def _serve(
     line = None if place is None else SupervisorLine(place.line, leave)
     ask_to_leave = leave.ask if line is None else line.ask_to_leave
     if line is None:
-        _check_room(settings)
+        _check_start(settings)
     loop = asyncio.get_running_loop()
     async with open_adapters(settings, metrics) as adapters:
         garbage = GarbageCollection(time.monotonic())
@@ -162,7 +174,7 @@ async def _serve(
 
 async def _supervise(settings: HandlerSettings) -> int:
     """Run several handlers. Returns the exit status."""
-    _check_room(settings)
+    _check_start(settings)
     leave = Leave()
     sockets = public_sockets(settings)
     # They keep the ports until this process ends.
@@ -176,9 +188,8 @@ async def _supervise(settings: HandlerSettings) -> int:
     if settings.agents is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, supervisor.reload)
     with signals(leave):
-        return await supervisor.run(
-            f"{public_addresses(settings)}, model {settings.model}, {settings.processes} processes"
-        )
+        served = f"{public_addresses(settings)}, {settings.described_model}"
+        return await supervisor.run(f"{served}, {settings.processes} processes")
 
 
 async def _serve_model(settings: HandlerSettings) -> None:
@@ -219,7 +230,7 @@ async def serve_until_asked(
     background = Background()
     try:
         await handler.start()
-        _logger.info("serving %s, model %s; Ctrl-C leaves", handler.serves, settings.model)
+        _logger.info("serving %s, %s; Ctrl-C leaves", handler.serves, settings.described_model)
         serving()
         await leave.asked.wait()
         _logger.info(
@@ -235,9 +246,11 @@ async def serve_until_asked(
         await handler.stop()
 
 
-def _check_room(settings: HandlerSettings) -> None:
+def _check_start(settings: HandlerSettings) -> None:
     _raise_file_limit(settings)
     warn_of_too_little_memory(settings, memory_bytes(), settings.processes)
+    if not settings.has_page:
+        _logger.warning(NO_PAGE)
 
 
 def _raise_file_limit(limits: Limits) -> None:

@@ -88,6 +88,8 @@ def reserved_ports(count: int, limits: Limits) -> list[socket.socket]:
 def public_addresses(settings: HandlerSettings) -> str:
     """Where clients reach this machine, for the log."""
     addresses = f"http://{settings.http_host}:{settings.http_port}"
+    if settings.has_page:
+        addresses += " with the chat page"
     if settings.ws_port is not None:
         addresses += f" (WebSocket ws://{settings.http_host}:{settings.ws_port}/ws)"
     if settings.metrics_port is not None:

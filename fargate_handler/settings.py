@@ -52,9 +52,12 @@ _ROOT = Path(__file__).resolve().parent.parent
 _SHORTEST_SECRET = 32
 _OIDC = "oidc_"
 
-
 class ConfigurationError(Exception):
     """The configuration is wrong. The message is one line: the variable, and what it accepts."""
+
+
+HOW_TO_INSTALL_AWS = "install Evenflow with its extra aws, in a clone by `pip install '.[aws]'`"
+"""What to do where the SDK is missing."""
 
 
 class HandlerSettings(Limits, BaseSettings):
@@ -138,7 +141,8 @@ class HandlerSettings(Limits, BaseSettings):
         ge=1,
         description=(
             "the longest answer, in the model's tokens (model=openai, bedrock or sagemaker); "
-            "Bedrock reserves so many of the account's quota for each, unset the model's most"
+            "Bedrock reserves as many of the account's quota for each answer, by default the "
+            "model's maximum"
         ),
     )
     model_context_tokens: int | None = Field(
@@ -359,7 +363,7 @@ class HandlerSettings(Limits, BaseSettings):
     oidc_issuer: Issuer | None = Field(
         None,
         description=(
-            "the issuer of tokens by which callers show who they are, as tokens have it in `iss`: "
+            "the issuer of callers' identity tokens, exactly as in their `iss`: "
             "`https://login.example.com/`; default: none"
         ),
     )
@@ -367,7 +371,7 @@ class HandlerSettings(Limits, BaseSettings):
         "",
         max_length=1_024,
         description=(
-            "for whom the issuer's tokens must be: their `aud`, or `client_id` of Cognito's access "
+            "the audience of the issuer's tokens: their `aud`, or `client_id` of Cognito's access "
             "tokens (with oidc_issuer)"
         ),
     )
@@ -537,10 +541,10 @@ class HandlerSettings(Limits, BaseSettings):
     def _issuer_has_an_audience(self) -> Self:
         given = {name for name in self.model_fields_set if name.startswith(_OIDC)}
         if self.oidc_issuer is None and given:
-            raise ValueError(f"{min(given)} is set without oidc_issuer, and is nobody's then")
+            raise ValueError(f"{min(given)} is set without oidc_issuer, and has no effect")
         if self.oidc_issuer is not None and not self.oidc_audience:
             raise ValueError(
-                "oidc_audience must be set beside oidc_issuer: for whom its tokens are"
+                "oidc_audience must be set beside oidc_issuer: the audience of its tokens"
             )
         return self
 
@@ -588,7 +592,7 @@ class HandlerSettings(Limits, BaseSettings):
         for name, needed in needing.items():
             if needed:
                 raise ValueError(
-                    f"{name} needs the AWS SDK, which is not installed: `make .venv/.aws` does it"
+                    f"{name} needs the AWS SDK, which is not installed: {HOW_TO_INSTALL_AWS}"
                 )
         return self
 
@@ -616,6 +620,23 @@ class HandlerSettings(Limits, BaseSettings):
             Guardrail.parse(guardrail) if guardrail else None,
             self.bedrock_guardrail_mode,
         )
+
+    @property
+    def has_page(self) -> bool:
+        """Whether there is a built page."""
+        return (self.page / "index.html").is_file()
+
+    @property
+    def described_model(self) -> str:
+        """The model and its place for the log, without credentials of its URL."""
+        if self.model == "openai" and self.model_url is not None:
+            place = re.sub(r"(?<=://)[^@/]*@|[?#].*", "", str(self.model_url))
+            return f"model {self.model_name} at {place}"
+        if self.model == "grpc":
+            return f"model of the workers {', '.join(self.workers)}"
+        if self.model == "demo":
+            return "model demo, which EVENFLOW_MODEL replaces"
+        return f"model {self.own_model_name} of {self.model}"
 
     @property
     def callable_as(self) -> tuple[str, ...] | None:

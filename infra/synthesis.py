@@ -12,12 +12,11 @@ from aws_cdk.cloud_assembly_schema import Manifest
 from evenflow.infra.announce import summary
 from evenflow.infra.application import build_application
 from evenflow.infra.constructs.domain import DomainOutsideZoneError
-from evenflow.infra.constructs.edge.web_client import PageNotBuiltError
 from evenflow.infra.constructs.network.network import UnreachableImageError
 from evenflow.infra.context import DEFAULT_ENVIRONMENT, settings_of
 from evenflow.infra.environments import UnknownEnvironmentError
 from evenflow.infra.function_package import FunctionPackageError
-from evenflow.infra.page_build import build_missing_page
+from evenflow.infra.page_build import PageNotBuiltError, build_missing_page
 from evenflow.infra.pager import NobodyIsPagedError
 from evenflow.infra.regions import UnknownRegionError
 from evenflow.infra.setting_paths import WrongSettingError

@@ -79,6 +79,13 @@ _MODULES = paths_of(Origin.MODULES)
 _DOCUMENTS = {routes.OPENAPI.path, routes.ASYNCAPI.path}
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 
+NO_PAGE = (
+    "this server has no page: /, /evenflow-chat.js and /client.js are not found, all else works. "
+    "Install it again where npm and Node.js 20.19 or later are, or set EVENFLOW_PAGE to the folder "
+    "of a built page; `make web/dist/index.html` in a clone builds one"
+)
+"""What the start and the paths of the page say where none was built."""
+
 
 class HttpEndpoints:
     """Answers requests.
@@ -325,9 +332,7 @@ class HttpEndpoints:
     async def _module(self, request: web.Request) -> web.StreamResponse:
         module = self._page / request.path.removeprefix("/")
         if not module.is_file():
-            raise NotFound(
-                "the modules are not built; `make run` builds them", code="path_not_found"
-            )
+            raise NotFound(NO_PAGE, code="path_not_found")
         # Their names stay when their content changes, so browsers ask each time whether it has
         # (ETag).
         anybody = {"Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache"}
@@ -336,7 +341,7 @@ class HttpEndpoints:
     async def _index(self, request: web.Request) -> web.StreamResponse:
         index = self._page / "index.html"
         if not index.is_file():
-            raise NotFound("the page is not built; `make run` builds it", code="path_not_found")
+            raise NotFound(NO_PAGE, code="path_not_found")
         ws_url, _ = self._context.public_urls(request.scheme, request.host)
         headers = {
             "Content-Security-Policy": page_policy(ws_url),

@@ -220,7 +220,7 @@ class Limits(BaseModel):
         5,
         0.1,
         30,
-        "a service class that waits behind a higher one has so many of the turns all the same",
+        "a service class that waits behind a higher one still gets this share of the turns",
     )
     prefills_per_tenant: int | None = _limit(
         None,
@@ -233,9 +233,9 @@ class Limits(BaseModel):
         20,
         1,
         60_000,
-        "while another tenant is expected to ask again, no more prompts are given to a model at "
-        "once than delay that one's first token by so much, or one prompt; "
-        "learned from first tokens, so where prompts don't wait for each other it bounds nothing",
+        "while another tenant is expected back, a model gets at once only the prompts that delay a "
+        "first token by this time, or one; it is learned from first tokens, so there is no limit "
+        "where prompts don't wait for each other",
     )
     worker_buffer_tokens: int = _limit(
         256,
@@ -314,8 +314,7 @@ class Limits(BaseModel):
         134_217_728,
         1_048_576,
         2**40,
-        "the node's oldest ended response is dropped, and read from the store for who asks again: "
-        "what ended ones take of the memory",
+        "the oldest finished response is dropped from memory, and read from the store on demand",
     )
     expired_responses_remembered: int = _limit(10_000, 0, 10_000_000, "404 instead of 410")
     grace_seconds: float | None = _limit(
@@ -365,8 +364,8 @@ class Limits(BaseModel):
         1_024,
         16,
         1_000_000,
-        "finish_reason budget: an answer without a longest length reserves so many tokens of its "
-        "tenant's budgets, and so many again whenever it has nearly used them, while there are any",
+        "finish_reason budget: an answer without a maximum reserves this many tokens of its "
+        "tenant's budgets, and as many again when three quarters of them are used",
     )
     usage_ttl_seconds: float = _limit(
         7_776_000,
@@ -381,8 +380,8 @@ class Limits(BaseModel):
         1_000,
         10,
         10_000,
-        "what has grown is written to the response buffer (the end at once); text that a killed "
-        "task had given since is given again, or replaced",
+        "new text is written to the response buffer (the end at once); what a crash loses comes "
+        "again, or is replaced",
     )
     polled_store_interval_ms: int = _limit(
         150,

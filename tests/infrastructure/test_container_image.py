@@ -1,4 +1,4 @@
-"""What is in the handler's image.
+"""What is in the server's image.
 
 Docker isn't needed: CDK gathers what Docker would be given, by .dockerignore.
 """
@@ -6,19 +6,21 @@ Docker isn't needed: CDK gathers what Docker would be given, by .dockerignore.
 from __future__ import annotations
 
 import json
-import os
 import re
+import shutil
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from evenflow.infra.image_reference import EcrImage, ecr_image
 from tests.infrastructure.synthesis import ROOT, Synthesis
+from tests.integration.server_process import HandlerProcess, clean_environment, free_port
 
 _CODE = {"stream_core", "stream_aws", "stream_sqlite", "fargate_handler", "evenflow"}
-_ALLOWED = {*_CODE, "docs", "requirements"}
+_ALLOWED = {*_CODE, "docs", "functions", "requirements", "web"}
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +53,10 @@ def test_the_image_sees_the_handler_and_nothing_else(context: Path) -> None:
             assert re.fullmatch(r"docs/[^/]+\.md", name), name
         elif folder == "requirements":
             assert name == "requirements/aws.txt"
+        elif folder == "web":
+            assert name.startswith("web/dist/"), name
+        elif folder == "functions":
+            assert re.fullmatch(r"functions/(canary/\w+|__init__)\.py", name), name
         else:
             assert name.endswith(".py") or name == "fargate_handler/Dockerfile", name
         assert "test" not in name.split("/")[-1].split("_")[0], name
@@ -74,20 +80,39 @@ def test_what_it_copies_is_there(context: Path) -> None:
         assert (context / path).exists(), path
 
 
-def test_the_handler_starts_from_what_the_image_holds(context: Path) -> None:
-    """Up to its first word: a setting that it refuses."""
-    variables = {
-        "PATH": os.environ["PATH"],
-        "EVENFLOW_HTTP_PORT": "none",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    command = [sys.executable, "-m", "evenflow.fargate_handler"]
+def test_what_it_copies_serves_the_page_the_element_and_the_client(
+    context: Path, tmp_path: Path
+) -> None:
+    app, port = tmp_path / "app", free_port()
+    for word, rest in _instructions():
+        if word == "COPY" and not rest.startswith(("--from", "requirements")):
+            source, target = rest.split()
+            shutil.copytree(context / source, app / target, symlinks=True)
+    (entry,) = (json.loads(rest) for word, rest in _instructions() if word == "ENTRYPOINT")
+    (said,) = (rest.split() for word, rest in _instructions() if word == "ENV")
+    variables = dict(it.split("=", 1) for it in said)
+    assert variables["EVENFLOW_HTTP_HOST"] == "0.0.0.0"
+    assert variables["EVENFLOW_STORE_PATH"] == "/data/evenflow.db"
+    here = {"EVENFLOW_HTTP_PORT": str(port), "EVENFLOW_STORE_PATH": str(tmp_path / "evenflow.db"),
+            "EVENFLOW_DRAIN_SECONDS": "0", "EVENFLOW_HTTP_HOST": "127.0.0.1"}  # fmt: skip
+    server = HandlerProcess(
+        tmp_path / "log", entry[1:], clean_environment(here), "serving http", [sys.executable], app
+    ).wait_until_serving()
+    try:
+        for path in ("/", "/evenflow-chat.js", "/client.js"):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as answer:
+                assert answer.status == 200
+    finally:
+        server.stop()
+
+
+def test_its_command_has_all_it_needs(context: Path) -> None:
     done = subprocess.run(
-        command, cwd=context, env=variables, capture_output=True, text=True, check=False, timeout=30
-    )
-    assert "EVENFLOW_HTTP_PORT" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.returncode != 0
+        [sys.executable, "-m", "evenflow", "--help"],
+        cwd=context, env=clean_environment({"PYTHONDONTWRITEBYTECODE": "1"}),
+        capture_output=True, text=True, check=False, timeout=30,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_every_stage_begins_with_one_image_of_ecr_public_that_cannot_change() -> None:
@@ -108,7 +133,7 @@ def test_it_runs_as_nobody_and_installs_only_what_is_locked() -> None:
     assert "--require-hashes" in install
     assert "--only-binary=:all:" in install
     assert [rest for word, rest in instructions if word == "ENTRYPOINT"] == [
-        '["python", "-m", "evenflow.fargate_handler"]'
+        '["python", "-m", "evenflow", "serve"]'
     ]
     assert "--hash=sha256:" in (ROOT / "requirements" / "aws.txt").read_text("utf-8")
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.clone import clone_sources
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.synthesis import ROOT
 
@@ -102,13 +103,8 @@ def listener(stack):
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that holds what `pip install` of the wheel puts beside other packages."""
     sources, installed = tmp_path_factory.mktemp("sources"), tmp_path_factory.mktemp("installed")
-    # As a checkout is: evenflow/ has a link to each folder.
-    left_out = shutil.ignore_patterns("node_modules", "__pycache__")
-    for name in ("evenflow", "fargate_handler", "functions", "infra", "requirements", "web/dist",
-                 "docs/runbooks", "stream_aws", "stream_core", "stream_sqlite"):  # fmt: skip
-        shutil.copytree(ROOT / name, sources / name, ignore=left_out, symlinks=True)
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-        shutil.copyfile(ROOT / name, sources / name)
+    clone_sources(sources)
+    shutil.copytree(ROOT / "web" / "dist", sources / "web" / "dist")
     build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
     subprocess.run(
         [sys.executable, "-c", build, str(installed)], cwd=sources, check=True, capture_output=True
@@ -212,9 +208,10 @@ def test_the_wheel_has_one_package_with_everything(installed: Path) -> None:
     }
     assert len(modules) > 300
     assert {f"evenflow/{name}" for name in modules} <= names
-    for name in ("constructs/edge/viewer_host.js", "page/index.html", "requirements/functions.txt",
-                 "runbooks/users-are-hurting.md"):  # fmt: skip
-        assert f"evenflow/infra/{name}" in names
+    for name in ("infra/constructs/edge/viewer_host.js", "web/dist/index.html", "docs/protocol.md",
+                 "docs/runbooks/users-are-hurting.md", "requirements/functions.txt"):  # fmt: skip
+        assert f"evenflow/{name}" in names
+    assert "evenflow/docs/generate.py" not in names
 
 
 def test_it_needs_no_argument_but_an_image_and_two_of_it_are_apart(

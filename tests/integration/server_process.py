@@ -152,18 +152,26 @@ class HandlerProcess:
         arguments: those behind the command.
         environment: the whole of it.
         serving: what its log says when it serves.
+        command: what starts it; None: this checkout.
+        folder: where it is started.
     """
 
     def __init__(
-        self, log: Path, arguments: Sequence[str], environment: Mapping[str, str], serving: str
+        self,
+        log: Path,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        serving: str,
+        command: Sequence[str] | None = None,
+        folder: Path = ROOT,
     ) -> None:
         self._log = log
         self._serving = serving
         self._exit_status = 0
         with log.open("wb") as output:
             self.process = subprocess.Popen(
-                [*_recorded(server_command(), environment), *arguments],
-                cwd=ROOT,
+                [*(command or _recorded(server_command(), environment)), *arguments],
+                cwd=folder,
                 env=environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,

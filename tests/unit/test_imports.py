@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "evenflow": (
         *_SERVER,
         *(f"evenflow.{path.stem}" for path in (ROOT / "evenflow").glob("*.py")),
+        "evenflow.__version__",
         "evenflow.doctor",
         "evenflow.functions.canary",
     ),

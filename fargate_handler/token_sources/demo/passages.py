@@ -88,6 +88,7 @@ class Passages:
             [
                 p
                 for page in sorted(folder.glob("*.md"))
+                if page.stem != "README"  # their index
                 for p in split(page.stem, page.read_text("utf-8"))
             ]
         )

@@ -14,11 +14,8 @@ from constructs import Construct
 from evenflow.infra.acknowledge import acknowledge
 from evenflow.infra.constructs.retention import log_group
 from evenflow.infra.package_data import built_page
+from evenflow.infra.page_build import PageNotBuiltError
 from evenflow.infra.settings import EnvironmentSettings
-
-
-class PageNotBuiltError(Exception):
-    """The page was not built, so it can't be deployed."""
 
 
 class WebClient(Construct):

@@ -339,3 +339,10 @@ def test_which_names_it_answers_to(
 def test_a_wrong_name_of_a_host_is_refused(environment: Environment) -> None:
     environment(ALLOWED_HOSTS="https://a.example")
     assert "EVENFLOW_ALLOWED_HOSTS" in refusal()
+
+
+def test_the_log_names_the_model_and_its_server_without_credentials(
+    environment: Environment,
+) -> None:
+    environment(MODEL="openai", MODEL_URL="https://me:hush@llm.example.com/v1?key=hush")
+    assert load_settings().described_model == "model default at https://llm.example.com/v1"
