@@ -275,14 +275,12 @@ class Conversation:
         Returns:
             The turns that the model is given.
         """
-        version = self
+        self.in_flight += 1
         if message_id in self._aside:
             version = Conversation(self._limits, self.used_at, MemoryPart(0))
             version.catch_up(stored, "", message_id)
-        turns: tuple[Turn, ...] = ()
-        if message_id in version._exchanges:
-            turns = tuple(version._turns(until=message_id))
-        self.in_flight += 1
+            return version.begin_late(message_id, text, stored)
+        turns = tuple(self._turns(until=message_id)) if message_id in self._exchanges else ()
         return turns or (Turn("user", text),)
 
     def accept(
