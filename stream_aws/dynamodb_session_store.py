@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
+from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -21,6 +22,7 @@ from evenflow.stream_aws.dynamodb import (
 from evenflow.stream_aws.response_items import alive, head_item
 from evenflow.stream_aws.tables import TTL_ATTRIBUTE, TableNames
 from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.ports.conversation_tree import MessageLink, in_causal_order
 from evenflow.stream_core.ports.response_store import (
     LIFETIME_SECONDS,
     Lease,
@@ -31,7 +33,6 @@ from evenflow.stream_core.ports.session_store import (
     LedgerEntry,
     NotAccepted,
     StoredConversation,
-    in_causal_order,
     kept_seconds,
 )
 
@@ -91,7 +92,7 @@ class DynamoDBSessionStore:
         key = {"channel": text(str(channel))}
         session = await self._item(self._tables.sessions, key, now) or {}
         last = session.get("last_message_id", {}).get("S")
-        return StoredConversation(last, (), "ended" in session)
+        return StoredConversation(last, (), "ended" in session, "has_versions" in session)
 
     async def message(self, channel: Channel, message_id: str, now: float) -> LedgerEntry | None:
         key = {"channel": text(str(channel)), "message_id": text(message_id)}
@@ -103,6 +104,14 @@ class DynamoDBSessionStore:
         key["message_id"] = item[_TEXT_ROW]
         of_text = await self._item(self._tables.ledger, key, now)
         return None if of_text is None else _read_entry(item | {"text": of_text["text"]})
+
+    async def links(
+        self, channel: Channel, last_message_id: str, now: float
+    ) -> Sequence[MessageLink]:
+        names = ", ".join(("response_id", "#expires", *MessageLink._fields))
+        items = await self._ledger(channel, names)
+        links = [_read_link(item) for item in items if _is_entry(item) and alive(item, now)]
+        return in_causal_order(last_message_id, links)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         head = ResponseHead(
@@ -193,6 +202,8 @@ class DynamoDBSessionStore:
     def _follow(self, channel: Channel, entry: LedgerEntry, now: float) -> Item:
         """Make this the session's last message, if the message that it names is the last one."""
         names = {"#expires": TTL_ATTRIBUTE}
+        changes = "SET last_message_id = :message, #expires = :expires"
+        gone = "ended"
         values = {
             ":message": text(entry.message_id),
             ":now": number(now),
@@ -203,15 +214,17 @@ class DynamoDBSessionStore:
                 "attribute_not_exists(last_message_id) AND attribute_not_exists(ended) "
                 "OR #expires <= :now"
             )
+            gone += ", has_versions"
         else:
             condition = "last_message_id = :previous AND #expires > :now"
             values[":previous"] = text(entry.previous_message_id)
+            if entry.link.branches:
+                changes += ", has_versions = :true"
+                values[":true"] = flag(True)
         return {
             "TableName": self._tables.sessions,
             "Key": {"channel": text(str(channel))},
-            "UpdateExpression": (
-                "SET last_message_id = :message, #expires = :expires REMOVE ended"
-            ),
+            "UpdateExpression": f"{changes} REMOVE {gone}",
             "ConditionExpression": condition,
             "ExpressionAttributeNames": names,
             "ExpressionAttributeValues": values,
@@ -246,7 +259,7 @@ class DynamoDBSessionStore:
             "ended": flag(entry.ended),
             TTL_ATTRIBUTE: seconds(now + kept_seconds(entry, self._lifetime)),
         }
-        for name in ("previous_message_id", "replaces", "text_name"):
+        for name in ("previous_message_id", "replaces", "parent_message_id", "text_name"):
             if (value := getattr(entry, name)) is not None:
                 item[name] = text(value)
         for name in ("terms", "kind"):
@@ -261,13 +274,17 @@ class DynamoDBSessionStore:
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
 
-    async def _ledger(self, channel: Channel) -> list[Item]:
-        request = {
+    async def _ledger(self, channel: Channel, names: str = "") -> list[Item]:
+        """The items of a session, with all of their attributes or those of these `names`."""
+        request: dict[str, Any] = {
             "TableName": self._tables.ledger,
             "ConsistentRead": True,
             "KeyConditionExpression": "channel = :channel",
             "ExpressionAttributeValues": {":channel": text(str(channel))},
         }
+        if names:
+            request["ProjectionExpression"] = names
+            request["ExpressionAttributeNames"] = {"#expires": TTL_ATTRIBUTE}
         return await query_all(self._client, request, self._on_retry)
 
 
@@ -317,4 +334,10 @@ def _read_entry(item: Item) -> LedgerEntry:
         kind=item.get("kind", {}).get("S", ""),
         text_name=item.get("text_name", {}).get("S"),
         outcome=item.get("outcome", {}).get("S", ""),
+        parent_message_id=item.get("parent_message_id", {}).get("S"),
     )
+
+
+def _read_link(item: Item) -> MessageLink:
+    values = (item.get(name, {}).get("S") for name in MessageLink._fields[1:])
+    return MessageLink(item["message_id"]["S"], *values)

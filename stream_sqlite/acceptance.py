@@ -15,7 +15,7 @@ from evenflow.stream_sqlite.response_store import starts_text
 
 ENTRY = (
     "message_id, previous_message_id, text, response_id, owner, answer, ended, replaces, terms, "
-    "kind, text_name, outcome"
+    "kind, text_name, outcome, parent_message_id"
 )
 """The columns of a message that make its entry in the ledger."""
 _RESPONSES = (
@@ -151,6 +151,7 @@ def _message(message: Accepting) -> tuple[object, ...]:
         entry.kind,
         entry.text_name,
         entry.outcome,
+        entry.parent_message_id,
     )
 
 

@@ -63,7 +63,7 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-VERSION = 4
+VERSION = 5
 """The version of the tables. Raise it with every change, and say in `UPGRADES` what changes."""
 
 TENANT_TABLES = (
@@ -123,6 +123,10 @@ TASK_TABLES = (
     "ALTER TABLE tenant_activity ADD COLUMN expected REAL NOT NULL DEFAULT 0",
 )
 
+BRANCHES = "(replaces IS NOT NULL OR parent_message_id IS NOT NULL)"
+"""Whether a message begins a branch of its conversation."""
+_BRANCHES_INDEX = f"CREATE INDEX branches ON messages (channel) WHERE {BRANCHES}"
+
 UPGRADES = {
     1: (
         "ALTER TABLE responses ADD COLUMN form INTEGER NOT NULL DEFAULT 1",
@@ -131,6 +135,7 @@ UPGRADES = {
     ),
     2: TENANT_TABLES,
     3: TASK_TABLES,
+    4: ("ALTER TABLE messages ADD COLUMN parent_message_id TEXT", _BRANCHES_INDEX),
 }
 """The statements that bring a file from each version to the next."""
 
@@ -201,6 +206,7 @@ CREATE TABLE messages (
     text_name TEXT,
     expires_at REAL NOT NULL,
     outcome TEXT NOT NULL DEFAULT '',
+    parent_message_id TEXT,
     UNIQUE (channel, message_id)
 ) STRICT;
 CREATE INDEX expiring_messages ON messages (expires_at);
@@ -292,7 +298,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("BEGIN IMMEDIATE")
     is_new = not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if is_new:
-        for statement in (*TABLES.split(";"), *TENANT_TABLES, *TASK_TABLES):
+        for statement in (*TABLES.split(";"), _BRANCHES_INDEX, *TENANT_TABLES, *TASK_TABLES):
             connection.execute(statement)
         connection.execute(
             "INSERT INTO signing_key VALUES (?)", (secrets.token_urlsafe(_KEY_BYTES),)

@@ -7,15 +7,16 @@ from functools import partial
 from sqlite3 import Connection
 
 from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.ports.conversation_tree import MessageLink, in_causal_order
 from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, Lease
 from evenflow.stream_core.ports.session_store import (
     LedgerEntry,
     StoredConversation,
-    in_causal_order,
     kept_seconds,
 )
 from evenflow.stream_sqlite.acceptance import ENTRY, Accepting, accept_all
 from evenflow.stream_sqlite.expiry import Expiry
+from evenflow.stream_sqlite.file import BRANCHES
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.writes import Writes
 
@@ -37,12 +38,18 @@ class SQLiteSessionStore:
         return await self._reads.run(partial(_load, channel=str(channel), now=now))
 
     async def head(self, channel: Channel, now: float) -> StoredConversation:
-        last, ended = await self._reads.run(partial(_session, channel=str(channel), now=now))
-        return StoredConversation(last, (), ended)
+        return await self._reads.run(partial(_head, channel=str(channel), now=now))
 
     async def message(self, channel: Channel, message_id: str, now: float) -> LedgerEntry | None:
         return await self._reads.run(
             partial(_message, channel=str(channel), message_id=message_id, now=now)
+        )
+
+    async def links(
+        self, channel: Channel, last_message_id: str, now: float
+    ) -> Sequence[MessageLink]:
+        return await self._reads.run(
+            partial(_links, channel=str(channel), last_message_id=last_message_id, now=now)
         )
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
@@ -84,6 +91,16 @@ def _session(connection: Connection, channel: str, now: float) -> tuple[str | No
     return None if ended else last, bool(ended)
 
 
+def _head(connection: Connection, channel: str, now: float) -> StoredConversation:
+    last, ended = _session(connection, channel, now)
+    found = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM messages WHERE channel = ? AND expires_at > ? "
+        f"AND {BRANCHES})",
+        (channel, now),
+    )
+    return StoredConversation(last, (), ended, bool(found.fetchone()[0]))
+
+
 def _load(connection: Connection, channel: str, now: float) -> StoredConversation:
     last, ended = _session(connection, channel, now)
     rows = connection.execute(
@@ -101,6 +118,17 @@ def _message(
         (channel, message_id, now),
     ).fetchone()
     return None if row is None else _read_entry(*row)
+
+
+def _links(
+    connection: Connection, channel: str, last_message_id: str, now: float
+) -> Sequence[MessageLink]:
+    rows = connection.execute(
+        "SELECT message_id, previous_message_id, replaces, parent_message_id FROM messages "
+        "WHERE channel = ? AND expires_at > ?",
+        (channel, now),
+    )
+    return in_causal_order(last_message_id, [MessageLink(*row) for row in rows])
 
 
 def _answered(
@@ -135,7 +163,7 @@ def _read_entry(
     ended: int,
     *rest: str | None,
 ) -> LedgerEntry:
-    replaces, terms, kind, text_name, outcome = rest
+    replaces, terms, kind, text_name, outcome, parent_message_id = rest
     return LedgerEntry(
         message_id,
         previous_message_id,
@@ -149,4 +177,5 @@ def _read_entry(
         kind or "",
         text_name,
         outcome or "",
+        parent_message_id,
     )

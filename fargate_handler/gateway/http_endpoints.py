@@ -187,6 +187,7 @@ class HttpEndpoints:
             routes.ANTHROPIC_MESSAGES: MessagesEndpoint(self._context).post,
             routes.STREAM: StreamsEndpoint(self._context).get,
             routes.CHAT: chats.post,
+            routes.CHAT_MESSAGES: chats.messages,
             routes.CHAT_STREAM: chats.stream,
             routes.CHAT_STOP: chats.stop,
             routes.RUN: runs.post,

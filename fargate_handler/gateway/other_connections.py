@@ -29,6 +29,7 @@ def tell_others(
         response_id=response_id,
         text=event.text,
         replaces=event.replaces,
+        parent_message_id=event.parent_message_id,
     )
     for connection in others:
         connection.tell(accepted)

@@ -66,11 +66,17 @@ class SessionEndpoint:
         return json_answer(opened.to_body(ws_url=ws_url, http_url=http_url), status=201)
 
     async def messages(self, request: web.Request) -> web.Response:
-        """The session's newest messages with their answers, or those before one of them."""
+        """The session's newest messages with their answers, or those before one of them.
+
+        With `through` they are those of the version of the conversation that has this message.
+        """
         channel = self._own_session(request, Right.READ).channel
         limit = number_of_query(request, "limit", _MESSAGES_PER_PAGE, lowest=1)
         page = await self._context.orchestrator.messages.page(
-            channel, request.query.get("before"), min(limit, _MOST_MESSAGES_PER_PAGE)
+            channel,
+            request.query.get("before"),
+            min(limit, _MOST_MESSAGES_PER_PAGE),
+            request.query.get("through"),
         )
         check_room(self._context, sum(said.size for said in page.messages))
         return json_answer(
@@ -144,6 +150,7 @@ def _message(said: SaidMessage) -> dict[str, Any]:
         ("finish_reason", outcome.finish_reason),
         ("error", outcome.error),
         ("replaces", entry.replaces),
+        ("versions", said.versions or None),
     )
     return message | {name: value for name, value in more if value is not None}
 

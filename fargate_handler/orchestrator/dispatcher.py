@@ -302,7 +302,9 @@ class Dispatcher:
         try:
             with workload.beginning(stream, conversation):
                 self._ledger.go_on(stream, left.lease, len(entries), kind)
-                turns = conversation.begin_late(left.message.message_id, left.message.text)
+                turns = conversation.begin_late(
+                    left.message.message_id, left.message.text, left.conversation
+                )
                 self.begin(stream, kind, line, turns, terms, since=left.since)
         finally:
             if copy is not None:

@@ -177,6 +177,7 @@ class MessageLedger:
             replaces=event.replaces,
             terms=event.terms.to_text(),
             kind=event.kind.to_text(),
+            parent_message_id=event.parent_message_id,
         )
         with self._reachable():
             entry = await self._texts.put(entry)

@@ -156,7 +156,8 @@ class Orchestrator:
                 return Submission(self.responses.get(known, channel), duplicate=True)
             self._workload.limiting(channel, event.kind).check_rate(self._monotonic())
             # Of a request that nobody can repeat no task has a record: its channel is new.
-            fresh = given_up or (conversation.stale and event.kind.repeatable)
+            outdated = conversation.stale or not conversation.has_at_hand(event.behind)
+            fresh = given_up or (outdated and event.kind.repeatable)
             if fresh:
                 await self._catch_up(conversation, event)
             for _ in range(_TRIES):
@@ -194,7 +195,7 @@ class Orchestrator:
             stored = await self._ledger.load(event.channel)
         if stored.ended:
             raise session_ended()
-        conversation.catch_up(stored, self._ledger.owner)
+        conversation.catch_up(stored, self._ledger.owner, event.behind)
         for entry in stored.entries:
             ours = entry.owner == self._ledger.owner and not entry.ended
             if ours and not self.responses.remembers(entry.response_id):
@@ -210,7 +211,9 @@ class Orchestrator:
         now, channel, line = self._monotonic(), event.channel, event.line
         self._workload.check(line)
         self._dispatcher.check(channel, event.kind, event.terms)
-        conversation.check(event.message_id, event.previous_message_id, event.replaces)
+        conversation.check(
+            event.message_id, event.previous_message_id, event.replaces, event.parent_message_id
+        )
         self._workload.limiting(channel, event.kind).check_in_flight()
         stream = self._dispatcher.new_stream(
             f"rsp_{secrets.token_hex(16)}", event.message_id, channel, event.kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.followed_responses import store_reached
@@ -15,9 +15,14 @@ from evenflow.stream_core.log.entries import text_of
 from evenflow.stream_core.log.response_log import ResponseLog, ResponseState
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.ports.conversation_tree import ConversationTree
 from evenflow.stream_core.ports.outcome import Outcome, contents_of
 from evenflow.stream_core.ports.response_store import ResponseStore
-from evenflow.stream_core.ports.session_store import LedgerEntry, SessionStore
+from evenflow.stream_core.ports.session_store import (
+    LedgerEntry,
+    SessionStore,
+    StoredConversation,
+)
 from evenflow.stream_core.protocol.errors import Gone, NotFound
 
 MOST_BYTES_PER_PAGE = 1_048_576
@@ -36,6 +41,8 @@ class SaidMessage:
         text: None if it is no longer kept.
         last_index: the last index of what there is, while the answer grows. None once it has ended.
         epoch: of the owner of that index.
+        versions: the ids of all messages that stand in its place, oldest first. Empty if it is the
+            only one.
     """
 
     entry: LedgerEntry
@@ -43,12 +50,13 @@ class SaidMessage:
     outcome: Outcome
     last_index: int | None = None
     epoch: int = 1
+    versions: Sequence[str] = ()
 
     @property
     def size(self) -> int:
-        """The bytes of its text and of its answer's."""
+        """The bytes of its text, of its answer's, and of the names of its versions."""
         answer = sum(len(text_of(content).encode()) for content in self.outcome.contents)
-        return len((self.text or "").encode()) + answer
+        return len((self.text or "").encode()) + answer + sum(map(len, self.versions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,14 @@ def session_ended() -> Gone:
         "this session was ended, and nothing of it is kept; POST /session without a session_id "
         "opens a new one",
         code="session_ended",
+    )
+
+
+def _not_found(name: str) -> NotFound:
+    return NotFound(
+        f"this session has no such message as `{name}`; read without `{name}` for the newest ones",
+        code="message_not_found",
+        param=name,
     )
 
 
@@ -92,8 +108,14 @@ class SessionMessages:
         self._wall_time = context.wall_time
         self._places = asyncio.Semaphore(_READ_AT_ONCE)
 
-    async def page(self, channel: Channel, before: str | None, limit: int) -> MessagesPage:
+    async def page(
+        self, channel: Channel, before: str | None, limit: int, through: str | None = None
+    ) -> MessagesPage:
         """The newest messages of the conversation, or those before the message `before`.
+
+        Args:
+            through: a message of the version that is read. None: the newest version, or that of
+                `before`.
 
         Raises:
             NotFound: there is no such message.
@@ -102,50 +124,95 @@ class SessionMessages:
         """
         with store_reached():
             async with self._places:
-                return await self._page(channel, before, limit)
+                return await self._page(channel, before, limit, through)
 
-    async def _page(self, channel: Channel, before: str | None, limit: int) -> MessagesPage:
+    async def newest(self, channel: Channel) -> SaidMessage | None:
+        """The last message of a session. None if there is none.
+
+        Raises:
+            Overloaded: the store can't be read.
+        """
+        with store_reached():
+            async with self._places:
+                head = await self._sessions.head(channel, self._wall_time())
+                if head.last_message_id is None:
+                    return None
+                entry = await self._sessions.message(
+                    channel, head.last_message_id, self._wall_time()
+                )
+                return None if entry is None else await self._said(channel, entry)
+
+    async def _page(
+        self, channel: Channel, before: str | None, limit: int, through: str | None
+    ) -> MessagesPage:
         session = await self._sessions.head(channel, self._wall_time())
         if session.ended:
             raise session_ended()
+        tree = await self._tree(channel, session) if session.has_versions else None
         page: list[SaidMessage] = []
         size = 0
         found = before is None
-        start = before or session.last_message_id
-        async with aclosing(self._conversation(channel, start)) as conversation:
-            async for entry in conversation:
+        start = before or await self._newest_of(channel, session, tree, through)
+        async with aclosing(self._conversation(channel, session, start, tree)) as conversation:
+            async for entry, versions in conversation:
                 if not found:
                     found = True
                     continue
                 if len(page) == limit or size >= MOST_BYTES_PER_PAGE:
                     return MessagesPage(page[::-1], page[-1].entry.message_id)
-                page.append(await self._said(channel, entry))
+                said = await self._said(channel, entry)
+                page.append(replace(said, versions=versions))
                 size += page[-1].size
         if not found:
-            raise NotFound(
-                "this session has no such message as `before`",
-                code="message_not_found",
-                param="before",
-            )
+            raise _not_found("before")
         return MessagesPage(page[::-1], None)
 
+    async def _newest_of(
+        self,
+        channel: Channel,
+        session: StoredConversation,
+        tree: ConversationTree | None,
+        through: str | None,
+    ) -> str | None:
+        """The newest message of the version that has `through`.
+
+        Raises:
+            NotFound: there is no such message.
+        """
+        if through is None:
+            return session.last_message_id
+        if await self._sessions.message(channel, through, self._wall_time()) is None:
+            raise _not_found("through")
+        path = tree.path_through(through) if tree is not None else ()
+        return path[-1] if path else session.last_message_id
+
     async def _conversation(
-        self, channel: Channel, message_id: str | None
-    ) -> AsyncGenerator[LedgerEntry, None]:
-        """The messages that stand, from this one back to the first."""
-        replaced: str | None = None
+        self,
+        channel: Channel,
+        session: StoredConversation,
+        message_id: str | None,
+        tree: ConversationTree | None,
+    ) -> AsyncGenerator[tuple[LedgerEntry, Sequence[str]], None]:
+        """The messages from this one back to the first, each with its versions."""
         seen = set[str]()  # a name that has expired may be another message's now
         while message_id is not None and message_id not in seen:
             seen.add(message_id)
             entry = await self._sessions.message(channel, message_id, self._wall_time())
             if entry is None:
                 return
-            message_id = entry.previous_message_id
-            if replaced is None:
-                yield entry
-            elif entry.message_id != replaced:
-                continue
-            replaced = entry.replaces
+            if tree is None and entry.link.branches:
+                # A task of an earlier release has accepted it, and noted no versions.
+                tree = await self._tree(channel, session)
+            versions = tree.versions_of(message_id) if tree is not None else ()
+            yield entry, versions if len(versions) > 1 else ()
+            message_id = (
+                entry.previous_message_id if tree is None else tree.parent_of(entry.message_id)
+            )
+
+    async def _tree(self, channel: Channel, session: StoredConversation) -> ConversationTree:
+        last = session.last_message_id
+        links = await self._sessions.links(channel, last, self._wall_time()) if last else ()
+        return ConversationTree(links)
 
     async def end(self, channel: Channel) -> Sequence[LedgerEntry]:
         """End a session: its messages are deleted, and no further one is accepted.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import orjson
@@ -26,7 +26,8 @@ from evenflow.stream_core.tenants.charges import Asked, Payer
 class IngestEvent:
     """A message with its id and that of the one before.
 
-    `replaces`: the message before it, if this one is another try at that.
+    `replaces`: the message in whose place it stands, in a new version of the conversation.
+    `parent_message_id`: the last message of an older version, if this one goes on with that.
     `sender`: the tenant and the address that it is counted to. None: the channel's tenant.
     `asks`: how much it asks for, where it brings its conversation. None: nobody has counted.
     """
@@ -40,6 +41,12 @@ class IngestEvent:
     terms: MessageTerms = NO_TERMS
     sender: tuple[str, str] | None = None
     asks: Asked | None = None
+    parent_message_id: str | None = None
+
+    @property
+    def behind(self) -> str | None:
+        """A message of the version of the conversation with which it goes on."""
+        return self.replaces or self.parent_message_id or self.previous_message_id
 
     @property
     def line(self) -> Line:
@@ -77,6 +84,7 @@ class IngestEvent:
             replaces=message.replaces,
             terms=terms.within(message.traceparent or traceparent),
             sender=sender,
+            parent_message_id=message.parent_message_id,
         )
 
 
@@ -95,6 +103,7 @@ AGENT = "openai/chat"
 """The agent in the channels of such requests."""
 # Parameters that a model reads.
 _DESCRIBED = ("functions", "prediction", "response_format")
+_INSTRUCTING = ("system", "developer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +183,22 @@ def _turn(
 
 
 def asked_by(kind: MessageKind, turns: Sequence[Turn]) -> WholeRequest:
-    """The request for the last one of `turns`, which are its conversation."""
-    if kind.brings_conversation:
-        return WholeRequest.from_text(turns[-1].text)
-    return WholeRequest(tuple(turns))
+    """The request for the last one of `turns`, which are its conversation.
+
+    What a program asks for is passed on as it was sent. A chat begins with the user's first turn:
+    models refuse one that begins with their own answer.
+    """
+    if not kind.brings_conversation:
+        return WholeRequest(_from_first_question(turns))
+    asked = WholeRequest.from_text(turns[-1].text)
+    return asked if kind.read_by_program else replace(asked, turns=_from_first_question(asked.turns))
+
+
+def _from_first_question(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """The turns from the user's first one on, with the instructions before it."""
+    first = next((place for place, turn in enumerate(turns) if turn.role == "user"), 0)
+    instructions = (turn for turn in turns[:first] if turn.role in _INSTRUCTING)
+    return (*instructions, *turns[first:])
 
 
 def can_go_on(asked: WholeRequest, begun: Sequence[LogEntry]) -> bool:

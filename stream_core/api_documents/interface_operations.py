@@ -21,7 +21,13 @@ from evenflow.stream_core.api_documents.shared_parameters import (
 )
 from evenflow.stream_core.protocol import routes
 from evenflow.stream_core.protocol.agui_bodies import RunEvent, RunName, RunRequest
-from evenflow.stream_core.protocol.ui_chat_bodies import ChatRequest, Stopped, StopRequest, UIChunk
+from evenflow.stream_core.protocol.ui_chat_bodies import (
+    ChatMessages,
+    ChatRequest,
+    Stopped,
+    StopRequest,
+    UIChunk,
+)
 
 _CHAT_ID = Parameter(
     "chat_id", "path", "The chat's id, as its client named it.", {"type": "string", "minLength": 1}
@@ -41,6 +47,29 @@ _CHAT = Operation(
     refusals=refusals(ANY, BODY, KEY, COMPLETING, {404: ("agent_not_found",)}),
     parameters=(IDEMPOTENCY_KEY, FIRST_TOKEN),
     body=ChatRequest,
+    security=KEYS,
+)
+_CHAT_MESSAGES = Operation(
+    routes.CHAT_MESSAGES,
+    "readChat",
+    "What was said in a chat, for `useChat` after a reload: the messages of its newest request, and "
+    "the answer as far as it has come. Without a chat of this id there are none.",
+    answers=(Answer(200, "The messages, oldest first.", ChatMessages),),
+    refusals=refusals(
+        ANY,
+        KEY,
+        {400: ("invalid_field",), 404: ("message_not_found",), 503: ("store_unavailable",)},
+    ),
+    parameters=(
+        _CHAT_ID,
+        Parameter("before", "query", "Only messages before this one.", {"type": "string"}),
+        Parameter(
+            "limit",
+            "query",
+            "The most messages. All where it is left out.",
+            {"type": "integer", "minimum": 1},
+        ),
+    ),
     security=KEYS,
 )
 _CHAT_STREAM = Operation(
@@ -97,4 +126,7 @@ _RUN_STOP = Operation(
     security=KEYS,
 )
 
-INTERFACE_OPERATIONS: tuple[Operation, ...] = (_CHAT, _CHAT_STREAM, _CHAT_STOP, _RUN, _RUN_STOP)
+INTERFACE_OPERATIONS: tuple[Operation, ...] = (
+    *(_CHAT, _CHAT_MESSAGES, _CHAT_STREAM, _CHAT_STOP),
+    *(_RUN, _RUN_STOP),
+)

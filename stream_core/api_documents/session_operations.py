@@ -78,8 +78,8 @@ _ONE_SESSION = {
 _MESSAGES = Operation(
     routes.MESSAGES,
     "listMessages",
-    "The conversation: the session's messages that stand, with their answers so far. The newest "
-    "page comes first, and the oldest message of a page.",
+    "The conversation: the session's messages with their answers so far, and the ids of their other "
+    "versions. The newest page comes first, and the oldest message of a page.",
     answers=(Answer(200, "A page.", ConversationPage),),
     refusals=refusals(
         ANY,
@@ -93,6 +93,13 @@ _MESSAGES = Operation(
             "before",
             "query",
             "Only messages before this one: `next_before` of the page before.",
+            {"type": "string"},
+        ),
+        Parameter(
+            "through",
+            "query",
+            "The newest version of the conversation that has this message. The newest one of all where "
+            "it is left out.",
             {"type": "string"},
         ),
         Parameter(

@@ -23,9 +23,11 @@ from evenflow.stream_core.protocol.errors import EvenflowError
 METADATA = "evenflow"
 """The key of what we add to a part's provider metadata."""
 
-_TYPES = {Kind.TEXT: "text", Kind.REFUSAL: "text", Kind.REASONING: "reasoning"}
+TYPES = {Kind.TEXT: "text", Kind.REFUSAL: "text", Kind.REASONING: "reasoning"}
+"""The types of what a model says, by kind."""
 _REASONS = {"tool_calls": "tool-calls", "content_filter": "content-filter", "budget": "length"}
-_UNSEEN = frozenset({"logprobs", "finish"})
+UNSEEN = frozenset({"logprobs", "finish"})
+"""Data that no chat shows."""
 _DONE = b"data: [DONE]\n\n"
 
 
@@ -60,8 +62,8 @@ class UIMessageChunks:
         if block.kind is Kind.CALL:
             call = {"type": "tool-input-start", "toolCallId": block.id, "toolName": block.name}
             return _event(call | ({"inputEncoding": "text"} if block.custom else {}), place)
-        start = {"type": f"{_TYPES[block.kind]}-start", "id": str(block.number)}
-        return _event(start | _metadata(block))
+        start = {"type": f"{TYPES[block.kind]}-start", "id": str(block.number)}
+        return _event(start | block_metadata(block))
 
     def deltas(self, block: Block, epoch: int) -> WriteDelta:
         """What writes more of a block."""
@@ -71,18 +73,18 @@ class UIMessageChunks:
     def end(self, place: Place, block: Block) -> bytes:
         """A block ends."""
         if block.kind is Kind.CALL:
-            return _event(_made_call(block), place)
-        return _event({"type": f"{_TYPES[block.kind]}-end", "id": str(block.number)})
+            return _event(made_call(block), place)
+        return _event({"type": f"{TYPES[block.kind]}-end", "id": str(block.number)})
 
     def value(self, place: Place, part: Part, block: Block | None) -> bytes:
         """A result, or data."""
         if part.kind is Kind.RESULT:
-            given = {"toolCallId": part.id, "output": _output(part.text), "providerExecuted": True}
+            given = {"toolCallId": part.id, "output": tool_output(part.text), "providerExecuted": True}
             return _event({"type": "tool-output-available"} | given, place)
         value = orjson.loads(part.text)
         if part.name == "signature":
             return self._signed(place, value, block)
-        if part.name in _UNSEEN:
+        if part.name in UNSEEN:
             return b""
         if part.name == "source" and isinstance(value, dict) and "url" in value:
             source = {"sourceId": part.id or f"source-{place.first}", "url": value["url"]}
@@ -117,10 +119,11 @@ class UIMessageChunks:
         if block is None or block.kind is not Kind.REASONING:
             return b""
         chunk = {"type": "reasoning-delta", "id": str(block.number), "delta": ""}
-        return _event(chunk | _metadata(block, signature=signature), place)
+        return _event(chunk | block_metadata(block, signature=signature), place)
 
 
-def _metadata(block: Block, **more: Any) -> dict[str, Any]:
+def block_metadata(block: Block, **more: Any) -> dict[str, Any]:
+    """The field `providerMetadata` of a reasoning, if there is something to say."""
     if block.kind is not Kind.REASONING or not (block.name or more):
         return {}
     return {"providerMetadata": {METADATA: {"field": block.name} | more}}
@@ -132,11 +135,12 @@ def _before_delta(block: Block) -> bytes:
         return b'{"type":"tool-input-delta","toolCallId":%b,"inputTextDelta":' % orjson.dumps(
             block.id
         )
-    kind = _TYPES[block.kind].encode()
+    kind = TYPES[block.kind].encode()
     return b'{"type":"%b-delta","id":"%d","delta":' % (kind, block.number)
 
 
-def _made_call(block: Block) -> dict[str, Any]:
+def made_call(block: Block) -> dict[str, Any]:
+    """The chunk with the whole input of a call."""
     named = {"toolCallId": block.id, "toolName": block.name}
     if block.custom:
         return {"type": "tool-input-available", **named, "input": block.text}
@@ -148,7 +152,7 @@ def _made_call(block: Block) -> dict[str, Any]:
     return {"type": "tool-input-available", **named, "input": made}
 
 
-def _output(text: str) -> Any:
+def tool_output(text: str) -> Any:
     """What a tool gave: an object or a list where it is one, otherwise the text."""
     if text[:1] not in ("{", "["):
         return text

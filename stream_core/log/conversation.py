@@ -1,4 +1,8 @@
-"""The messages of one session: their order, and the history that the model is given."""
+"""The messages of one session: their order, and the history that the model is given.
+
+Of the versions that a conversation has, one is in memory: that of the last message, or that with
+which the next message is to go on.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,8 @@ from evenflow.stream_core.policy.memory_bound import (
     MESSAGE_BYTES,
 )
 from evenflow.stream_core.policy.token_bucket import TokenBucket
-from evenflow.stream_core.ports.session_store import StoredConversation, standing
+from evenflow.stream_core.ports.conversation_tree import ConversationTree
+from evenflow.stream_core.ports.session_store import StoredConversation
 from evenflow.stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited
 
 
@@ -82,6 +87,7 @@ class Conversation:
     """
 
     __slots__ = (
+        "_aside",
         "_bucket",
         "_counted",
         "_exchanges",
@@ -89,7 +95,6 @@ class Conversation:
         "_history_bytes",
         "_limits",
         "_memory",
-        "_replaced",
         "_responses",
         "_standing",
         "in_flight",
@@ -107,8 +112,8 @@ class Conversation:
         self._history_bytes = limits.history_bytes if keeps_history else 0
         self._bucket = TokenBucket(limits.messages_per_second, limits.messages_per_second * 2, now)
         self._responses: OrderedDict[str, str] = OrderedDict()
-        self._replaced: set[str] = set()
-        self._standing = 0  # messages that no later one replaces, forgotten ones too
+        self._aside: set[str] = set()  # those that are in other versions only
+        self._standing = 0  # messages of this version, forgotten ones too
         self._exchanges: OrderedDict[str, _Exchange] = OrderedDict()
         self._exchanges_bytes = 0
         self.last_message_id: str | None = None
@@ -127,6 +132,12 @@ class Conversation:
     def known_response(self, message_id: str) -> str | None:
         """The id of the response to a message that was accepted before. Otherwise None."""
         return self._responses.get(message_id)
+
+    def has_at_hand(self, message_id: str | None) -> bool:
+        """Whether the version in memory has this message. None: it is known to have none before."""
+        return message_id is None or (
+            message_id in self._responses and message_id not in self._aside
+        )
 
     def told_before(self, size: int, replaces: str | None = None) -> list[int]:
         """Bytes of each turn that the model would be given before the next message.
@@ -166,13 +177,18 @@ class Conversation:
             )
 
     def check(
-        self, message_id: str, previous_message_id: str | None, replaces: str | None = None
+        self,
+        message_id: str,
+        previous_message_id: str | None,
+        replaces: str | None = None,
+        parent_message_id: str | None = None,
     ) -> None:
         """Check that a new message comes in its order. Changes nothing.
 
         Raises:
             Conflict: the message does not follow the session's last one.
-            InvalidRequest: it replaces a message that is not in the conversation.
+            InvalidRequest: it replaces a message that is not in the conversation, or goes on behind
+                one that is not the last of a version.
         """
         if previous_message_id != self.last_message_id:
             expected = "null" if self.last_message_id is None else repr(self.last_message_id)
@@ -184,13 +200,22 @@ class Conversation:
                 param="previous_message_id",
                 expected=self.last_message_id,
             )
-        if replaces is not None and (replaces not in self._responses or replaces in self._replaced):
+        if not self.has_at_hand(replaces):
             raise InvalidRequest(
                 f"message {message_id!r} is to replace {replaces!r}, which is not in this "
                 "conversation, or no longer; nothing was accepted, send it again with the id of a "
                 "message that is, or without `replaces`",
                 code="invalid_request",
                 param="replaces",
+            )
+        goes_on = replaces is None and parent_message_id == self._last_of_version
+        if parent_message_id is not None and not goes_on:
+            raise InvalidRequest(
+                f"message {message_id!r} names parent_message_id {parent_message_id!r}, which is not "
+                "the last message of a version of this conversation, or comes with `replaces`; nothing "
+                "was accepted, send it again with the id of one that is, or with `replaces` alone",
+                code="invalid_request",
+                param="parent_message_id",
             )
 
     def check_in_flight(self) -> None:
@@ -207,18 +232,26 @@ class Conversation:
                 retry_after_ms=1000,
             )
 
-    def catch_up(self, stored: StoredConversation, owner: str) -> None:
-        """Take over the store's state. Tasks other than `owner` may have accepted messages."""
+    def catch_up(
+        self, stored: StoredConversation, owner: str, through: str | None = None
+    ) -> None:
+        """Take over the store's state. Tasks other than `owner` may have accepted messages.
+
+        Args:
+            through: a message of the version that is wanted. None, or an unknown one: the newest.
+        """
         known, self._exchanges = self._exchanges, OrderedDict()
         self._exchanges_bytes = 0
-        stand = standing(stored.entries)
+        tree = ConversationTree(entry.link for entry in stored.entries)
+        version = set(tree.path_through(through) or tree.path_through(stored.last_message_id))
+        stand = [entry for entry in stored.entries if entry.message_id in version]
         self._standing = len(stand)
-        standing_ids = {entry.message_id for entry in stand}
         for entry in stored.entries:
             self._know(entry.message_id, entry.response_id)
-            if entry.message_id not in standing_ids:
-                self._replaced.add(entry.message_id)
-        self._replaced &= self._responses.keys()
+            if entry.message_id not in version:
+                self._aside.add(entry.message_id)
+        self._aside -= version
+        self._aside &= self._responses.keys()
         for entry in stand:
             if entry.text_name is not None:
                 # A large text is a request that brings its conversation: it is no history.
@@ -231,20 +264,32 @@ class Conversation:
         self.stale = any(not entry.ended and entry.owner != owner for entry in stored.entries)
         self._count()
 
-    def begin_late(self, message_id: str, text: str) -> tuple[Turn, ...]:
+    def begin_late(
+        self, message_id: str, text: str, stored: StoredConversation
+    ) -> tuple[Turn, ...]:
         """Begin to answer a message that is in the conversation already.
+
+        Args:
+            stored: what the store has of it: the message may be in another version.
 
         Returns:
             The turns that the model is given.
         """
-        turns = tuple(self._turns(until=message_id)) if message_id in self._exchanges else ()
         self.in_flight += 1
+        if message_id in self._aside:
+            version = Conversation(self._limits, self.used_at, MemoryPart(0))
+            version.catch_up(stored, "", message_id)
+            return version.begin_late(message_id, text, stored)
+        turns = tuple(self._turns(until=message_id)) if message_id in self._exchanges else ()
         return turns or (Turn("user", text),)
 
     def accept(
         self, message_id: str, response_id: str, text: str, now: float, replaces: str | None = None
     ) -> tuple[Turn, ...]:
-        """Add a message, in place of the message `replaces` and all after it if that is given.
+        """Add a message to the version in memory, which is the newest one then.
+
+        Args:
+            replaces: the message in whose place it comes. That and all after it are put aside.
 
         Returns:
             The turns that the model is given: the history, then this message.
@@ -281,6 +326,11 @@ class Conversation:
             self._trim()
             self._count()
 
+    @property
+    def _last_of_version(self) -> str | None:
+        """The last message of the version in memory."""
+        return next((each for each in reversed(self._responses) if each not in self._aside), None)
+
     def _count(self) -> None:
         """Count what it takes now."""
         size = (
@@ -305,7 +355,7 @@ class Conversation:
         self._responses[message_id] = response_id
         if len(self._responses) > self._limits.messages_remembered_per_session:
             forgotten, _ = self._responses.popitem(last=False)
-            self._replaced.discard(forgotten)
+            self._aside.discard(forgotten)
 
     def _remember(self, message_id: str, exchange: _Exchange) -> None:
         self._exchanges[message_id] = exchange
@@ -318,9 +368,9 @@ class Conversation:
             if message_id == replaced_id:
                 break
         for message_id in (replaced_id, *known):
-            if message_id in self._replaced:
+            if message_id in self._aside:
                 continue
-            self._replaced.add(message_id)
+            self._aside.add(message_id)
             self._standing -= 1
             if (exchange := self._exchanges.pop(message_id, None)) is not None:
                 self._exchanges_bytes -= exchange.size

@@ -43,8 +43,8 @@ class MessageKind(BaseModel):
         grace_seconds: how long the model goes on without a reader. None: the node's limit, by default
             to its end.
         limited_as: the session whose limits it is under. None: its own.
-        recalled: later requests name its response, and continue its conversation. So its text is
-            kept as long as the response.
+        recalled: later requests name its response and continue its conversation, or read it. So
+            its text is kept as long as the response.
     """
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -92,3 +92,6 @@ BACKGROUND = RESPONSE.model_copy(update={"grace_seconds": 86_400.0})
 INTERFACE = MessageKind(brings_conversation=True)
 """A request of a chat's interface: AI SDK's or AG-UI's. A person reads the answer, and may come
 back for it."""
+
+CHAT_OF_INTERFACE = INTERFACE.model_copy(update={"recalled": True})
+"""The same of AI SDK: its page is given the conversation again when it is loaded again."""

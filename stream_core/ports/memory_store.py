@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 from evenflow.stream_core.log.folded_entries import FoldedEntries
 from evenflow.stream_core.policy.channel import Channel, MessageKind
+from evenflow.stream_core.ports.conversation_tree import MessageLink, in_causal_order
 from evenflow.stream_core.ports.response_store import (
     LIFETIME_SECONDS,
     Chunk,
@@ -29,7 +30,6 @@ from evenflow.stream_core.ports.session_store import (
     LedgerEntry,
     NotAccepted,
     StoredConversation,
-    in_causal_order,
     kept_seconds,
 )
 
@@ -254,10 +254,17 @@ class MemorySessionStore:
 
     async def head(self, channel: Channel, now: float) -> StoredConversation:
         session = self._session(channel, now)
-        return StoredConversation(session.last_message_id, (), session.ended)
+        has_versions = any(entry.link.branches for entry in session.entries.values())
+        return StoredConversation(session.last_message_id, (), session.ended, has_versions)
 
     async def message(self, channel: Channel, message_id: str, now: float) -> LedgerEntry | None:
         return self._session(channel, now).entries.get(message_id)
+
+    async def links(
+        self, channel: Channel, last_message_id: str, now: float
+    ) -> Sequence[MessageLink]:
+        entries = self._session(channel, now).entries.values()
+        return in_causal_order(last_message_id, [entry.link for entry in entries])
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         self._drop_expired(now)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evenflow.stream_core.policy.channel import Channel, MessageKind
+from evenflow.stream_core.ports.conversation_tree import MessageLink
 from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, Lease
 
 LARGE_TEXT_SECONDS = LIFETIME_SECONDS + 3_600.0
@@ -37,11 +38,12 @@ class LedgerEntry:
     Args:
         answer: the text of its response as the model is told it later. None before the end, or
             without one to remember.
-        replaces: the message before it that it replaces, with all that came after that one.
+        replaces: the message in whose place it stands, in a new version of the conversation.
         terms, kind: the texts of its `MessageTerms` and `MessageKind`. Empty for a plain message.
         text_name: the name of its text in `LargeTexts`. `text` is empty then.
         outcome: the text of the `Outcome` of its response. Empty before the end, and for a message
             that brings its conversation.
+        parent_message_id: the last message of the older version that it goes on with.
     """
 
     message_id: str
@@ -56,6 +58,14 @@ class LedgerEntry:
     kind: str = ""
     text_name: str | None = None
     outcome: str = ""
+    parent_message_id: str | None = None
+
+    @property
+    def link(self) -> MessageLink:
+        """Where it stands."""
+        return MessageLink(
+            self.message_id, self.previous_message_id, self.replaces, self.parent_message_id
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +73,13 @@ class StoredConversation:
     """A session's messages in causal order, oldest first. The oldest may have been forgotten.
 
     `ended`: whether the session was ended. Then it has no messages, and never has one again.
+    `has_versions`: whether one of its messages begins a branch. Only `head` reads it.
     """
 
     last_message_id: str | None
     entries: Sequence[LedgerEntry]
     ended: bool = False
+    has_versions: bool = False
 
 
 class SessionStore(Protocol):
@@ -87,6 +99,11 @@ class SessionStore(Protocol):
 
     async def message(self, channel: Channel, message_id: str, now: float) -> LedgerEntry | None:
         """One message of a session. None when there is none, or it has expired."""
+
+    async def links(
+        self, channel: Channel, last_message_id: str, now: float
+    ) -> Sequence[MessageLink]:
+        """The links of a session's messages up to this one, in causal order."""
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         """Accept a message: write its row, the last message and an empty response, or nothing.
@@ -124,28 +141,3 @@ def kept_seconds(entry: LedgerEntry, lifetime: float) -> float:
     """How long a message is kept, where those of chats are for `lifetime` seconds."""
     brings_conversation = MessageKind.from_text(entry.kind).brings_conversation
     return LIFETIME_SECONDS if brings_conversation else lifetime
-
-
-def in_causal_order(
-    last_message_id: str | None, entries: Sequence[LedgerEntry]
-) -> list[LedgerEntry]:
-    """The messages up to `last_message_id`, from the oldest that is linked to it."""
-    by_id = {entry.message_id: entry for entry in entries}
-    chain: list[LedgerEntry] = []
-    message_id = last_message_id
-    while message_id is not None and (entry := by_id.pop(message_id, None)) is not None:
-        chain.append(entry)
-        message_id = entry.previous_message_id
-    return chain[::-1]
-
-
-def standing(entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:
-    """The conversation: of `entries`, in causal order, those that no later one replaces."""
-    stand: list[LedgerEntry] = []
-    for entry in entries:
-        if entry.replaces is not None:
-            known = [message.message_id for message in stand]
-            # One that is no longer kept was before all that are.
-            del stand[known.index(entry.replaces) if entry.replaces in known else 0 :]
-        stand.append(entry)
-    return stand

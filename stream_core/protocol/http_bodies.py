@@ -75,7 +75,9 @@ class MessageAnswer(BaseModel):
 class ConversationMessage(BaseModel):
     """A message of the conversation with its answer. `text` is null if it is no longer kept.
 
-    `replaces` is as in `chat.message`. `error` comes with the status `error`.
+    `replaces` is as in `chat.message`. `error` comes with the status `error`. `versions` are
+    the ids of all messages that stand in this place, oldest first, this one among them. They are
+    there if there are several.
     """
 
     message_id: str
@@ -87,11 +89,12 @@ class ConversationMessage(BaseModel):
     finish_reason: FinishReason | None = None
     error: ErrorFields | None = None
     replaces: str | None = None
+    versions: list[str] | None = None
 
 
 class ConversationPage(BaseModel):
-    """Messages that stand, oldest first. `next_before` asks for older ones: null if there are
-    none.
+    """Messages of one version of the conversation, oldest first. `next_before` asks for older
+    ones: null if there are none.
     """
 
     messages: list[ConversationMessage]

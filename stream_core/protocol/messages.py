@@ -73,14 +73,16 @@ class MessagePayload(FromClient):
 class ChatMessage(FromClient):
     """A user's message. `previous_message_id` is the session's last one, null for the first.
 
-    `replaces` is the id of a message of the conversation, where this one is another try at it. The
-    model is then given neither that message nor what came after it. `traceparent` is the trace that
-    it belongs to, as W3C Trace Context has it.
+    `replaces` is the id of any message of the conversation, where this one is another try at it: a
+    new version of the conversation begins, without that message and what came after it. To go on
+    with an older version, `parent_message_id` is the last message of that. Only one of both can be
+    given. `traceparent` is the trace that it belongs to, as W3C Trace Context has it.
     """
 
     message_id: Identifier
     previous_message_id: Identifier | None = None
     replaces: Identifier | None = None
+    parent_message_id: Identifier | None = None
     traceparent: Traceparent | None = None
     payload: MessagePayload
 
@@ -317,7 +319,8 @@ class SessionReady(FromServer):
 class SessionMessage(FromServer):
     """A message of this session was accepted that this connection did not send.
 
-    Its answer can be resumed after index -1. `replaces` is as in `chat.message`.
+    Its answer can be resumed after index -1. `replaces` and `parent_message_id` are as in
+    `chat.message`.
     """
 
     type: Literal["session.message"]
@@ -327,6 +330,7 @@ class SessionMessage(FromServer):
     response_id: str
     text: str
     replaces: str | None = None
+    parent_message_id: str | None = None
 
 
 class ResponseStart(FromServer):

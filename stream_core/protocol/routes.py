@@ -127,6 +127,7 @@ STREAM = Route("GET", "/streams/{response_id}", protocol="durable_streams")
 
 _AI_SDK = "/api/chat*"
 CHAT = Route("POST", "/api/chat", edge_pattern=_AI_SDK, protocol="ai_sdk")
+CHAT_MESSAGES = Route("GET", "/api/chat/{chat_id}", edge_pattern=_AI_SDK, protocol="ai_sdk")
 CHAT_STREAM = Route("GET", "/api/chat/{chat_id}/stream", edge_pattern=_AI_SDK, protocol="ai_sdk")
 CHAT_STOP = Route("POST", "/api/chat/{chat_id}/stop", edge_pattern=_AI_SDK, protocol="ai_sdk")
 
@@ -159,7 +160,7 @@ ROUTES = (
     *(CREATE_RESPONSE, RESPONSES_WEBSOCKET, GET_RESPONSE, DELETE_RESPONSE),
     *(CANCEL_RESPONSE, INPUT_ITEMS),
     *(ANTHROPIC_MESSAGES, STREAM),
-    *(CHAT, CHAT_STREAM, CHAT_STOP),
+    *(CHAT, CHAT_MESSAGES, CHAT_STREAM, CHAT_STOP),
     *(RUN, RUN_STOP),
     *(OPENAPI, ASYNCAPI),
     *(INDEX, ASSET, CLIENT_MODULE, ELEMENT_MODULE),

@@ -22,7 +22,9 @@ class Approval(Camel):
 
 
 class UIPart(Camel):
-    """A part of a message, of any type. Each type has some of these fields."""
+    """A part of a message, of any type. Each type has some of these fields, or others."""
+
+    model_config = Camel.model_config | ConfigDict(extra="allow")
 
     type: str
     text: str = ""
@@ -41,7 +43,9 @@ class UIPart(Camel):
 
 
 class UIMessage(Camel):
-    """A message as `useChat` has it."""
+    """A message as `useChat` has it. Its other fields are kept: its `id`, and its `metadata`."""
+
+    model_config = Camel.model_config | ConfigDict(extra="allow")
 
     role: Literal["system", "user", "assistant"]
     parts: list[UIPart]
@@ -62,6 +66,13 @@ class StopRequest(Camel):
     """What a stop button sends. With `activeStreamId`, only that answer is stopped."""
 
     active_stream_id: str | None = None
+
+
+class ChatMessages(Camel):
+    """What was said in a chat, oldest first. `nextBefore` asks for older ones."""
+
+    messages: list[UIMessage]
+    next_before: str | None
 
 
 STOP_REQUEST: TypeAdapter[StopRequest] = TypeAdapter(StopRequest)

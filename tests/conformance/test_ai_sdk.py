@@ -98,6 +98,35 @@ def test_a_page_that_is_loaded_again_has_the_whole_answer(server: ServerProcess)
     assert (answer["id"], _text(answer), saw["status"]) == (saw["before"], LONG_TEXT, "ready")
 
 
+def test_a_page_that_has_stored_nothing_reads_question_and_answer(
+    scripted: ServerProcess, upstream: ScriptedUpstream
+) -> None:
+    saw = _saw(scripted, "readAgain", "turns for ai.read", "and more")
+    assert saw["read"] == saw["before"]
+    assert [_text(message) for message in saw["messages"]] == [
+        *("turns for ai.read", _SCRIPTED_TEXT),
+        *("and more", "The second answer."),
+    ]
+    asked = upstream.asked["ai.read"][-1]["messages"]
+    assert [message["role"] for message in asked] == ["user", "assistant", "user"]
+
+
+def test_an_answer_is_read_with_its_parts(scripted: ServerProcess) -> None:
+    saw = _saw(scripted, "readAgain", "reasoning for ai.read-reasoning", "hello for ai.read-more")
+    assert _types(saw["read"][-1]) == ["step-start", "reasoning", "text"]
+    assert saw["read"] == saw["before"]
+
+
+def test_an_answer_that_is_read_while_it_runs_is_not_doubled(server: ServerProcess) -> None:
+    saw = _saw(server, "readWhileItRuns", LONG)
+    question, answer = saw["read"]
+    assert _text(question) == LONG
+    assert LONG_TEXT.startswith(_text(answer))
+    assert 0 < len(_text(answer)) < len(LONG_TEXT)
+    assert saw["messages"] == saw["before"]
+    assert (answer["id"], _text(saw["messages"][-1])) == (saw["before"][-1]["id"], LONG_TEXT)
+
+
 def test_a_second_tab_reads_the_same(server: ServerProcess) -> None:
     saw = _saw(server, "secondTab", LONG)
     one, other = (saw[tab]["messages"] for tab in ("one", "other"))

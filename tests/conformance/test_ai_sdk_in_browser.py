@@ -92,6 +92,11 @@ def test_a_page_that_is_loaded_again_has_the_whole_answer(open_chat: OpenChat) -
     page.wait_for_selector(".assistant")
     _expect_answer(page, LONG_TEXT)
     assert page.locator(".user").all_text_contents() == [LONG]
+    page.reload()
+    _ask(page, SHORT)
+    expect(page.locator(".assistant")).to_have_count(2)
+    expect(page.locator("main")).to_have_attribute("data-status", "ready", timeout=_WHOLE_MS)
+    assert page.locator("article").all_text_contents() == [LONG, LONG_TEXT, SHORT, SHORT_TEXT]
 
 
 def test_a_second_tab_reads_along_and_its_stop_stops_the_first(open_chat: OpenChat) -> None:

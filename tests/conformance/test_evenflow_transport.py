@@ -80,3 +80,9 @@ def test_a_resume_that_makes_way_for_another_stops_nothing(
 ) -> None:
     saw = _saw(server.http_url, module, "resumeTwice", LONG)
     assert (_text(saw["messages"][-1]), saw["status"]) == (LONG_TEXT, "ready")
+
+
+def test_it_reads_what_was_said(server: ServerProcess, module: Path) -> None:
+    saw = _saw(server.http_url, module, "readWhileItRuns", LONG)
+    assert [message["role"] for message in saw["read"]] == ["user", "assistant"]
+    assert saw["messages"] == saw["before"]

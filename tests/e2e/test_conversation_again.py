@@ -10,6 +10,7 @@ from tests.e2e.test_element import OpenPage, ask, serious, wait_for
 from tests.integration.server_process import ServerProcess
 
 _FIRST, _SECOND = "What is Evenflow?", "What happens when I close the tab?"
+_THIRD = "What does it cost?"
 
 
 def answered(page: Page, question: str) -> str:
@@ -79,3 +80,49 @@ def test_the_last_question_is_changed_in_every_tab(
     assert last_answer(other) == changed
     page.reload()
     expect(page.locator(".question")).to_have_text([_SECOND])
+
+
+def test_an_earlier_question_is_edited_and_its_versions_are_switched_in_every_tab(
+    open_page: OpenPage, server: ServerProcess
+) -> None:
+    page = open_page(server.http_url)
+    first, second = answered(page, _FIRST), answered(page, _SECOND)
+    other = second_tab(page)
+    expect(other.locator(".question")).to_have_text([_FIRST, _SECOND])
+    page.get_by_role("button", name="Edit question").first.click()
+    edited = answered(page, _THIRD)
+    for tab in (page, other):
+        wait_for(tab, "done")
+        expect(tab.locator(".question")).to_have_text([_THIRD])
+        expect(tab.get_by_role("group", name="Versions")).to_contain_text("2/2")
+    page.reload()
+    expect(page.locator(".question")).to_have_text([_THIRD])
+    assert page.get_by_test_id("answer").all_inner_texts() == [edited]
+    page.get_by_role("button", name="Previous version").click()
+    expect(page.locator(".question")).to_have_text([_FIRST, _SECOND])
+    assert page.get_by_test_id("answer").all_inner_texts() == [first, second]
+    expect(page.get_by_role("button", name="Next version")).to_be_focused()
+    assert serious(page) == []
+    answered(page, _THIRD)
+    wait_for(other, "done")
+    expect(other.locator(".question")).to_have_text([_FIRST, _SECOND, _THIRD])
+
+
+def test_what_is_typed_survives_a_reload(open_page: OpenPage, server: ServerProcess) -> None:
+    page = open_page(server.http_url)
+    answered(page, _FIRST)
+    box = page.get_by_test_id("question")
+    box.press_sequentially("Half of a")
+    page.reload()
+    expect(box).to_have_value("Half of a")
+    page.get_by_role("button", name="Edit question").click()
+    box.fill(_SECOND)
+    page.reload()
+    expect(box).to_have_value(_SECOND)
+    expect(page.get_by_role("button", name="Cancel")).to_be_visible()
+    box.press("Enter")
+    wait_for(page, "done")
+    expect(page.locator(".question")).to_have_text([_SECOND])
+    page.reload()
+    expect(page.locator(".question")).to_have_text([_SECOND])
+    expect(box).to_have_value("")

@@ -99,6 +99,7 @@ _NAMES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("GET", "/v1/responses/resp_x/input_items?limit=@&after=@&order=@", {}),
     ("POST", "/v1/responses/resp_x/cancel", {}),
     ("DELETE", "/v1/responses/resp_x", {}),
+    ("GET", "/api/chat/chat", {}),
     ("GET", "/api/chat/chat/stream", {}),
     ("GET", "/api/chat/chat/stream?response_id=rsp_x", {}),
     ("POST", "/api/chat/chat/stop", {"activeStreamId": "rsp_x"}),

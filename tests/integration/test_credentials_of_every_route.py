@@ -147,6 +147,7 @@ ROWS = (
         {"model": "demo", "max_tokens": 9, "messages": _SAID},
     ),
     Row(routes.CHAT, Kind.ASKS, {"id": "c1", "messages": _UI}),
+    Row(routes.CHAT_MESSAGES, Kind.READS, names=_chat),
     Row(routes.CHAT_STREAM, Kind.READS, names=_chat),
     Row(routes.CHAT_STOP, Kind.ASKS, names=_chat),
     Row(routes.RUN, Kind.ASKS, _RUN_BODY),

@@ -49,7 +49,7 @@ CHANGING: dict[Route, tuple[Right, Any]] = {
 READING = {
     *(routes.MESSAGES, routes.EVENTS, routes.PRESENCE, routes.ENTRIES, routes.POLL),
     *(routes.LIST_MODELS, routes.GET_MODEL, routes.GET_RESPONSE, routes.INPUT_ITEMS),
-    *(routes.STREAM, routes.CHAT_STREAM, routes.USAGE),
+    *(routes.STREAM, routes.CHAT_MESSAGES, routes.CHAT_STREAM, routes.USAGE),
 }
 WITHOUT_TOKEN = {
     *(routes.OPEN_SESSION, routes.OPENAPI, routes.ASYNCAPI),

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.event_stream import EventStream
-from evenflow.fargate_handler.gateway.http_answers import json_answer
+from evenflow.fargate_handler.gateway.http_answers import (
+    check_room,
+    json_answer,
+    number_of_query,
+)
 from evenflow.fargate_handler.gateway.interfaces.agent_answer import asked_of_agent
 from evenflow.fargate_handler.gateway.interfaces.submission import submit_as_next
 from evenflow.fargate_handler.gateway.interfaces.ui_messages import turns_of
 from evenflow.fargate_handler.gateway.request_body import read_body
+from evenflow.fargate_handler.gateway.requests.json_values import check_json
 from evenflow.fargate_handler.gateway.requests.resuming import last_event
 from evenflow.fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
@@ -22,15 +30,17 @@ from evenflow.fargate_handler.gateway.requests.submission import (
     sender_of,
 )
 from evenflow.fargate_handler.gateway.resumption import Progress, resume
-from evenflow.fargate_handler.orchestrator.whole_request import chat_channel
+from evenflow.fargate_handler.orchestrator.session_messages import SaidMessage
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, chat_channel
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
 from evenflow.stream_core.encoders.ui_message_chunks import UIMessageChunks
+from evenflow.stream_core.encoders.ui_message_parts import ui_message
 from evenflow.stream_core.log.response_log import EVERYTHING, ResponseState, ResumePoint
 from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.channel import CHAT_OF_INTERFACE, Channel
 from evenflow.stream_core.policy.rights import Right
-from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.errors import InvalidRequest, NotFound
 from evenflow.stream_core.protocol.messages import parse
 from evenflow.stream_core.protocol.ui_chat_bodies import (
     CHAT_REQUEST,
@@ -62,11 +72,32 @@ class ChatEndpoint:
             asked = parse(CHAT_REQUEST, await read_request(request, sender, context, reading))
             channel = chat_channel(sender.tenant, sender.own(asked.id), sender.session)
             whole = asked_of_agent(context, sender, turns_of(asked.messages), asked)
+            whole = whole._replace(whole=replace(whole.whole, echo=_echo_of(asked)))
             name = secrets.token_hex(16) if key is None else digest_of(key, sender)
             message_id = _message_id(asked, name)
-            stream, _ = await submit_as_next(context, sender, channel, message_id, whole)
+            stream, _ = await submit_as_next(
+                context, sender, channel, message_id, whole, CHAT_OF_INTERFACE
+            )
             del asked, whole
         return await self._answer(request, stream, last)
+
+    async def messages(self, request: web.Request) -> web.Response:
+        """What was said in a chat, as `useChat` has it, with the answer as far as it has come.
+
+        Not more than the newest request has brought. With `limit` the newest ones of these, and
+        with `before` those before that message.
+        """
+        context, channel = self._context, await self._channel(request, Right.READ)
+        newest = await context.orchestrator.messages.newest(channel)
+        messages = [] if newest is None else _messages_of(newest)
+        if newest is not None:
+            check_room(context, newest.size)
+        before = request.query.get("before")
+        if before is not None:
+            messages = messages[: _place_of(before, messages)]
+        first = max(0, len(messages) - number_of_query(request, "limit", len(messages), lowest=1))
+        next_before = messages[first].get("id") if first else None
+        return json_answer({"messages": messages[first:], "nextBefore": next_before})
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         """The answer that runs, from its beginning. 204 if none does.
@@ -138,3 +169,33 @@ class ChatEndpoint:
 def _message_id(asked: ChatRequest, name: str) -> str:
     """The id of the message that a request becomes. It says whether the answer continues one."""
     return name if asked.messages[-1].role != "assistant" else f"{_CONTINUES}{name}"
+
+
+def _echo_of(asked: ChatRequest) -> dict[str, Any]:
+    """What the chat's client has said, to be given to it again after a reload."""
+    messages = [message.model_dump(by_alias=True, exclude_unset=True) for message in asked.messages]
+    check_json(messages, "messages")
+    return {"messages": messages}
+
+
+def _messages_of(newest: SaidMessage) -> list[dict[str, Any]]:
+    """What the newest request has brought, and its answer. Nothing where that is not kept."""
+    messages: list[dict[str, Any]] = []
+    if newest.text:
+        messages += WholeRequest.from_text(newest.text).echo.get("messages", ())
+    contents = newest.outcome.contents
+    if messages and contents:
+        has_ended = newest.last_index is None
+        messages.append(ui_message(newest.entry.response_id, contents, has_ended=has_ended))
+    return messages
+
+
+def _place_of(message_id: str, messages: Sequence[dict[str, Any]]) -> int:
+    for place, message in enumerate(messages):
+        if message.get("id") == message_id:
+            return place
+    raise NotFound(
+        "this chat has no such message as `before`; read without it for the newest ones",
+        code="message_not_found",
+        param="before",
+    )

@@ -10,7 +10,7 @@ from evenflow.fargate_handler.gateway.interfaces.agent_answer import Asked
 from evenflow.fargate_handler.gateway.requests.submission import Sender
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
-from evenflow.stream_core.policy.channel import INTERFACE, Channel
+from evenflow.stream_core.policy.channel import INTERFACE, Channel, MessageKind
 from evenflow.stream_core.protocol.errors import Conflict, Overloaded
 
 # How often another request of the same chat may be quicker.
@@ -18,7 +18,12 @@ _TRIES = 4
 
 
 async def submit_as_next(
-    context: GatewayContext, sender: Sender, channel: Channel, message_id: str, asked: Asked
+    context: GatewayContext,
+    sender: Sender,
+    channel: Channel,
+    message_id: str,
+    asked: Asked,
+    kind: MessageKind = INTERFACE,
 ) -> Submission:
     """Submit a request behind the last message of its channel, whichever task accepted that.
 
@@ -33,7 +38,7 @@ async def submit_as_next(
         message_id,
         None,
         asked.whole.to_text(),
-        kind=INTERFACE.sent_with(sender.session),
+        kind=kind.sent_with(sender.session),
         terms=asked.terms.within(sender.traceparent),
         sender=context.sender(channel, sender.address),
         asks=asked.whole.asks,

@@ -55,6 +55,9 @@ const stop = (id, asked) =>
     body: asked && JSON.stringify(asked),
   }).then((answer) => answer.json());
 
+const messagesOf = async (id) =>
+  module ? new Transport({ api }).messages(id) : (await (await fetch(`${api}/${id}`)).json()).messages;
+
 const SCENARIOS = {
   async send() {
     const one = chat("plain");
@@ -111,6 +114,27 @@ const SCENARIOS = {
     const again = chat("a chat/with a name", { messages: stored });
     await again.running.resumeStream();
     return { partly, before: before.running.messages.at(-1).id, ...told(again) };
+  },
+
+  // A page that has stored nothing asks the server what was said.
+  async readAgain() {
+    const before = chat("read");
+    await before.running.sendMessage({ text });
+    const read = await messagesOf("read");
+    const again = chat("read", { messages: read });
+    await again.running.resumeStream();
+    await again.running.sendMessage({ text: more });
+    return { read, before: told(before).messages, ...told(again) };
+  },
+
+  async readWhileItRuns() {
+    const before = chat("running");
+    const sending = before.running.sendMessage({ text });
+    await until(hasSome(before));
+    const read = await messagesOf("running");
+    const again = chat("running", { messages: read });
+    await Promise.all([sending, again.running.resumeStream()]);
+    return { read, before: told(before).messages, ...told(again) };
   },
 
   async secondTab() {

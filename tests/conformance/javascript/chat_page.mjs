@@ -1,23 +1,19 @@
-// A page with AI SDK's chat for React. It stores what was asked, as an application does.
+// A page with AI SDK's chat for React. It stores nothing: what was said it reads from the server.
 import { useChat } from "@ai-sdk/react";
 import { DefaultChatTransport } from "ai";
-import { createElement as h, useEffect } from "react";
+import { createElement as h } from "react";
 import { createRoot } from "react-dom/client";
 
 const { id, api } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-const stored = JSON.parse(localStorage.getItem(id) ?? "[]");
+const { messages } = await (await fetch(`${api}/${id}`)).json();
 
 function Chat() {
   const chat = useChat({
     id,
-    messages: stored,
+    messages,
     resume: true,
     transport: new DefaultChatTransport({ api }),
   });
-  const asked = chat.messages.filter((message) => message.role === "user");
-  useEffect(() => {
-    if (asked.length) localStorage.setItem(id, JSON.stringify(asked));
-  }, [asked.length]);
   const stop = async () => {
     await fetch(`${api}/${id}/stop`, { method: "POST", headers: { "content-type": "application/json" } });
     await chat.stop();

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,16 +47,23 @@ class InterfaceClient:
         self._url = server.http_url
         self._headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
 
-    def send(self, chat_id: str, text: str, **headers: str) -> Any:
-        """`POST /api/chat`."""
+    def send(
+        self, chat_id: str, text: str, before: Sequence[object] = (), **headers: str
+    ) -> Any:
+        """`POST /api/chat`, with what was said before."""
         parts = [{"type": "text", "text": text}]
-        messages = [{"id": "u1", "role": "user", "parts": parts}]
+        messages = [*before, {"id": "u1", "role": "user", "parts": parts}]
         return self._open("POST", "/api/chat", {"id": chat_id, "messages": messages}, headers)
 
     def resume(self, chat_id: str, response_id: str = "", **headers: str) -> Any:
         """`GET /api/chat/{id}/stream`."""
         query = f"?response_id={response_id}" if response_id else ""
         return self._open("GET", f"/api/chat/{chat_id}/stream{query}", None, headers)
+
+    async def messages(self, chat_id: str, query: str = "") -> HttpAnswer:
+        """`GET /api/chat/{id}`."""
+        url = f"{self._url}/api/chat/{chat_id}{query}"
+        return await call(self._http, "GET", url, headers=self._headers)
 
     def run(self, run_id: str, text: str, **headers: str) -> Any:
         """`POST /agui`."""

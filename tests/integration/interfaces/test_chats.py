@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import aiohttp
 
 from tests.integration.chat_client import demo
@@ -73,3 +75,46 @@ async def test_wrong_requests_are_refused_by_name(
         assert (await refused.json())["error"]["param"] == "Last-Event-ID"
     async with client.resume("c1", "rsp_of_nobody") as unknown:
         assert unknown.status == 404
+
+
+def _said(message_id: str, role: str, text: str) -> dict[str, Any]:
+    return {"id": message_id, "role": role, "parts": [{"type": "text", "text": text}]}
+
+
+async def test_what_was_said_is_read_with_the_answer_as_far_as_it_has_come(
+    http: aiohttp.ClientSession, shared_server: LocalServer, opened: OpenSession
+) -> None:
+    one, other = [
+        InterfaceClient(http, shared_server, (await opened()).token) for _ in range(2)
+    ]
+    assert (await one.messages("read")).json == {"messages": [], "nextBefore": None}
+    async with one.send("read", _LONG) as answer:
+        heard = await hear(answer, characters=40)
+        question, begun = (await one.messages("read")).json["messages"]
+        assert question == _said("u1", "user", _LONG)
+        assert (begun["id"], begun["role"]) == (heard.message_id, "assistant")
+        (step, text) = begun["parts"]
+        assert (step, text["state"]) == ({"type": "step-start"}, "streaming")
+        assert text["text"].startswith(heard.text)
+        assert (await other.messages("read")).json["messages"] == []
+        await one.stop("read")
+    (_, ended) = (await one.messages("read")).json["messages"]
+    assert ended["parts"][1]["state"] == "done"
+
+
+async def test_a_long_chat_is_read_page_by_page(
+    http: aiohttp.ClientSession, shared_server: LocalServer, opened: OpenSession
+) -> None:
+    client = InterfaceClient(http, shared_server, (await opened()).token)
+    before = [_said(f"m{number}", "user", f"{number}?") for number in range(3)]
+    async with client.send("pages", _SHORT, before) as answer:
+        heard = await hear(answer)
+    page = (await client.messages("pages", "?limit=2")).json
+    assert [each["id"] for each in page["messages"]] == ["u1", heard.message_id]
+    assert page["nextBefore"] == "u1"
+    page = (await client.messages("pages", "?before=u1")).json
+    assert page == {"messages": before, "nextBefore": None}
+    unknown = await client.messages("pages", "?before=unknown")
+    assert (unknown.status, unknown.json["error"]["code"]) == (404, "message_not_found")
+    wrong = await client.messages("pages", "?limit=0")
+    assert (wrong.status, wrong.json["error"]["param"]) == (400, "limit")

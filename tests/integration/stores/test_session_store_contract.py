@@ -377,6 +377,34 @@ async def test_a_session_is_read_message_by_message(stores: Stores) -> None:
     assert await stores.sessions.message(channel, messages[0].message_id, NOW) is None
 
 
+async def test_the_links_say_which_versions_there_are(stores: Stores) -> None:
+    channel, messages = await conversation(stores, 3)
+    assert not (await stores.sessions.head(channel, NOW)).has_versions
+    edited = replace(new_message(messages[-1]), replaces=messages[1].message_id)
+    older = replace(new_message(edited, "y" * 3_000), parent_message_id=messages[2].message_id)
+    for message in (edited, older):
+        await stores.sessions.accept(channel, message, NOW)
+        assert (await stores.sessions.head(channel, NOW)).has_versions
+    everything = [*messages, edited, older]
+    links = await stores.sessions.links(channel, older.message_id, NOW)
+    assert list(links) == [message.link for message in everything]
+    links = await stores.sessions.links(channel, messages[1].message_id, NOW)
+    assert list(links) == [message.link for message in messages[:2]]
+    assert await loaded(stores, channel) == (older.message_id, everything)
+    later = NOW + LIFETIME + 2
+    assert list(await stores.sessions.links(channel, older.message_id, later)) == []
+
+
+async def test_a_session_that_begins_anew_has_no_versions(stores: Stores) -> None:
+    channel, messages = await conversation(stores, 1)
+    edited = replace(new_message(messages[0]), replaces=messages[0].message_id)
+    await stores.sessions.accept(channel, edited, NOW)
+    later = NOW + LIFETIME + 2
+    assert not (await stores.sessions.head(channel, later)).has_versions
+    await stores.sessions.accept(channel, new_message(None), later)
+    assert not (await stores.sessions.head(channel, later)).has_versions
+
+
 @pytest.mark.parametrize("size", [2_048, 2_049, 100_000])
 async def test_a_message_is_the_same_however_long_its_text_is(stores: Stores, size: int) -> None:
     channel, first = new_channel(), new_message(None, "ä" * (size // 2) + "x" * (size % 2))

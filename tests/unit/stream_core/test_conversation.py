@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from evenflow.stream_core.log.conversation import Conversation, Turn
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.memory_account import MemoryPart
-from evenflow.stream_core.ports.session_store import LedgerEntry, StoredConversation, standing
+from evenflow.stream_core.ports.session_store import LedgerEntry, StoredConversation
 from evenflow.stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited
+from tests.unit.stream_core.conversation_model import version_of
 
 
 def say(
@@ -295,6 +296,80 @@ def test_what_was_replaced_elsewhere_is_not_seen_here() -> None:
     assert conversation.known_response("m1") == "rsp_m1"
 
 
+def edited() -> StoredConversation:
+    """One, two; then one was edited, and that version has a second message, too."""
+    ledger = [
+        entry("m1", None, "1."),
+        entry("m2", "m1", "2."),
+        replace(entry("m3", "m2", "3."), replaces="m1"),
+        entry("m4", "m3", None, ended=False),
+    ]
+    return StoredConversation("m4", ledger)
+
+
+def test_an_older_version_is_read_from_the_ledger_and_gone_on_with() -> None:
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
+    conversation.catch_up(edited(), "task")
+    assert [conversation.has_at_hand(f"m{n}") for n in range(1, 5)] == [False, False, True, True]
+    with pytest.raises(InvalidRequest) as refusal:
+        conversation.check("m5", "m4", parent_message_id="m2")
+    assert refusal.value.param == "parent_message_id"
+    conversation.catch_up(edited(), "task", "m2")
+    conversation.check("m5", "m4", parent_message_id="m2")
+    turns = conversation.accept("m5", "rsp_m5", "m5?", 0.0)
+    assert [turn.text for turn in turns] == ["m1?", "1.", "m2?", "2.", "m5?"]
+    assert conversation.left_out(turns) == 0
+    turns = say(conversation, "m6", "m6?")
+    assert [turn.text for turn in turns][-3:] == ["2.", "m5?", "m6?"]
+
+
+def test_a_question_of_an_older_version_is_edited() -> None:
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
+    conversation.catch_up(edited(), "task", "m2")
+    conversation.check("m5", "m4", "m2")
+    turns = conversation.accept("m5", "rsp_m5", "two!", 0.0, "m2")
+    assert [turn.text for turn in turns] == ["m1?", "1.", "two!"]
+    assert not conversation.has_at_hand("m2")
+
+
+def test_a_stale_client_is_refused_whichever_version_it_goes_on_with() -> None:
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
+    conversation.catch_up(edited(), "task", "m2")
+    for replaces, parent in ((None, "m2"), ("m1", None), (None, None)):
+        with pytest.raises(Conflict) as refusal:
+            conversation.check("m5", "m2", replaces, parent)
+        assert refusal.value.to_object()["expected"] == "m4"
+
+
+@pytest.mark.parametrize(("replaces", "parent"), [(None, "m1"), ("m2", "m2"), (None, "unknown")])
+def test_only_the_last_message_of_a_version_is_gone_on_with(
+    replaces: str | None, parent: str
+) -> None:
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
+    conversation.catch_up(edited(), "task", "m2")
+    with pytest.raises(InvalidRequest) as refusal:
+        conversation.check("m5", "m4", replaces, parent)
+    assert refusal.value.param == "parent_message_id"
+
+
+def test_a_message_of_another_version_is_answered_late_with_its_own_history() -> None:
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
+    conversation.catch_up(edited(), "task", "m2")
+    turns = conversation.begin_late("m4", "m4?", edited())
+    assert [turn.text for turn in turns] == ["m3?", "3.", "m4?"]
+    assert conversation.has_at_hand("m2"), "what the next message goes on with stays"
+    turns = conversation.begin_late("m2", "m2?", edited())
+    assert [turn.text for turn in turns] == ["m1?", "1.", "m2?"]
+
+
+def test_versions_count_as_messages_that_are_remembered() -> None:
+    limits = Limits(messages_remembered_per_session=2, messages_per_second=1000)
+    conversation = Conversation(limits, 0.0, MemoryPart(2**40))
+    for number in range(3):
+        exchange(conversation, f"m{number}", "?", ".")
+    assert not conversation.has_at_hand("m0")
+
+
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=12), st.integers(20, 60))
 def test_a_task_that_reads_the_ledger_knows_the_same_conversation(
     replaced: list[int], most: int
@@ -304,7 +379,7 @@ def test_a_task_that_reads_the_ledger_knows_the_same_conversation(
     ledger: list[LedgerEntry] = []
     for number, named in enumerate(replaced):
         message_id, previous = f"m{number}", conversation.last_message_id
-        stand = [each.message_id for each in standing(ledger)]
+        stand = version_of(ledger)
         replaces = stand[named] if named < len(stand) else None
         conversation.check(message_id, previous, replaces)
         conversation.accept(message_id, f"rsp_{message_id}", f"{message_id}?", 0.0, replaces)
@@ -376,11 +451,10 @@ def test_without_a_history_it_keeps_none_of_what_the_store_has_and_begins_what_i
     None
 ):
     conversation = Conversation(Limits(), 0.0, MemoryPart(2**40), keeps_history=False)
-    conversation.catch_up(
-        StoredConversation("m1", [entry("m1", None, None, ended=False)]), "this task"
-    )
+    stored = StoredConversation("m1", [entry("m1", None, None, ended=False)])
+    conversation.catch_up(stored, "this task")
     assert conversation.known_response("m1") == "rsp_m1"
-    assert conversation.begin_late("m1", "m1?") == (Turn("user", "m1?"),)
+    assert conversation.begin_late("m1", "m1?", stored) == (Turn("user", "m1?"),)
     conversation.response_ended("m1", (b"m1.",), 1.0)
     assert (conversation.in_flight, say(conversation, "m2", "m2?")) == (0, (Turn("user", "m2?"),))
 

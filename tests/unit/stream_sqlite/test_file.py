@@ -94,6 +94,8 @@ def make_file_of_version_1(path: Path) -> None:
     change(path, "ALTER TABLE responses DROP COLUMN form")
     change(path, "ALTER TABLE sessions DROP COLUMN ended")
     change(path, "ALTER TABLE messages DROP COLUMN outcome")
+    change(path, "DROP INDEX branches")
+    change(path, "ALTER TABLE messages DROP COLUMN parent_message_id")
     for table in LATER_TABLES:
         change(path, f"DROP TABLE {table}")
     change(path, "PRAGMA user_version=1")

@@ -58,7 +58,7 @@ export class EvenflowChatTransport<CHUNK = never> {
     });
     const key = crypto.randomUUID();
     const ask = (lastId = "") =>
-      this.#call("", question, {
+      this.#call(null, question, {
         method: "POST",
         body,
         headers: { "content-type": "application/json", "idempotency-key": key, ...from(lastId) },
@@ -79,6 +79,13 @@ export class EvenflowChatTransport<CHUNK = never> {
     if (response.status === 204) return null;
     await check(response);
     return stream(answer.chunks(response));
+  }
+
+  /** What was said in a chat, with the answer as far as it has come: the `messages` of `useChat` after a reload. None of a new chat. */
+  async messages<MESSAGE = never>(chatId: string): Promise<MESSAGE[]> {
+    const response = await getThrough(() => this.#call("", { chatId }, {}), undefined);
+    await check(response);
+    return (await response.json()).messages;
   }
 
   /** Stops the answer that runs in a chat, and its model, whoever reads it. */
@@ -109,11 +116,12 @@ export class EvenflowChatTransport<CHUNK = never> {
     return { answer, forget };
   }
 
-  async #call(path: string, { chatId, headers, abortSignal }: CallOptions, init: RequestInit): Promise<Response> {
+  /** `path` is behind the chat's own; `null`: the call is of no chat that is there already. */
+  async #call(path: string | null, { chatId, headers, abortSignal }: CallOptions, init: RequestInit): Promise<Response> {
     const { api = "/api/chat", fetch: call = fetch } = this.#options;
     const all = new Headers(await resolved(this.#options.headers));
     for (const [name, value] of [...new Headers(headers), ...new Headers(init.headers)]) all.set(name, value);
-    const url = path === "" ? api : `${api}/${encodeURIComponent(chatId)}${path}`;
+    const url = path === null ? api : `${api}/${encodeURIComponent(chatId)}${path}`;
     return call(url, { ...init, headers: all, signal: abortSignal ?? null });
   }
 }

@@ -6,6 +6,7 @@ import type {
   ClientEvents,
   ConnectionState,
   ConnectOptions,
+  Draft,
   Message,
   MessagePage,
   Share,
@@ -22,7 +23,7 @@ import { Inquiry } from "./inquiry.ts";
 import { LiveAnswer } from "./live-answer.ts";
 import { LongPollTransport } from "./long-poll-transport.ts";
 import { type Asked, Memory } from "./memory.ts";
-import { endSession, readMessages, shareSession } from "./messages.ts";
+import { endSession, type PageOptions, readMessages, shareSession } from "./messages.ts";
 import { Session } from "./session.ts";
 import { SseTransport } from "./sse-transport.ts";
 import { TransportChoice } from "./transport-choice.ts";
@@ -80,15 +81,24 @@ export class EvenflowClient implements Client {
     }
   }
 
+  get draft(): Draft | null {
+    return this.#memory.kept.draft ?? null;
+  }
+
+  set draft(draft: Draft | null) {
+    this.#memory.keep({ draft });
+  }
+
   get suggestions(): readonly string[] {
     return this.#memory.kept.credentials?.suggestions ?? [];
   }
 
-  ask(text: string, { signal, replaces, timeoutMs, ...said }: AskOptions = {}): Answer {
+  ask(text: string, { signal, replaces, parent, timeoutMs, ...said }: AskOptions = {}): Answer {
     const asked = {
       messageId: newId(),
       previousMessageId: this.#memory.kept.lastMessageId ?? null,
       replaces,
+      parent,
       payload: { text, timeout_ms: timeoutMs, ...said },
     };
     const answer = this.#answerTo(asked);
@@ -98,10 +108,10 @@ export class EvenflowClient implements Client {
     return answer;
   }
 
-  async messages(options: { readonly before?: string; readonly limit?: number } = {}): Promise<MessagePage> {
+  async messages(options: PageOptions = {}): Promise<MessagePage> {
     const page = await readMessages(this.#session, options);
     const last = page.messages.at(-1);
-    if (last && !options.before && !this.#current) this.#memory.keep({ lastMessageId: last.messageId });
+    if (last && !options.before && !options.through && !this.#current) this.#memory.keep({ lastMessageId: last.messageId });
     return page;
   }
 
@@ -116,7 +126,7 @@ export class EvenflowClient implements Client {
   async end(): Promise<void> {
     await endSession(this.#session);
     this.#websocket.leave("the session has ended");
-    this.#memory.keep({ credentials: undefined, lastMessageId: null, asked: undefined });
+    this.#memory.keep({ credentials: undefined, lastMessageId: null, asked: undefined, draft: null });
   }
 
   close(): void {
@@ -186,9 +196,10 @@ export class EvenflowClient implements Client {
     response_id: responseId,
     text: question,
     replaces,
+    parent_message_id: parent,
   }: FrameOf<"session.message">): void {
     if (!this.#current) this.#memory.keep({ lastMessageId: messageId });
-    this.#emitter.emit("message", { messageId, responseId, question, replaces });
+    this.#emitter.emit("message", { messageId, responseId, question, replaces, parent });
   }
 
   #enter(connection: ConnectionState): void {

@@ -113,7 +113,6 @@ export class Delivery {
     if (code === "causal_violation" && !this.#chainCorrected) {
       this.#chainCorrected = true;
       this.#inquiry.previousMessageId = expected ?? null;
-      this.#inquiry.replaces = undefined;
       return;
     }
     this.#refusals += 1;

@@ -33,7 +33,8 @@ export const FRAMES = {
     message_id: string,
     response_id: string,
     text: optional(string, ""),
-    replaces: optional(string, null),
+    replaces: name,
+    parent_message_id: name,
   }),
   "chat.response.start": shape({
     response_id: string,
@@ -91,6 +92,7 @@ export interface Message {
   readonly message_id: string;
   readonly previous_message_id: string | null;
   readonly replaces: string | undefined;
+  readonly parent_message_id: string | undefined;
   readonly payload: Payload;
 }
 

@@ -15,6 +15,7 @@ export type {
   ClientStorage,
   ConnectionState,
   ConnectOptions,
+  Draft,
   FinishReason,
   HistoryBound,
   Message,

@@ -8,8 +8,9 @@ export class Inquiry {
   readonly messageId: string;
   readonly payload: Payload;
   previousMessageId: string | null;
-  /** The message before this one, where this is another try at it. */
-  replaces: string | undefined;
+  /** See `AskOptions`. */
+  readonly replaces: string | undefined;
+  readonly parent: string | undefined;
   /** Known once the server has accepted the question. */
   responseId: string | undefined;
   /** So many of the conversation's oldest messages the model is not told, as far as the server has said. */
@@ -21,11 +22,12 @@ export class Inquiry {
   readonly #stop = new AbortController();
   readonly #abandon = new AbortController();
 
-  constructor({ messageId, previousMessageId, payload, replaces, responseId }: Asked) {
+  constructor({ messageId, previousMessageId, payload, replaces, parent, responseId }: Asked) {
     this.messageId = messageId;
     this.previousMessageId = previousMessageId;
     this.payload = payload;
     this.replaces = replaces;
+    this.parent = parent;
     this.responseId = responseId;
   }
 
@@ -35,6 +37,7 @@ export class Inquiry {
       message_id: this.messageId,
       previous_message_id: this.previousMessageId,
       replaces: this.replaces,
+      parent_message_id: this.parent,
       payload: this.payload,
     };
   }

@@ -1,4 +1,4 @@
-import type { AnswerParams, ClientStorage, TransportName } from "./api.ts";
+import type { AnswerParams, ClientStorage, Draft, TransportName } from "./api.ts";
 import type { Credentials } from "./session.ts";
 
 /** A question that was asked, as much of it as its answer can be had again by. */
@@ -7,6 +7,7 @@ export interface Asked {
   readonly previousMessageId: string | null;
   readonly payload: Payload;
   readonly replaces?: string | undefined;
+  readonly parent?: string | undefined;
   readonly responseId?: string | undefined;
 }
 
@@ -26,6 +27,7 @@ export interface Kept {
   readonly transport?: TransportName;
   /** The question whose answer has not ended. Its text is not kept: the server has it, and it is read from there. */
   readonly asked?: Asked | undefined;
+  readonly draft?: Draft | null;
 }
 
 /** What a client knows that its successor on the same page should know too. Storage that fails is done without. */

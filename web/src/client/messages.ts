@@ -11,6 +11,7 @@ const message = shape({
   message_id: string,
   response_id: string,
   text: optional(string, ""),
+  versions: optional(list(string), []),
   status: string,
   answer: shape({ text: string, parts: optional(list(shape(PLACED)), []) }),
   finish_reason: optional(finishReason, null),
@@ -19,13 +20,20 @@ const message = shape({
 const shared = shape({ token: string, expires_at: string, http_url: string, ws_url: string });
 const page = shape({ messages: list(message), next_before: optional(string, null) });
 
+/** Which messages are asked for. */
+export interface PageOptions {
+  readonly before?: string | undefined;
+  readonly limit?: number | undefined;
+  readonly through?: string | undefined;
+}
+
 /** A page of the conversation. Throws as {@link Session.call}. */
 export async function readMessages(
   session: Session,
-  { before = "", limit = 20 }: { readonly before?: string | undefined; readonly limit?: number | undefined },
+  { before = "", limit = 20, through = "" }: PageOptions,
 ): Promise<MessagePage> {
   const { sessionId } = await session.credentials();
-  const query = new URLSearchParams({ limit: `${limit}`, ...(before && { before }) });
+  const query = new URLSearchParams({ limit: `${limit}`, ...(before && { before }), ...(through && { through }) });
   const call = { timeLimit: LIMITS.callTimeoutMs };
   const { messages, next_before } = await session.call(`${pathOf(sessionId)}/messages?${query}`, call, page);
   return { messages: messages.map(messageOf), before: next_before };
@@ -54,7 +62,8 @@ function messageOf({ answer, ...said }: Checked<typeof message>): Message {
   const { message_id: messageId, response_id: responseId, text: question, status } = said;
   const { finish_reason: finishReason, error } = said;
   const { text } = answer;
-  return { messageId, responseId, question, status, text, parts: partsOf(answer), finishReason, error };
+  const versions = said.versions.length > 0 ? said.versions : [messageId];
+  return { messageId, responseId, question, versions, status, text, parts: partsOf(answer), finishReason, error };
 }
 
 function partsOf({ text, parts }: Checked<typeof message>["answer"]): readonly AnswerPart[] {

@@ -16,7 +16,6 @@ export class AnswerView {
   readonly #copy = button({ class: "quiet", text: "Copy", testId: "copy" }, () => void copyBy(this.#copy, this.text));
   readonly #goOn: HTMLButtonElement;
   readonly #retry: HTMLButtonElement;
-  readonly #edit: HTMLButtonElement;
   readonly #foot: HTMLElement;
   #ended: Promise<void> | undefined;
 
@@ -24,10 +23,9 @@ export class AnswerView {
   constructor(extras: Extras, onDrawn: () => void, offers: Offers) {
     this.#goOn = button({ class: "quiet", text: "Continue", testId: "go-on", hidden: true }, () => offers.goOn());
     this.#retry = button({ class: "quiet", text: "Retry", testId: "retry", hidden: true }, () => offers.again());
-    this.#edit = button({ class: "quiet", text: "Edit question", testId: "edit", hidden: true }, () => offers.edit());
     this.#parts = new PartsView(extras, onDrawn);
     const { element, sources } = this.#parts;
-    const inFoot = [this.#note, this.#copy, this.#goOn, this.#retry, this.#edit];
+    const inFoot = [this.#note, this.#copy, this.#goOn, this.#retry];
     this.#foot = made("footer", { class: "answer-foot", hidden: true }, ...inFoot);
     const attributes = { "aria-label": "Answer" };
     this.element = made("article", { class: "answer", attributes }, element, sources.element, this.#foot);
@@ -76,13 +74,13 @@ export class AnswerView {
   note(note: string, { retry = false, goOn = false }: { readonly retry?: boolean; readonly goOn?: boolean }): void {
     this.#note.textContent = note;
     this.#foot.hidden = false;
-    this.#retry.hidden = this.#edit.hidden = !retry;
+    this.#retry.hidden = !retry;
     this.#goOn.hidden = !goOn;
   }
 
   /** Another answer follows: only the last one can be asked for again. */
   endOffers(): void {
-    this.#retry.hidden = this.#edit.hidden = this.#goOn.hidden = true;
+    this.#retry.hidden = this.#goOn.hidden = true;
   }
 }
 

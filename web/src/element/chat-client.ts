@@ -1,21 +1,32 @@
 /** What the element needs of a client; `connect()` of `@evenflow/client` gives one. */
 export interface ChatClient {
-  /** `replaces`: the `messageId` of a message that this one replaces, with all after it. */
-  ask(question: string, options?: { readonly replaces?: string | undefined }): ChatAnswer;
+  /**
+   * `replaces`: the `messageId` of a message in whose place this one stands, in a new version of the conversation. `parent`: that of the last
+   * message of an older version, to go on with that.
+   */
+  ask(
+    question: string,
+    options?: { readonly replaces?: string | undefined; readonly parent?: string | undefined },
+  ): ChatAnswer;
   /** The answer that a reload of the page has interrupted. */
   readonly resumable: ChatAnswer | null;
   readonly transport: ChatTransport | null;
   readonly connection: ChatConnection;
   /** Whether something may have been asked before this page was loaded: then that is read by `messages`. */
   readonly isResumed?: boolean;
-  /** The newest messages of the conversation, or those before one of them. */
-  messages?(options?: { readonly before?: string | undefined }): Promise<ChatPage>;
+  /** The newest messages of the conversation, or those before one of them; `through`: of the version that has this message. */
+  messages?(options?: {
+    readonly before?: string | undefined;
+    readonly through?: string | undefined;
+  }): Promise<ChatPage>;
+  /** What the reader has typed and not asked yet, kept over a reload; `replaces`: where that is to stand. */
+  draft?: ChatDraft | null;
   /** The answer to a message that this client did not send. */
   follow?(message: ChatQuestion): ChatAnswer;
   on(event: "connection", listener: (state: ChatConnection) => void): () => void;
   on(event: "transport", listener: (transport: ChatTransport) => void): () => void;
   /** Somebody else has asked something in this conversation. */
-  on(event: "message", listener: (message: ChatQuestion & { readonly replaces: string | null }) => void): () => void;
+  on(event: "message", listener: (message: OtherQuestion) => void): () => void;
 }
 
 /** A message of the conversation. */
@@ -25,8 +36,22 @@ export interface ChatQuestion {
   readonly question: string;
 }
 
+/** A question that was not asked yet. */
+export interface ChatDraft {
+  readonly text: string;
+  readonly replaces?: string | undefined;
+}
+
+/** A question of somebody else; `replaces` and `parent` as in {@link ChatClient.ask}. */
+export interface OtherQuestion extends ChatQuestion {
+  readonly replaces: string | null;
+  readonly parent?: string | null;
+}
+
 /** The same with its answer, as far as that has come. */
 export interface ChatMessage extends ChatQuestion {
+  /** The `messageId`s of all messages in its place, oldest first. */
+  readonly versions?: readonly string[];
   /** `queued` and `streaming`: the answer is on its way. */
   readonly status: string;
   readonly text: string;

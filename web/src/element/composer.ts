@@ -8,6 +8,8 @@ export interface ComposerActions {
   stop(): void;
   /** The question that was being edited is left as it was, or has been asked. */
   endEdit(): void;
+  /** The text in the box is another one now. */
+  type(text: string): void;
 }
 
 /** The text box with its Ask and Stop buttons. */
@@ -21,19 +23,22 @@ export class Composer {
   readonly #ask = made("button", { class: "primary", text: "Ask", testId: "ask", attributes: { type: "submit" } });
   readonly #stop: HTMLButtonElement;
   readonly #editing: HTMLElement;
+  /** What was in the box before a question came there to be edited. */
+  #unsent = "";
 
   constructor(actions: ComposerActions) {
     this.#actions = actions;
     this.#stop = button({ class: "primary stop", text: "Stop", testId: "stop", hidden: true }, () => actions.stop());
     const label = made("label", { class: "visually-hidden", text: "Your question", attributes: { for: "question" } });
-    const leave = button({ class: "quiet", text: "Keep it", testId: "end-edit" }, () => this.endEdit());
-    this.#editing = made("p", { class: "editing", hidden: true, text: "You are changing your last question. " }, leave);
+    const leave = button({ class: "quiet", text: "Cancel", testId: "end-edit" }, () => this.endEdit());
+    this.#editing = made("p", { class: "editing", hidden: true, text: "You are editing a question. " }, leave);
     this.element = made("form", { class: "composer" }, this.#editing, label, this.#question, this.#ask, this.#stop);
     this.element.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#submit();
     });
     this.#question.addEventListener("keydown", (event) => this.#onKey(event));
+    this.#question.addEventListener("input", () => actions.type(this.#question.value));
   }
 
   set placeholder(text: string) {
@@ -48,10 +53,21 @@ export class Composer {
     this.#question.focus({ preventScroll: true });
   }
 
+  /** What is in the box. */
+  get text(): string {
+    return this.#question.value;
+  }
+
+  set text(text: string) {
+    this.#question.value = text;
+    this.#actions.type(text);
+  }
+
   /** Puts a question into the box that was asked before, to be changed. */
   edit(question: string): void {
-    this.#question.value = question;
+    if (this.#editing.hidden) this.#unsent = this.text;
     this.#editing.hidden = false;
+    this.text = question;
     this.focus();
   }
 
@@ -78,15 +94,17 @@ export class Composer {
   #submit(): void {
     const question = this.#question.value.trim();
     if (question === "" || this.#ask.hidden) return;
-    if (this.#actions.ask(question)) this.#question.value = "";
+    const isEdit = !this.#editing.hidden;
+    if (this.#actions.ask(question) && !isEdit) this.text = "";
   }
 
   /** Leaves the question that is being edited as it was. */
   endEdit(): void {
     if (this.#editing.hidden) return;
     this.#editing.hidden = true;
-    this.#question.value = "";
     this.#actions.endEdit();
+    this.text = this.#unsent;
+    this.#unsent = "";
     this.focus();
   }
 

@@ -3,6 +3,7 @@ import { type Extras, NO_EXTRAS } from "./extras/extras.ts";
 import { button, made } from "./made.ts";
 import type { Offers } from "./offers.ts";
 import type { Explanation } from "./plain-language.ts";
+import { QuestionView } from "./question-view.ts";
 
 /** How near to the end the reader must be, in pixels, for the conversation to follow the answer as it grows. */
 const FOLLOW_WITHIN = 60;
@@ -23,6 +24,8 @@ export class ConversationView {
   #error: HTMLElement | undefined;
   #errorOffers: HTMLElement | undefined;
   #follows = true;
+  /** What was said after a question that is asked anew, until its new answer has something to show. */
+  #aside: HTMLElement[] = [];
   /** What is added goes before this; behind everything where there is none. */
   #place: ChildNode | null = null;
   /** For the answers that are added from now on. */
@@ -48,11 +51,10 @@ export class ConversationView {
     return this.#log.childElementCount === 0;
   }
 
-  addQuestion(question: string): HTMLElement {
-    const attributes = { "aria-label": "Your question" };
-    const element = made("article", { class: "question", text: question, attributes });
-    this.#add(element);
-    return element;
+  addQuestion(offers: Offers): QuestionView {
+    const question = new QuestionView(offers);
+    this.#add(question.element);
+    return question;
   }
 
   addAnswer(offers: Offers): AnswerView {
@@ -88,10 +90,41 @@ export class ConversationView {
     this.#add(this.#error);
   }
 
+  /** Puts aside what is behind `element`: another version of it is to come. */
+  putAside(element: Element): void {
+    for (let next = element.nextElementSibling; next instanceof HTMLElement; next = next.nextElementSibling) {
+      if (!next.hidden) this.#aside.push(next);
+      next.hidden = true;
+    }
+  }
+
+  /** Shows again what was put aside: nothing has come in its place. */
+  bringBack(): void {
+    for (const element of this.#aside) element.hidden = false;
+    this.#aside = [];
+  }
+
+  /** Takes away what was put aside: it is another version of the conversation. */
+  dropAside(): void {
+    for (const element of this.#aside) element.remove();
+    this.#aside = [];
+  }
+
+  /** Whether nothing was asked after `question`. */
+  isLast(question: QuestionView): boolean {
+    return [...this.#log.querySelectorAll(".asked:not([hidden])")].at(-1) === question.element;
+  }
+
+  /** An answer is on its way, or no more: nothing else can be asked. */
+  setBusy(busy: boolean): void {
+    this.#log.classList.toggle("busy", busy);
+  }
+
   /** Takes everything away. */
   clear(): void {
     this.#log.replaceChildren();
     this.#last = this.#error = this.#errorOffers = undefined;
+    this.#aside = [];
   }
 
   /** Has `add` add what screen readers are not to read out: it was said before. */
@@ -108,6 +141,14 @@ export class ConversationView {
     this.addQuietly(add);
     this.#place = null;
     this.#scroller.scrollTop = this.#scroller.scrollHeight - fromEnd;
+  }
+
+  /** Has `draw` draw the conversation anew, with what was at `before` staying where the reader sees it, as what `draw` returns. */
+  redraw(before: HTMLElement, draw: () => HTMLElement | undefined): void {
+    const top = before.getBoundingClientRect().top;
+    this.clear();
+    const after = draw();
+    if (after !== undefined) this.#scroller.scrollTop += after.getBoundingClientRect().top - top;
   }
 
   /** Takes the last error away: what failed is tried again. */

@@ -1,5 +1,5 @@
 import { Announcer } from "./announcer.ts";
-import type { ChatAnswer, ChatClient, ChatConnection, ChatEvent } from "./chat-client.ts";
+import type { ChatAnswer, ChatClient, ChatConnection, ChatDraft, ChatEvent } from "./chat-client.ts";
 import { Composer } from "./composer.ts";
 import { isOfComposition } from "./composition.ts";
 import { ConversationView } from "./conversation-view.ts";
@@ -47,6 +47,7 @@ export class EvenflowChat extends HTMLElement {
     endEdit: () => {
       this.#edited = undefined;
     },
+    type: (text) => this.#keepDraft(text),
   });
   readonly #welcome = made("slot", { attributes: { name: "welcome" } });
   readonly #watch = new ServerWatch((reach) => this.#showReach(reach));
@@ -133,7 +134,12 @@ export class EvenflowChat extends HTMLElement {
     this.#showConnection(client.connection);
     this.#history = this.#newHistory(client);
     if (client.resumable !== null) void this.#show(client.resumable);
-    void this.#history.restore().then(() => this.#hideWelcome());
+    const draft = client.draft ?? null;
+    if (draft !== null && this.#composer.text === "") this.#composer.text = draft.text;
+    void this.#history.restore().then(() => {
+      this.#hideWelcome();
+      if (draft !== null) this.#goOnEditing(draft);
+    });
   }
 
   /** Whether an answer is on its way. */
@@ -155,7 +161,8 @@ export class EvenflowChat extends HTMLElement {
   ask(question: string): boolean {
     if (this.#client === undefined) throw new Error("<evenflow-chat> has no client yet: set its property `client`");
     if (this.isBusy) return false;
-    void this.#show(this.#client.ask(question));
+    const parent = this.#history?.parent;
+    void this.#show(parent === undefined ? this.#client.ask(question) : this.#client.ask(question, { parent }));
     return true;
   }
 
@@ -208,6 +215,7 @@ export class EvenflowChat extends HTMLElement {
     const history = new History(client, this.#views.conversation, {
       offersOf: (exchange) => this.#offersOf(exchange),
       show: (answer) => void this.#show(answer),
+      underWay: (messageId) => (this.#current?.answer.messageId === messageId ? this.#current?.exchange : undefined),
       isBusy: () => this.isBusy,
     });
     this.#earlier.replaceChildren(history.earlier);
@@ -224,6 +232,7 @@ export class EvenflowChat extends HTMLElement {
       again: () => this.#askAgain(exchange()),
       edit: () => this.#edit(exchange()),
       goOn: () => this.ask(GO_ON),
+      select: (messageId) => this.#select(exchange(), messageId),
     };
   }
 
@@ -234,13 +243,51 @@ export class EvenflowChat extends HTMLElement {
     return true;
   }
 
+  /** Puts an edited question into the box again that the server has not taken. */
+  #editAgain(before: Exchange | undefined, question: string): void {
+    if (before === undefined || before.question === question || !this.#edit(before)) return;
+    this.#composer.text = question;
+  }
+
   #askOrEdit(question: string): boolean {
-    return this.#edited === undefined ? this.ask(question) : this.#askAgain(this.#edited, question);
+    const edited = this.#edited;
+    if (edited === undefined) return this.ask(question);
+    // What somebody else has said may have drawn the conversation anew.
+    const { isConnected } = edited.questionView.element;
+    const shown = isConnected ? edited : this.#history?.exchangeOf(edited.messageId ?? "");
+    return shown === undefined ? this.ask(question) : this.#askAgain(shown, question);
+  }
+
+  #select(exchange: Exchange, messageId: string): boolean {
+    if (this.isBusy || this.#history === undefined) return false;
+    this.#composer.endEdit();
+    void this.#history.select(messageId, exchange.questionView.element).then((shown) => {
+      if (shown === undefined) return;
+      shown.questionView.focusSwitch();
+      this.#views.announcer.say(`${shown.questionView.place}.`);
+    });
+    return true;
+  }
+
+  #keepDraft(text: string): void {
+    if (this.#client?.draft === undefined) return;
+    this.#client.draft = text === "" ? null : { text, replaces: this.#edited?.messageId };
+  }
+
+  /** Goes on with an edit that a reload has interrupted. */
+  #goOnEditing({ text, replaces }: ChatDraft): void {
+    const exchange = replaces === undefined ? undefined : this.#history?.exchangeOf(replaces);
+    if (exchange === undefined || this.#composer.text !== text) return;
+    this.#edited = exchange;
+    this.#composer.text = "";
+    this.#composer.edit(text);
   }
 
   #askAgain(before: Exchange, question = before.question): boolean {
     if (this.#client === undefined || this.isBusy) return false;
     const { messageId } = before;
+    // What the server never had can be replaced by nothing where something else came after it.
+    if (messageId === undefined && !this.#views.conversation.isLast(before.questionView)) return this.ask(question);
     before.pass();
     void this.#show(this.#client.ask(question, { replaces: messageId }), before);
     return true;
@@ -253,7 +300,9 @@ export class EvenflowChat extends HTMLElement {
     this.#isForbidden = false;
     this.#composer.endEdit();
     this.#composer.setBusy(true); // first: what has the focus may go
+    this.#views.conversation.setBusy(true);
     this.#welcome.hidden = true;
+    const last = this.#history?.last;
     this.#history?.note(answer.messageId);
     const offers = this.#offersOf(() => exchange);
     const exchange: Exchange = new Exchange(this.#views, answer, offers, before);
@@ -264,6 +313,7 @@ export class EvenflowChat extends HTMLElement {
     try {
       for await (const event of answer) {
         if (this.#current !== current) return;
+        if (event.type === "accepted") this.#history?.noteLast(answer.messageId);
         this.#tell("evenflow-event", event);
         await exchange.show(event);
         this.#wasReached ||= exchange.wasReached;
@@ -272,11 +322,14 @@ export class EvenflowChat extends HTMLElement {
     } catch (error) {
       if (this.#current !== current) return;
       mustChange = await exchange.fail(error);
+      if (exchange.isPutBack && this.#history !== undefined) this.#history.last = last;
     }
     if (this.#current !== current) return;
     this.#end();
+    if (answer.responseId !== null) return;
     // A question that was not taken is not lost. What the reader has typed meanwhile is not, either.
-    if (mustChange && this.#composer.isEmpty) this.#edit(exchange);
+    if (exchange.isPutBack) this.#editAgain(before, question);
+    else if (mustChange && this.#composer.isEmpty) this.#edit(exchange);
   }
 
   /** Lets go of an answer that is on its way. If `successor` is the same again, that takes its place. */
@@ -291,6 +344,7 @@ export class EvenflowChat extends HTMLElement {
   #end(): void {
     this.#current = undefined;
     this.#composer.setBusy(false);
+    this.#views.conversation.setBusy(false);
     this.#tell("evenflow-end", null);
     this.#views.conversation.follow();
     void this.#history?.onIdle();

@@ -4,6 +4,7 @@ import { endingOf } from "./ending.ts";
 import { ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
 import type { Offers } from "./offers.ts";
 import { explain, isRefusal } from "./plain-language.ts";
+import type { QuestionView } from "./question-view.ts";
 import type { Views } from "./views.ts";
 
 type Completed = Extract<ChatEvent, { type: "completed" }>;
@@ -22,10 +23,13 @@ export class Exchange {
   readonly #views: Views;
   readonly #source: ChatAnswer;
   readonly #offers: Offers;
-  readonly #question: HTMLElement;
+  readonly #question: QuestionView;
   readonly #answer: AnswerView;
   /** The try before this one, the answer of which stands until this one has something to show. */
   #before: Exchange | undefined;
+  /** The `messageId`s of the tries that the server has, oldest first. */
+  #versions: readonly string[];
+  #isPutBack = false;
   #isLeft = false;
   #wasReached = false;
   /** How often in a row the server was not reached. */
@@ -41,8 +45,9 @@ export class Exchange {
     this.#source = source;
     this.#offers = offers;
     this.#before = before;
-    this.#question = before ? before.#question : views.conversation.addQuestion(source.question);
-    this.#question.textContent = source.question;
+    this.#versions = before ? before.#versions : [];
+    this.#question = before ? before.#question : views.conversation.addQuestion(offers);
+    this.#showQuestion();
     this.#answer = views.conversation.addAnswer(offers);
     if (source.responseId !== null) this.#answer.identify(source.responseId);
     views.status.show("connecting");
@@ -55,6 +60,16 @@ export class Exchange {
   /** What another try at this question replaces: the last one that the server has; `undefined` for none. */
   get messageId(): string | undefined {
     return this.#source.responseId === null ? this.#before?.messageId : this.#source.messageId;
+  }
+
+  /** Where the question is on the screen. */
+  get questionView(): QuestionView {
+    return this.#question;
+  }
+
+  /** Whether it has failed with nothing to show, and the try before it is on the screen again. */
+  get isPutBack(): boolean {
+    return this.#isPutBack;
   }
 
   /** Whether the server has been heard of. */
@@ -71,7 +86,8 @@ export class Exchange {
   }
 
   /** Shows an answer of before, at once. */
-  restore({ text, parts, status, finishReason, error }: ChatMessage, isLast: boolean): void {
+  restore({ text, parts, status, finishReason, error, versions }: ChatMessage, isLast: boolean): void {
+    if (versions !== undefined) this.showVersions(versions);
     this.#answer.restore(text, parts);
     if (error !== null) {
       const explanation = explain({ kind: "answer", body: error }, !this.#answer.isEmpty);
@@ -82,6 +98,12 @@ export class Exchange {
     const reason = finishReason ?? (status === "cancelled" ? status : "stop");
     const { note, canGoOn } = endingOf({ type: "completed", finishReason: reason, usage: null, degraded: false });
     this.#answer.note(note, { retry: isLast, goOn: isLast && canGoOn && text !== "" });
+  }
+
+  /** Lets the reader switch to the messages that stand in the place of this one: `versions` are all of them. */
+  showVersions(versions: readonly string[]): void {
+    this.#versions = versions;
+    this.#showQuestion();
   }
 
   /**
@@ -97,7 +119,7 @@ export class Exchange {
     announcer.finish(explanation.what);
     if (hasText) this.#answer.note("Incomplete", {});
     else this.#answer.element.remove();
-    if (this.#before) this.#before.#setPassing(false);
+    this.#putBack();
     status.show("error", hasText ? "Incomplete" : undefined);
     const canEdit = this.#source.responseId === null && isRefusal(error) && !explanation.askAgain;
     conversation.addError({ ...explanation, canEdit }, this.#offers);
@@ -109,6 +131,7 @@ export class Exchange {
     this.#isLeft = true;
     void this.#answer.end();
     this.#answer.element.remove();
+    this.#putBack();
     this.#views.announcer.finish(ORIGIN_NOT_ALLOWED.what);
     this.#views.conversation.addError(ORIGIN_NOT_ALLOWED, this.#offers);
   }
@@ -123,15 +146,50 @@ export class Exchange {
 
   /** Takes the question and its answer away. */
   remove(): void {
-    this.#question.remove();
+    this.#question.element.remove();
     this.#removeAnswer();
+    this.#views.conversation.dropAside();
     this.#views.announcer.restart("");
   }
 
-  /** Another try at this question begins, and the error of this one is of no interest any more. */
+  /** Another try at this question begins: what came after this one is put aside, and its error is of no interest any more. */
   pass(): void {
     this.#views.conversation.removeError();
+    this.#views.conversation.putAside(this.#end);
     this.#setPassing(true);
+  }
+
+  /** The last thing on the screen that is of this question. */
+  get #end(): HTMLElement {
+    const { element } = this.#answer;
+    if (element.isConnected) return element;
+    return this.#before ? this.#before.#end : this.#question.element;
+  }
+
+  /** The try of which something is on the screen. */
+  get #shown(): Exchange {
+    return this.#before ? this.#before.#shown : this;
+  }
+
+  #showQuestion(): void {
+    this.#question.offers = this.#offers;
+    this.#question.show(this.question, this.#source.messageId, this.#versions);
+  }
+
+  /** The server has this try. */
+  #addVersion(): void {
+    const { messageId } = this.#source;
+    if (messageId === undefined || this.#versions.includes(messageId)) return;
+    this.showVersions([...this.#versions, messageId]);
+  }
+
+  /** Nothing has come of this try: the one before it is shown as it was. */
+  #putBack(): void {
+    if (this.#before === undefined) return;
+    this.#isPutBack = true;
+    this.#before.#setPassing(false);
+    this.#before.#shown.showVersions(this.#versions);
+    this.#views.conversation.bringBack();
   }
 
   /** Shows the answer as one that another is about to replace, or no more. */
@@ -157,6 +215,7 @@ export class Exchange {
         break;
       case "accepted":
         this.#answer.identify(event.responseId);
+        this.#addVersion();
         this.#reached();
         if ((event.historyDropped ?? 0) > 0) {
           const why = event.historyDroppedBy === "model" ? DROPPED_BY_MODEL : DROPPED;
@@ -227,8 +286,10 @@ export class Exchange {
 
   /** There is something to show: the answer of the try before this one may go. */
   #takeOver(): void {
-    if (this.#before) this.#before.#removeAnswer();
+    if (this.#before === undefined) return;
+    this.#before.#removeAnswer();
     this.#before = undefined;
+    this.#views.conversation.dropAside();
   }
 
   async #complete(event: Completed): Promise<void> {

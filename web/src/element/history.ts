@@ -1,5 +1,5 @@
 import { Announcer } from "./announcer.ts";
-import type { ChatAnswer, ChatClient, ChatMessage, ChatPage, ChatQuestion } from "./chat-client.ts";
+import type { ChatAnswer, ChatClient, ChatMessage, ChatPage, ChatQuestion, OtherQuestion } from "./chat-client.ts";
 import type { ConversationView } from "./conversation-view.ts";
 import { Exchange } from "./exchange.ts";
 import { button } from "./made.ts";
@@ -13,6 +13,8 @@ export interface HistoryActions {
   offersOf(exchange: () => Exchange): Offers;
   /** Shows an answer that is on its way. */
   show(answer: ChatAnswer): void;
+  /** The exchange with an answer that is on its way, if it is that to this message. */
+  underWay(messageId: string): Exchange | undefined;
   /** Whether one is. */
   isBusy(): boolean;
 }
@@ -26,8 +28,12 @@ export class History {
   readonly earlier = button({ class: "quiet earlier", text: "Earlier messages", testId: "earlier", hidden: true }, () =>
     this.#addEarlier(),
   );
-  /** The messages that are on the screen. */
-  readonly #known = new Set<string>();
+  /** The messages that are on the screen, and what shows those that were said before. */
+  readonly #known = new Map<string, Exchange | undefined>();
+  /** The last message on the screen. */
+  last: string | undefined;
+  /** The last message of the conversation, which may be in another version than that on the screen. */
+  #newest: string | undefined;
   #before: string | null = null;
   #isMissing = false;
   #isOver = false;
@@ -41,13 +47,50 @@ export class History {
 
   /** Takes note of a message that is shown already. */
   note(messageId: string | undefined): void {
-    if (messageId !== undefined) this.#known.add(messageId);
+    if (messageId !== undefined && !this.#known.has(messageId)) this.#known.set(messageId, undefined);
+  }
+
+  /** Takes note of a message that the server has accepted now, and that is the last one on the screen. */
+  noteLast(messageId: string | undefined): void {
+    if (messageId !== undefined) this.last = this.#newest = messageId;
+  }
+
+  /** What the next question goes on with, where that is an older version of the conversation. */
+  get parent(): string | undefined {
+    return this.last === this.#newest ? undefined : this.last;
+  }
+
+  /** What shows a message that was said before. */
+  exchangeOf(messageId: string): Exchange | undefined {
+    return this.#known.get(messageId);
   }
 
   /** Shows what was said before, if there may be something: above what is there already. */
   async restore(): Promise<void> {
     if (this.#client.isResumed !== true) return;
-    await this.#load((page) => this.#draw(page));
+    const page = await this.#read({});
+    if (page !== undefined) this.#take(page);
+  }
+
+  /** Shows the version of the conversation that has this message. What is at `before` now stays in its place on the screen. */
+  async select(messageId: string, before: HTMLElement): Promise<Exchange | undefined> {
+    const messages: ChatMessage[] = [];
+    let page: ChatPage | undefined;
+    do {
+      page = await this.#read({ before: page?.before ?? undefined, through: messageId });
+      if (page === undefined) return undefined;
+      messages.unshift(...page.messages);
+    } while (page.before !== null && messages.every((message) => message.messageId !== messageId));
+    if (this.#actions.isBusy()) return undefined;
+    const all = { messages, before: page.before };
+    this.#note(all);
+    this.last = messages.at(-1)?.messageId;
+    this.#views.conversation.redraw(before, () => {
+      this.#known.clear();
+      this.#draw(all);
+      return this.exchangeOf(messageId)?.questionView.element;
+    });
+    return this.exchangeOf(messageId);
   }
 
   /** Begins to show what others ask. Returns what ends that, and everything else. */
@@ -69,12 +112,11 @@ export class History {
     if (this.#known.size === 0) return;
     this.#isMissing = this.#actions.isBusy();
     if (this.#isMissing) return;
-    await this.#load((page) => {
-      if (page.messages.every(({ messageId }) => this.#known.has(messageId))) return;
-      this.#views.conversation.clear();
-      this.#known.clear();
-      this.#draw(page);
-    });
+    const page = await this.#read({});
+    if (page === undefined || !this.#hasNews(page)) return;
+    this.#views.conversation.clear();
+    this.#known.clear();
+    this.#take(page);
   }
 
   /** An answer has ended: what was missed meanwhile can be shown. */
@@ -82,25 +124,44 @@ export class History {
     if (this.#isMissing) await this.catchUp();
   }
 
-  #onMessage(message: ChatQuestion & { readonly replaces: string | null }): void {
+  #onMessage(message: OtherQuestion): void {
     if (this.#known.has(message.messageId)) return;
-    if (this.#actions.isBusy() || message.replaces !== null) void this.catchUp();
-    else this.#follow(message);
-  }
-
-  async #load(show: (page: ChatPage) => void, before?: string): Promise<void> {
-    try {
-      const page = await this.#client.messages?.({ before });
-      if (page === undefined || this.#isOver) return;
-      this.#before = page.before;
-      this.earlier.hidden = page.before === null;
-      show(page);
-    } catch {
-      // The session is a new one by now, or the server can't be reached: what is on the screen stays.
+    const isOfOther = message.replaces !== null || (message.parent ?? null) !== null || this.parent !== undefined;
+    if (this.#actions.isBusy() || isOfOther) void this.catchUp();
+    else {
+      this.noteLast(message.messageId);
+      this.#follow(message);
     }
   }
 
+  /** Whether somebody has said something else. Where the reader looks at an older version, only what is newer than all of that counts. */
+  #hasNews({ messages }: ChatPage): boolean {
+    if (this.parent !== undefined) return messages.at(-1)?.messageId !== this.#newest;
+    return messages.some(({ messageId }) => !this.#known.has(messageId));
+  }
+
+  /** Shows the newest page. */
+  #take(page: ChatPage): void {
+    this.last = this.#newest = page.messages.at(-1)?.messageId;
+    this.#note(page);
+    this.#draw(page);
+  }
+
+  /** A page of the conversation. None where the session is a new one by now, or the server can't be reached: what is on the screen stays. */
+  async #read(options: { readonly before?: string | undefined; readonly through?: string | undefined }) {
+    const page = await this.#client.messages?.(options).catch(() => undefined);
+    return this.#isOver ? undefined : page;
+  }
+
+  #note({ before }: ChatPage): void {
+    this.#before = before;
+    this.earlier.hidden = before === null;
+  }
+
   #draw({ messages }: ChatPage): void {
+    for (const { messageId, versions } of messages) {
+      if (versions !== undefined) this.#actions.underWay(messageId)?.showVersions(versions);
+    }
     const news = messages.filter(({ messageId }) => !this.#known.has(messageId));
     const running = news.findLast(({ status }) => status === "queued" || status === "streaming");
     const last = this.#known.size === 0 ? messages.at(-1) : undefined;
@@ -110,27 +171,31 @@ export class History {
     if (this.#known.size === 0) this.#views.conversation.addQuietly(add);
     else this.#views.conversation.addEarlier(add);
     if (running !== undefined) this.#follow(running);
+    if (running?.versions !== undefined) this.#actions.underWay(running.messageId)?.showVersions(running.versions);
   }
 
   #add(message: ChatMessage, isLast: boolean): void {
-    this.#known.add(message.messageId);
     const exchange: Exchange = new Exchange(
       this.#views,
       new SaidAnswer(message),
       this.#actions.offersOf(() => exchange),
     );
+    this.#known.set(message.messageId, exchange);
     exchange.restore(message, isLast && message.question !== "");
   }
 
   #follow(message: ChatQuestion): void {
     const answer = this.#client.follow?.(message);
     if (answer === undefined || this.#actions.isBusy()) return;
-    this.#known.add(message.messageId);
+    this.note(message.messageId);
     this.#actions.show(answer);
   }
 
   async #addEarlier(): Promise<void> {
-    await this.#load((page) => this.#draw(page), this.#before ?? undefined);
+    const page = await this.#read({ before: this.#before ?? undefined });
+    if (page === undefined) return;
+    this.#note(page);
+    this.#draw(page);
   }
 }
 

@@ -3,6 +3,7 @@ import conversation from "./styles/conversation.css?inline";
 import frame from "./styles/frame.css?inline";
 import markdown from "./styles/markdown.css?inline";
 import parts from "./styles/parts.css?inline";
+import question from "./styles/question.css?inline";
 import theme from "./styles/theme.css?inline";
 
 let shared: CSSStyleSheet | undefined;
@@ -11,7 +12,7 @@ let shared: CSSStyleSheet | undefined;
 export function styleSheet(): CSSStyleSheet {
   if (shared === undefined) {
     shared = new CSSStyleSheet();
-    shared.replaceSync([theme, frame, conversation, parts, markdown, controls].join("\n"));
+    shared.replaceSync([theme, frame, conversation, question, parts, markdown, controls].join("\n"));
   }
   return shared;
 }

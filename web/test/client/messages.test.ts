@@ -37,6 +37,7 @@ describe("the conversation", () => {
       messageId: "m1",
       responseId: "rsp_1",
       question: "How cold is it?",
+      versions: ["m1"],
       status: "completed",
       text: "🌊 It is cold.",
       parts: [
@@ -60,6 +61,36 @@ describe("the conversation", () => {
     expect(network.socket.sentOf("chat.message")[0]).toMatchObject({ previous_message_id: "m1" });
   });
 
+  it("has versions, each of which is read and gone on with", async () => {
+    const edited = { ...SAID, message_id: "m3", versions: ["m1", "m3"] };
+    network.on(MESSAGES, ({ path }) =>
+      json(200, { messages: [path.includes("through=m1") ? { ...SAID, versions: ["m1", "m3"] } : edited] }),
+    );
+    const client = newClient();
+    expect((await client.messages()).messages[0]?.versions).toEqual(["m1", "m3"]);
+    expect((await client.messages({ through: "m1" })).messages[0]?.messageId).toBe("m1");
+    client.ask("And then?", { parent: "m1" });
+    await pass();
+    const sent = { previous_message_id: "m3", parent_message_id: "m1" };
+    expect(network.socket.sentOf("chat.message")[0]).toMatchObject(sent);
+  });
+
+  it("keeps what is typed where the session is kept, until that ends", async () => {
+    const kept = new Map<string, string>();
+    const storage = {
+      getItem: (key: string) => kept.get(key) ?? null,
+      setItem: (key: string, value: string) => kept.set(key, value),
+    };
+    const client = newClient({ storage });
+    expect(client.draft).toBeNull();
+    client.draft = { text: "Half of a", replaces: "m1" };
+    expect(newClient({ storage }).draft).toEqual({ text: "Half of a", replaces: "m1" });
+    expect(newClient({ storage: null }).draft).toBeNull();
+    network.on("DELETE /session/ses_1", () => new Response(null, { status: 204 }));
+    await client.end();
+    expect(newClient({ storage }).draft).toBeNull();
+  });
+
   it("can be none of this server's", async () => {
     const error = { type: "not_found_error", code: "session_ended" };
     network.on(MESSAGES, () => refusal(410, error));
@@ -72,7 +103,7 @@ describe("the conversation", () => {
     const heard: OtherMessage[] = [];
     client.on("message", (message) => heard.push(message));
     network.socket.frame({ type: "session.message", message_id: "m7", response_id: "rsp_7", text: "Else?" });
-    expect(heard).toEqual([{ messageId: "m7", responseId: "rsp_7", question: "Else?", replaces: null }]);
+    expect(heard).toEqual([{ messageId: "m7", responseId: "rsp_7", question: "Else?", replaces: null, parent: null }]);
     const answer = client.follow(heard[0] as OtherMessage);
     expect([answer.question, answer.messageId, answer.responseId]).toEqual(["Else?", "m7", "rsp_7"]);
     const done = answer.done;

@@ -183,10 +183,10 @@ describe("what others ask in it", () => {
   });
 });
 
-describe("the last question", () => {
+describe("a question that is edited", () => {
   beforeEach(async () => {
     await restored(said("m1"));
-    scene.button("Edit question")?.click();
+    scene.find("edit", HTMLButtonElement).click();
   });
 
   it("is put into the box to be changed, and asked in the place of the old one", async () => {

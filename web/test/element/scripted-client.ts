@@ -2,26 +2,33 @@ import type {
   ChatAnswer,
   ChatClient,
   ChatConnection,
+  ChatDraft,
   ChatEvent,
   ChatMessage,
   ChatPage,
   ChatQuestion,
+  OtherQuestion,
 } from "../../src/element/chat-client.ts";
+
+type AskOptions = NonNullable<Parameters<ChatClient["ask"]>[1]>;
+type PageOptions = NonNullable<Parameters<NonNullable<ChatClient["messages"]>>[0]>;
 
 /** An answer of which a test says what happens to it, and when. */
 export class ScriptedAnswer implements ChatAnswer {
   readonly question: string;
   readonly messageId: string;
   readonly replaces: string | undefined;
+  readonly parent: string | undefined;
   responseId: string | null = null;
   isStopped = false;
   readonly #events: (ChatEvent | Error)[] = [];
   #wake: () => void = () => {};
 
-  constructor(question: string, messageId = "m1", replaces?: string) {
+  constructor(question: string, messageId = "m1", replaces?: string, parent?: string) {
     this.question = question;
     this.messageId = messageId;
     this.replaces = replaces;
+    this.parent = parent;
   }
 
   stop(): void {
@@ -65,7 +72,12 @@ export class ScriptedClient implements ChatClient {
   readonly transport = null;
   connection: ChatConnection = "open";
   /** Somebody else asks something. */
-  tellMessage: (message: ChatQuestion & { readonly replaces: string | null }) => void = () => {};
+  tellMessage: (message: OtherQuestion) => void = () => {};
+  /** The ids of its messages begin with this. */
+  prefix = "m";
+  draft: ChatDraft | null = null;
+  /** The messages of other versions, each under those that lead there. */
+  readonly versions = new Map<string, ChatMessage[]>();
   isResumed = false;
   /** The messages that the server has, and what was asked of them. */
   said: ChatMessage[] = [];
@@ -76,8 +88,8 @@ export class ScriptedClient implements ChatClient {
     this.resumable = resumable;
   }
 
-  ask(question: string, { replaces }: { readonly replaces?: string | undefined } = {}): ScriptedAnswer {
-    const answer = new ScriptedAnswer(question, `m${this.asked.length + 1}`, replaces);
+  ask(question: string, { replaces, parent }: AskOptions = {}): ScriptedAnswer {
+    const answer = new ScriptedAnswer(question, `${this.prefix}${this.asked.length + 1}`, replaces, parent);
     this.asked.push(answer);
     return answer;
   }
@@ -89,10 +101,11 @@ export class ScriptedClient implements ChatClient {
   }
 
   /** Two messages a page. */
-  async messages({ before }: { readonly before?: string | undefined } = {}): Promise<ChatPage> {
-    const end = before === undefined ? this.said.length : this.said.findIndex(({ messageId }) => messageId === before);
+  async messages({ before, through = "" }: PageOptions = {}): Promise<ChatPage> {
+    const said = this.versions.get(through) ?? this.said;
+    const end = before === undefined ? said.length : said.findIndex(({ messageId }) => messageId === before);
     const start = Math.max(0, end - 2);
-    return { messages: this.said.slice(start, end), before: start > 0 ? (this.said[start]?.messageId ?? null) : null };
+    return { messages: said.slice(start, end), before: start > 0 ? (said[start]?.messageId ?? null) : null };
   }
 
   follow({ question, messageId }: ChatQuestion): ScriptedAnswer {

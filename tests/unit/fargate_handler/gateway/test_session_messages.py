@@ -10,7 +10,7 @@ from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.stream_core.log.entries import Kind, Part
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import UpstreamRejected
+from evenflow.stream_core.protocol.errors import EvenflowError, UpstreamRejected
 from tests.unit.fargate_handler.gateway.changed_hands import ChangedHands
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, body_of
@@ -158,7 +158,62 @@ async def _asked_next(tasks: Tasks, last: str) -> SourceCall:
     return tasks.b.source.calls[-1]
 
 
-async def test_what_was_replaced_is_not_in_the_conversation() -> None:
+async def test_each_version_is_read_and_gone_on_with_at_any_task() -> None:
+    tasks = await Tasks.begin()
+    for number in range(3):
+        await tasks.exchange(number)
+    for event in (
+        IngestEvent(CHANNEL, "m3", "m2", "again", replaces="m1"),
+        IngestEvent(CHANNEL, "m4", "m3", "older", parent_message_id="m2"),
+        IngestEvent(CHANNEL, "m5", "m4", "edited", replaces="m3"),
+    ):
+        await tasks.a.orchestrator.submit(event)
+        await tasks.a.answer(f"to {event.message_id}")
+        await tasks.a.clock.pass_time(0.5)
+    told = [[turn.text for turn in call.request.turns] for call in tasks.a.source.calls[3:]]
+    assert told == [
+        ["question 0", "ok", "again"],
+        ["question 0", "ok", "question 1", "ok", "question 2", "ok", "older"],
+        ["question 0", "ok", "edited"],
+    ]
+    for query, ids in (
+        ("", ["m0", "m5"]),
+        ("?through=m5", ["m0", "m5"]),
+        ("?through=m3", ["m0", "m3"]),
+        ("?through=m1", ["m0", "m1", "m2", "m4"]),
+        ("?through=m1&before=m2", ["m0", "m1"]),
+    ):
+        messages = (await tasks.elsewhere.json("GET", f"{MESSAGES}{query}"))["messages"]
+        assert [each["message_id"] for each in messages] == ids
+        versions = [each.get("versions") for each in messages]
+        assert versions[:2] == [None, ["m1", "m3", "m5"]]
+        assert versions[2:] == [None] * (len(ids) - 2)
+    older = IngestEvent(CHANNEL, "m6", "m5", "next", parent_message_id="m4")
+    await tasks.b.orchestrator.submit(older)
+    await settle()
+    turns = [turn.text for turn in tasks.b.source.calls[-1].request.turns]
+    assert turns[-3:] == ["older", "to m4", "next"]
+
+
+async def test_a_refused_edit_leaves_the_newest_version_as_what_goes_on() -> None:
+    tasks = await Tasks.begin()
+    for number in range(2):
+        await tasks.exchange(number)
+    await tasks.a.orchestrator.submit(IngestEvent(CHANNEL, "m2", "m1", "again", replaces="m0"))
+    await tasks.a.answer("anew")
+    for refused in (
+        IngestEvent(CHANNEL, "m3", "m1", "stale", replaces="m1"),
+        IngestEvent(CHANNEL, "m3", "m2", "no end", parent_message_id="m0"),
+    ):
+        with pytest.raises(EvenflowError):
+            await tasks.a.orchestrator.submit(refused)
+    await tasks.a.send("m3", "m2", "next")
+    await settle()
+    turns = [turn.text for turn in tasks.a.source.calls[-1].request.turns]
+    assert turns == ["again", "anew", "next"]
+
+
+async def test_what_was_replaced_is_not_in_the_newest_version() -> None:
     tasks = await Tasks.begin()
     for number in range(3):
         await tasks.exchange(number)
@@ -178,6 +233,7 @@ async def test_what_was_replaced_is_not_in_the_conversation() -> None:
     [
         ("/session/another/messages", "session_not_found"),
         (f"{MESSAGES}?before=unknown", "message_not_found"),
+        (f"{MESSAGES}?through=unknown", "message_not_found"),
         (f"{MESSAGES}?limit=0", "invalid_field"),
     ],
 )

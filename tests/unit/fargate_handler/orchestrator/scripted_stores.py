@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.ports.conversation_tree import MessageLink
 from evenflow.stream_core.ports.response_store import (
     Chunk,
     Ending,
@@ -193,6 +194,13 @@ class ScriptedSessionStore:
         """See the port."""
         async with self.network.call("message"):
             return await self._behind.message(channel, message_id, now)
+
+    async def links(
+        self, channel: Channel, last_message_id: str, now: float
+    ) -> Sequence[MessageLink]:
+        """See the port."""
+        async with self.network.call("links"):
+            return await self._behind.links(channel, last_message_id, now)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         """See the port."""

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.fargate_handler.orchestrator import session_messages
-from evenflow.stream_core.ports.session_store import LedgerEntry, standing
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.ports.conversation_tree import ConversationTree
+from evenflow.stream_core.ports.session_store import LedgerEntry, StoredConversation
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task
+from tests.unit.stream_core.conversation_model import CHOICES, ledger_of, version_of
 
 
-async def pages(task: Task, limit: int) -> list[list[str]]:
+async def pages(task: Task, limit: int, through: str | None = None) -> list[list[str]]:
     """The messages of all pages, the newest page first."""
     before: str | None = None
     read: list[list[str]] = []
     while True:
-        page = await task.orchestrator.messages.page(CHANNEL, before, limit)
+        page = await task.orchestrator.messages.page(CHANNEL, before, limit, through)
+        through = None
         read.append([said.entry.message_id for said in page.messages])
         before = page.next_before
         if before is None:
@@ -27,27 +34,50 @@ async def accept(task: Task, *entries: LedgerEntry) -> None:
         await task.shared.sessions.accept(CHANNEL, entry, task.clock.now)
 
 
-@given(st.lists(st.integers(0, 12), max_size=12), st.integers(1, 4))
-async def test_the_pages_are_the_conversation_in_pieces(replaced: list[int], limit: int) -> None:
+@given(CHOICES, st.integers(1, 4))
+async def test_the_pages_are_the_conversation_in_pieces(
+    choices: list[tuple[str, int]], limit: int
+) -> None:
     task = Task.alone()
-    ledger: list[LedgerEntry] = []
-    for number, named in enumerate(replaced):
-        stand = [each.message_id for each in standing(ledger)]
-        ledger.append(
-            LedgerEntry(
-                f"m{number}",
-                f"m{number - 1}" if number else None,
-                "?",
-                f"rsp_{number}",
-                "task",
-                replaces=stand[named] if named < len(stand) else None,
-            )
-        )
+    ledger = ledger_of(choices)
     await accept(task, *ledger)
-    read = await pages(task, limit)
-    said = [message_id for page in reversed(read) for message_id in page]
-    assert said == [each.message_id for each in standing(ledger)]
-    assert all(len(page) == limit for page in read[:-1])
+    tree = ConversationTree(entry.link for entry in ledger)
+    for through in (None, *(entry.message_id for entry in ledger)):
+        read = await pages(task, limit, through)
+        said = [message_id for page in reversed(read) for message_id in page]
+        wanted = version_of(ledger) if through is None else tree.path_through(through)
+        assert said == wanted
+        assert all(len(page) == limit for page in read[:-1])
+
+
+@given(CHOICES)
+async def test_a_message_has_the_names_of_all_that_stand_in_its_place(
+    choices: list[tuple[str, int]],
+) -> None:
+    task = Task.alone()
+    ledger = ledger_of(choices)
+    await accept(task, *ledger)
+    tree = ConversationTree(entry.link for entry in ledger)
+    page = await task.orchestrator.messages.page(CHANNEL, None, 100)
+    for said in page.messages:
+        versions = tree.versions_of(said.entry.message_id)
+        assert said.versions == (versions if len(versions) > 1 else ())
+
+
+async def test_what_a_task_of_an_earlier_release_has_noted_is_read_as_it_is() -> None:
+    """It says of no session that it has versions, as in DynamoDB."""
+    task = Task.alone()
+    ledger = ledger_of([("n", 0), ("n", 0), ("n", 0), ("r", 1)])
+    await accept(task, *ledger)
+    sessions = task.shared._sessions
+    head = sessions.head
+
+    async def without_note(channel: Channel, now: float) -> StoredConversation:
+        return replace(await head(channel, now), has_versions=False)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sessions, "head", without_note)
+        assert await pages(task, 10) == [["m0", "m3"]]
 
 
 async def test_a_page_of_long_texts_ends_sooner() -> None:

@@ -17,11 +17,16 @@ from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions
 from evenflow.stream_core.log.conversation import ToolCall, Turn, text_of_parts
 from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
 from evenflow.stream_core.policy.channel import (
+    BACKGROUND,
     CHAT,
+    CHAT_OF_INTERFACE,
     COMPLETION,
+    INTERFACE,
     KEYED_COMPLETION,
     NAME_PATTERN,
+    RESPONSE,
     Channel,
+    MessageKind,
 )
 from evenflow.stream_core.protocol.errors import InvalidRequest
 from evenflow.stream_core.protocol.messages import SESSION_REQUEST, parse
@@ -184,3 +189,26 @@ def test_only_one_answer_can_be_gone_on_with(n: int | None, expected: bool) -> N
     """
     asked = WholeRequest((), ModelOptions(passed={} if n is None else {"n": n}))
     assert can_go_on(asked, ["Once upon"]) is expected
+
+
+_GREETED = (Turn("system", "s"), Turn("assistant", "Hello!"), Turn("user", "u"))
+
+
+def test_a_chat_begins_with_the_user_whatever_its_client_sends() -> None:
+    request = WholeRequest(_GREETED, ModelOptions(seed=1))
+    turns = [Turn("user", request.to_text())]
+    for kind in (INTERFACE, CHAT_OF_INTERFACE):
+        assert asked_by(kind, turns).turns == (_GREETED[0], _GREETED[2])
+    assert asked_by(CHAT, _GREETED).turns == (_GREETED[0], _GREETED[2])
+
+
+@pytest.mark.parametrize("kind", [KEYED_COMPLETION, COMPLETION, RESPONSE, BACKGROUND])
+def test_what_a_program_asks_for_is_passed_on_as_it_was_sent(kind: MessageKind) -> None:
+    request = WholeRequest(_GREETED)
+    assert asked_by(kind, [Turn("user", request.to_text())]) == request
+
+
+def test_a_chat_without_any_question_is_as_its_client_has_it() -> None:
+    turns = (Turn("system", "s"), Turn("assistant", "a"), Turn("tool", "t", tool_call_id="c"))
+    text = WholeRequest(turns).to_text()
+    assert asked_by(INTERFACE, [Turn("user", text)]).turns == turns

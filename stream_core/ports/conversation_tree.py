@@ -1,0 +1,102 @@
+"""The versions of a conversation: which message comes after which.
+
+A session's messages are accepted one after the other, each behind the last one. A message that
+replaces another one, or goes on with an older version, begins a branch of the conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+
+class MessageLink(NamedTuple):
+    """Where a message stands: behind which one it was accepted, and in which version.
+
+    `replaces` and `parent_message_id` are as in `LedgerEntry`.
+    """
+
+    message_id: str
+    previous_message_id: str | None
+    replaces: str | None = None
+    parent_message_id: str | None = None
+
+    @property
+    def branches(self) -> bool:
+        """Whether it begins a branch."""
+        return self.replaces is not None or self.parent_message_id is not None
+
+
+class Linked(Protocol):
+    """What is accepted behind something else."""
+
+    @property
+    def message_id(self) -> str:
+        """Its id."""
+
+    @property
+    def previous_message_id(self) -> str | None:
+        """The id of what was accepted before it."""
+
+
+Message = TypeVar("Message", bound=Linked)
+
+
+def in_causal_order(last_message_id: str | None, messages: Sequence[Message]) -> list[Message]:
+    """The messages up to `last_message_id`, from the oldest that is linked to it."""
+    by_id = {message.message_id: message for message in messages}
+    chain: list[Message] = []
+    message_id = last_message_id
+    while message_id is not None and (message := by_id.pop(message_id, None)) is not None:
+        chain.append(message)
+        message_id = message.previous_message_id
+    return chain[::-1]
+
+
+class ConversationTree:
+    """The messages of a session as a tree. Each version of the conversation is a path in it.
+
+    Args:
+        links: those of all messages, in causal order.
+    """
+
+    def __init__(self, links: Iterable[MessageLink]) -> None:
+        self._parents: dict[str, str | None] = {}
+        self._children: dict[str | None, list[str]] = {}
+        for link in links:
+            parent = self._parents[link.message_id] = self._parent_of(link)
+            self._children.setdefault(parent, []).append(link.message_id)
+
+    def _parent_of(self, link: MessageLink) -> str | None:
+        if link.replaces is not None:
+            # One that is no longer kept was before all that are.
+            return self._parents.get(link.replaces)
+        parent = link.parent_message_id or link.previous_message_id
+        return parent if parent in self._parents else None
+
+    def path_through(self, message_id: str | None) -> list[str]:
+        """The newest version that has this message, oldest first. Empty for an unknown one."""
+        if message_id is None or message_id not in self._parents:
+            return []
+        last, below = message_id, {message_id}
+        for each, parent in self._parents.items():
+            if parent in below:
+                below.add(each)
+                last = each
+        return [*self._path_before(last), last]
+
+    def _path_before(self, message_id: str) -> list[str]:
+        path: list[str] = []
+        parent = self._parents[message_id]
+        while parent is not None:
+            path.append(parent)
+            parent = self._parents[parent]
+        return path[::-1]
+
+    def parent_of(self, message_id: str) -> str | None:
+        """The message before this one. None for the first, and an unknown one."""
+        return self._parents.get(message_id)
+
+    def versions_of(self, message_id: str) -> Sequence[str]:
+        """This message and all that stand in its place in other versions, oldest first."""
+        return self._children[self._parents[message_id]] if message_id in self._parents else ()

@@ -1,0 +1,70 @@
+import { button, made } from "./made.ts";
+import type { Offers } from "./offers.ts";
+
+/** One question in the conversation, and what can be done with it: it is edited, and its other versions are shown. */
+export class QuestionView {
+  readonly element: HTMLElement;
+  readonly #text = made("article", { class: "question", attributes: { "aria-label": "Your question" } });
+  readonly #edit: HTMLButtonElement;
+  readonly #switch: HTMLElement;
+  readonly #place = made("span", { attributes: { "aria-hidden": "true" } });
+  readonly #placeSaid = made("span", { class: "visually-hidden" });
+  readonly #earlier: HTMLButtonElement;
+  readonly #later: HTMLButtonElement;
+  /** Those of the try that is shown. */
+  offers: Offers;
+  #versions: readonly string[] = [];
+  #index = 0;
+
+  constructor(offers: Offers) {
+    this.offers = offers;
+    const select = (step: number) => () => {
+      const version = this.#versions[this.#index + step];
+      if (version !== undefined) this.offers.select(version);
+    };
+    const named = (name: string) => ({ "aria-label": name, title: name });
+    this.#edit = button(
+      { class: "quiet edit", text: "✎", testId: "edit", attributes: named("Edit question") },
+      () => this.offers.edit(),
+    );
+    this.#earlier = button(
+      { class: "quiet", text: "‹", testId: "earlier-version", attributes: named("Previous version") },
+      select(-1),
+    );
+    this.#later = button(
+      { class: "quiet", text: "›", testId: "later-version", attributes: named("Next version") },
+      select(1),
+    );
+    this.#switch = made(
+      "div",
+      { class: "versions", testId: "versions", hidden: true, attributes: { role: "group", "aria-label": "Versions" } },
+      ...[this.#earlier, this.#place, this.#placeSaid, this.#later],
+    );
+    const foot = made("footer", { class: "question-foot" }, this.#switch, this.#edit);
+    this.element = made("div", { class: "asked" }, this.#text, foot);
+  }
+
+  /** Shows a question; `versions` are its message's and those that stand in its place. */
+  show(question: string, messageId: string | undefined, versions: readonly string[]): void {
+    this.#text.textContent = question;
+    this.#edit.hidden = question === "";
+    this.#versions = versions;
+    this.#index = messageId === undefined ? -1 : versions.indexOf(messageId);
+    this.#switch.hidden = versions.length < 2 || this.#index < 0;
+    this.#place.textContent = `${this.#index + 1}/${versions.length}`;
+    this.#placeSaid.textContent = this.place;
+    this.#earlier.disabled = this.#index === 0;
+    this.#later.disabled = this.#index === versions.length - 1;
+  }
+
+  /** Which version it is, in words. */
+  get place(): string {
+    return `Version ${this.#index + 1} of ${this.#versions.length}`;
+  }
+
+  /** Puts the focus on the switch, which the reader has used: where it is, or beside that. */
+  focusSwitch(): void {
+    const [one, other] = this.#later.disabled ? [this.#earlier, this.#later] : [this.#later, this.#earlier];
+    (one.disabled ? other : one).focus({ preventScroll: true });
+  }
+}
