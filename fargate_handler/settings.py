@@ -151,8 +151,8 @@ class HandlerSettings(Limits, BaseSettings):
         le=LONGEST_CONTEXT,
         description=(
             "the model's context, prompt and answer, in its tokens: the oldest exchanges of a "
-            "conversation that do not fit are left out; default: what its server says when it refuses "
-            "a prompt as too long (an agent may have its own, context_tokens)"
+            "conversation that do not fit are left out; default: what its server says when it "
+            "refuses a prompt as too long (an agent may have its own, context_tokens)"
         ),
     )
     bedrock_cache_ttl: CacheTtl | None = Field(
@@ -561,8 +561,8 @@ class HandlerSettings(Limits, BaseSettings):
             )
         if self.store == "dynamodb" and self.message_bytes > LARGEST_ITEM_TEXT:
             raise ValueError(
-                f"message_bytes must not be above {LARGEST_ITEM_TEXT} when store is dynamodb: an item "
-                "has 400 KB"
+                f"message_bytes must not be above {LARGEST_ITEM_TEXT} when store is dynamodb: an "
+                "item has 400 KB"
             )
         return self
 

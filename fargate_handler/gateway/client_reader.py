@@ -179,9 +179,7 @@ class ClientReader(LiveReader):
 
     def start_again(self) -> None:
         """Tell the client how the answer begins."""
-        self._client.tell(
-            start_frame(self.stream, self.next_index, self.number, duplicate=False)
-        )
+        self._client.tell(start_frame(self.stream, self.next_index, self.number, duplicate=False))
 
     def pause(self, now: float) -> None:
         """Pause the delivery to this reader."""

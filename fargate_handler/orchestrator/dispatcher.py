@@ -326,7 +326,9 @@ class Dispatcher:
     ) -> WholeRequest:
         """The request without the oldest messages that don't fit into the model's context."""
         of_agent = self._requests.context_tokens(stream.channel, kind)
-        known = [it for it in (of_agent or self._context, upstream.context.tokens) if it is not None]
+        known = [
+            it for it in (of_agent or self._context, upstream.context.tokens) if it is not None
+        ]
         if kind.brings_conversation or not known:
             return asked
         most = prompt_tokens(min(known), asked.options.within(self._longest).longest)

@@ -129,6 +129,8 @@ class ResponseStream:
     """Called when it has nearly as many tokens as it may have: `allow`, or `allow_no_more`."""
     cut_by: Literal["length", "budget"]
     """Why it ends if it takes no more tokens."""
+    history_dropped_by: HistoryBound | None
+    """Why the model is not given the oldest messages."""
 
     def __init__(
         self,
@@ -169,7 +171,6 @@ class ResponseStream:
         self.error: dict[str, Any] | None = None
         # How often it was polled; how many messages of its conversation the model is not told.
         self.polls = self.history_dropped = 0
-        self.history_dropped_by: HistoryBound | None = None
         # The last index that a client has acknowledged.
         self.acknowledged = -1
         self.observer: AnswerObserver | None = None
@@ -196,7 +197,7 @@ class ResponseStream:
         self._window = slots_of(limits.window_ms(kind))
         # How many tokens it may have; when it asks for more, and when it waits for the reply.
         self._allowed = self._ask_at = self._waits_at = maxsize
-        self.on_allowance, self.cut_by = None, "length"
+        self.on_allowance, self.cut_by, self.history_dropped_by = None, "length", None
         # Slots from one delivery to the next (0: it has not begun); the slot of the next one.
         self._interval = self._due = 0
         self._delivered_at = self._pace = 0.0

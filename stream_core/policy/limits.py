@@ -321,8 +321,8 @@ class Limits(BaseModel):
         None,
         0,
         86_400,
-        "no reader for so long: the model is stopped; finish_reason abandoned (default: an answer that "
-        "nobody reads goes on to its end)",
+        "no reader for so long: the model is stopped; finish_reason abandoned (default: an answer "
+        "that nobody reads goes on to its end)",
     )
     pause_window_bytes: int = _limit(
         16_384,

@@ -249,8 +249,7 @@ class FromServer(BaseModel):
 
 Via = Literal["owner", "peer", "store"]
 HistoryBound = Literal["server", "model"]
-"""What bounds the conversation that the model is given: this server's EVENFLOW_HISTORY_BYTES, or the
-model's context."""
+"""What bounds the conversation that the model is given: EVENFLOW_HISTORY_BYTES, or its context."""
 FinishReason = Literal[
     "stop", "length", "cancelled", "abandoned", "tool_calls", "content_filter", "budget"
 ]

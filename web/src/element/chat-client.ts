@@ -121,7 +121,14 @@ export type ChatEvent =
   | { readonly type: "polled" }
   | {
       readonly type: "completed";
-      readonly finishReason: "stop" | "length" | "budget" | "content_filter" | "cancelled" | "abandoned" | (string & {});
+      readonly finishReason:
+        | "stop"
+        | "length"
+        | "budget"
+        | "content_filter"
+        | "cancelled"
+        | "abandoned"
+        | (string & {});
       readonly usage: { readonly completion_tokens: number } | null;
       readonly degraded: boolean;
     };

@@ -62,11 +62,7 @@ def test_it_begins_with_a_question_and_leaves_out_no_more_than_it_must(
 @pytest.mark.parametrize(
     ("said", "stated"),
     [
-        (
-            "This model's maximum context length is 8192 tokens. However, your messages resulted "
-            "in 9000 tokens.",
-            8192,
-        ),
+        ("This model's maximum context length is 8192 tokens. You sent 9000.", 8192),
         ("prompt is too long: 210000 tokens > 200000 maximum", 200_000),
         ("the context window is exceeded", None),
     ],
@@ -83,7 +79,12 @@ def test_a_refusal_for_another_reason_is_none_for_length() -> None:
 
 @pytest.mark.parametrize(
     ("context", "longest", "prompt"),
-    [(128_000, None, 123_904), (128_000, 800, 127_200), (4_096, None, 2_048), (4_096, 10**6, 2_048)],
+    [
+        (128_000, None, 123_904),
+        (128_000, 800, 127_200),
+        (4_096, None, 2_048),
+        (4_096, 10**6, 2_048),
+    ],
 )
 def test_a_part_of_the_context_stays_free_for_the_answer(
     context: int, longest: int | None, prompt: int
