@@ -211,9 +211,10 @@ class Conversation:
         goes_on = replaces is None and parent_message_id == self._last_of_version
         if parent_message_id is not None and not goes_on:
             raise InvalidRequest(
-                f"message {message_id!r} names parent_message_id {parent_message_id!r}, which is not "
-                "the last message of a version of this conversation, or comes with `replaces`; nothing "
-                "was accepted, send it again with the id of one that is, or with `replaces` alone",
+                f"message {message_id!r} names parent_message_id {parent_message_id!r}, which is "
+                "not the last message of a version of this conversation, or comes with "
+                "`replaces`; nothing was accepted, send it again with the id of one that is, or "
+                "with `replaces` alone",
                 code="invalid_request",
                 param="parent_message_id",
             )
@@ -232,9 +233,7 @@ class Conversation:
                 retry_after_ms=1000,
             )
 
-    def catch_up(
-        self, stored: StoredConversation, owner: str, through: str | None = None
-    ) -> None:
+    def catch_up(self, stored: StoredConversation, owner: str, through: str | None = None) -> None:
         """Take over the store's state. Tasks other than `owner` may have accepted messages.
 
         Args:

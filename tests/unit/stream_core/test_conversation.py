@@ -354,9 +354,9 @@ def test_a_message_of_another_version_is_answered_late_with_its_own_history() ->
 
 
 def test_versions_count_as_messages_that_are_remembered() -> None:
-    limits = Limits(messages_remembered_per_session=2, messages_per_second=1000)
+    limits = Limits(messages_remembered_per_session=8, messages_per_second=1000)
     conversation = Conversation(limits, 0.0, MemoryPart(2**40))
-    for number in range(3):
+    for number in range(9):
         exchange(conversation, f"m{number}", "?", ".")
     assert not conversation.has_at_hand("m0")
 
