@@ -64,6 +64,11 @@ declare interface Message {
     readonly responseId: string;
     /** Empty where it is no longer kept. */
     readonly question: string;
+    /**
+     * The `messageId`s of all messages in this place, oldest first: this one, and those that it replaces or is replaced by. Each is in another version
+     * of the conversation, which {@link Client.messages} reads `through` it.
+     */
+    readonly versions: readonly string[];
     /** `queued` and `streaming`: its answer is on its way, and can be had by {@link Client.follow}. */
     readonly status: "queued" | "streaming" | "completed" | "error" | "cancelled" | (string & {});
     readonly text: string;
@@ -96,8 +101,10 @@ declare interface OtherMessage {
     readonly messageId: string;
     readonly responseId: string;
     readonly question: string;
-    /** The `messageId` of the message which it replaces, and all after that, where it does. */
+    /** The `messageId` of the message in whose place it stands, where there is one. */
     readonly replaces: string | null;
+    /** The `messageId` of the last message of the older version that it goes on with, where it does. */
+    readonly parent: string | null;
 }
 /** What goes with a question. */
 declare interface AskOptions {
@@ -107,7 +114,17 @@ declare interface AskOptions {
     readonly timeoutMs?: number | undefined;
     /** Goes on to the model's server: at most 16 names of 64 characters, with values of 512. */
     readonly metadata?: Readonly<Record<string, string>> | undefined;
-    /** The `messageId` of a message that this one replaces, with all after it: the model sees only this one then. */
+    /**
+     * The `messageId` of any message of the conversation: this one takes its place, in a new version of the conversation. The
+     * model is told neither that message nor what came after it; both are kept.
+     */
+    readonly replaces?: string | undefined;
+    /** The `messageId` of the last message of an older version, to go on with that. By default the newest version goes on. */
+    readonly parent?: string | undefined;
+}
+/** A question that was not asked yet; `replaces` as in {@link AskOptions}. */
+declare interface Draft {
+    readonly text: string;
     readonly replaces?: string | undefined;
 }
 /** A conversation with an Evenflow server: one question at a time, each answer delivered whole and exactly once. */
@@ -124,11 +141,20 @@ declare interface Client {
     readonly resumable: Answer | null;
     /** Whether the session is one of before: something may have been asked in it already. */
     readonly isResumed: boolean;
-    /** The newest messages of the conversation, 20 unless there is a `limit`; or the newest `before` one of them. Rejects with an `EvenflowError`. */
+    /**
+     * The newest messages of the conversation, 20 unless there is a `limit`; or the newest `before` one of them. Of the versions of the
+     * conversation it is the newest, or the newest `through` a message. Rejects with an `EvenflowError`.
+     */
     messages(options?: {
         readonly before?: string | undefined;
         readonly limit?: number | undefined;
+        readonly through?: string | undefined;
     }): Promise<MessagePage>;
+    /**
+     * What the reader has typed and not asked yet, for the page to keep over a reload. It is where the session is: in
+     * {@link ConnectOptions.storage}, or nowhere. `null` for nothing.
+     */
+    draft: Draft | null;
     /** The answer to a message that this client did not send, from its beginning. Like {@link resumable} it is read once it is used. */
     follow(message: Pick<Message, "messageId" | "responseId" | "question">): Answer;
     /**
@@ -384,4 +410,4 @@ declare function isEvenflowError(error: unknown): error is EvenflowError;
  */
 declare function connect(options?: ConnectOptions): Client;
 
-export { connect, Answer, AnswerError, AnswerEvent, AnswerListeners, AnswerParams, AnswerPart, AnswerResult, AnswerState, AskOptions, BusyError, Client, ClientEvents, ClientStorage, ClosedError, ConnectOptions, ConnectionError, ConnectionState, ErrorBody, EvenflowError, FinishReason, Message, MessagePage, OtherMessage, ProtocolError, RefusedError, ReplacedError, Share, ShareOptions, Throttle, ToolCall, TransportName, Usage, isEvenflowError };
+export { connect, Answer, AnswerError, AnswerEvent, AnswerListeners, AnswerParams, AnswerPart, AnswerResult, AnswerState, AskOptions, BusyError, Client, ClientEvents, ClientStorage, ClosedError, ConnectOptions, ConnectionError, ConnectionState, Draft, ErrorBody, EvenflowError, FinishReason, Message, MessagePage, OtherMessage, ProtocolError, RefusedError, ReplacedError, Share, ShareOptions, Throttle, ToolCall, TransportName, Usage, isEvenflowError };

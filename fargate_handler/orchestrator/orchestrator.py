@@ -156,7 +156,7 @@ class Orchestrator:
                 return Submission(self.responses.get(known, channel), duplicate=True)
             self._workload.limiting(channel, event.kind).check_rate(self._monotonic())
             # Of a request that nobody can repeat no task has a record: its channel is new.
-            outdated = conversation.stale or not conversation.has_at_hand(event.behind)
+            outdated = conversation.stale or conversation.lacks(event.behind, event.replaces)
             fresh = given_up or (outdated and event.kind.repeatable)
             if fresh:
                 await self._catch_up(conversation, event)
@@ -195,7 +195,7 @@ class Orchestrator:
             stored = await self._ledger.load(event.channel)
         if stored.ended:
             raise session_ended()
-        conversation.catch_up(stored, self._ledger.owner, event.behind)
+        conversation.catch_up(stored, self._ledger.owner, event.behind, event.replaces)
         for entry in stored.entries:
             ours = entry.owner == self._ledger.owner and not entry.ended
             if ours and not self.responses.remembers(entry.response_id):

@@ -191,7 +191,9 @@ def asked_by(kind: MessageKind, turns: Sequence[Turn]) -> WholeRequest:
     if not kind.brings_conversation:
         return WholeRequest(_from_first_question(turns))
     asked = WholeRequest.from_text(turns[-1].text)
-    return asked if kind.read_by_program else replace(asked, turns=_from_first_question(asked.turns))
+    return (
+        asked if kind.read_by_program else replace(asked, turns=_from_first_question(asked.turns))
+    )
 
 
 def _from_first_question(turns: Sequence[Turn]) -> tuple[Turn, ...]:

@@ -52,8 +52,8 @@ _CHAT = Operation(
 _CHAT_MESSAGES = Operation(
     routes.CHAT_MESSAGES,
     "readChat",
-    "What was said in a chat, for `useChat` after a reload: the messages of its newest request, and "
-    "the answer as far as it has come. Without a chat of this id there are none.",
+    "What was said in a chat, for `useChat` after a reload: the messages of its newest request, "
+    "and the answer as far as it has come. Without a chat of this id there are none.",
     answers=(Answer(200, "The messages, oldest first.", ChatMessages),),
     refusals=refusals(
         ANY,

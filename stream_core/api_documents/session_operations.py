@@ -78,7 +78,7 @@ _ONE_SESSION = {
 _MESSAGES = Operation(
     routes.MESSAGES,
     "listMessages",
-    "The conversation: the session's messages with their answers so far, and the ids of their other "
+    "The conversation: the session's messages with their answers so far, and the ids of their "
     "versions. The newest page comes first, and the oldest message of a page.",
     answers=(Answer(200, "A page.", ConversationPage),),
     refusals=refusals(
@@ -98,8 +98,8 @@ _MESSAGES = Operation(
         Parameter(
             "through",
             "query",
-            "The newest version of the conversation that has this message. The newest one of all where "
-            "it is left out.",
+            "The newest version of the conversation that has this message. The newest one of all "
+            "where it is left out.",
             {"type": "string"},
         ),
         Parameter(

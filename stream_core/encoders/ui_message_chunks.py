@@ -79,7 +79,11 @@ class UIMessageChunks:
     def value(self, place: Place, part: Part, block: Block | None) -> bytes:
         """A result, or data."""
         if part.kind is Kind.RESULT:
-            given = {"toolCallId": part.id, "output": tool_output(part.text), "providerExecuted": True}
+            given = {
+                "toolCallId": part.id,
+                "output": tool_output(part.text),
+                "providerExecuted": True,
+            }
             return _event({"type": "tool-output-available"} | given, place)
         value = orjson.loads(part.text)
         if part.name == "signature":

@@ -18,9 +18,7 @@ from evenflow.stream_core.encoders.ui_message_chunks import (
 from evenflow.stream_core.log.entries import Content, Kind, Part
 
 
-def ui_message(
-    message_id: str, contents: Iterable[Content], *, has_ended: bool
-) -> dict[str, Any]:
+def ui_message(message_id: str, contents: Iterable[Content], *, has_ended: bool) -> dict[str, Any]:
     """The message of an answer, as far as it has come."""
     message = _Message()
     blocks = Blocks()

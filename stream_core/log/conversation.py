@@ -93,6 +93,7 @@ class Conversation:
         "_exchanges",
         "_exchanges_bytes",
         "_history_bytes",
+        "_lacks_rest",
         "_limits",
         "_memory",
         "_responses",
@@ -116,6 +117,7 @@ class Conversation:
         self._standing = 0  # messages of this version, forgotten ones too
         self._exchanges: OrderedDict[str, _Exchange] = OrderedDict()
         self._exchanges_bytes = 0
+        self._lacks_rest = False  # what comes after a message that is about to be replaced
         self.last_message_id: str | None = None
         self.in_flight = 0
         """Accepted messages whose response has not ended, of all sessions under its limits."""
@@ -139,6 +141,18 @@ class Conversation:
             message_id in self._responses and message_id not in self._aside
         )
 
+    def lacks(self, behind: str | None, replaces: str | None = None) -> bool:
+        """Whether the next message needs more of the ledger than is in memory.
+
+        Args:
+            behind: a message of the version with which it goes on.
+            replaces: as in `accept`.
+        """
+        if not self.has_at_hand(behind):
+            return True
+        # Of a conversation that grows shorter more may fit.
+        return self._lacks_rest if replaces is None else self._standing > len(self._exchanges)
+
     def told_before(self, size: int, replaces: str | None = None) -> list[int]:
         """Bytes of each turn that the model would be given before the next message.
 
@@ -146,7 +160,8 @@ class Conversation:
             size: of that message, in bytes.
             replaces: the message in whose place it comes.
         """
-        room, stays = self._history_bytes - size, replaces is None
+        room = self._history_bytes - size
+        stays = replaces is None or replaces not in self._exchanges
         if not self._history_bytes:
             return []
         told: list[int] = []
@@ -211,9 +226,10 @@ class Conversation:
         goes_on = replaces is None and parent_message_id == self._last_of_version
         if parent_message_id is not None and not goes_on:
             raise InvalidRequest(
-                f"message {message_id!r} names parent_message_id {parent_message_id!r}, which is not "
-                "the last message of a version of this conversation, or comes with `replaces`; nothing "
-                "was accepted, send it again with the id of one that is, or with `replaces` alone",
+                f"message {message_id!r} names parent_message_id {parent_message_id!r}, which is "
+                "not the last message of a version of this conversation, or comes with "
+                "`replaces`; nothing was accepted, send it again with the id of one that is, or "
+                "with `replaces` alone",
                 code="invalid_request",
                 param="parent_message_id",
             )
@@ -233,12 +249,17 @@ class Conversation:
             )
 
     def catch_up(
-        self, stored: StoredConversation, owner: str, through: str | None = None
+        self,
+        stored: StoredConversation,
+        owner: str,
+        through: str | None = None,
+        replaces: str | None = None,
     ) -> None:
         """Take over the store's state. Tasks other than `owner` may have accepted messages.
 
         Args:
             through: a message of the version that is wanted. None, or an unknown one: the newest.
+            replaces: the message that is about to be replaced. Only what is before it is taken.
         """
         known, self._exchanges = self._exchanges, OrderedDict()
         self._exchanges_bytes = 0
@@ -252,7 +273,10 @@ class Conversation:
                 self._aside.add(entry.message_id)
         self._aside -= version
         self._aside &= self._responses.keys()
+        self._lacks_rest = replaces in version
         for entry in stand:
+            if entry.message_id == replaces:
+                break
             if entry.text_name is not None:
                 # A large text is a request that brings its conversation: it is no history.
                 continue
@@ -294,6 +318,7 @@ class Conversation:
         Returns:
             The turns that the model is given: the history, then this message.
         """
+        self._lacks_rest = False
         if replaces is not None:
             self._replace_from(replaces)
         self._know(message_id, response_id)

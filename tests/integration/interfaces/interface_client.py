@@ -47,9 +47,7 @@ class InterfaceClient:
         self._url = server.http_url
         self._headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
 
-    def send(
-        self, chat_id: str, text: str, before: Sequence[object] = (), **headers: str
-    ) -> Any:
+    def send(self, chat_id: str, text: str, before: Sequence[object] = (), **headers: str) -> Any:
         """`POST /api/chat`, with what was said before."""
         parts = [{"type": "text", "text": text}]
         messages = [*before, {"id": "u1", "role": "user", "parts": parts}]

@@ -84,9 +84,7 @@ def _said(message_id: str, role: str, text: str) -> dict[str, Any]:
 async def test_what_was_said_is_read_with_the_answer_as_far_as_it_has_come(
     http: aiohttp.ClientSession, shared_server: LocalServer, opened: OpenSession
 ) -> None:
-    one, other = [
-        InterfaceClient(http, shared_server, (await opened()).token) for _ in range(2)
-    ]
+    one, other = [InterfaceClient(http, shared_server, (await opened()).token) for _ in range(2)]
     assert (await one.messages("read")).json == {"messages": [], "nextBefore": None}
     async with one.send("read", _LONG) as answer:
         heard = await hear(answer, characters=40)

@@ -363,11 +363,33 @@ def test_a_message_of_another_version_is_answered_late_with_its_own_history() ->
 
 
 def test_versions_count_as_messages_that_are_remembered() -> None:
-    limits = Limits(messages_remembered_per_session=2, messages_per_second=1000)
+    limits = Limits(messages_remembered_per_session=8, messages_per_second=1000)
     conversation = Conversation(limits, 0.0, MemoryPart(2**40))
-    for number in range(3):
+    for number in range(9):
         exchange(conversation, f"m{number}", "?", ".")
     assert not conversation.has_at_hand("m0")
+
+
+def test_after_a_refused_edit_the_whole_version_is_read_again() -> None:
+    conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
+    conversation.catch_up(edited(), "task", "m1", "m1")
+    conversation.check("m5", "m4", "m1")
+    assert conversation.lacks("m2"), "it has only what was before the first message"
+    conversation.catch_up(edited(), "task", "m2")
+    assert not conversation.lacks("m2")
+
+
+def test_of_a_conversation_that_grows_shorter_the_model_is_told_what_fits() -> None:
+    conversation = Conversation(Limits(history_bytes=14), 0.0, MemoryPart(2**40))
+    ledger = [entry("m1", None, "1."), entry("m2", "m1", "2."), entry("m3", "m2", "3.")]
+    stored = StoredConversation("m3", ledger)
+    conversation.catch_up(stored, "task")
+    assert (conversation.lacks("m3"), conversation.lacks("m2", "m2")) == (False, True)
+    conversation.catch_up(stored, "task", "m2", "m2")
+    sizes = conversation.told_before(4, "m2")
+    turns = conversation.accept("m4", "rsp_m4", "two!", 0.0, "m2")
+    assert [turn.text for turn in turns] == ["m1?", "1.", "two!"]
+    assert sorted(sizes) == [2, 3]
 
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=12), st.integers(20, 60))
@@ -381,6 +403,9 @@ def test_a_task_that_reads_the_ledger_knows_the_same_conversation(
         message_id, previous = f"m{number}", conversation.last_message_id
         stand = version_of(ledger)
         replaces = stand[named] if named < len(stand) else None
+        if conversation.lacks(replaces or previous, replaces):
+            stored = StoredConversation(previous, ledger)
+            conversation.catch_up(stored, "task", replaces, replaces)
         conversation.check(message_id, previous, replaces)
         conversation.accept(message_id, f"rsp_{message_id}", f"{message_id}?", 0.0, replaces)
         conversation.response_ended(message_id, (b"answer",), 0.0)

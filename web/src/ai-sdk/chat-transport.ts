@@ -117,7 +117,11 @@ export class EvenflowChatTransport<CHUNK = never> {
   }
 
   /** `path` is behind the chat's own; `null`: the call is of no chat that is there already. */
-  async #call(path: string | null, { chatId, headers, abortSignal }: CallOptions, init: RequestInit): Promise<Response> {
+  async #call(
+    path: string | null,
+    { chatId, headers, abortSignal }: CallOptions,
+    init: RequestInit,
+  ): Promise<Response> {
     const { api = "/api/chat", fetch: call = fetch } = this.#options;
     const all = new Headers(await resolved(this.#options.headers));
     for (const [name, value] of [...new Headers(headers), ...new Headers(init.headers)]) all.set(name, value);

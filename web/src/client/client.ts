@@ -111,7 +111,8 @@ export class EvenflowClient implements Client {
   async messages(options: PageOptions = {}): Promise<MessagePage> {
     const page = await readMessages(this.#session, options);
     const last = page.messages.at(-1);
-    if (last && !options.before && !options.through && !this.#current) this.#memory.keep({ lastMessageId: last.messageId });
+    if (last && !options.before && !options.through && !this.#current)
+      this.#memory.keep({ lastMessageId: last.messageId });
     return page;
   }
 

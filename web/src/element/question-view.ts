@@ -23,9 +23,8 @@ export class QuestionView {
       if (version !== undefined) this.offers.select(version);
     };
     const named = (name: string) => ({ "aria-label": name, title: name });
-    this.#edit = button(
-      { class: "quiet edit", text: "✎", testId: "edit", attributes: named("Edit question") },
-      () => this.offers.edit(),
+    this.#edit = button({ class: "quiet edit", text: "✎", testId: "edit", attributes: named("Edit question") }, () =>
+      this.offers.edit(),
     );
     this.#earlier = button(
       { class: "quiet", text: "‹", testId: "earlier-version", attributes: named("Previous version") },
