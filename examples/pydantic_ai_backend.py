@@ -28,12 +28,14 @@ def in_stock(item: str) -> dict[str, int]:
 
 def delta_of(event: Any) -> dict[str, Any]:
     match event:
-        case ai.PartStartEvent(part=ai.TextPart(content=text)) | ai.PartDeltaEvent(
-            delta=ai.TextPartDelta(content_delta=text)
+        case (
+            ai.PartStartEvent(part=ai.TextPart(content=text))
+            | ai.PartDeltaEvent(delta=ai.TextPartDelta(content_delta=text))
         ):
             return {"content": text}
-        case ai.PartStartEvent(part=ai.ThinkingPart(content=text)) | ai.PartDeltaEvent(
-            delta=ai.ThinkingPartDelta(content_delta=text)
+        case (
+            ai.PartStartEvent(part=ai.ThinkingPart(content=text))
+            | ai.PartDeltaEvent(delta=ai.ThinkingPartDelta(content_delta=text))
         ):
             return {"reasoning_content": text}
         case ai.FunctionToolCallEvent(part=call):

@@ -27,16 +27,17 @@ _COMMON = frozenset(
         "a an and are as at be by can do does for from has have how i if in is it its me my of on "
         "or that the there they this to was we what when where which who why will with you your "
         "tell about am could day don get give good hello help hi hey ll m much many name need "
-        "please re s should so some t thank thanks thing time today use used using ve want would"
+        "please re s should so some t test testing thank thanks thing time today use used using ve "
+        "want would"
     )
 )
 _ENDING = re.compile(r"(?<=..)(?:ing|ed|es|e|s)$")
 _LONGEST_PROSE_CHARACTERS = 420
 _LONGEST_ANSWER_CHARACTERS = 900
-# A passage answers a question if it has so much of its words, by rarity. One word is enough where
-# the heading has it, or where so few passages do.
+# A passage answers a question if its heading has a word of it, and it has so much of all its words,
+# by their rarity. One page is made of questions and answers.
 _LEAST_SHARE = 0.6
-_FEW_PASSAGES = 0.04
+_QUESTIONS, _OF_QUESTIONS = "questions", 1.5
 NO_PASSAGE = """\
 I am only a demo, without a language model. I look questions up in Evenflow's documentation, and \
 found no answer to this one.
@@ -76,8 +77,8 @@ class Passages:
         self._passages = passages
         self._headings = [frozenset(_terms(p.heading)) for p in passages]
         self._terms = [_terms(p.heading) + _terms(p.text) for p in passages]
-        self._seen_in = Counter(term for terms in self._terms for term in terms)
-        self._rarity = {t: math.log(1 + len(passages) / n) for t, n in self._seen_in.items()}
+        seen_in = Counter(term for terms in self._terms for term in terms)
+        self._rarity = {term: math.log(1 + len(passages) / n) for term, n in seen_in.items()}
         self._rarest = math.log(1 + len(passages))
 
     @classmethod
@@ -107,19 +108,15 @@ class Passages:
         return Answer("\n\n".join([*_fitting(passage), credit]), source)
 
     def _score(self, asked: frozenset[str], least: float, number: int) -> float:
-        """How well a passage answers. 0: it doesn't, or it has less than `least` of the words."""
+        """How well a passage answers. 0: it doesn't, or has less than `least` of the words."""
         terms, heading = self._terms[number], self._headings[number]
         shared = [term for term in asked if term in terms]
-        if not shared or sum(self._rarity[term] for term in shared) < least:
-            return 0.0
-        if len(shared) == 1 and shared[0] not in heading and not self._is_rare(shared[0]):
+        if asked.isdisjoint(heading) or sum(self._rarity[term] for term in shared) < least:
             return 0.0
         # A frequent word means little more than one that comes twice.
         found = sum(self._rarity[term] * terms[term] / (terms[term] + 1) for term in shared)
+        found *= _OF_QUESTIONS if self._passages[number].page == _QUESTIONS else 1.0
         return found * (1 + 2 * len(asked & heading) / len(asked | heading))
-
-    def _is_rare(self, term: str) -> bool:
-        return self._seen_in[term] <= max(1.0, _FEW_PASSAGES * len(self._passages))
 
 
 def split(page: str, markdown: str) -> list[Passage]:

@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 
-from examples.pydantic_ai_backend import agent, app
 from pydantic_ai import messages as ai
 from pydantic_ai.models.function import (
     AgentInfo,
@@ -16,6 +15,8 @@ from pydantic_ai.models.function import (
     DeltaToolCalls,
     FunctionModel,
 )
+
+from examples.pydantic_ai_backend import agent, app
 
 __all__ = ["app"]
 
