@@ -66,8 +66,8 @@ def costs_page(note: str) -> str:
             *(f"| {what} | {' | '.join(map(_usd, figures))} |" for what, figures in lines),
             "",
             *paragraph(
-                "The hour and the 1,000 answers include storage, delivery and sessions, but not the "
-                "cost at rest." + _beyond(traffic)
+                "The hour and the 1,000 answers include storage, delivery and sessions, but not "
+                "the cost at rest." + _beyond(traffic)
             ),
             "",
             *_parts("dev", traffic),

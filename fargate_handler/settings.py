@@ -52,6 +52,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 _SHORTEST_SECRET = 32
 _OIDC = "oidc_"
 
+
 class ConfigurationError(Exception):
     """The configuration is wrong. The message is one line: the variable, and what it accepts."""
 

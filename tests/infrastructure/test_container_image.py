@@ -91,7 +91,7 @@ def test_what_it_copies_serves_the_page_the_element_and_the_client(
     (entry,) = (json.loads(rest) for word, rest in _instructions() if word == "ENTRYPOINT")
     (said,) = (rest.split() for word, rest in _instructions() if word == "ENV")
     variables = dict(it.split("=", 1) for it in said)
-    assert variables["EVENFLOW_HTTP_HOST"] == "0.0.0.0"
+    assert variables["EVENFLOW_HTTP_HOST"] == "0.0.0.0"  # noqa: S104
     assert variables["EVENFLOW_STORE_PATH"] == "/data/evenflow.db"
     here = {"EVENFLOW_HTTP_PORT": str(port), "EVENFLOW_STORE_PATH": str(tmp_path / "evenflow.db"),
             "EVENFLOW_DRAIN_SECONDS": "0", "EVENFLOW_HTTP_HOST": "127.0.0.1"}  # fmt: skip

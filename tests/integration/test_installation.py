@@ -179,4 +179,3 @@ def test_an_editable_install_serves_the_page_of_its_clone(tmp_path: Path) -> Non
     with environment.serving() as served:
         (clone / "web" / "dist" / "client.js").write_text("changed")
         assert served.get("/client.js")[2] == "changed"
-
