@@ -35,12 +35,24 @@ export class WebSocketDelivery {
   /** Where the answer was asked for as well, and has not begun yet. */
   #next: Line | undefined;
   #isMovingOn = false;
+  /** What has come: to find out whether anything does. */
+  #arrivals = 0;
+  /** How long a sign of life may take. */
+  readonly #pongMs: number;
+  /** Whether it has ended since nothing came any more. */
+  isSilent = false;
   #failures = 0;
 
   /** Reads from `connection`; `connect` is called for the next one. */
-  constructor(inquiry: Inquiry, connection: WebSocketConnection, connect: () => Promise<WebSocketConnection>) {
+  constructor(
+    inquiry: Inquiry,
+    connection: WebSocketConnection,
+    connect: () => Promise<WebSocketConnection>,
+    pongMs: number,
+  ) {
     this.#inquiry = inquiry;
     this.#connect = connect;
+    this.#pongMs = pongMs;
     this.#line = this.#lineOver(connection);
   }
 
@@ -63,6 +75,25 @@ export class WebSocketDelivery {
     this.#line.reading.tell(wish);
   }
 
+  /**
+   * The network may be another one by now, and the connection dead. Where it doesn't answer at once, another one is opened
+   * beside it; whichever brings the answer first is read from.
+   */
+  doubt(): void {
+    const { connection } = this.#line;
+    if (this.#isMovingOn || !connection.isOpen) return;
+    const before = this.#arrivals;
+    connection.send({ type: "ping" });
+    delay(LIMITS.doubtMs, this.#end.signal).then(
+      () => {
+        if (this.#arrivals > before || this.#isMovingOn) return;
+        connection.doubt();
+        this.#beginToMoveOn();
+      },
+      () => {},
+    );
+  }
+
   #lineOver(connection: WebSocketConnection): Line {
     return { connection, reading: new AnswerReading(this.#inquiry, connection) };
   }
@@ -70,7 +101,10 @@ export class WebSocketDelivery {
   #dial(line: Line): void {
     line.reading.request();
     line.connection.listen({
-      onArrival: (arrival) => this.#mailbox.put({ line, arrival }),
+      onArrival: (arrival) => {
+        this.#arrivals += 1;
+        this.#mailbox.put({ line, arrival });
+      },
       onLost: (error) => this.#onLost(line, error),
       onLeave: () => this.#onLeave(line),
     });
@@ -88,7 +122,11 @@ export class WebSocketDelivery {
   }
 
   #onLeave(line: Line): void {
-    if (line !== this.#line || this.#isMovingOn) return;
+    if (line === this.#line) this.#beginToMoveOn();
+  }
+
+  #beginToMoveOn(): void {
+    if (this.#isMovingOn) return;
     this.#isMovingOn = true;
     void this.#moveOn();
   }
@@ -152,11 +190,12 @@ export class WebSocketDelivery {
     const { connection } = this.#next ?? this.#line;
     connection.send({ type: "ping" });
     const askedAt = Date.now();
-    let reply = await this.#mailbox.take(LIMITS.pongMs);
+    let reply = await this.#mailbox.take(this.#pongMs);
     // Where that timer is late, the tab has slept: what came meanwhile is handed over after it.
-    const hasSlept = Date.now() - askedAt > LIMITS.pongMs + LIMITS.sleptMs;
-    if (!reply && hasSlept) reply = await this.#mailbox.take(LIMITS.pongMs);
+    const hasSlept = Date.now() - askedAt > this.#pongMs + LIMITS.sleptMs;
+    if (!reply && hasSlept) reply = await this.#mailbox.take(this.#pongMs);
     if (reply) return reply;
+    this.isSilent = true;
     const reason = "the connection is lost";
     connection.close(reason);
     throw new ConnectionError(reason);

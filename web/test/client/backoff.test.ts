@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { backoffMs, retryDelayMs } from "../../src/client/backoff.ts";
+import { backoffMs, probeDelayMs, retryDelayMs } from "../../src/client/backoff.ts";
 import { ConnectionError, ProtocolError, RefusedError } from "../../src/client/errors.ts";
 
 /** Lets chance be `random` for what follows. */
@@ -42,5 +42,18 @@ describe("retryDelayMs", () => {
       return retryDelayMs(error, 1);
     });
     expect(delays).toEqual(expected);
+  });
+});
+
+describe("probeDelayMs", () => {
+  it("is two seconds at most while somebody waits for an answer", () => {
+    chance(1);
+    expect([1, 2, 3, 4, 5, 6, 7, 50].map((failures) => probeDelayMs(failures, 0))).toEqual([
+      500, 1_000, 1_000, 1_000, 1_000, 2_000, 2_000, 2_000,
+    ]);
+  });
+
+  it("is five to ten seconds after a long time", () => {
+    expect([0, 1].map((random) => (chance(random), probeDelayMs(3, 600_001)))).toEqual([5_000, 10_000]);
   });
 });

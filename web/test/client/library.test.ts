@@ -54,6 +54,15 @@ describe("the library", () => {
     expect(network.socket.closedByClient).toBe(true);
   });
 
+  it("has all that its types say, by these names", async () => {
+    const client = library.connect({ storage: null });
+    const ofClient = ["ask", "messages", "follow", "share", "end", "on", "reconnect", "close"] as const;
+    expect(ofClient.filter((name) => typeof client[name] !== "function")).toEqual([]);
+    const answer = client.follow({ messageId: "m", responseId: "r", question: "Why?" });
+    const ofAnswer = ["on", "stop", "pause", "resume"] as const;
+    expect(ofAnswer.filter((name) => typeof answer[name] !== "function")).toEqual([]);
+  });
+
   it("opens nothing on a server, and says what is missing there once something is asked", async () => {
     for (const name of ["location", "fetch", "WebSocket", "sessionStorage"]) vi.stubGlobal(name, undefined);
     const client = library.connect();
