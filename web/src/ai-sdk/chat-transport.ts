@@ -112,7 +112,8 @@ export class EvenflowChatTransport<CHUNK = never> {
     const first = () => this.#through.respond((signal) => ask("", undefined, signal), abortSignal ?? never, false);
     const again: Again = async (lastId, id, signal) => {
       const either = AbortSignal.any([signal, abortSignal ?? []].flat());
-      const response = await this.#through.respond((signal) => ask(lastId, id, signal), either, true);
+      const call: Call = (signal) => ask(lastId, id, signal);
+      const response = await this.#through.respond(call, either, true, id !== undefined);
       await check(response);
       return response;
     };

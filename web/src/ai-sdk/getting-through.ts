@@ -1,6 +1,7 @@
 import { probeDelayMs } from "../client/backoff.ts";
 import { delay, unlessAborted } from "../client/delay.ts";
 import * as LIMITS from "../client/limits.ts";
+import { hedged } from "../client/hedge.ts";
 import type { WakeUps } from "../client/wake-up.ts";
 
 /** What the server says comes later than this is not waited for. */
@@ -23,9 +24,9 @@ export class GettingThrough {
   /**
    * Makes a call, again and again while the server can't be reached, or says when to come again. Any other answer of the
    * server is the result: what may be tried again, it has tried itself. So is a question's last one of many refusals; where
-   * it `isAccepted` there is an answer, which is never given up.
+   * it `isAccepted` there is an answer, which is never given up. `isQuick`: the call is answered at once.
    */
-  async respond(call: Call, signal: AbortSignal, isAccepted: boolean): Promise<Response> {
+  async respond(call: Call, signal: AbortSignal, isAccepted: boolean, isQuick = false): Promise<Response> {
     let lostAt = Date.now();
     const endWakeUps = this.#wakeUps.on(() => {
       lostAt = Date.now();
@@ -33,7 +34,7 @@ export class GettingThrough {
     try {
       for (let failures = 1, refusals = 1; ; failures += 1) {
         const triedAt = Date.now();
-        const response = await this.#try(call, signal);
+        const response = await this.#try(call, signal, isQuick, failures);
         if (response === undefined) {
           const isWoken = lostAt > triedAt;
           const pauseMs = isWoken ? 0 : probeDelayMs(failures, Date.now() - lostAt) - (Date.now() - triedAt);
@@ -51,16 +52,18 @@ export class GettingThrough {
   }
 
   /** What a call is answered with; undefined where the server can't be reached, or something in between has answered. */
-  async #try(call: Call, signal: AbortSignal): Promise<Response | undefined> {
+  async #try(call: Call, signal: AbortSignal, isQuick: boolean, failures: number): Promise<Response | undefined> {
     const [end, over] = [new AbortController(), new AbortController()];
     const begunAt = Date.now();
     const endWakeUps = this.#wakeUps.on(() => {
       if (Date.now() - begunAt > LIMITS.doubtMs) end.abort();
     });
-    this.#watch(end, over.signal).catch(() => {});
+    const watch = isQuick ? this.#limit(end, over.signal, failures) : this.#watch(end, over.signal);
+    watch.catch(() => {});
+    const either = AbortSignal.any([signal, end.signal]);
     try {
       // Not every `fetch` that a chat may be given heeds a signal.
-      const response = await unlessAborted(end.signal, call(AbortSignal.any([signal, end.signal])));
+      const response = await unlessAborted(end.signal, isQuick ? hedged(either, call) : call(either));
       return isOurs(response) ? response : undefined;
     } catch (error) {
       // What is none of `fetch`'s errors is a mistake of whoever gives the headers.
@@ -70,6 +73,12 @@ export class GettingThrough {
       endWakeUps();
       over.abort();
     }
+  }
+
+  /** Ends a call that is not answered at once; every third one has longer, for the sake of slow lines. */
+  async #limit(end: AbortController, over: AbortSignal, failures: number): Promise<void> {
+    await delay(LIMITS.probeMs * (failures % LIMITS.longProbeEvery === 0 ? 2 : 1), over);
+    end.abort();
   }
 
   /** Ends a call that is silent because the server can't be reached. */

@@ -41,6 +41,8 @@ export class LastingAnswer {
   /** The next connection, which is being opened; and whether that is only since this one is silent. */
   #next: Line | undefined;
   #isSuspected = false;
+  /** It was suspected, and lived. */
+  #isSlow = false;
   /** What this one has brought since then: the next one brings it, too. */
   #kept: ServerEvent[] = [];
   #held: Chunk[] = [];
@@ -80,11 +82,16 @@ export class LastingAnswer {
   /** The next letter. A connection that is silent may be dead: then the next one is opened beside it. */
   async #nextLetter(): Promise<Letter> {
     for (;;) {
-      const silenceMs = this.#next || this.#lastId === "" ? LIMITS.longSilenceMs : LIMITS.silenceMs;
-      const letter = await this.#letters.take(silenceMs);
+      const letter = await this.#letters.take(this.#silenceMs);
+
       if (letter !== undefined) return letter;
       this.#suspect();
     }
+  }
+
+  get #silenceMs(): number {
+    if (this.#next || this.#lastId === "") return LIMITS.longSilenceMs;
+    return this.#isSlow ? LIMITS.silenceMs : LIMITS.flowSilenceMs;
   }
 
   #suspect(): void {
@@ -153,7 +160,10 @@ export class LastingAnswer {
     }
     this.#heardAt = Date.now();
     // It lives.
-    if (this.#isSuspected) this.#leaveNext();
+    if (this.#isSuspected) {
+      this.#leaveNext();
+      this.#isSlow = true;
+    }
     if (this.#next) this.#kept.push(arrival);
     else yield* this.#give(arrival);
   }

@@ -20,7 +20,8 @@ export abstract class HttpTransport implements Transport {
 
   async *deliver(inquiry: Inquiry): AsyncGenerator<AnswerEvent, void, void> {
     for (;;) {
-      const { signal } = (this.#renewal = new AbortController());
+      this.#renewal = new AbortController();
+      const { signal } = this.#renewal;
       this.heardAt = Date.now();
       try {
         yield* submit(this.session, inquiry, AbortSignal.any([inquiry.abandoned, signal]));

@@ -37,6 +37,9 @@ export const probeMs = 2_000;
 export const longProbeEvery = 3;
 /** How long something may be silent, or a try go on, when a wake-up comes: then it is not trusted. */
 export const doubtMs = 100;
+/** So many calls are made at most for one that is answered at once, and so far apart. */
+export const hedges = 3;
+export const hedgeMs = 600;
 /** How often the server is told what the reader really has. */
 export const ackIntervalMs = 1_000;
 /**
@@ -45,6 +48,12 @@ export const ackIntervalMs = 1_000;
  */
 export const silenceMs = 2_500;
 export const pongMs = 2_000;
+/**
+ * Silence in the middle of a text that comes before a ping, and how long that may stay unanswered before the next connection is
+ * opened beside this one.
+ */
+export const flowSilenceMs = 1_000;
+export const flowPongMs = 500;
 /** How often that is doubled: what falls silent again and again before it has brought anything may be slow instead. */
 export const pongDoublings = 3;
 /** How late a timer is in a tab that has slept. */
@@ -58,6 +67,8 @@ export const longSilenceMs = 20_000;
 export const recoveries = 3;
 /** Silence on an event stream before a poll looks whether there is anything; the next times, twice as long each. */
 export const quietMs = 2_000;
+/** The same in the middle of a text that comes. */
+export const flowQuietMs = 1_000;
 /** So many such polls, and the stream is taken for dead: in that time the server would have sent a heartbeat. */
 export const quietPolls = 4;
 /** How much later than by a poll something may come over an event stream. */

@@ -1,6 +1,7 @@
 import type { ConnectOptions } from "./api.ts";
 import { delay } from "./delay.ts";
 import { ConnectionError, RefusedError } from "./errors.ts";
+import { hedged } from "./hedge.ts";
 import { type HttpCall, openCall, readJson } from "./http-call.ts";
 import * as LIMITS from "./limits.ts";
 import type { Memory } from "./memory.ts";
@@ -30,6 +31,8 @@ export class Session {
   /** Probes in a row without an answer, and how long the last answered one took. */
   #unreached = 0;
   #reachedInMs = 0;
+  /** When a probe was late, or not answered. */
+  #roughAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: ConnectOptions, memory: Memory) {
     this.#options = options;
@@ -73,36 +76,47 @@ export class Session {
   /** Whether the server answers by HTTP: with words of its own, whatever they are. */
   async isReached(): Promise<boolean> {
     const askedAt = Date.now();
+    const { signal: never } = new AbortController();
+    const timeLimit = this.patienceMs;
+    let isReached = false;
     try {
-      await this.open("/chat/message/none", { timeLimit: this.patienceMs });
+      await hedged(never, (signal) => this.open("/chat/message/none", { timeLimit, signal }));
     } catch (error) {
-      if (error instanceof RefusedError) {
-        this.#unreached = 0;
-        this.#reachedInMs = Date.now() - askedAt;
-        return true;
-      }
+      isReached = error instanceof RefusedError;
     }
-    this.#unreached += 1;
-    return false;
+    const tookMs = Date.now() - askedAt;
+    if (!isReached || tookMs > LIMITS.hedgeMs) this.#roughAt = Date.now();
+    this.#unreached = isReached ? 0 : this.#unreached + 1;
+    if (isReached) this.#reachedInMs = tookMs;
+    return isReached;
   }
 
   /**
    * Makes a call that may take long. While it is silent a probe tells now and then whether the server can be reached at all;
-   * where it can't, the call is aborted, and this rejects with a {@link ConnectionError}.
+   * where it can't, the call is aborted, and this rejects with a {@link ConnectionError}. Where it could not for a while, the
+   * call may be lost, and is made anew.
    */
   async whileReached<T>(signal: AbortSignal, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const end = new AbortController();
-    const watch = async () => {
-      for (let silenceMs = LIMITS.callSilenceMs; ; silenceMs = LIMITS.longCallSilenceMs) {
-        await delay(silenceMs, end.signal);
-        if (!(await this.isReached())) end.abort(new ConnectionError("the connection is lost"));
+    for (;;) {
+      const end = new AbortController();
+      const begunAt = Date.now();
+      let isStale = false;
+      const watch = async () => {
+        for (let silenceMs = LIMITS.callSilenceMs; ; silenceMs = LIMITS.longCallSilenceMs) {
+          await delay(silenceMs, end.signal);
+          const isReached = await this.isReached();
+          isStale = isReached && this.#roughAt > begunAt - LIMITS.callSilenceMs;
+          if (!isReached || isStale) end.abort(new ConnectionError("the connection is lost"));
+        }
+      };
+      watch().catch(() => {});
+      try {
+        return await call(AbortSignal.any([signal, end.signal]));
+      } catch (error) {
+        if (!isStale || signal.aborted) throw error;
+      } finally {
+        end.abort();
       }
-    };
-    watch().catch(() => {});
-    try {
-      return await call(AbortSignal.any([signal, end.signal]));
-    } finally {
-      end.abort();
     }
   }
 

@@ -4,6 +4,7 @@ import { backoffMs } from "./backoff.ts";
 import { delay } from "./delay.ts";
 import { ConnectionError, isEvenflowError } from "./errors.ts";
 import { EventStream, moveAfterMs } from "./event-stream.ts";
+import { hedged } from "./hedge.ts";
 import { pathOf } from "./http-question.ts";
 import type { Inquiry } from "./inquiry.ts";
 import * as LIMITS from "./limits.ts";
@@ -46,6 +47,8 @@ export class SseDelivery {
   #next: Line | undefined;
   #isMovingOn = false;
   #failures = 0;
+  /** Whether text comes, event by event. */
+  #flows = false;
   /** Whether the present stream has begun to come. */
   #hasHead = false;
   /** A poll found that the server can't be reached at all. */
@@ -117,8 +120,10 @@ export class SseDelivery {
     this.#hear();
     if (!this.#hasHead && this.#inquiry.wasRead) yield { type: "resumed" };
     this.#hasHead = this.#inquiry.wasRead = true;
-    if (arrival?.type === "reconnect") this.#moveOnAfter(arrival.after_ms);
-    else if (arrival) yield* this.#reading.receive(arrival);
+    if (arrival?.type === "reconnect" && !this.#isMovingOn) this.#moveOnAfter(arrival.after_ms);
+    if (arrival === null || arrival.type === "reconnect") return;
+    this.#flows = arrival.type === "chat.response.delta";
+    yield* this.#reading.receive(arrival);
   }
 
   #moveOnAfter(ms: number): void {
@@ -153,8 +158,10 @@ export class SseDelivery {
    */
   async #nextLetter(): Promise<Letter> {
     for (let polls = 0; polls < LIMITS.quietPolls; polls += 1) {
-      const letter = await this.#letters.take(LIMITS.quietMs * 2 ** polls);
+      const quietMs = this.#flows ? LIMITS.flowQuietMs : LIMITS.quietMs * 2 ** polls;
+      const letter = await this.#letters.take(quietMs);
       if (letter !== undefined) return letter;
+      this.#flows = false;
       const found = await this.#poll();
       if (found.metadata.next_index <= this.#inquiry.log.lastIndex + 1 && !isFinal(found)) continue;
       const late = await this.#letters.take(this.#hasHead ? LIMITS.heldBackMs : LIMITS.headMs);
@@ -167,7 +174,8 @@ export class SseDelivery {
 
   async #poll(): Promise<Poll> {
     try {
-      return await poll(this.#session, this.#inquiry, 0, this.#session.patienceMs, this.#signal);
+      const timeLimit = this.#session.patienceMs;
+      return await hedged(this.#signal, (signal) => poll(this.#session, this.#inquiry, 0, timeLimit, signal));
     } catch (error) {
       this.#isUnreached = true;
       throw error;
@@ -180,8 +188,8 @@ export class SseDelivery {
 
   /** The same error; but where streams bring nothing, and HTTP reaches the server, they are blocked. */
   async #reasonOf(error: unknown): Promise<unknown> {
-    const isLoss = error instanceof ConnectionError && !(error instanceof BlockedError);
-    if (!isLoss || this.#isUnreached || this.#hasGrown || this.#signal.aborted) return error;
+    if (!(error instanceof ConnectionError) || error instanceof BlockedError) return error;
+    if (this.#isUnreached || this.#hasGrown || this.#signal.aborted) return error;
     return (await this.#session.isReached()) ? new BlockedError(error.message) : error;
   }
 }

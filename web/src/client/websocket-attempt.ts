@@ -38,6 +38,10 @@ export class ConnectionAttempt {
     return new ConnectionAttempt((async () => connection)());
   }
 
+  get ageMs(): number {
+    return Date.now() - this.#begunAt;
+  }
+
   get isUnderWay(): boolean {
     return !this.#isSettled && !this.#end.signal.aborted;
   }
@@ -73,6 +77,6 @@ export class ConnectionAttempt {
 
   /** Ends it if it may have begun in another network than there is now. */
   doubt(): void {
-    if (this.isUnderWay && Date.now() - this.#begunAt > LIMITS.doubtMs) this.giveUp();
+    if (this.isUnderWay && this.ageMs > LIMITS.doubtMs) this.giveUp();
   }
 }

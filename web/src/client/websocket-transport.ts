@@ -34,7 +34,7 @@ export class WebSocketTransport implements Transport {
 
   async connect(patienceMs: number): Promise<WebSocketConnection> {
     const attempt = await this.#begun();
-    return await this.#openedBy(attempt, await attempt.failure(patienceMs));
+    return await this.#openedBy(attempt, await attempt.failure(Math.max(0, patienceMs - attempt.ageMs)));
   }
 
   async connectOrProbe(aloneMs: number): Promise<WebSocketConnection> {
@@ -55,15 +55,18 @@ export class WebSocketTransport implements Transport {
     const connection = await (isDoubtful ? this.connectOrProbe(0) : this.connect(this.#session.patienceMs));
     inquiry.stopped.throwIfAborted();
     const begun = inquiry.log.lastIndex;
-    const connectAnew = () => this.connect(LIMITS.openAttemptMs);
+    const connectAnew = () => this.connect(this.#session.patienceMs);
     const delivery = new WebSocketDelivery(inquiry, connection, connectAnew, LIMITS.pongMs * 2 ** this.#silences);
     this.#delivery = delivery;
     try {
       yield* delivery.run();
       this.#failures = 0;
     } catch (error) {
-      const isFruitless = isDoubtful && error instanceof ConnectionError && inquiry.log.lastIndex === begun;
-      throw isFruitless && (await this.#session.isReached()) ? new BlockedError(error.message) : error;
+      const isFruitless = isDoubtful && inquiry.log.lastIndex === begun && !inquiry.stopped.aborted;
+      if (isFruitless && error instanceof ConnectionError && (await this.#session.isReached())) {
+        throw new BlockedError(error.message);
+      }
+      throw error;
     } finally {
       this.#delivery = undefined;
       const hasGrown = inquiry.log.lastIndex > begun;
@@ -77,8 +80,8 @@ export class WebSocketTransport implements Transport {
   }
 
   doubt(): void {
-    this.#delivery?.doubt();
     this.#attempt?.doubt();
+    this.#delivery?.doubt();
   }
 
   /** Gives the connection up for good. */

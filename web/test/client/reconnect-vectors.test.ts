@@ -1,9 +1,9 @@
-import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { EvenflowClient } from "../../src/client/client.ts";
 import { Asked, pass } from "./asked.ts";
 import { FakeNetwork, type Path, refusal } from "./fake-network.ts";
 import { FakePage } from "./fake-page.ts";
+import vectors from "../../../tests/conformance/vectors/reconnect.json";
 
 interface Step {
   readonly do?: string;
@@ -13,8 +13,7 @@ interface Step {
   readonly ended?: string;
 }
 
-const FILE = new URL("../../../tests/conformance/vectors/reconnect.json", import.meta.url);
-const { cases } = JSON.parse(readFileSync(FILE, "utf8")) as { cases: { name: string; steps: Step[] }[] };
+const cases = vectors.cases as unknown as readonly { readonly name: string; readonly steps: readonly Step[] }[];
 
 let network: FakeNetwork;
 let page: FakePage;
