@@ -62,6 +62,7 @@ export class WebSocketTransport implements Transport {
       yield* delivery.run();
       this.#failures = 0;
     } catch (error) {
+      if (!(error instanceof ConnectionError)) this.#failures = 0;
       const isFruitless = isDoubtful && inquiry.log.lastIndex === begun && !inquiry.stopped.aborted;
       if (isFruitless && error instanceof ConnectionError && (await this.#session.isReached())) {
         throw new BlockedError(error.message);
