@@ -40,9 +40,20 @@ async function declarations() {
 async function emitted(project, ...names) {
   const folder = await mkdtemp(join(tmpdir(), "evenflow-"));
   try {
-    const emit = ["--noEmit", "false", "--declaration", "--emitDeclarationOnly", "--rootDir", "src", "--outDir", folder];
+    const emit = [
+      "--noEmit",
+      "false",
+      "--declaration",
+      "--emitDeclarationOnly",
+      "--rootDir",
+      "src",
+      "--outDir",
+      folder,
+    ];
     execFileSync("node_modules/.bin/tsc", ["-p", project, ...emit]);
-    return await Promise.all(names.map((name) => readFile(join(folder, project.replace("src/", ""), `${name}.d.ts`), "utf8")));
+    return await Promise.all(
+      names.map((name) => readFile(join(folder, project.replace("src/", ""), `${name}.d.ts`), "utf8")),
+    );
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

@@ -1,7 +1,7 @@
 import { probeDelayMs } from "../client/backoff.ts";
 import { delay, unlessAborted } from "../client/delay.ts";
-import * as LIMITS from "../client/limits.ts";
 import { hedged } from "../client/hedge.ts";
+import * as LIMITS from "../client/limits.ts";
 import type { WakeUps } from "../client/wake-up.ts";
 
 /** What the server says comes later than this is not waited for. */

@@ -74,7 +74,9 @@ function refusal(response: Response, value: unknown): Error {
     return new RefusedError({ ...body, retry_after_ms: wait });
   } catch {
     const mayPass = value === undefined || response.status >= 500 || response.status === 429;
-    return mayPass ? new ConnectionError(NOT_OURS, retryAfterMs) : new ProtocolError(`answered with ${response.status}`);
+    return mayPass
+      ? new ConnectionError(NOT_OURS, retryAfterMs)
+      : new ProtocolError(`answered with ${response.status}`);
   }
 }
 

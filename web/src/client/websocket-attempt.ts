@@ -35,7 +35,9 @@ export class ConnectionAttempt {
 
   /** One that has succeeded already. */
   static done(connection: WebSocketConnection): ConnectionAttempt {
-    return new ConnectionAttempt((async () => connection)());
+    const attempt = new ConnectionAttempt((async () => connection)());
+    attempt.#isSettled = true;
+    return attempt;
   }
 
   get ageMs(): number {
@@ -48,6 +50,7 @@ export class ConnectionAttempt {
 
   /** Why the connection is not open, once the attempt has failed or `patienceMs` have passed; undefined when it is open. */
   async failure(patienceMs: number): Promise<Error | undefined> {
+    if (patienceMs <= 0 && !this.#isSettled) return new ConnectionError(NOT_OPEN);
     const late = new Promise<Error>((settle) => {
       setTimeout(() => settle(new ConnectionError(NOT_OPEN)), patienceMs);
     });

@@ -52,12 +52,7 @@ export class WebSocketConnection {
   }
 
   /** Opens a connection, unless `signal` is aborted; resolves when the server has said `session.ready`. Rejects with an `EvenflowError`. */
-  static open(
-    url: string,
-    protocols: string[],
-    watcher: Watcher,
-    signal: AbortSignal,
-  ): Promise<WebSocketConnection> {
+  static open(url: string, protocols: string[], watcher: Watcher, signal: AbortSignal): Promise<WebSocketConnection> {
     return new Promise((resolve, reject) => {
       const connection = new WebSocketConnection(openSocket(url, protocols), watcher);
       const giveUp = () => connection.close(NOT_OPEN);

@@ -22,8 +22,10 @@ afterEach(() => {
 });
 
 const stream = async () => new Response("data: [DONE]\n\n", { headers: { "content-type": "text/event-stream" } });
-const refused = (status: number, headers: Record<string, string> = {}) => async () =>
-  new Response('{"error":{}}', { status, headers: { "content-type": "application/json", ...headers } });
+const refused =
+  (status: number, headers: Record<string, string> = {}) =>
+  async () =>
+    new Response('{"error":{}}', { status, headers: { "content-type": "application/json", ...headers } });
 const pageOf = (status: number) => async () =>
   new Response("<html>", { status, headers: { "content-type": "text/html" } });
 const unreachable = async () => {

@@ -10,7 +10,7 @@ function chance(random: number): void {
 describe("backoffMs", () => {
   it("stays at a second while a lost node is missed, and then grows with every failure up to a cap", () => {
     chance(1);
-    const longest = [1, 2, 3, 4, 5, 6, 7, 8, 50].map(backoffMs);
+    const longest = [1, 2, 3, 4, 5, 6, 7, 8, 50].map((failures) => backoffMs(failures));
     expect(longest).toEqual([500, 1_000, 1_000, 1_000, 1_000, 2_000, 4_000, 8_000, 8_000]);
   });
 
@@ -54,6 +54,10 @@ describe("probeDelayMs", () => {
   });
 
   it("is five to ten seconds after a long time", () => {
-    expect([0, 1].map((random) => (chance(random), probeDelayMs(3, 600_001)))).toEqual([5_000, 10_000]);
+    const pauses = [0, 1].map((random) => {
+      chance(random);
+      return probeDelayMs(3, 600_001);
+    });
+    expect(pauses).toEqual([5_000, 10_000]);
   });
 });

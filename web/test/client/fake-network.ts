@@ -120,7 +120,8 @@ export class FakeNetwork {
     this.calls.push(call);
     if (this.path === "refused") throw new TypeError("refused");
     if (this.path === "dark") return await aborted(call.signal);
-    if (this.path === "portal") return new Response("<html>Log in</html>", { headers: { "Content-Type": "text/html" } });
+    if (this.path === "portal")
+      return new Response("<html>Log in</html>", { headers: { "Content-Type": "text/html" } });
     const handler = this.#handlers.get(`${call.method} ${pathname}`);
     if (handler === undefined) throw new TypeError(`nothing answers ${call.method} ${pathname}`);
     return await Promise.race([handler(call), aborted(call.signal)]);

@@ -128,8 +128,7 @@ describe("an accepted answer is never given up", () => {
   });
 
   it("though the server refuses it for the moment again and again", async () => {
-    const later = () =>
-      refusal(503, { type: "overloaded_error", code: "response_elsewhere" }, { "Retry-After": "1" });
+    const later = () => refusal(503, { type: "overloaded_error", code: "response_elsewhere" }, { "Retry-After": "1" });
     const asked = new Asked(newClient({ transports: ["long-poll"] }));
     await pass(100);
     network.on(RESPONSE, later);
@@ -187,7 +186,10 @@ describe("the next transport", () => {
     network.socket.drop();
     written = 1;
     await pass(10_000);
-    expect([asked.of("transport").map(({ transport }) => transport), asked.text]).toEqual([["websocket", "sse"], "0 1 "]);
+    expect([asked.of("transport").map(({ transport }) => transport), asked.text]).toEqual([
+      ["websocket", "sse"],
+      "0 1 ",
+    ]);
   });
 
   it("is not used for a question while nothing is reached", async () => {

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import vectors from "../../../tests/conformance/vectors/reconnect.json";
 import { EvenflowClient } from "../../src/client/client.ts";
 import { Asked, pass } from "./asked.ts";
-import { FakeNetwork, type Path, refusal } from "./fake-network.ts";
+import { FakeNetwork, type Path } from "./fake-network.ts";
 import { FakePage } from "./fake-page.ts";
-import vectors from "../../../tests/conformance/vectors/reconnect.json";
 
 interface Step {
   readonly do?: string;
@@ -89,13 +89,22 @@ class Conduct {
   #refuse(event: string): void {
     const [, seconds] = /^503, Retry-After: (\d+)$/.exec(event) ?? [];
     const refuse = seconds
-      ? { type: "throttle", retry_after_ms: Number(seconds) * 1_000, error: { type: "rate_limit_error", code: "response_readers", message: "" } }
-      : { type: "error", response_id: "rsp_1", error: { type: "not_found_error", code: event.split(" ")[1], message: "" } };
+      ? {
+          type: "throttle",
+          retry_after_ms: Number(seconds) * 1_000,
+          error: { type: "rate_limit_error", code: "response_readers", message: "" },
+        }
+      : {
+          type: "error",
+          response_id: "rsp_1",
+          error: { type: "not_found_error", code: event.split(" ")[1], message: "" },
+        };
     network.onSocket = (socket) => {
       queueMicrotask(() => socket.ready());
       socket.onSend = ({ type }) => type === "response.resume" && queueMicrotask(() => socket.frame(refuse));
     };
-    network.socket.onSend = ({ type }) => type === "response.resume" && queueMicrotask(() => network.socket.frame(refuse));
+    network.socket.onSend = ({ type }) =>
+      type === "response.resume" && queueMicrotask(() => network.socket.frame(refuse));
     network.socket.delta(5, "a gap, so that it resumes");
   }
 

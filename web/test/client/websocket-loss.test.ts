@@ -155,7 +155,6 @@ describe("a WebSocket that falls silent while an answer is due", () => {
     await pass();
     expect(asked.text).toBe("ab");
   });
-  });
 
   it("is found out when the last sign of life was a pong", async () => {
     network.random = () => 1;
