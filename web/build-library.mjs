@@ -11,7 +11,7 @@ import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import { AI_SDK, LIBRARY } from "./library-bundle.mjs";
 
-const MOST_BYTES = 10 * 1024;
+const MOST_BYTES = 13 * 1024;
 /** The modules that the public API is declared in; nothing in them may need another one. */
 const PUBLIC = ["api", "errors", "index"];
 process.chdir(fileURLToPath(new URL(".", import.meta.url)));

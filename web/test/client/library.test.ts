@@ -49,7 +49,7 @@ describe("the library", () => {
     await pass(1_000);
     network.socket.completed(2);
     expect(await text).toBe("Because.");
-    expect(network.socket.sent.map((frame) => frame.type)).toEqual(["chat.message", "response.ack"]);
+    expect(network.socket.sent.map((frame) => frame.type)).toEqual(["chat.message", "response.ack", "ping"]);
     client.close();
     expect(network.socket.closedByClient).toBe(true);
   });

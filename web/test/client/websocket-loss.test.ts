@@ -55,6 +55,7 @@ describe("a WebSocket that is lost in the middle of an answer", () => {
 
   it("waits from one refused handshake to the next", async () => {
     await asking();
+    network.socket.delta(0, "a");
     network.onSocket = (socket) => queueMicrotask(() => socket.drop());
     network.socket.drop();
     for (const [wait, sockets] of [
