@@ -265,7 +265,7 @@ class Handler:
             self._protecting.cancel()
         begun, seconds = self._monotonic(), self._settings.drain_seconds
         connections, answers = list(self._registry), self._orchestrator.answering
-        clients = [*connections, *self._registry.streams]
+        clients: list[OpenConnection | EventStream] = [*connections, *self._registry.streams]
         random.shuffle(clients)
         to_go = seconds - min(_FLUSH_SECONDS, seconds * _FLUSH_SHARE)
         departures = Departures(
