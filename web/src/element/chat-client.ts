@@ -21,6 +21,8 @@ export interface ChatClient {
   }): Promise<ChatPage>;
   /** What the reader has typed and not asked yet, kept over a reload; `replaces`: where that is to stand. */
   draft?: ChatDraft | null;
+  /** Tries at once to reach a server that is out of reach. */
+  reconnect?(): void;
   /** The answer to a message that this client did not send. */
   follow?(message: ChatQuestion): ChatAnswer;
   on(event: "connection", listener: (state: ChatConnection) => void): () => void;

@@ -1,16 +1,14 @@
 import type { AnswerView } from "./answer-view.ts";
-import type { ChatAnswer, ChatEvent, ChatMessage, ChatPart } from "./chat-client.ts";
+import type { ChatAnswer, ChatEvent, ChatMessage, ChatPart, ChatQuestion } from "./chat-client.ts";
 import { endingOf } from "./ending.ts";
 import { ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
 import type { Offers } from "./offers.ts";
-import { explain, isRefusal } from "./plain-language.ts";
+import { explain, isAnswerError, isGone, isRefusal } from "./plain-language.ts";
 import type { QuestionView } from "./question-view.ts";
 import type { Views } from "./views.ts";
 
 type Completed = Extract<ChatEvent, { type: "completed" }>;
 
-const FALLBACK =
-  "No WebSocket could be opened, so this answer comes by another way: the same text, in fewer and larger pieces.";
 const DROPPED = "This conversation has grown too long: the model is not told its oldest messages any more.";
 const DROPPED_BY_MODEL =
   "This conversation has grown too long for the model: it is not told the oldest messages any more.";
@@ -31,10 +29,11 @@ export class Exchange {
   #versions: readonly string[];
   #isPutBack = false;
   #isLeft = false;
+  /** It failed, and not with an error of the answer. */
+  #isUndelivered = false;
   #wasReached = false;
   /** How often in a row the server was not reached. */
   #misses = 0;
-  #isFallback = false;
   /** What the model does while no text comes; empty where that isn't told. */
   #doing = "";
   readonly #askedAt = performance.now();
@@ -70,6 +69,13 @@ export class Exchange {
   /** Whether it has failed with nothing to show, and the try before it is on the screen again. */
   get isPutBack(): boolean {
     return this.#isPutBack;
+  }
+
+  /** The message whose answer the server may have to its end, though it was not delivered so. */
+  get unread(): ChatQuestion | undefined {
+    const { messageId, responseId, question } = this.#source;
+    const isUnread = this.#isUndelivered && messageId !== undefined && responseId !== null;
+    return isUnread ? { messageId, responseId, question } : undefined;
   }
 
   /** Whether the server has been heard of. */
@@ -114,6 +120,7 @@ export class Exchange {
     await this.#answer.end();
     if (this.#isLeft) return false;
     const { conversation, announcer, status } = this.#views;
+    this.#isUndelivered = !isAnswerError(error) && !isGone(error);
     const hasText = !this.#answer.isEmpty;
     const explanation = explain(error, hasText);
     announcer.finish(explanation.what);
@@ -210,7 +217,6 @@ export class Exchange {
     const underWay = this.#answer.isEmpty ? "waiting" : "streaming";
     switch (event.type) {
       case "transport":
-        this.#isFallback = event.fallback;
         if (this.#misses === 0) status.show(underWay, underWay === "waiting" ? "Sending…" : undefined);
         break;
       case "accepted":
@@ -240,7 +246,7 @@ export class Exchange {
         break;
       case "reconnecting":
         this.#misses += 1;
-        status.show("connecting", this.#missed());
+        status.showLost(this.#missed());
         break;
       case "resumed":
       case "polled":
@@ -256,11 +262,10 @@ export class Exchange {
     return this.#wasReached && this.#misses === 1 ? LOST : UNREACHABLE;
   }
 
-  /** The server was heard of. Only now it is known that another way than a WebSocket leads there. */
+  /** The server was heard of. */
   #reached(): void {
     this.#wasReached = true;
     this.#misses = 0;
-    if (this.#isFallback) this.#views.conversation.noticeOnce(FALLBACK, this.#answer.element);
   }
 
   #showText(text: string): void {
