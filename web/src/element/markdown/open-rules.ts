@@ -37,14 +37,15 @@ function takeOpenCode(state: StateInline, silent: boolean): boolean {
 /** Takes a bracket that may begin a link, and shows the text in it; nothing of an image or a footnote. */
 function takeOpenLink(state: StateInline, silent: boolean): boolean {
   const { src, pos: start, posMax } = state;
-  const bracket = src[start] === "!" ? start + 1 : start;
+  const isImage = src[start] === "!";
+  const bracket = isImage ? start + 1 : start;
   if (silent || src[bracket] !== "[" || posMax - start > LONGEST_LINK || !contextOf(state).isOpenEnd) return false;
-  const isImage = bracket > start;
-  if (!isImage && WORD.test(src[start - 1] ?? "")) return false; // an index
-  const isClosed = src.indexOf("]", bracket) >= 0;
+  const rest = src.slice(bracket, posMax);
+  const isHidden = isImage || UNFINISHED_FOOTNOTE.test(rest);
+  if (!isHidden && rest !== "[" && WORD.test(src[start - 1] ?? "")) return false; // an index
+  const isClosed = rest.includes("]");
   const end = isClosed ? state.md.helpers.parseLinkLabel(state, bracket, !isImage) : -1;
   if (isClosed && (end < 0 || !UNFINISHED_TARGET.test(src.slice(end + 1, posMax)))) return false;
-  const isHidden = isImage || UNFINISHED_FOOTNOTE.test(src.slice(start, posMax));
   state.pos = isHidden ? posMax : bracket + 1;
   if (end < 0 || isHidden) return true;
   state.posMax = end;
@@ -77,6 +78,7 @@ function openMarks(state: StateInline): Delimiter[] {
 }
 
 function isInWord({ tokens }: StateInline, { token, length = 0 }: Delimiter): boolean {
+  if (length > 3) return true;
   const mark = tokens[token]?.content;
   let [first, last] = [token, token];
   while (tokens[first - 1]?.content === mark && token - first < length) first -= 1;
