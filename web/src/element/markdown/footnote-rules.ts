@@ -10,7 +10,7 @@ const DEFINITION = /\[\^(?<label>[^\s[\]^]{1,50})\]:[ \t]*/y;
 export function knowFootnotes(parser: MarkdownIt): void {
   const { escapeHtml } = parser.utils;
   parser.inline.ruler.before("link", "footnote", takeReference);
-  parser.block.ruler.before("reference", "footnote", takeDefinition, { alt: ["paragraph", "reference"] });
+  parser.block.ruler.before("reference", "footnote", takeDefinition, { alt: ["paragraph", "reference", "blockquote"] });
   parser.renderer.rules.footnote = (tokens, position) => {
     const label = escapeHtml(tokens[position]?.info ?? "");
     return `<sup data-footnote="${label}">${label}</sup>`;

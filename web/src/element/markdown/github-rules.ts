@@ -1,7 +1,7 @@
 import type { MarkdownIt, StateInline, Token } from "markdown-it";
 import { contextOf } from "./inline-context.ts";
 
-const TASK = /^\[(?<mark>[ xX])\](?:[ \t]+|$)/;
+const TASK = /^\[(?<mark>[ xX])\](?:\s+|$)/;
 const ALERT = /^\[!(?<kind>note|tip|important|warning|caution)\][ \t]*(?:\n|$)/i;
 const LINE_BREAK = /<br[ \t]*\/?>/iy;
 /** The level of a heading of the first depth: the page has those above for itself. */

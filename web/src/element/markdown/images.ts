@@ -1,5 +1,5 @@
 import { made } from "../made.ts";
-import { isDataUrl, isSafeImage, NEW_WINDOW } from "./safe-urls.ts";
+import { hostOf, isDataUrl, isSafeImage, NEW_WINDOW } from "./safe-urls.ts";
 
 /**
  * Which images load by themselves: none, also on request; those that the reader asks for; all; or those of these hosts, and
@@ -36,7 +36,7 @@ export class Images {
     if (isInLink || isDataUrl(url) || !isSafeImage(url)) return made("span", { text });
     const link = made("a", { text, attributes: { href: url, ...Object.fromEntries(NEW_WINDOW) } });
     if (this.#policy === "none" || this.#failed.has(url)) return link;
-    const load = made("button", { class: LOAD_CLASS, text: LOAD_IMAGE(new URL(url).host) });
+    const load = made("button", { class: LOAD_CLASS, text: LOAD_IMAGE(hostOf(url) ?? "") });
     load.type = "button";
     return made("span", { class: "image-offer", attributes: { "data-image": url } }, load, link);
   }
@@ -60,7 +60,7 @@ export class Images {
   #mayLoad(url: string): boolean {
     if (!isSafeImage(url) || this.#policy === "none" || this.#failed.has(url)) return false;
     if (isDataUrl(url) || this.#policy === "all" || this.#wanted.has(url)) return true;
-    return this.#policy !== "ask" && this.#policy.includes(new URL(url).host);
+    return this.#policy !== "ask" && this.#policy.includes(hostOf(url) ?? "");
   }
 }
 

@@ -4,6 +4,9 @@ const ROW_WITH_TEXT = /^[ \t>]*\|[ \t]+[^\s|]/;
 const DELIMITERS = /^[ \t>|:-]*$/;
 const DELIMITER = /^\s*:?-+:?\s*$/;
 const UNESCAPED_PIPE = /(?<!\\)\|/;
+/** Lines that begin or end code within another block, and the beginning of one that ends it. */
+const FENCE = /^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:`{3}|~{3})/gm;
+const CLOSING = /^[ \t>]*(?:`+|~+)$/;
 
 /** A line that may become anything: marks of a block alone, a fence, the name of an alert, of a footnote or of a link. */
 const UNDECIDED = new RegExp(
@@ -33,6 +36,7 @@ const UNDECIDED_ENDS: readonly (readonly [RegExp, string])[] = [
  */
 export function decided(source: string): string {
   const { before, line } = lastLineOf(source);
+  if (isInCode(before)) return CLOSING.test(line) ? before : source;
   const { before: beforeThat, line: previous } = lastLineOf(before.slice(0, -1));
   if (isHeader(beforeThat, previous) && DELIMITERS.test(line)) return before + delimiterRow(previous, line);
   const marks = line.trimEnd();
@@ -40,6 +44,11 @@ export function decided(source: string): string {
   const shown = UNDECIDED_ENDS.reduce((text, [form, replacement]) => text.replace(form, replacement), line);
   const isFirstRow = ROW_WITH_TEXT.test(shown) && !ROW.test(previous) && !isDelimiterRow(previous);
   return before + (isFirstRow ? `${shown}\n${delimiterRow(shown, "")}` : shown);
+}
+
+/** Whether `before` ends in code that is open. Its lines are shown as they are. */
+function isInCode(before: string): boolean {
+  return (before.match(FENCE)?.length ?? 0) % 2 === 1;
 }
 
 function lastLineOf(source: string): { before: string; line: string } {

@@ -15,9 +15,18 @@ export function isSafeLink(url: string): boolean {
 
 /** Whether `url` may be the address of an image: one on the web, or a small one that is its own address. */
 export function isSafeImage(url: string): boolean {
-  return SAFE_IMAGE.test(url) && (!isDataUrl(url) || url.length <= LONGEST_DATA);
+  return SAFE_IMAGE.test(url) && hostOf(url) !== undefined && (!isDataUrl(url) || url.length <= LONGEST_DATA);
 }
 
 export function isDataUrl(url: string): boolean {
   return /^data:/i.test(url);
+}
+
+/** The host of an address, with its port; undefined for what is none. */
+export function hostOf(url: string): string | undefined {
+  try {
+    return new URL(url).host;
+  } catch {
+    return undefined;
+  }
 }
