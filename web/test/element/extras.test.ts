@@ -4,6 +4,8 @@ import * as colours from "../../src/element/extras/code-colours.ts";
 import { ALL_EXTRAS, type Extras, NO_EXTRAS } from "../../src/element/extras/extras.ts";
 import * as maths from "../../src/element/extras/maths.ts";
 import { StreamingMarkdown } from "../../src/element/markdown/streaming-markdown.ts";
+import { ChatScene } from "./chat-scene.ts";
+import { ScriptedClient } from "./scripted-client.ts";
 
 const MATHS: Extras = { ...NO_EXTRAS, maths: true };
 const COLOURS: Extras = { ...NO_EXTRAS, codeColours: true };
@@ -191,5 +193,33 @@ describe("diagrams", () => {
     const element = await drawn(diagrams, isDecoded);
     expect(element.querySelector("img")).toBeNull();
     expect(element.querySelector(".code-block > pre > code")?.textContent).toBe(SOURCE.trimEnd());
+  });
+});
+
+describe("the element", () => {
+  /** What the answer shows of formulas, coloured words and images, by these attributes. */
+  async function found(attributes: Record<string, string>): Promise<number[]> {
+    const scene = new ChatScene();
+    for (const [name, value] of Object.entries(attributes)) scene.chat.setAttribute(name, value);
+    const client = new ScriptedClient();
+    scene.chat.client = client;
+    scene.chat.ask("Well?");
+    client.last.accept();
+    client.last.say("$x$ ![a](https://a.example/b.png)\n\n```js\nlet a;\n```\n");
+    client.last.complete();
+    const answer = scene.find("answer", HTMLElement);
+    const counts = () => ["math", ".hljs-keyword", "img"].map((kind) => answer.querySelectorAll(kind).length);
+    await vi.waitFor(() => expect(answer.getAttribute("aria-busy")).toBe("false"));
+    if (Object.values(attributes).includes("off")) return counts();
+    await vi.waitFor(() => expect(counts().slice(0, 2)).toEqual([1, 1]));
+    return counts();
+  }
+
+  it.each<[Record<string, string>, number[]]>([
+    [{}, [1, 1, 0]],
+    [{ maths: "", "code-colours": "", images: "a.example" }, [1, 1, 1]],
+    [{ maths: "off", "code-colours": "off", images: "all" }, [0, 0, 1]],
+  ])("does by its attributes %j", async (attributes, counts) => {
+    expect(await found(attributes)).toEqual(counts);
   });
 });

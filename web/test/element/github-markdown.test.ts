@@ -5,11 +5,11 @@ import { type ImagePolicy, imagePolicyOf } from "../../src/element/markdown/imag
 import { StreamingMarkdown } from "../../src/element/markdown/streaming-markdown.ts";
 
 /** What `source` is shown as, by a page with this policy. */
-function shown(source: string, images: ImagePolicy = "ask"): HTMLElement {
+function shown(source: string, images: ImagePolicy = "ask", size = 1): HTMLElement {
   const element = document.createElement("div");
   document.body.replaceChildren(element);
   const markdown = new StreamingMarkdown(element, { ...NO_EXTRAS, images });
-  for (const character of source) markdown.append(character);
+  for (let start = 0; start < source.length; start += size) markdown.append(source.slice(start, start + size));
   void markdown.end();
   return element;
 }
@@ -25,7 +25,7 @@ describe("tasks", () => {
       ["checkbox", true, false, "Incomplete task"],
     ]);
     expect(element.querySelector("ul > li > ul > li")?.textContent).toBe(" three");
-    expect(element.querySelector("ol > li > p > input + *, ol > li > p > input")).not.toBeNull();
+    expect(element.querySelector("ol > li > p > input")).not.toBeNull();
     expect(element.textContent).not.toMatch(/\[[ xX]\]/);
   });
 });
@@ -40,7 +40,7 @@ describe("alerts", () => {
   });
 
   it.each(["> [!DANGER]\n> x", "> [!NOTE] on the same line", "> x\n> [!NOTE]"])("are no others: %j", (source) => {
-    expect(shown(source).querySelector("blockquote > p, blockquote")).not.toBeNull();
+    expect(shown(source).querySelector("blockquote")).not.toBeNull();
     expect(shown(source).querySelector("[role=note]")).toBeNull();
   });
 });
@@ -87,7 +87,7 @@ describe("footnotes", () => {
 
   it("are not taken for a link's definition, nor in a link", () => {
     expect(shown("[^1]: https://a.b\n\n[^1]").querySelector("p a")?.getAttribute("href")).toBe("https://a.b");
-    expect(shown("[a[^1]](https://a.b)\n\n[^1]: x").querySelector("a button")).toBeNull();
+    expect(shown("[a[^1]](https://a.b)\n\n[^1]: x").querySelector("a")?.outerHTML).toContain(">a[^1]</a>");
   });
 });
 
@@ -188,7 +188,7 @@ describe("images", () => {
     const data = (length: number) => `![x](data:image/png;base64,${"A".repeat(length)})`;
     expect(shown(data(100)).querySelector("img")?.alt).toBe("x");
     expect(shown(data(100), "none").querySelector("img")).toBeNull();
-    expect(shown(data(16_000)).querySelector("img")).toBeNull();
+    expect(shown(data(16_000), "ask", 2_000).querySelector("img")).toBeNull();
   });
 
   it("in a link are the text of the link, unless they may be loaded", () => {

@@ -170,6 +170,6 @@ describe("StreamingMarkdown", () => {
     rendered(...deltas);
     const parsed = blocks.mock.calls.reduce((characters, [source]) => characters + source.length, 0);
     expect(parsed / deltas.length).toBeLessThanOrEqual(LONGEST_OPEN_BLOCK);
-    if (text.includes("\n")) expect(parsed).toBeLessThan(8 * text.length);
+    if (text.includes("\n")) expect(parsed).toBeLessThan(6 * text.length);
   });
 });

@@ -18,11 +18,11 @@ export function knowFootnotes(parser: MarkdownIt): void {
 }
 
 function takeReference(state: StateInline, silent: boolean): boolean {
-  if (state.linkLevel > 0) return false;
+  if (silent || state.linkLevel > 0) return false;
   REFERENCE.lastIndex = state.pos;
   const label = REFERENCE.exec(state.src)?.groups?.label;
   if (label === undefined || REFERENCE.lastIndex > state.posMax) return false;
-  if (!silent) state.push("footnote", "sup", 0).info = label;
+  state.push("footnote", "sup", 0).info = label;
   state.pos = REFERENCE.lastIndex;
   return true;
 }

@@ -4,7 +4,7 @@ import { contextOf } from "./inline-context.ts";
 /** What follows a link's text while its address is still arriving. */
 const UNFINISHED_TARGET = /^(?:\(\s*(?:[^\s()]|\([^\s()]*\))*(?:\([^\s()]*)?(?:\s+(?:["'(][^\n]*)?)?|\[[^\]\n]*)?$/;
 const UNFINISHED_FOOTNOTE = /^\[\^[^\s[\]^]*$/;
-/** A link that is longer than this is shown as it comes. */
+/** A link that is longer than this is shown as it comes. An image may be its own address. */
 const LONGEST_LINK = 2_000;
 /** More marks than this that nothing has closed are no emphasis. */
 const MOST_OPEN = 4;
@@ -39,8 +39,9 @@ function takeOpenLink(state: StateInline, silent: boolean): boolean {
   const { src, pos: start, posMax } = state;
   const isImage = src[start] === "!";
   const bracket = isImage ? start + 1 : start;
-  if (silent || src[bracket] !== "[" || posMax - start > LONGEST_LINK || !contextOf(state).isOpenEnd) return false;
+  if (silent || src[bracket] !== "[" || !contextOf(state).isOpenEnd) return false;
   const rest = src.slice(bracket, posMax);
+  if (!isImage && rest.length > LONGEST_LINK) return false;
   const isHidden = isImage || UNFINISHED_FOOTNOTE.test(rest);
   if (!isHidden && rest !== "[" && WORD.test(src[start - 1] ?? "")) return false; // an index
   const isClosed = rest.includes("]");
