@@ -132,7 +132,7 @@ describe("long answers", () => {
   it("are finished in slices, and the page has its turn between them", async () => {
     const element = document.createElement("div");
     const markdown = new StreamingMarkdown(element, MATHS);
-    markdown.append("$x^2$ ".repeat(200));
+    markdown.append("$x^2$ ".repeat(40));
     let isDone = false;
     const done = markdown.end().then(() => {
       isDone = true;
@@ -143,12 +143,14 @@ describe("long answers", () => {
       turns += 1;
     }
     await done;
-    expect(element.querySelectorAll("math")).toHaveLength(200);
+    expect(element.querySelectorAll("math")).toHaveLength(40);
     expect(turns).toBeGreaterThan(2);
   });
 
   it("have as many formulas drawn as a page can bear", async () => {
-    const typeset = vi.spyOn(maths, "mathmlOf").mockReturnValue("<math></math>");
+    const typeset = vi.spyOn(maths, "mathmlOf").mockImplementation(() => {
+      throw new TypeError("no TeX");
+    });
     await shown("$x$ ".repeat(2_500), MATHS, 10_000);
     expect(typeset).toHaveBeenCalledTimes(2_000);
   });

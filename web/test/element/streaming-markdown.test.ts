@@ -75,7 +75,19 @@ function cut(text: string, places: readonly number[]): string[] {
   return sorted.slice(1).map((end, position) => text.slice(sorted[position], end));
 }
 
-const GITHUB = ["[^a]", "[^a]: ", "> [!NOTE]\n", "- [ ] ", "<br>", "![x](https://a.b/c.png)", "~~", "「", "| a | b |\n", "| - |", "$"];
+const GITHUB = [
+  "[^a]",
+  "[^a]: ",
+  "> [!NOTE]\n",
+  "- [ ] ",
+  "<br>",
+  "![x](https://a.b/c.png)",
+  "~~",
+  "「",
+  "| a | b |\n",
+  "| - |",
+  "$",
+];
 
 const anyMarkdown = fc
   .array(
@@ -101,8 +113,8 @@ describe("StreamingMarkdown", () => {
       '<h3 data-depth="1" dir="auto">Set</h3>',
       'aria-label="Completed task"',
       '<p class="alert-title">Tip</p>',
-      '>Load image from a.b</button>',
-      '<strong>「強」</strong>',
+      ">Load image from a.b</button>",
+      "<strong>「強」</strong>",
       'aria-label="Footnote a"',
       "one[^none].",
     ]) {

@@ -41,4 +41,3 @@ export function appendCode(block: HTMLElement, text: string): void {
   const last = block.querySelector("code")?.lastChild;
   if (last instanceof Text) last.appendData(text);
 }
-

@@ -13,7 +13,10 @@ const LOAD_CLASS = "load-image";
 
 /** The policy that an attribute says: one of the three words, or hosts with blanks or commas between them. */
 export function imagePolicyOf(attribute: string | null): ImagePolicy {
-  const words = (attribute ?? "").toLowerCase().split(/[\s,]+/).filter((word) => word !== "");
+  const words = (attribute ?? "")
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter((word) => word !== "");
   const [word] = words;
   if (word === undefined) return "ask";
   return words.length === 1 && (word === "none" || word === "ask" || word === "all") ? word : words;

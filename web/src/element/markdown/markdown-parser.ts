@@ -28,7 +28,8 @@ function newParser(): Parser {
   const parser = new MarkdownIt({ html: false, linkify: true, breaks: true });
   parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false });
   parser.validateLink = (url) => isSafeLink(url) || isSafeImage(url);
-  for (const know of [knowContext, knowGitHub, knowFootnotes, knowDirections, knowCjkEmphasis, knowOpenEnd]) know(parser);
+  for (const know of [knowContext, knowGitHub, knowFootnotes, knowDirections, knowCjkEmphasis, knowOpenEnd])
+    know(parser);
   const { rules } = parser.renderer;
   const { escapeHtml } = parser.utils;
   rules.link_open = (tokens, position, options, _env, renderer) => {

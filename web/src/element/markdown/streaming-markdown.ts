@@ -86,7 +86,7 @@ export class StreamingMarkdown {
       patchChildren(this.#element, null, this.#nodes(this.#parser.parse(this.#source, {})));
     }
     undressReferences(this.#element);
-    this.#finishBehind(settled);
+    this.#finish(settled, this.#element.lastChild);
     return this.#finisher.done;
   }
 
@@ -117,15 +117,18 @@ export class StreamingMarkdown {
     if (offset === 0) return;
     const before = this.#settled;
     const nodes = this.#nodes(this.#parser.parse(this.#open.slice(0, offset), this.#env));
-    this.#settled = this.#show(nodes);
+    this.#settled = patchChildren(this.#element, before, nodes, true); // the rest is shown next
     this.#open = this.#open.slice(offset);
-    this.#finishBehind(before);
+    this.#finish(before, this.#settled);
   }
 
-  /** Finishes all that was settled since `before` was the last that is. */
-  #finishBehind(before: ChildNode | null): void {
-    let node = before === null ? this.#element.firstChild : before.nextSibling;
-    for (; node !== null; node = node.nextSibling) if (node instanceof Element) this.#finisher.finish(node);
+  /** Finishes the blocks behind `before`, up to `last`. */
+  #finish(before: ChildNode | null, last: ChildNode | null): void {
+    let node = before;
+    while (node !== last) {
+      node = node === null ? this.#element.firstChild : node.nextSibling;
+      if (node instanceof Element) this.#finisher.finish(node);
+    }
   }
 
   /** Where an open block that has grown too long is cut: behind a line, if there is one. */
