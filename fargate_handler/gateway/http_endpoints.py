@@ -331,9 +331,7 @@ class HttpEndpoints:
             )
         # Their names stay when their content changes, so browsers ask each time whether it has
         # (ETag).
-        return web.FileResponse(
-            module, headers={"Cache-Control": "no-cache", **_FOR_ANY_PAGE}
-        )
+        return web.FileResponse(module, headers={"Cache-Control": "no-cache", **_FOR_ANY_PAGE})
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
         index = self._page / "index.html"
