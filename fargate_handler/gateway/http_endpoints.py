@@ -78,6 +78,7 @@ _NOT_FOR_CLIENTS = paths_of(Origin.MACHINE)
 _MODULES = paths_of(Origin.MODULES)
 _DOCUMENTS = {routes.OPENAPI.path, routes.ASYNCAPI.path}
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
+_FOR_ANY_PAGE = {"Access-Control-Allow-Origin": "*", **_NO_SNIFFING}
 
 NO_PAGE = (
     "this server has no page: /, /evenflow-chat.js and /client.js are not found, all else works. "
@@ -327,7 +328,7 @@ class HttpEndpoints:
         if asset is None:
             raise NotFound(f"there is no {request.path[:200]}", code="path_not_found")
         return web.FileResponse(
-            asset, headers={"Cache-Control": "public, max-age=3600", **_NO_SNIFFING}
+            asset, headers={"Cache-Control": "public, max-age=3600", **_FOR_ANY_PAGE}
         )
 
     async def _module(self, request: web.Request) -> web.StreamResponse:
@@ -336,8 +337,7 @@ class HttpEndpoints:
             raise NotFound(NO_PAGE, code="path_not_found")
         # Their names stay when their content changes, so browsers ask each time whether it has
         # (ETag).
-        anybody = {"Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache"}
-        return web.FileResponse(module, headers=anybody | _NO_SNIFFING)
+        return web.FileResponse(module, headers={"Cache-Control": "no-cache", **_FOR_ANY_PAGE})
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
         index = self._page / "index.html"

@@ -9,6 +9,8 @@ from aiohttp import web
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import RequestHandler
 
+_ALLOW = "Access-Control-Allow-Origin"
+
 
 class OtherOrigins:
     """What pages of other origins are told, and may send.
@@ -42,6 +44,6 @@ class OtherOrigins:
         return await handler(request)
 
     async def add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
-        """Add the headers to an answer that is about to be sent."""
-        if request.path not in self._besides:
+        """Add the headers to an answer that is about to be sent, unless any page may read it."""
+        if request.path not in self._besides and _ALLOW not in answer.headers:
             answer.headers.extend(self._allowed.answer_headers(request.headers.get("Origin")))

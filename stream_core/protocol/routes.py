@@ -30,7 +30,7 @@ class Origin(StrEnum):
     PAGE = "page"
     """The bucket with the built page."""
     MODULES = "modules"
-    """The same bucket: modules that pages of other origins load."""
+    """The same bucket: modules and assets that pages of other origins load."""
     MACHINE = "machine"
     """Nobody in AWS: only the handler's own machine and its health checks use the path."""
 
@@ -143,7 +143,7 @@ REALTIME = Route("GET", "/realtime")
 OPENAI_REALTIME = Route("GET", "/v1/realtime", edge_pattern=_OPENAI)
 
 INDEX = Route("GET", "/", Origin.PAGE)
-ASSET = Route("GET", "/assets/{name}", Origin.PAGE)
+ASSET = Route("GET", "/assets/{name}", Origin.MODULES)
 CLIENT_MODULE = Route("GET", "/client.js", Origin.MODULES)
 ELEMENT_MODULE = Route("GET", "/evenflow-chat.js", Origin.MODULES)
 

@@ -186,8 +186,7 @@ def test_the_element_works_under_a_strict_policy_of_the_other_page(
 def test_the_element_colours_code_on_the_other_page(
     open_page: OpenPage, site: OtherSite, allowing: ServerProcess
 ) -> None:
-    element = at(allowing, _ELEMENT).replace("<evenflow-chat", "<evenflow-chat code-colours")
-    page = open_page(site.page(element))
+    page = open_page(site.page(at(allowing, _ELEMENT)))
     page.get_by_test_id("question").fill("How do I use it from my OpenAI code?")
     page.keyboard.press("Enter")
     expect(page.locator("code .hljs-string").first).to_be_visible(timeout=_WHOLE_MS)

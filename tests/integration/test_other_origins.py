@@ -251,7 +251,7 @@ async def test_the_server_s_own_page_and_programs_send_what_they_like(
     assert program.status == 200
 
 
-# -- the two modules -------------------------------------------------------------------------------
+# -- modules and assets ----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -259,7 +259,9 @@ async def serving_modules(serve: Serve, tmp_path_factory: pytest.TempPathFactory
     page = tmp_path_factory.mktemp("page")
     (page / "client.js").write_text("export const client = 1;")
     (page / "evenflow-chat.js").write_text("export const chat = 1;")
-    return await serve(page=str(page))
+    (page / "assets").mkdir()
+    (page / "assets" / "maths-1.js").write_text("export const maths = 1;")
+    return await serve(page=str(page), allowed_origins=APP)
 
 
 @pytest.mark.parametrize("name", ["client", "chat"])
@@ -277,6 +279,16 @@ async def test_pages_anywhere_load_the_modules_and_ask_whether_they_are_still_th
         assert "Set-Cookie" not in answer.headers
     async with http.get(url, headers={"If-None-Match": answer.headers["ETag"]}) as unchanged:
         assert (unchanged.status, unchanged.headers[_ALLOW]) == (304, "*")
+
+
+async def test_pages_anywhere_load_the_assets_that_the_modules_need(
+    http: aiohttp.ClientSession, serving_modules: LocalServer
+) -> None:
+    url = f"{serving_modules.http_url}/assets/maths-1.js"
+    for origin in (OTHER, APP, "null"):
+        async with http.get(url, headers={"Origin": origin}) as answer:
+            assert (answer.status, answer.headers.getall(_ALLOW)) == (200, ["*"])
+            assert "Set-Cookie" not in answer.headers
 
 
 async def test_modules_that_are_not_built_are_not_found(

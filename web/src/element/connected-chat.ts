@@ -26,7 +26,8 @@ export class ConnectedChat extends EvenflowChat {
   #place: string | undefined;
 
   async connectedCallback(): Promise<void> {
-    this.#takeEarlyClient();
+    this.#takeEarly("diagrams");
+    this.#takeEarly("client");
     await scriptsHaveRun();
     const isServed = this.client !== this.#own || (this.#own !== undefined && this.#own.connection !== "closed");
     if (!this.isConnected || isServed) return;
@@ -51,11 +52,11 @@ export class ConnectedChat extends EvenflowChat {
   }
 
   /** What a page has set before this module was there is a plain property, which hides the accessor. */
-  #takeEarlyClient(): void {
-    const early = Object.getOwnPropertyDescriptor(this, "client");
+  #takeEarly(name: "client" | "diagrams"): void {
+    const early = Object.getOwnPropertyDescriptor(this, name);
     if (early === undefined) return;
-    Reflect.deleteProperty(this, "client");
-    this.client = early.value;
+    Reflect.deleteProperty(this, name);
+    Object.assign(this, { [name]: early.value });
   }
 }
 

@@ -1,5 +1,5 @@
 import { AnswerView } from "./answer-view.ts";
-import { type Extras, NO_EXTRAS } from "./extras/extras.ts";
+import { ALL_EXTRAS, type Extras } from "./extras/extras.ts";
 import { button, made } from "./made.ts";
 import type { Offers } from "./offers.ts";
 import type { Explanation } from "./plain-language.ts";
@@ -29,7 +29,7 @@ export class ConversationView {
   /** What is added goes before this; behind everything where there is none. */
   #place: ChildNode | null = null;
   /** For the answers that are added from now on. */
-  extras: Extras = NO_EXTRAS;
+  extras: Extras = ALL_EXTRAS;
 
   /** `scroller` is what scrolls, and has the `log` in it. */
   constructor(scroller: HTMLElement, log: HTMLElement) {

@@ -5,8 +5,10 @@ import { isOfComposition } from "./composition.ts";
 import { ConversationView } from "./conversation-view.ts";
 import { ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
 import { Exchange, UNREACHABLE } from "./exchange.ts";
+import type { DrawDiagram } from "./extras/diagrams.ts";
 import { History } from "./history.ts";
 import { made } from "./made.ts";
+import { imagePolicyOf } from "./markdown/images.ts";
 import type { Offers } from "./offers.ts";
 import { isGone } from "./plain-language.ts";
 import { advise, type Reach, reachOf, ServerWatch } from "./server-watch.ts";
@@ -36,10 +38,10 @@ const GO_ON = "Please continue your answer where it stopped.";
 /**
  * `<evenflow-chat>`: a conversation with an Evenflow server. Give it a `client`, and it asks, streams, stops and retries.
  * Slots: `welcome` (until the first question), `suggestions` (below the conversation), `details` (above the text box).
- * Attributes: `placeholder`; `maths` and `code-colours`, which each load a library once an answer needs it; `url`, where the client's server is, so that the element can tell why it isn't reached. Its look follows the CSS custom properties `--evenflow-…` of styles/theme.css.
+ * Attributes: `placeholder`; `maths` and `code-colours`, which each load a library once an answer needs it, unless they are `off`; `images`, which ones load by themselves; `url`, where the client's server is, so that the element can tell why it isn't reached. Its look follows the CSS custom properties `--evenflow-…` of styles/theme.css.
  */
 export class EvenflowChat extends HTMLElement {
-  static readonly observedAttributes = ["placeholder", "maths", "code-colours"];
+  static readonly observedAttributes = ["placeholder", "maths", "code-colours", "images"];
 
   readonly #views: Views;
   readonly #composer = new Composer({
@@ -53,6 +55,7 @@ export class EvenflowChat extends HTMLElement {
   readonly #welcome = made("slot", { attributes: { name: "welcome" } });
   readonly #watch = new ServerWatch((reach) => this.#showReach(reach));
   #client: ChatClient | undefined;
+  #diagrams: DrawDiagram | undefined;
   #current: Current | undefined;
   #history: History | undefined;
   readonly #earlier = made("div", { class: "earlier-place" });
@@ -111,10 +114,7 @@ export class EvenflowChat extends HTMLElement {
 
   attributeChangedCallback(name: string, _before: string | null, value: string | null): void {
     if (name === "placeholder") this.#composer.placeholder = value ?? PLACEHOLDER;
-    this.#views.conversation.extras = {
-      maths: this.hasAttribute("maths"),
-      codeColours: this.hasAttribute("code-colours"),
-    };
+    this.#setExtras();
   }
 
   /**
@@ -141,6 +141,16 @@ export class EvenflowChat extends HTMLElement {
       this.#hideWelcome();
       if (draft !== null) this.#goOnEditing(draft);
     });
+  }
+
+  /** Draws the diagrams of answers that begin from now on; `undefined`: they stay code. */
+  get diagrams(): DrawDiagram | undefined {
+    return this.#diagrams;
+  }
+
+  set diagrams(draw: DrawDiagram | undefined) {
+    this.#diagrams = draw;
+    this.#setExtras();
   }
 
   /** Whether an answer is on its way. */
@@ -175,6 +185,15 @@ export class EvenflowChat extends HTMLElement {
   /** Where the client's server is, as far as that is known. */
   protected get serverUrl(): string | undefined {
     return this.getAttribute("url")?.replace(/\/$/, "");
+  }
+
+  #setExtras(): void {
+    this.#views.conversation.extras = {
+      maths: this.getAttribute("maths") !== "off",
+      codeColours: this.getAttribute("code-colours") !== "off",
+      images: imagePolicyOf(this.getAttribute("images")),
+      diagrams: this.#diagrams,
+    };
   }
 
   #showConnection(state: ChatConnection): void {

@@ -2,7 +2,9 @@ import { markdownParser } from "./markdown/markdown-parser.ts";
 
 const FENCE = /^ {0,3}(?:`{3,}|~{3,})\s*(\S*)/;
 /** What makes a line a heading, a quote, an item or a row, and the lines that are nothing but that. */
-const LINE_MARK = /^\s*(?:#{1,6}\s+|>\s?|[-*+]\s+|\|\s*)+/;
+const LINE_MARK = /^\s*(?:#{1,6}\s+|>\s?|[-*+]\s+|\[[ xX]\]\s+|\[\^[^\s\]]+\]:\s*|\|\s*)+/;
+/** The name of an alert, on a line of its own. */
+const ALERT = /^\[!([A-Za-z]+)\]$/;
 const ONLY_MARKS = /^[\s|:=*_-]*$/;
 
 /** Makes of the sentences of a Markdown text, one by one, what is to be said of them: no marks, and no code. */
@@ -18,7 +20,8 @@ export class Spoken {
       return this.#inCode ? `Code, ${fence[1] || "text"}.` : "";
     }
     if (this.#inCode || ONLY_MARKS.test(sentence)) return "";
-    const [inline] = this.#parser.parseInline(sentence.replace(LINE_MARK, ""), {});
+    const text = sentence.replace(LINE_MARK, "").replace(ALERT, "$1:");
+    const [inline] = this.#parser.parseInline(text, {});
     return (inline?.children ?? [])
       .map(({ type, content }) => (type.endsWith("break") ? " " : content))
       .join("")

@@ -33,6 +33,17 @@ describe("ConnectedChat", () => {
     expect(chat.client).toBeInstanceOf(ScriptedClient);
   });
 
+  it("takes what a page has given it before its module was there", async () => {
+    const [diagrams, client] = [() => "<svg></svg>", new ScriptedClient()];
+    for (const [name, value] of Object.entries({ diagrams, client })) {
+      Object.defineProperty(chat, name, { value, configurable: true });
+    }
+    document.body.append(chat);
+    await settle();
+    expect([chat.diagrams, chat.client]).toEqual([diagrams, client]);
+    expect(Object.keys(Object.getOwnPropertyDescriptors(chat))).not.toContain("diagrams");
+  });
+
   it("does not wait for what the page loads behind its scripts", async () => {
     loadingPage(1_234);
     document.body.append(chat);

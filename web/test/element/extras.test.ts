@@ -1,21 +1,21 @@
 // @vitest-environment jsdom
-import { describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import * as colours from "../../src/element/extras/code-colours.ts";
-import { type Extras, NO_EXTRAS } from "../../src/element/extras/extras.ts";
+import { ALL_EXTRAS, type Extras, NO_EXTRAS } from "../../src/element/extras/extras.ts";
 import * as maths from "../../src/element/extras/maths.ts";
 import { StreamingMarkdown } from "../../src/element/markdown/streaming-markdown.ts";
+import { ChatScene } from "./chat-scene.ts";
+import { ScriptedClient } from "./scripted-client.ts";
 
-const MATHS: Extras = { maths: true, codeColours: false };
-const COLOURS: Extras = { maths: false, codeColours: true };
+const MATHS: Extras = { ...NO_EXTRAS, maths: true };
+const COLOURS: Extras = { ...NO_EXTRAS, codeColours: true };
 
 /** What `source` is shown as that comes in pieces of so many characters, when all is done. */
 async function shown(source: string, extras: Extras, size = 3): Promise<HTMLElement> {
   const element = document.createElement("div");
   const markdown = new StreamingMarkdown(element, extras);
   for (let start = 0; start < source.length; start += size) markdown.append(source.slice(start, start + size));
-  markdown.end();
-  await vi.dynamicImportSettled();
-  await new Promise((resolve) => setTimeout(resolve));
+  await markdown.end();
   return element;
 }
 
@@ -102,5 +102,126 @@ describe("code colours", () => {
       expect(element.querySelector("span[class]")).toBeNull();
     }
     expect(coloured).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe("what can't be loaded", () => {
+  afterEach(() => {
+    vi.doUnmock("../../src/element/extras/maths.ts");
+    vi.resetModules();
+  });
+
+  it("stays text, and the console says so once", async () => {
+    vi.resetModules();
+    vi.doMock("../../src/element/extras/maths.ts", () => {
+      throw new TypeError("blocked by the page's policy");
+    });
+    const info = vi.spyOn(console, "info").mockImplementation(() => {});
+    const { StreamingMarkdown: Fresh } = await import("../../src/element/markdown/streaming-markdown.ts");
+    const element = document.createElement("div");
+    const markdown = new Fresh(element, ALL_EXTRAS);
+    markdown.append("$x$ and $y$\n\n$$z$$");
+    await markdown.end();
+    expect([...element.querySelectorAll("code")].map((it) => it.textContent)).toEqual(["x", "y", "z"]);
+    expect(info).toHaveBeenCalledTimes(1);
+    expect(info.mock.calls[0]?.[0]).toContain("formulas could not be loaded");
+  });
+});
+
+describe("long answers", () => {
+  it("are finished in slices, and the page has its turn between them", async () => {
+    const element = document.createElement("div");
+    const markdown = new StreamingMarkdown(element, MATHS);
+    markdown.append("$x^2$ ".repeat(40));
+    let isDone = false;
+    const done = markdown.end().then(() => {
+      isDone = true;
+    });
+    let turns = 0;
+    while (!isDone) {
+      await new Promise((resolve) => setTimeout(resolve));
+      turns += 1;
+    }
+    await done;
+    expect(element.querySelectorAll("math")).toHaveLength(40);
+    expect(turns).toBeGreaterThan(2);
+  });
+
+  it("have as many formulas drawn as a page can bear", async () => {
+    const typeset = vi.spyOn(maths, "mathmlOf").mockImplementation(() => {
+      throw new TypeError("no TeX");
+    });
+    await shown("$x$ ".repeat(2_500), MATHS, 10_000);
+    expect(typeset).toHaveBeenCalledTimes(2_000);
+  });
+});
+
+describe("diagrams", () => {
+  const SOURCE = "graph TD; A-->B\n";
+  const FENCED = `\`\`\`mermaid\n${SOURCE}\`\`\`\n\nDone.`;
+  const SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 120.5 40" width="100%"><script>x()</script></svg>';
+
+  /** What the page's `draw` makes of the sample, in a browser that shows images or not. */
+  async function drawn(diagrams: Extras["diagrams"], isDecoded = true): Promise<HTMLElement> {
+    const decode = isDecoded ? Promise.resolve() : Promise.reject(new Error("img-src"));
+    decode.catch(() => {});
+    Object.assign(HTMLImageElement.prototype, { decode: () => decode });
+    return shown(FENCED, { ...NO_EXTRAS, diagrams });
+  }
+
+  it("are images that the page draws, once they are whole, with their source below", async () => {
+    const draw = vi.fn(() => SVG);
+    const element = await drawn(draw);
+    expect(draw.mock.calls).toEqual([[SOURCE.trimEnd()]]);
+    const image = element.querySelector("img");
+    expect([image?.alt, image?.width]).toEqual(["Diagram", 121]);
+    expect(decodeURIComponent(image?.src ?? "")).toMatch(/^data:image\/svg\+xml;charset=utf-8,<svg /);
+    expect(element.querySelector("details code")?.textContent).toBe(SOURCE.trimEnd());
+    // An image runs nothing; in the page there is nothing of it.
+    expect(element.querySelector("svg, script")).toBeNull();
+  });
+
+  it("may be elements as well, and come later", async () => {
+    const svg = new DOMParser().parseFromString(SVG, "image/svg+xml").documentElement as unknown as SVGElement;
+    expect((await drawn(async () => svg)).querySelector("img")).not.toBeNull();
+  });
+
+  it.each<[string, Extras["diagrams"], boolean]>([
+    ["has nothing that draws", undefined, true],
+    ["throws", () => Promise.reject(new Error("no diagram")), true],
+    ["draws nothing", () => "<p>no</p>", true],
+    ["allows no images", () => SVG, false],
+  ])("stay code where the page %s", async (_, diagrams, isDecoded) => {
+    const element = await drawn(diagrams, isDecoded);
+    expect(element.querySelector("img")).toBeNull();
+    expect(element.querySelector(".code-block > pre > code")?.textContent).toBe(SOURCE.trimEnd());
+  });
+});
+
+describe("the element", () => {
+  /** What the answer shows of formulas, coloured words and images, by these attributes. */
+  async function found(attributes: Record<string, string>): Promise<number[]> {
+    const scene = new ChatScene();
+    for (const [name, value] of Object.entries(attributes)) scene.chat.setAttribute(name, value);
+    const client = new ScriptedClient();
+    scene.chat.client = client;
+    scene.chat.ask("Well?");
+    client.last.accept();
+    client.last.say("$x$ ![a](https://a.example/b.png)\n\n```js\nlet a;\n```\n");
+    client.last.complete();
+    const answer = scene.find("answer", HTMLElement);
+    const counts = () => ["math", ".hljs-keyword", "img"].map((kind) => answer.querySelectorAll(kind).length);
+    await vi.waitFor(() => expect(answer.getAttribute("aria-busy")).toBe("false"));
+    if (Object.values(attributes).includes("off")) return counts();
+    await vi.waitFor(() => expect(counts().slice(0, 2)).toEqual([1, 1]));
+    return counts();
+  }
+
+  it.each<[Record<string, string>, number[]]>([
+    [{}, [1, 1, 0]],
+    [{ maths: "", "code-colours": "", images: "a.example" }, [1, 1, 1]],
+    [{ maths: "off", "code-colours": "off", images: "all" }, [0, 0, 1]],
+  ])("does by its attributes %j", async (attributes, counts) => {
+    expect(await found(attributes)).toEqual(counts);
   });
 });

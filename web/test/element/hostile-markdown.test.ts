@@ -34,10 +34,27 @@ const HOSTILE = [
   "# <script>alert(1)</script>",
   "`<script>`",
   "\u0000<scr\u0000ipt>",
+  "a[^1]\n\n[^1]: [x](javascript:alert(1)) <img src=x onerror=alert(1)>",
+  '[^"onclick=alert(1)]\n\n[^"onclick=alert(1)]: x',
+  "[^<img/src=x/onerror=alert(1)>]\n\n[^<img/src=x/onerror=alert(1)>]: x",
+  "a[^__proto__]\n\n[^__proto__]: x\n\n[^constructor]: y",
+  "![x](data:text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==)",
+  "![x](data:image/svg+xml;base64,PHN2Zy8+)",
+  '![" onerror="alert(1)](https://a.b/c.png)',
+  "[![x](javascript:alert(1))](javascript:alert(1))",
+  "[x](data:image/png;base64,AAAA)",
+  "<data:image/png;base64,AAAA>",
+  '> [!NOTE" onclick="alert(1)]\n> x',
+  "> [!NOTE]\n> <script>alert(1)</script>",
+  "- [x] <img src=x onerror=alert(1)>",
+  "|a|\n|-|\n|<br onclick=alert(1)><br/onclick=alert(1)>|",
 ];
 const ELEMENTS =
-  "div span button pre code p br hr h1 h2 h3 h4 h5 h6 blockquote ul ol li em strong s a table thead tbody tr th td";
-const ATTRIBUTES = "class type aria-label tabindex role href title target rel start align";
+  "div span button pre code p br hr h3 h4 h5 h6 blockquote ul ol li em strong s sup a input img table thead tbody tr th td";
+const ATTRIBUTES =
+  "class type aria-label tabindex role href title target rel start align dir disabled checked " +
+  "src alt loading decoding referrerpolicy " +
+  "data-depth data-task data-alert data-footnote data-definition data-image";
 
 /** All that is not the plainest of markup in what `pieces` are rendered as. */
 function dangers(...pieces: string[]): string[] {
@@ -59,6 +76,7 @@ function dangersIn(element: HTMLElement): string[] {
     for (const { name, value } of node.attributes) {
       if (!ATTRIBUTES.split(" ").includes(name)) found.push(`${name}="${value}"`);
       if (name === "href" && !/^(https?|mailto):/.test(value)) found.push(value);
+      if (name === "src" && !value.startsWith("data:image/png;base64,")) found.push(value);
     }
   }
   return found;
@@ -97,6 +115,17 @@ describe("hostile Markdown", () => {
     ["backticks", "`a ``".repeat(6_000)],
     ["fences", "```\n".repeat(601)],
     ["cells", `${"|a".repeat(2_000)}\n${"|-".repeat(2_000)}\n`],
+    ["rows", `|a|b|\n|-|-|\n${"|1<br>2|\n".repeat(500)}`],
+    ["tasks", "- [ ] ".repeat(5_000)],
+    ["items with tasks", "- [x] a\n".repeat(800)],
+    ["alerts", "> [!NOTE]\n".repeat(2_000)],
+    ["alerts in each other", "> [!NOTE]\n> ".repeat(2_000)],
+    ["footnotes", "[^a]: ".repeat(5_000)],
+    ["footnotes that are never defined", "[^a] ".repeat(1_500)],
+    ["pictures", "![a](https://a.b/c.png) ".repeat(800)],
+    ["links that go on", "[a](https://a.b/".repeat(1_200)],
+    ["emphasis of CJK characters", "**「a".repeat(4_000)],
+    ["strikethrough", "~~a ".repeat(4_000)],
   ])("nested or repeated without end, it costs little: %s", (_, text) => {
     const begun = cpuMs();
     expect(dangers(`${text}x`)).toEqual([]);

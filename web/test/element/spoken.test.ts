@@ -15,6 +15,9 @@ describe("Spoken", () => {
     ["| one | two |", "one, two"],
     ["|---|:-:|", ""],
     ["* * *", ""],
+    ["- [x] Done.", "Done."],
+    ["> [!WARNING]", "WARNING:"],
+    ["[^1]: A note.[^2]", "A note."],
     ["<script>alert(1)</script> is text.", "<script>alert(1)</script> is text."],
     ["It is 3 > 2.", "It is 3 > 2."],
   ])("says of %s", (sentence, words) => {

@@ -8,6 +8,7 @@ const PLAIN = "text";
 export function codeBlock(language: string, text: string): HTMLElement {
   const block = document.createElement("div");
   block.className = "code-block";
+  block.dir = "ltr";
   const bar = document.createElement("div");
   bar.className = "code-bar";
   const name = document.createElement("span");
@@ -39,22 +40,4 @@ export function languageNamed(block: Element): string | undefined {
 export function appendCode(block: HTMLElement, text: string): void {
   const last = block.querySelector("code")?.lastChild;
   if (last instanceof Text) last.appendData(text);
-}
-
-/** Makes code blocks of what Markdown has made `pre` elements, and lets wide tables scroll on their own. */
-export function dress(fragment: DocumentFragment): DocumentFragment {
-  for (const plain of fragment.querySelectorAll("pre")) {
-    const code = plain.querySelector("code");
-    plain.replaceWith(codeBlock(code?.dataset.language ?? "", (code?.textContent ?? "").replace(/\n$/, "")));
-  }
-  for (const table of fragment.querySelectorAll("table")) {
-    const scroller = document.createElement("div");
-    scroller.className = "table-scroller";
-    scroller.tabIndex = 0;
-    scroller.setAttribute("role", "region");
-    scroller.setAttribute("aria-label", "Table");
-    table.replaceWith(scroller);
-    scroller.append(table);
-  }
-  return fragment;
 }

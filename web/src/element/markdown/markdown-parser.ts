@@ -1,18 +1,14 @@
 import MarkdownIt, { type MarkdownIt as Parser, type Token } from "markdown-it";
+import { knowCjkEmphasis } from "./cjk-emphasis.ts";
+import { knowDirections } from "./directions.ts";
+import { knowFootnotes } from "./footnote-rules.ts";
+import { knowGitHub } from "./github-rules.ts";
+import { knowContext } from "./inline-context.ts";
 import { knowMaths } from "./maths-rules.ts";
-
-/** A link leads to another site or to a mail, and never runs anything. Relative ones would act on this site. */
-const SAFE_LINK = /^(?:https?:|mailto:)/i;
-export const NEW_WINDOW: readonly (readonly [string, string])[] = [
-  ["target", "_blank"],
-  ["rel", "noopener noreferrer nofollow"],
-];
+import { knowOpenEnd } from "./open-rules.ts";
+import { isSafeImage, isSafeLink, NEW_WINDOW } from "./safe-urls.ts";
 
 const shared = new Map<boolean, Parser>();
-
-export function isSafeLink(url: string): boolean {
-  return SAFE_LINK.test(url.trim());
-}
 
 /** The parser of all answers. It keeps nothing of what it has parsed: a text's definitions are in its `env`. */
 export function markdownParser({ maths }: { readonly maths: boolean } = { maths: false }): Parser {
@@ -25,29 +21,30 @@ export function markdownParser({ maths }: { readonly maths: boolean } = { maths:
 }
 
 /**
- * Parses Markdown with GitHub's tables and strikethrough. HTML in it is text like any other, a link that isn't safe stays
- * text, and an image is a link to it: to load one would tell its server who reads what.
+ * Parses Markdown with GitHub's additions. HTML in it is text like any other, a link that isn't safe stays text, and an image
+ * is a place for one: whether it is loaded is not the parser's to say.
  */
 function newParser(): Parser {
   const parser = new MarkdownIt({ html: false, linkify: true, breaks: true });
   parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false });
-  parser.validateLink = isSafeLink;
+  parser.validateLink = (url) => isSafeLink(url) || isSafeImage(url);
+  for (const know of [knowContext, knowGitHub, knowFootnotes, knowDirections, knowCjkEmphasis, knowOpenEnd])
+    know(parser);
   const { rules } = parser.renderer;
+  const { escapeHtml } = parser.utils;
   rules.link_open = (tokens, position, options, _env, renderer) => {
     const token = at(tokens, position);
+    if (!isSafeLink(String(token.attrGet("href")))) return ""; // the address of an image
     for (const [name, value] of NEW_WINDOW) token.attrSet(name, value);
     return renderer.renderToken(tokens, position, options);
   };
-  rules.image = (tokens, position) => {
-    const { attrs, content } = at(tokens, position);
-    const source = String(attrs?.find(([name]) => name === "src")?.[1] ?? "");
-    const attributes = NEW_WINDOW.map(([name, value]) => ` ${name}="${value}"`).join("");
-    const { escapeHtml } = parser.utils;
-    return `<a href="${escapeHtml(source)}"${attributes}>${escapeHtml(content === "" ? source : content)}</a>`;
+  rules.image = (tokens, position, options, env, renderer) => {
+    const token = at(tokens, position);
+    const name = renderer.renderInlineAsText(token.children ?? [], options, env);
+    return `<span data-image="${escapeHtml(String(token.attrGet("src")))}">${escapeHtml(name)}</span>`;
   };
   rules.fence = (tokens, position) => {
     const { info, content } = at(tokens, position);
-    const { escapeHtml } = parser.utils;
     return `<pre><code data-language="${escapeHtml(languageOf(info))}">${escapeHtml(content)}</code></pre>\n`;
   };
   rules.th_open = rules.td_open = (tokens, position, options, _env, renderer) => {

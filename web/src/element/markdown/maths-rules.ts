@@ -17,7 +17,8 @@ export function knowMaths(parser: MarkdownIt): void {
   parser.inline.ruler.before("escape", "maths", takeInline);
   parser.block.ruler.before("fence", "maths", takeBlock, { alt: ["paragraph", "blockquote", "list"] });
   const { escapeHtml } = parser.utils;
-  const code = ({ info, content }: Token): string => `<code data-maths="${info}">${escapeHtml(content.trim())}</code>`;
+  const code = ({ info, content }: Token): string =>
+    `<code dir="ltr" data-maths="${info}">${escapeHtml(content.trim())}</code>`;
   const { rules } = parser.renderer;
   rules.maths = (tokens, position) =>
     tokens

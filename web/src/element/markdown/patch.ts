@@ -1,8 +1,14 @@
 /**
  * Makes the children of `parent` behind `settled` (null: all of them) equal to `wanted`, and leaves alone what is equal
- * already: a selection in it stays, and nothing is laid out again for no reason. Returns the last of them.
+ * already: a selection in it stays, and nothing is laid out again for no reason. Returns the last of them. What is behind them
+ * goes, unless `keepsRest`.
  */
-export function patchChildren(parent: Node, settled: ChildNode | null, wanted: readonly ChildNode[]): ChildNode | null {
+export function patchChildren(
+  parent: Node,
+  settled: ChildNode | null,
+  wanted: readonly ChildNode[],
+  keepsRest = false,
+): ChildNode | null {
   let last = settled;
   for (const node of wanted) {
     const present = next(parent, last);
@@ -10,7 +16,7 @@ export function patchChildren(parent: Node, settled: ChildNode | null, wanted: r
     else if (!patched(present, node)) present.replaceWith(node);
     last = next(parent, last);
   }
-  for (let extra = next(parent, last); extra !== null; extra = next(parent, last)) extra.remove();
+  for (let extra = next(parent, last); extra !== null && !keepsRest; extra = next(parent, last)) extra.remove();
   return last;
 }
 

@@ -2,11 +2,14 @@ import DOMPurify from "dompurify";
 
 /** All that Markdown makes. */
 const TAGS = [
-  ..."p br hr h1 h2 h3 h4 h5 h6 blockquote ul ol li pre code em strong s a".split(" "),
+  ..."p br hr h1 h2 h3 h4 h5 h6 blockquote ul ol li pre code em strong s sup a div span".split(" "),
   ..."table thead tbody tr th td".split(" "),
 ];
-/** What needs no address; the values of all others have to be one. */
-const PLAIN_ATTRIBUTES = ["title", "target", "rel", "start", "align", "data-language", "data-maths"];
+/** What needs no address; the values of all others have to be one. What an image's is, is looked at where it is made. */
+const PLAIN_ATTRIBUTES = [
+  ..."title target rel start align dir data-language data-maths data-depth".split(" "),
+  ..."data-task data-alert data-footnote data-definition data-image".split(" "),
+];
 
 /**
  * What `html` stands for, with everything left out that isn't the plainest of markup. The parser lets none of it through in

@@ -1,14 +1,22 @@
 import type { Env, MarkdownIt, Token } from "markdown-it";
-import { type Extras, finish, NO_EXTRAS } from "../extras/extras.ts";
-import { dress } from "./code-block.ts";
+import { type Extras, NO_EXTRAS } from "../extras/extras.ts";
+import { Finisher } from "../extras/finisher.ts";
+import { dress } from "./dress.ts";
+import { followFootnote, undressReferences } from "./footnotes.ts";
+import { Images } from "./images.ts";
+import { openEnv } from "./inline-context.ts";
 import { markdownParser } from "./markdown-parser.ts";
+import { decided } from "./open-end.ts";
 import { OpenFence } from "./open-fence.ts";
-import { withMarksClosed } from "./open-marks.ts";
 import { patchChildren } from "./patch.ts";
 import { safeHtml } from "./safe-html.ts";
 
 /** An open block longer than this is shown in several: no delta costs more than to parse this many characters. */
 export const LONGEST_OPEN_BLOCK = 20_000;
+/** The token of what defines a link, and shows nothing. */
+const DEFINITION = "reference_definition";
+/** The end of a text to whose last paragraph nothing is added. */
+const BLANK_LINE = /\n[ \t]*\n[ \t]*$/;
 
 /**
  * Renders Markdown into an element while it arrives. Only the last block can still change, so only that is parsed again; the
@@ -17,7 +25,8 @@ export const LONGEST_OPEN_BLOCK = 20_000;
 export class StreamingMarkdown {
   readonly #element: HTMLElement;
   readonly #parser: MarkdownIt;
-  readonly #extras: Extras;
+  readonly #images: Images;
+  readonly #finisher: Finisher;
   #source = "";
   /** The source of what isn't settled, and the last node before it. */
   #open = "";
@@ -26,11 +35,24 @@ export class StreamingMarkdown {
   #env: Env = {};
   #fence: OpenFence | undefined;
 
-  /** `element` is to have no other children. `extras`: what is to be done with blocks once they are settled. */
-  constructor(element: HTMLElement, extras: Extras = NO_EXTRAS) {
+  /**
+   * `element` is to have no other children. `extras`: what is to be done with blocks once they are settled; `onFinished` is
+   * called whenever it has been.
+   */
+  constructor(element: HTMLElement, extras: Extras = NO_EXTRAS, onFinished: () => void = () => {}) {
     this.#element = element;
-    this.#extras = extras;
     this.#parser = markdownParser(extras);
+    this.#images = new Images(extras.images);
+    this.#finisher = new Finisher(extras, onFinished);
+    element.addEventListener("click", ({ target }) => {
+      if (!(target instanceof HTMLElement)) return;
+      this.#images.load(target);
+      followFootnote(element, target);
+    });
+    const giveUp = ({ target }: Event): void => {
+      if (target instanceof HTMLImageElement) this.#images.giveUp(target);
+    };
+    element.addEventListener("error", giveUp, true);
   }
 
   /** All of the source so far. */
@@ -52,8 +74,8 @@ export class StreamingMarkdown {
     this.append(text);
   }
 
-  /** No more will come. */
-  end(): void {
+  /** No more will come. Resolves once the extras are drawn as well. */
+  end(): Promise<void> {
     this.#fence?.end();
     const open = this.#nodes(this.#parser.parse(this.#open, this.#env));
     let settled = this.#settled;
@@ -63,7 +85,9 @@ export class StreamingMarkdown {
       settled = null;
       patchChildren(this.#element, null, this.#nodes(this.#parser.parse(this.#source, {})));
     }
-    this.#finishBehind(settled);
+    undressReferences(this.#element);
+    this.#finish(settled, this.#element.lastChild);
+    return this.#finisher.done;
   }
 
   #take(added: string): void {
@@ -71,7 +95,7 @@ export class StreamingMarkdown {
     if (rest === undefined) return;
     if (this.#fence !== undefined) {
       this.#settled = this.#fence.element;
-      finish(this.#fence.element, this.#extras);
+      this.#finisher.finish(this.#fence.element);
       this.#fence = undefined;
     }
     this.#open += rest;
@@ -83,7 +107,9 @@ export class StreamingMarkdown {
   /** Settles every block but the last. A line decides which block it belongs to only once it is whole. */
   #settle(): void {
     const lines = this.#open.slice(0, this.#open.lastIndexOf("\n") + 1);
-    const last = this.#parser.parse(lines, this.#copyOfEnv()).findLast(({ level, map }) => level === 0 && map !== null);
+    const blocks: Token[] = [];
+    this.#parser.block.parse(lines, this.#parser, this.#copyOfEnv(), blocks);
+    const last = blocks.findLast(({ type, level, map }) => level === 0 && map !== null && type !== DEFINITION);
     this.#settleTo(offsetOfLine(lines, last?.map?.[0] ?? 0));
   }
 
@@ -91,15 +117,18 @@ export class StreamingMarkdown {
     if (offset === 0) return;
     const before = this.#settled;
     const nodes = this.#nodes(this.#parser.parse(this.#open.slice(0, offset), this.#env));
-    this.#settled = this.#show(nodes);
+    this.#settled = patchChildren(this.#element, before, nodes, true); // the rest is shown next
     this.#open = this.#open.slice(offset);
-    this.#finishBehind(before);
+    this.#finish(before, this.#settled);
   }
 
-  /** Finishes all that was settled since `before` was the last that is. */
-  #finishBehind(before: ChildNode | null): void {
-    let node = before === null ? this.#element.firstChild : before.nextSibling;
-    for (; node !== null; node = node.nextSibling) if (node instanceof Element) finish(node, this.#extras);
+  /** Finishes the blocks behind `before`, up to `last`. */
+  #finish(before: ChildNode | null, last: ChildNode | null): void {
+    let node = before;
+    while (node !== last) {
+      node = node === null ? this.#element.firstChild : node.nextSibling;
+      if (node instanceof Element) this.#finisher.finish(node);
+    }
   }
 
   /** Where an open block that has grown too long is cut: behind a line, if there is one. */
@@ -110,7 +139,10 @@ export class StreamingMarkdown {
   #showOpen(): void {
     const opened = OpenFence.at(this.#open);
     if (opened === undefined) {
-      this.#show(this.#nodes(this.#parser.parse(withMarksClosed(this.#open), this.#copyOfEnv())));
+      const source = decided(this.#open);
+      const known = this.#copyOfEnv();
+      const env = BLANK_LINE.test(source.slice(-100)) ? known : openEnv(known);
+      this.#show(this.#nodes(this.#parser.parse(source, env)));
       return;
     }
     this.#fence = opened.fence;
@@ -126,7 +158,7 @@ export class StreamingMarkdown {
 
   #nodes(tokens: Token[]): ChildNode[] {
     const html = this.#parser.renderer.render(tokens, this.#parser.options, this.#env);
-    return [...dress(safeHtml(html)).children];
+    return [...dress(safeHtml(html), this.#images).children];
   }
 
   /** A definition that is still arriving must not be remembered. */

@@ -1,5 +1,5 @@
 import { made } from "../made.ts";
-import { isSafeLink, NEW_WINDOW } from "../markdown/markdown-parser.ts";
+import { isSafeLink, NEW_WINDOW } from "../markdown/safe-urls.ts";
 
 /** Where an answer's statements are from, as links. */
 export class SourceList {

@@ -13,7 +13,7 @@ export class TextView {
 
   /** `onDrawn` is called whenever it has grown on the screen. */
   constructor(extras: Extras, onDrawn: () => void) {
-    this.#markdown = new StreamingMarkdown(this.element, extras);
+    this.#markdown = new StreamingMarkdown(this.element, extras, onDrawn);
     this.#smooth = new SmoothText(browserScreen, (text) => {
       this.#markdown.append(text);
       onDrawn();
@@ -43,6 +43,6 @@ export class TextView {
 
   async #drawToEnd(): Promise<void> {
     await this.#smooth.end();
-    this.#markdown.end();
+    void this.#markdown.end();
   }
 }

@@ -1,0 +1,37 @@
+import { made } from "../made.ts";
+
+/** What a page gives to draw diagrams: the picture of a source in Mermaid's language. */
+export type DrawDiagram = (source: string) => Promise<SVGElement | string> | SVGElement | string;
+
+const DIAGRAM = "Diagram";
+const SOURCE = "Source";
+/** A longer source stays code. */
+const LONGEST = 20_000;
+
+/**
+ * Shows a block of code as its diagram, with the code folded below. The diagram is an image: nothing in it runs, loads
+ * anything or touches the page, whatever the model wrote.
+ */
+export async function showDiagram(block: HTMLElement, draw: DrawDiagram): Promise<void> {
+  const scroller = block.querySelector("pre");
+  const source = block.querySelector("code")?.textContent ?? "";
+  if (scroller === null || source.length > LONGEST) return;
+  const image = imageOf(await draw(source));
+  await image.decode(); // rejects where the page's policy has no `img-src data:`
+  const folded = made("details", { class: "diagram-source" }, made("summary", { text: SOURCE }));
+  scroller.replaceWith(image, folded);
+  folded.append(scroller);
+}
+
+function imageOf(drawn: SVGElement | string): HTMLImageElement {
+  const svg =
+    typeof drawn === "string" ? new DOMParser().parseFromString(drawn, "text/html").querySelector("svg") : drawn;
+  if (svg === null) throw new TypeError("`diagrams` is to return an SVG element, or its text");
+  const text = new XMLSerializer().serializeToString(svg);
+  const image = made("img", { class: "diagram", attributes: { alt: DIAGRAM } });
+  // Its own width is "100 %" as Mermaid draws it, which as an image has none.
+  const width = Number(svg.getAttribute("viewBox")?.split(/[\s,]+/)[2]);
+  if (width > 0) image.width = Math.ceil(width);
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  return image;
+}

@@ -1,0 +1,103 @@
+import { languageNamed } from "../markdown/code-block.ts";
+import { safeMathml, safeSpans } from "../markdown/safe-html.ts";
+import { showDiagram } from "./diagrams.ts";
+import type { Extras } from "./extras.ts";
+
+/** Milliseconds of work after which the page gets its turn. */
+const SLICE_MS = 8;
+/** As many formulas of an answer are drawn, and as many characters of its code coloured; what is more stays as it is. */
+const MOST_FORMULAS = 2_000;
+const MOST_CODE = 300_000;
+const LONGEST_CODE = 50_000;
+const MERMAID = "mermaid";
+
+/** Libraries that could not be loaded: by then nothing else is tried. */
+const missing = new Set<string>();
+
+/** Finishes the blocks of an answer to which nothing is added any more, one after the other and in small slices. */
+export class Finisher {
+  readonly #extras: Extras;
+  readonly #onDrawn: () => void;
+  #done: Promise<void> = Promise.resolve();
+  #sliceBeganAt = 0;
+  #formulas = 0;
+  #coloured = 0;
+
+  /** `onDrawn` is called whenever something has changed on the screen. */
+  constructor(extras: Extras, onDrawn: () => void) {
+    this.#extras = extras;
+    this.#onDrawn = onDrawn;
+  }
+
+  /** Resolves once all is finished that is to be. */
+  get done(): Promise<void> {
+    return this.#done;
+  }
+
+  finish(block: Element): void {
+    const { maths, codeColours, diagrams } = this.#extras;
+    if (maths) for (const code of within(block, "code[data-maths]")) this.#typeset(code);
+    for (const fenced of within(block, ".code-block")) {
+      if (diagrams !== undefined && languageNamed(fenced) === MERMAID) this.#add(() => showDiagram(fenced, diagrams));
+      else if (codeColours) this.#colour(fenced);
+    }
+  }
+
+  #typeset(code: HTMLElement): void {
+    this.#formulas += 1;
+    if (this.#formulas > MOST_FORMULAS) return;
+    this.#add(async () => {
+      const library = await loaded("formulas", () => import("./maths.ts"));
+      if (library !== undefined) {
+        code.replaceWith(safeMathml(library.mathmlOf(code.textContent ?? "", code.dataset.maths === "block")));
+      }
+    });
+  }
+
+  #colour(block: HTMLElement): void {
+    const language = languageNamed(block);
+    const code = block.querySelector("code");
+    const text = code?.textContent ?? "";
+    if (language === undefined || text.length > LONGEST_CODE || this.#coloured + text.length > MOST_CODE) return;
+    this.#coloured += text.length;
+    this.#add(async () => {
+      const library = await loaded("code colours", () => import("./code-colours.ts"));
+      const html = library?.colouredHtml(text, language);
+      if (html !== undefined) code?.replaceChildren(safeSpans(html));
+    });
+  }
+
+  /** Adds work. What fails leaves its block as it is. */
+  #add(work: () => Promise<void>): void {
+    this.#done = this.#done.then(async () => {
+      await this.#giveWay();
+      await work().then(this.#onDrawn, () => {});
+    });
+  }
+
+  async #giveWay(): Promise<void> {
+    if (performance.now() - this.#sliceBeganAt < SLICE_MS) return;
+    await new Promise((resolve) => setTimeout(resolve));
+    this.#sliceBeganAt = performance.now();
+  }
+}
+
+function within(block: Element, selector: string): HTMLElement[] {
+  const found = [...block.querySelectorAll<HTMLElement>(selector)];
+  return block instanceof HTMLElement && block.matches(selector) ? [block, ...found] : found;
+}
+
+/** A library, unless it can't be loaded: then the console says so, once. */
+async function loaded<Library>(name: string, load: () => Promise<Library>): Promise<Library | undefined> {
+  if (missing.has(name)) return undefined;
+  try {
+    return await load();
+  } catch (error) {
+    if (!missing.has(name)) {
+      missing.add(name);
+      // biome-ignore lint/suspicious/noConsole: the page's developer may want to know, its reader not
+      console.info(`Evenflow: ${name} could not be loaded, so they are shown as plain text: ${error}`);
+    }
+    return undefined;
+  }
+}

@@ -1,0 +1,46 @@
+import type { MarkdownIt, Token } from "markdown-it";
+
+/** Blocks of which the browser finds the direction by their first letter. */
+const LEAVES = new Set(["paragraph_open", "heading_open", "table_open"]);
+/** Blocks around others: it doesn't look into those, so that theirs is said. */
+const CONTAINERS = new Set([
+  "bullet_list_open",
+  "ordered_list_open",
+  "list_item_open",
+  "blockquote_open",
+  "footnote_open",
+]);
+const LETTER = /\p{L}/u;
+const RIGHT_TO_LEFT =
+  /[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}\p{Script=Samaritan}\p{Script=Mandaic}]/u;
+
+/** Has `parser` give each block the direction of its text. Code goes from left to right, and decides nothing. */
+export function knowDirections(parser: MarkdownIt): void {
+  parser.core.ruler.push("directions", ({ tokens }) => {
+    let undecided: Token[] = [];
+    for (const [position, token] of tokens.entries()) {
+      if (LEAVES.has(token.type) || isTightItem(token, tokens[position + 1])) token.attrSet("dir", "auto");
+      else if (CONTAINERS.has(token.type)) undecided.push(token);
+      const direction = directionOf(token.children ?? []);
+      if (direction === undefined) continue;
+      for (const container of undecided) container.attrSet("dir", direction);
+      undecided = [];
+    }
+  });
+  parser.renderer.rules.code_inline = (tokens, position) =>
+    `<code dir="ltr">${parser.utils.escapeHtml(tokens[position]?.content ?? "")}</code>`;
+}
+
+/** Whether a block is an item that has its text in it, rather than in paragraphs. */
+function isTightItem({ type }: Token, next: Token | undefined): boolean {
+  return type === "list_item_open" && next?.type === "paragraph_open" && next.hidden;
+}
+
+/** By the first letter of the text, as browsers do; undefined where there is none. */
+function directionOf(inline: readonly Token[]): "ltr" | "rtl" | undefined {
+  for (const { type, content } of inline) {
+    const letter = type === "text" ? LETTER.exec(content)?.[0] : undefined;
+    if (letter !== undefined) return RIGHT_TO_LEFT.test(letter) ? "rtl" : "ltr";
+  }
+  return undefined;
+}

@@ -1,0 +1,58 @@
+import { made } from "../made.ts";
+
+const FOOTNOTE = (label: string): string => `Footnote ${label}`;
+const BACK = "Back to the text";
+const REFERENCE = "[data-footnote]";
+const DEFINITION = "[data-definition]";
+
+/** Makes a button of what refers to a footnote: an address in the page would not find it in the element's shadow. */
+export function dressReference(reference: HTMLElement): void {
+  const label = reference.textContent ?? "";
+  reference.replaceChildren(smallButton("footnote-reference", label, FOOTNOTE(label)));
+}
+
+/** Makes a footnote of its text: with its label before it, and a button behind it that leads back. */
+export function dressDefinition(definition: HTMLElement): void {
+  const label = definition.dataset.definition ?? "";
+  definition.className = "footnote";
+  definition.tabIndex = -1;
+  definition.setAttribute("role", "doc-footnote");
+  definition.setAttribute("aria-label", FOOTNOTE(label));
+  definition.replaceChildren(
+    made("span", { class: "footnote-label", text: label }),
+    made("div", { class: "footnote-text" }, ...definition.childNodes),
+    smallButton("footnote-back", "↩", BACK),
+  );
+}
+
+/** Goes to what a button in `answer` leads to: a footnote, or the first place that refers to it. */
+export function followFootnote(answer: HTMLElement, target: HTMLElement): void {
+  const isReference = target.classList.contains("footnote-reference");
+  if (!isReference && !target.classList.contains("footnote-back")) return;
+  const from = labelOf(target.closest<HTMLElement>(isReference ? REFERENCE : DEFINITION));
+  const candidates = answer.querySelectorAll<HTMLElement>(isReference ? DEFINITION : REFERENCE);
+  const place = [...candidates].find((candidate) => labelOf(candidate) === from);
+  (isReference ? place : place?.querySelector("button"))?.focus();
+}
+
+/** Shows what refers to no footnote as it was written. */
+export function undressReferences(answer: HTMLElement): void {
+  const defined = new Set([...answer.querySelectorAll<HTMLElement>(DEFINITION)].map(labelOf));
+  const changed = new Set<ParentNode | null>();
+  for (const reference of answer.querySelectorAll<HTMLElement>(REFERENCE)) {
+    if (defined.has(labelOf(reference))) continue;
+    changed.add(reference.parentNode);
+    reference.replaceWith(`[^${reference.textContent}]`);
+  }
+  for (const block of changed) block?.normalize();
+}
+
+function labelOf(element: HTMLElement | null): string | undefined {
+  return (element?.dataset.footnote ?? element?.dataset.definition)?.toLowerCase();
+}
+
+function smallButton(className: string, text: string, label: string): HTMLButtonElement {
+  const element = made("button", { class: className, text, attributes: { "aria-label": label } });
+  element.type = "button";
+  return element;
+}

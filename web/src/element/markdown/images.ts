@@ -1,0 +1,73 @@
+import { made } from "../made.ts";
+import { hostOf, isDataUrl, isSafeImage, NEW_WINDOW } from "./safe-urls.ts";
+
+/**
+ * Which images load by themselves: none, also on request; those that the reader asks for; all; or those of these hosts, and
+ * others on request. A model can be made to write an address that tells its server what the conversation is about.
+ */
+export type ImagePolicy = "none" | "ask" | "all" | readonly string[];
+
+const LOAD_IMAGE = (host: string): string => `Load image from ${host}`;
+const NAMELESS = "Image";
+const LOAD_CLASS = "load-image";
+
+/** The policy that an attribute says: one of the three words, or hosts with blanks or commas between them. */
+export function imagePolicyOf(attribute: string | null): ImagePolicy {
+  const words = (attribute ?? "")
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter((word) => word !== "");
+  const [word] = words;
+  if (word === undefined) return "ask";
+  return words.length === 1 && (word === "none" || word === "ask" || word === "all") ? word : words;
+}
+
+/** The images of an answer, and what the reader has said to them. */
+export class Images {
+  readonly #policy: ImagePolicy;
+  readonly #wanted = new Set<string>();
+  readonly #failed = new Set<string>();
+
+  constructor(policy: ImagePolicy) {
+    this.#policy = policy;
+  }
+
+  /** What stands for an image: itself, or a link to it and a button that loads it. In another link it is its text alone. */
+  element(url: string, name: string, isInLink: boolean): HTMLElement {
+    if (this.#mayLoad(url)) return imageOf(url, name);
+    const text = name === "" ? NAMELESS : name;
+    if (isInLink || isDataUrl(url) || !isSafeImage(url)) return made("span", { text });
+    const link = made("a", { text, attributes: { href: url, ...Object.fromEntries(NEW_WINDOW) } });
+    if (this.#policy === "none" || this.#failed.has(url)) return link;
+    const load = made("button", { class: LOAD_CLASS, text: LOAD_IMAGE(hostOf(url) ?? "") });
+    load.type = "button";
+    return made("span", { class: "image-offer", attributes: { "data-image": url } }, load, link);
+  }
+
+  /** Loads the image to which `target` is the button, if it is one. */
+  load(target: HTMLElement): void {
+    const offer = target.classList.contains(LOAD_CLASS) ? target.closest<HTMLElement>(".image-offer") : null;
+    const url = offer?.dataset.image;
+    if (offer === null || url === undefined) return;
+    this.#wanted.add(url);
+    offer.replaceWith(this.element(url, offer.querySelector("a")?.textContent ?? "", false));
+  }
+
+  /** Puts a link in the place of an image that can't be loaded, or may not by the page's policy. */
+  giveUp(image: HTMLImageElement): void {
+    const url = image.getAttribute("src") ?? "";
+    this.#failed.add(url);
+    image.replaceWith(this.element(url, image.alt, image.closest("a") !== null));
+  }
+
+  #mayLoad(url: string): boolean {
+    if (!isSafeImage(url) || this.#policy === "none" || this.#failed.has(url)) return false;
+    if (isDataUrl(url) || this.#policy === "all" || this.#wanted.has(url)) return true;
+    return this.#policy !== "ask" && this.#policy.includes(hostOf(url) ?? "");
+  }
+}
+
+function imageOf(url: string, name: string): HTMLImageElement {
+  const attributes = { src: url, alt: name, loading: "lazy", decoding: "async", referrerpolicy: "no-referrer" };
+  return made("img", { attributes });
+}
