@@ -13,6 +13,7 @@ const browser = await puppeteer.launch({
   executablePath,
   userDataDir,
   headless: true,
+  defaultViewport: null,
   args: browserName === "chrome" ? FLAGS : [],
   protocolTimeout: 0,
 });
@@ -26,7 +27,7 @@ const COMMANDS = {
     const errors = [];
     page.on("pageerror", (error) => errors.push(String(error)));
     pages.set(name, { context, page, errors });
-    await page.goto(url);
+    await page.goto(url, { timeout: 60_000 });
   },
   evaluate: ({ page, code }) => pages.get(page).page.evaluate(code),
   errors: ({ page }) => pages.get(page).errors,

@@ -14,7 +14,6 @@ from tests.e2e_network.browser import ReaderPage, State
 from tests.e2e_network.cells import Browser, Page, Transport
 from tests.e2e_network.judge import longest_silence
 from tests.e2e_network.stage import Outcome, Question, Stage, begin, shape
-from tests.integration.counting_model import words_of
 from tests.integration.deployment import LocalDeployment
 from tests.integration.local_server import LocalServers
 
@@ -131,9 +130,10 @@ class _Nodes:
 def _faults(state: State, question: Question) -> list[str]:
     """Each word must be there once, whichever node has given it."""
     found = [f"given up: {state.problem}"] if state.problem is not None else []
-    numbers = [number for _, _, number in words_of("".join(f"{text} " for text in state.texts))]
-    if numbers != list(range(question.count)):
-        missing = set(range(question.count)) - set(numbers)
+    numbers = [word.rpartition(":")[2] for text in state.texts for word in text.split()]
+    wanted = [str(number) for number in range(question.count)]
+    if numbers != wanted:
+        missing = set(wanted) - set(numbers)
         found.append(f"{len(missing)} words missing, {len(numbers) - len(set(numbers))} twice")
     return found
 
