@@ -335,7 +335,7 @@ class _Carrier:
                 return
 
     async def _arrived(self, sent_at: float, after: float, size: int) -> float:
-        """Wait until it has arrived; returns when it was due. A line that changes counts at once."""
+        """Wait until it has arrived; returns when that was. A line that changes counts at once."""
         clock, due = asyncio.get_running_loop().time, 0.0
         line: Line | None = None
         while True:

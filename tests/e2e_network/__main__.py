@@ -156,7 +156,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--at-once", type=int, default=8, help="so many readers or groups of them (default 8)"
     )
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder (default %(default)s)")
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help="folder (default %(default)s)"
+    )
     options = parser.parse_args(arguments)
     if unknown := set(options.only) - set(PARTS):
         parser.error(f"there is no part {unknown.pop()}; there are {', '.join(PARTS)}")

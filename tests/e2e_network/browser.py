@@ -38,10 +38,11 @@ def program_of(browser: Browser) -> str:
         BrowserError: there is none.
     """
     variable = browser.name
-    found = os.environ.get(variable) or next(filter(None, map(shutil.which, _PROGRAMS[browser])), "")
+    installed = filter(None, map(shutil.which, _PROGRAMS[browser]))
+    found = os.environ.get(variable) or next(installed, "")
     if not found:
-        package = _PROGRAMS[browser][0]
-        raise BrowserError(f"no {variable.title()}: `apt-get install {package}`, or {variable}=/path")
+        install = f"`apt-get install {_PROGRAMS[browser][0]}`"
+        raise BrowserError(f"no {variable.title()}: {install}, or {variable}=/path")
     return found
 
 

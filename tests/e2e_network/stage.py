@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import aiohttp
 
@@ -85,7 +86,7 @@ class Stage:
     starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Of servers in this process: each looks at the environment when it starts."""
 
-    def settings(self, name: str) -> dict[str, str]:
+    def settings(self, name: str) -> dict[str, Any]:
         """Of a server; `name` is nobody else's. The others are the product's defaults."""
         return {
             "model": "openai",
@@ -97,7 +98,8 @@ class Stage:
 
     def variables(self, name: str) -> dict[str, str]:
         """The same for a process."""
-        return {f"EVENFLOW_{key.upper()}": value for key, value in self.settings(name).items()}
+        settings = self.settings(name)
+        return {f"EVENFLOW_{key.upper()}": str(value) for key, value in settings.items()}
 
     @asynccontextmanager
     async def page(
@@ -160,7 +162,7 @@ def shape(network: RoughNetwork, transport: Transport, page: Page) -> None:
 
 
 async def begin(page: ReaderPage, question: Question, transport: Transport) -> str | None:
-    """Ask, and wait for a piece of the answer; returns what is wrong, if it didn't come like that."""
+    """Ask, and wait for a piece of the answer; returns what is wrong if it doesn't come like that."""
     await page.ask(question.text)
     begun = f"reader.text().length >= {_BEGUN_CHARACTERS}"
     by = f"reader.transport() === {json.dumps(transport.value)}"

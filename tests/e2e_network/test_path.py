@@ -13,6 +13,7 @@ from tests.e2e.rough_network import Line, RoughNetwork
 from tests.integration.server_process import Server
 
 _HEAD = b"GET /echo HTTP/1.1\r\nHost: echo\r\n\r\n"
+_UPGRADE = _HEAD.replace(b"\r\n\r\n", b"\r\nUpgrade: websocket\r\n\r\n")
 _ANSWER = b"HTTP/1.1 200 OK\r\n\r\n"
 _SOON, _NEVER_WITHIN = 5.0, 0.15
 
@@ -142,7 +143,7 @@ async def test_a_slow_line_that_gets_quick_gives_at_once_what_is_underway(
     assert await connection.read(len(data)) == data
 
 
-@pytest.mark.parametrize("head", [_HEAD, _HEAD.replace(b"\r\n\r\n", b"\r\nUpgrade: websocket\r\n\r\n")])
+@pytest.mark.parametrize("head", [_HEAD, _UPGRADE])
 async def test_a_portal_answers_everything_with_its_login(
     network: RoughNetwork, head: bytes
 ) -> None:
