@@ -168,7 +168,7 @@ async def open_page(
     try:
         opened = ReaderPage(browser, name)
         async with asyncio.timeout(_START_SECONDS):
-            while not await opened.evaluate("window.reader !== undefined"):
+            while not await opened.evaluate("window.reader !== undefined"):  # noqa: ASYNC110
                 await asyncio.sleep(_LOOK_SECONDS)
         yield opened
     finally:

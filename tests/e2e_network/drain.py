@@ -103,9 +103,7 @@ class _Nodes:
         network.lead_to(*self._deployment.serve.started)
         shape(network, transport, page)
         name = f"{self._name}-{number}"
-        reader = await stack.enter_async_context(
-            stage.page(Browser.CHROMIUM, page, network, name)
-        )
+        reader = await stack.enter_async_context(stage.page(Browser.CHROMIUM, page, network, name))
         question = Question(name, round(_ANSWER_SECONDS * 1000 / _GAP_MS), _GAP_MS)
         return _Reader(reader, network, question, await begin(reader, question, transport))
 

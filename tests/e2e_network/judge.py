@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tests.e2e_network.browser import State
 
@@ -75,4 +76,4 @@ def back_after(state: State, path_up_at: float) -> float | None:
 def longest_silence(state: State) -> float:
     """The most seconds between two changes of the text."""
     times = [at for at, _ in state.changes]
-    return max((after - before for before, after in zip(times, times[1:], strict=False)), default=0)
+    return max((after - before for before, after in pairwise(times)), default=0.0)

@@ -115,9 +115,7 @@ async def _really_pass(_page: ReaderPage, seconds: int) -> None:
     await asyncio.sleep(seconds)
 
 
-async def _turned_server(
-    stage: Stage, name: str, stack: AsyncExitStack
-) -> tuple[Server, PassTime]:
+async def _turned_server(stage: Stage, name: str, stack: AsyncExitStack) -> tuple[Server, PassTime]:
     """A server whose time is turned together with the page's. TCP's is real: what the network
     swallows is sent again sooner than it would be.
     """

@@ -74,8 +74,7 @@ async def play(nap: Nap, stage: Stage) -> list[Outcome]:
             for page in Page
         }
         begun = [
-            await begin(reader, question, _BY[page])
-            for page, (reader, question) in readers.items()
+            await begin(reader, question, _BY[page]) for page, (reader, question) in readers.items()
         ]
         asleep_at = time.monotonic()
         pages = [reader for reader, _ in readers.values()]

@@ -117,9 +117,7 @@ class Stage:
         calls = self.model.questions[question.text]
         return faults(state, log, model_text=question.answer, model_calls=calls)
 
-    async def read_back(
-        self, page: Page, question: Question, server: Server, state: State
-    ) -> Log:
+    async def read_back(self, page: Page, question: Question, server: Server, state: State) -> Log:
         """The answer as the server has it, from its beginning."""
         if state.response_id is None:
             return Log("not known", "")
@@ -162,7 +160,7 @@ def shape(network: RoughNetwork, transport: Transport, page: Page) -> None:
 
 
 async def begin(page: ReaderPage, question: Question, transport: Transport) -> str | None:
-    """Ask, and wait for a piece of the answer; returns what is wrong if it doesn't come like that."""
+    """Ask, and wait for a piece of the answer; returns what is wrong if none comes like that."""
     await page.ask(question.text)
     begun = f"reader.text().length >= {_BEGUN_CHARACTERS}"
     by = f"reader.transport() === {json.dumps(transport.value)}"

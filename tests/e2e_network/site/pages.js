@@ -125,7 +125,8 @@ let before = "";
 function look() {
   const text = reader.text();
   if (text === before) return;
-  if (!text.startsWith(before)) reader.takenBack.push([before, text]);
+  // A first "1." is the beginning of a list, until more comes.
+  if (!text.startsWith(before) && before.length > 3) reader.takenBack.push([before, text]);
   reader.changes.push([now(), text.length]);
   before = text;
 }
