@@ -20,6 +20,7 @@ from evenflow.fargate_handler.gateway.accepted_connections import AcceptedConnec
 from evenflow.fargate_handler.gateway.address_turns import AddressTurns
 from evenflow.fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
 from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.event_stream import EventStream
 from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
 from evenflow.fargate_handler.gateway.listener import Listener
 from evenflow.fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
@@ -264,17 +265,18 @@ class Handler:
             self._protecting.cancel()
         begun, seconds = self._monotonic(), self._settings.drain_seconds
         connections, answers = list(self._registry), self._orchestrator.answering
-        random.shuffle(connections)
+        clients: list[OpenConnection | EventStream] = [*connections, *self._registry.streams]
+        random.shuffle(clients)
         to_go = seconds - min(_FLUSH_SECONDS, seconds * _FLUSH_SHARE)
         departures = Departures(
-            connections,
+            clients,
             begun,
             per_second=self._settings.drain_connections_per_second,
             first_until=begun + to_go * _SLOTS_SHARE,
             until=begun + to_go - _DRAIN_STEP_SECONDS,
         )
         while (
-            self._orchestrator.busy or len(self._registry)
+            self._orchestrator.busy or len(self._registry) or self._registry.streams
         ) and self._monotonic() < begun + to_go:
             self._tell_their_slots(departures, _TOLD_AT_ONCE)
             self._close_those_whose_slot_is_over(departures)
@@ -357,17 +359,24 @@ class Handler:
             )
 
     def _tell_their_slots(
-        self, departures: Departures[OpenConnection], most: int | None = None
+        self, departures: Departures[OpenConnection | EventStream], most: int | None = None
     ) -> None:
         """Tell the next clients when to reconnect."""
         now = self._monotonic()
-        for slot, connection in departures.to_tell(most):
-            connection.ask_to_reconnect("this node is leaving", int(max(0.0, slot - now) * 1000))
+        for slot, client in departures.to_tell(most):
+            client.ask_to_reconnect("this node is leaving", int(max(0.0, slot - now) * 1000))
 
-    def _close_those_whose_slot_is_over(self, departures: Departures[OpenConnection]) -> None:
-        """Close connections whose slot has passed. Those that read an answer get another slot."""
+    def _close_those_whose_slot_is_over(
+        self, departures: Departures[OpenConnection | EventStream]
+    ) -> None:
+        """Close connections whose slot has passed. Those that read an answer get another slot.
+
+        Streams of events go by themselves, or end with their answer.
+        """
         now, went = self._monotonic(), self._metrics.labelled(catalogue.DRAINED_CONNECTIONS)
         for connection in departures.over(now):
+            if isinstance(connection, EventStream):
+                continue
             reading, before = connection.reading, len(self._registry)
             if not (reading and departures.put_back(connection, now)):
                 connection.close(CloseCode.GOING_AWAY, "this node is leaving")

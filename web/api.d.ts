@@ -148,6 +148,11 @@ declare interface Client {
     readonly suggestions: readonly string[];
     /** Calls `listener` whenever `event` happens. Returns what ends that. */
     on<E extends keyof ClientEvents>(event: E, listener: (detail: ClientEvents[E]) => void): () => void;
+    /**
+     * Tries at once to reach the server, as for a reader who does not want to wait: what was lost goes on where it was, and nothing
+     * is asked anew. By itself the client does so whenever the network may be back, or the reader.
+     */
+    reconnect(): void;
     /** Leaves: closes the connection. The answer under way fails with a `ClosedError`; the model is not stopped. */
     close(): void;
 }

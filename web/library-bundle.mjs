@@ -6,9 +6,10 @@
  */
 const INTERNAL =
   "abandon abandoned acknowledge answer append arrival bearer begin choose climb complete confirm connect deliver emit " +
-  "ended fail failures fallBack follow hold inquiry isBegunBy isLeft isOpen isOver isUsable kept line listen listener " +
+  "ended fail failures fallBack hold inquiry isBegunBy isLeft isOpen isOver isUsable kept line listen listener " +
   "name onArrival onLeave onLost open patienceMs paused put reading receive refusal request restart restsUntil run " +
-  "session stopped growth content leave watcher onMessage take tell timeLimit unlisten wording call resolve reject";
+  "session stopped growth content leave watcher onMessage take tell timeLimit unlisten wording call resolve reject doubt connectOrProbe " +
+  "isReached whileReached failure giveUp opening unlessOpen isUnderWay isSilent ring";
 /** The same for what is stored, where a name must stay what it is from one version to the next. */
 const STORED = {
   asked: "a",

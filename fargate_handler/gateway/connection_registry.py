@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.limits import Limits
@@ -11,6 +11,9 @@ from evenflow.stream_core.policy.memory_account import MemoryPart
 from evenflow.stream_core.policy.shares import Shares
 from evenflow.stream_core.protocol.errors import Overloaded, RateLimited
 from evenflow.stream_core.protocol.messages import ServerMessage
+
+if TYPE_CHECKING:
+    from evenflow.fargate_handler.gateway.event_stream import EventStream
 
 _FREE_PART = 8
 
@@ -71,6 +74,8 @@ class ConnectionRegistry:
         self._shares: Shares[tuple[str, str]] = Shares(limits.connections_per_node)
         self.slow: set[Watched] = set()
         """Who has a reader that is behind or pauses. They are looked at each second."""
+        self.streams: set[EventStream] = set()
+        """The streams of events that clients read, by whatever protocol."""
         self.blocked: set[Blocked] = set()
         """Whose socket takes no more."""
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from evenflow.fargate_handler.gateway.http_connection import HttpConnection
 
 _PEER = "peer"
+# A comment, so that clients which know nothing of it read on.
+_RECONNECT = b": reconnect %d\n"
 EVENT_STREAM_HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache, no-transform",
@@ -69,6 +71,7 @@ class EventStream:
         self._heartbeat = heartbeat
         self._answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS | dict(headers))
         self._socket = AnswerSocket(context, request, self._answer)
+        self._reconnect = b""
 
     async def write(self, stream: ResponseStream) -> web.StreamResponse:
         """Write the response to its end. `stream` is the copy that the encoder reads.
@@ -80,6 +83,8 @@ class EventStream:
         if self._payer is not None:
             quotas.check_connection(self._payer)
             counted = quotas.connect(self._payer, self._context.monotonic())
+        if not self._for_task:
+            self._context.registry.streams.add(self)
         self._context.measures.event_streams += 1
         try:
             try:
@@ -91,9 +96,17 @@ class EventStream:
         except ConnectionError:
             pass  # the client has left
         finally:
+            self._context.registry.streams.discard(self)
             self._context.measures.event_streams -= 1
             counted.close()
         return self._answer
+
+    def ask_to_reconnect(self, _reason: str, after_ms: int) -> None:
+        """The node is leaving: tell the client when to open its next stream, in a comment."""
+        self._reconnect = _RECONNECT % after_ms
+        if self._socket.open and not self._socket.blocked:
+            self._context.outbox.flush()
+            self._socket.send(self._reconnect)
 
     async def _write(self, stream: ResponseStream) -> None:
         encoder = self._encoder
@@ -135,7 +148,7 @@ class EventStream:
 
     async def _open(self, reader: EventReader, first: bytes) -> None:
         self._answer.headers[VIA_HEADER] = reader.stream.via
-        await self._socket.send_head(self._encoder.opening + first)
+        await self._socket.send_head(self._encoder.opening + self._reconnect + first)
         reader.unblock()
         if reader.stream.place is not None:
             reader.queued(reader.stream.place)

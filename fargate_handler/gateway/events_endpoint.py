@@ -20,6 +20,7 @@ from evenflow.fargate_handler.gateway.resumption import Progress
 from evenflow.stream_core.encoders.frames import EventEncoder
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
 from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.protocol.errors import Overloaded
 
 NEXT_INDEX_HEADER = "Evenflow-Next-Index"
 """The header with the number of entries when the stream began."""
@@ -34,6 +35,12 @@ class EventsEndpoint:
     async def get(self, request: web.Request) -> web.StreamResponse:
         """The events after the last one that the client has."""
         context, last = self._context, _last_event(request)
+        if request.query.get("moving") and context.orchestrator.draining:
+            raise Overloaded(
+                "this node is leaving; open the next stream again a little later",
+                code="draining",
+                retry_after_ms=1000,
+            )
         joined = number_of_query(request, "joined", 1) > 0
         progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
         channel = _reader(request, context) if joined else peer_channel(request, context)

@@ -17,7 +17,7 @@ from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from tests.integration.answer import Answer
 from tests.integration.chat_client import call, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve, ServeProcess
-from tests.integration.event_stream import read_answer
+from tests.integration.event_stream import read_answer, read_events
 
 
 async def test_nothing_runs_and_the_exit_is_quick(
@@ -90,6 +90,34 @@ async def test_running_answers_finish(
         await streaming
         assert over_sse.text == answer.text
         await server.ended()
+
+
+async def test_readers_of_streams_are_told_when_to_move_on(
+    opened: OpenSession, serve: Serve
+) -> None:
+    server = await serve(drain_seconds=60)
+    session = await opened(server)
+    text = demo(tokens=200, gap_ms=5, seed=73)
+    response_id = (await session.post("m1", None, text)).json["response_id"]
+    moving = f"/chat/message/{response_id}/events?moving=1"
+    async with session.events(response_id) as stream:
+        answer, told = Answer(), []
+        async for event in read_events(stream):
+            if event.comment.startswith("reconnect"):
+                told.append(event.comment)
+                # There is nothing to move to but what is left.
+                refused = await session.call("GET", moving)
+                assert (refused.status, refused.error["code"]) == (503, "draining")
+            if event.data and event.kind != "chat.response.queued":
+                answer.take(event.frame)
+                if answer.last == 5 and not told:
+                    server.leave()
+        assert len(told) == 1
+        name, after_ms = told[0].split()
+        assert (name, 0 <= int(after_ms) <= 60_000) == ("reconnect", True)
+        # One that stays has the answer to its end.
+        assert answer.text == "".join(demo_tokens(73, 200))
+    await server.ended()
 
 
 async def test_a_new_connection_is_refused_while_draining(

@@ -81,7 +81,7 @@ class ChatEndpoint:
         response_id = request.query.get("response_id")
         if response_id is not None:
             named = await orchestrator.find(response_id, channel)
-            return await self._answer(request, named, last)
+            return await self._answer(request, named, last, at_once=True)
         if last.last_index != EVERYTHING:
             raise InvalidRequest(
                 f"{LAST_EVENT_ID} needs the `response_id` of the answer that broke off; nothing "
@@ -118,7 +118,7 @@ class ChatEndpoint:
         return not late and stream.state is not ResponseState.CANCELLED
 
     async def _answer(
-        self, request: web.Request, stream: ResponseStream, last: EventId
+        self, request: web.Request, stream: ResponseStream, last: EventId, *, at_once: bool = False
     ) -> web.StreamResponse:
         context = self._context
         progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
@@ -132,7 +132,8 @@ class ChatEndpoint:
         chunks = UIMessageChunks(message_id, afresh=afresh)
         encoder = BlockEncoder(chunks, stream, point, context.limits.frame_characters)
         headers = _HEADERS | {_REQUEST_ID: stream.response_id}
-        return await EventStream(context, request, encoder, headers).write(stream)
+        answer = EventStream(context, request, encoder, headers, at_once=at_once)
+        return await answer.write(stream)
 
 
 def _message_id(asked: ChatRequest, name: str) -> str:

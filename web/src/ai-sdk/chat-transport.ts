@@ -1,8 +1,12 @@
-import { getThrough, LastingAnswer } from "./lasting-answer.ts";
+import { WakeUps } from "../client/wake-up.ts";
+import { type Call, GettingThrough } from "./getting-through.ts";
+import { type Again, LastingAnswer } from "./lasting-answer.ts";
 
 /** A value, or what gives it anew for each call. */
 export type Given<T> = T | (() => T | Promise<T>);
 type Headers_ = Record<string, string> | Headers;
+/** A chat that there is not: the server says at once that no answer runs in it. */
+const NO_CHAT = "-";
 
 export interface EvenflowChatTransportOptions {
   /** The address of `POST /api/chat`. That path of the page's own origin where it is left out. */
@@ -40,6 +44,11 @@ export class EvenflowChatTransport<CHUNK = never> {
   readonly #options: EvenflowChatTransportOptions;
   /** The newest call of each chat: an older one that is aborted no longer stands for the chat. */
   readonly #newest = new Map<string, object>();
+  readonly #wakeUps = new WakeUps();
+  readonly #through = new GettingThrough(
+    (signal) => this.#call("/stream", { chatId: NO_CHAT }, { signal }),
+    this.#wakeUps,
+  );
 
   constructor(options: EvenflowChatTransportOptions = {}) {
     this.#options = options;
@@ -47,7 +56,7 @@ export class EvenflowChatTransport<CHUNK = never> {
 
   /** Sends a conversation. Its answer is read to its end, over as many connections as that takes. */
   async sendMessages(question: Question): Promise<ReadableStream<CHUNK>> {
-    const { chatId: id, messages, trigger, messageId, abortSignal } = question;
+    const { chatId: id, messages, trigger, messageId } = question;
     const body = JSON.stringify({
       ...(await resolved(this.#options.body)),
       ...question.body,
@@ -56,40 +65,40 @@ export class EvenflowChatTransport<CHUNK = never> {
       trigger,
       messageId,
     });
-    const key = crypto.randomUUID();
-    const ask = (lastId = "") =>
-      this.#call("", question, {
-        method: "POST",
-        body,
-        headers: { "content-type": "application/json", "idempotency-key": key, ...from(lastId) },
-      });
-    const { answer } = this.#begin(question, ask);
-    const response = await getThrough(ask, abortSignal);
+    const headers = { "content-type": "application/json", "idempotency-key": crypto.randomUUID() };
+    const ask: Again = async (lastId, responseId, signal) => {
+      // What is known by its id need not be uploaded again.
+      const known = responseId === undefined ? undefined : await this.#read(question, lastId, responseId, signal);
+      if (known && known.status !== 404 && known.status !== 405) return known;
+      return this.#call("", question, { method: "POST", body, headers: { ...headers, ...from(lastId) }, signal });
+    };
+    const { answer, first } = this.#begin(question, ask);
+    const response = await first();
     await check(response);
-    return stream(answer.chunks(response));
+    return stream(answer, response);
   }
 
   /** Reads the answer that runs in a chat, from its beginning. `null` where none does. */
   async reconnectToStream(options: CallOptions): Promise<ReadableStream<CHUNK> | null> {
-    const ask = (lastId = "", id?: string) =>
-      this.#call(id === undefined ? "/stream" : `/stream?response_id=${id}`, options, { headers: from(lastId) });
-    const { answer, forget } = this.#begin(options, ask);
-    const response = await getThrough(ask, options.abortSignal);
+    const ask: Again = (lastId, id, signal) => this.#read(options, lastId, id, signal);
+    const { answer, first, forget } = this.#begin(options, ask);
+    const response = await first();
     if (response.status === 204) forget();
     if (response.status === 204) return null;
     await check(response);
-    return stream(answer.chunks(response));
+    return stream(answer, response);
   }
 
   /** Stops the answer that runs in a chat, and its model, whoever reads it. */
   async stop(chatId: string, activeStreamId?: string): Promise<void> {
     const body = JSON.stringify({ activeStreamId });
     const headers = { "content-type": "application/json" };
-    await check(await getThrough(() => this.#call("/stop", { chatId }, { method: "POST", body, headers }), undefined));
+    const call: Call = (signal) => this.#call("/stop", { chatId }, { method: "POST", body, headers, signal });
+    await check(await this.#through.respond(call, new AbortController().signal, true));
   }
 
   /** Begins to read an answer. Its model is stopped where the chat aborts that. */
-  #begin({ chatId, abortSignal }: CallOptions, ask: (lastId: string, id: string | undefined) => Promise<Response>) {
+  #begin({ chatId, abortSignal }: CallOptions, ask: Again) {
     const token = {};
     this.#newest.set(chatId, token);
     const isNewest = () => this.#newest.get(chatId) === token;
@@ -99,22 +108,31 @@ export class EvenflowChatTransport<CHUNK = never> {
       abortSignal?.removeEventListener("abort", stop);
       if (isNewest()) this.#newest.delete(chatId);
     };
-    const again = async (lastId: string, id: string | undefined) => {
-      const response = await getThrough(() => ask(lastId, id), abortSignal);
+    const { signal: never } = new AbortController();
+    const first = () => this.#through.respond((signal) => ask("", undefined, signal), abortSignal ?? never, false);
+    const again: Again = async (lastId, id, signal) => {
+      const either = AbortSignal.any([signal, abortSignal ?? []].flat());
+      const call: Call = (signal) => ask(lastId, id, signal);
+      const response = await this.#through.respond(call, either, true, id !== undefined);
       await check(response);
       return response;
     };
-    const answer = new LastingAnswer(again, forget);
+    const answer = new LastingAnswer(again, this.#wakeUps, forget);
     abortSignal?.addEventListener("abort", stop, { once: true });
-    return { answer, forget };
+    return { answer, first, forget };
   }
 
-  async #call(path: string, { chatId, headers, abortSignal }: CallOptions, init: RequestInit): Promise<Response> {
+  #read(options: CallOptions, lastId: string, id: string | undefined, signal: AbortSignal): Promise<Response> {
+    const query = id === undefined ? "" : `?response_id=${encodeURIComponent(id)}`;
+    return this.#call(`/stream${query}`, options, { headers: from(lastId), signal });
+  }
+
+  async #call(path: string, { chatId, headers }: CallOptions, init: RequestInit): Promise<Response> {
     const { api = "/api/chat", fetch: call = fetch } = this.#options;
     const all = new Headers(await resolved(this.#options.headers));
     for (const [name, value] of [...new Headers(headers), ...new Headers(init.headers)]) all.set(name, value);
     const url = path === "" ? api : `${api}/${encodeURIComponent(chatId)}${path}`;
-    return call(url, { ...init, headers: all, signal: abortSignal ?? null });
+    return call(url, { ...init, headers: all });
   }
 }
 
@@ -122,7 +140,8 @@ async function resolved<T>(given: Given<T> | undefined): Promise<T | undefined> 
   return typeof given === "function" ? (given as () => T | Promise<T>)() : given;
 }
 
-function stream<CHUNK>(chunks: AsyncGenerator<object, void, void>): ReadableStream<CHUNK> {
+function stream<CHUNK>(answer: LastingAnswer, first: Response): ReadableStream<CHUNK> {
+  const chunks = answer.chunks(first);
   return new ReadableStream<CHUNK>({
     async pull(controller) {
       const { done, value } = await chunks.next();
@@ -130,6 +149,7 @@ function stream<CHUNK>(chunks: AsyncGenerator<object, void, void>): ReadableStre
       else controller.enqueue(value as CHUNK);
     },
     async cancel() {
+      answer.leave();
       await chunks.return();
     },
   });

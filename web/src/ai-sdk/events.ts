@@ -1,15 +1,17 @@
-/** One server-sent event. `id` is empty where it has none. */
-export interface ServerEvent {
-  id: string;
-  data: string;
-}
+/** One server-sent event, `id` empty where it has none; or a comment. */
+export type ServerEvent = { readonly id: string; readonly data: string } | { readonly comment: string };
 
-/** The events of a body, to its end. Comments and every other field are left out. */
-export async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent, void, void> {
+/** The events of a body, to its end, or until `signal` is aborted. Every other field is left out. */
+export async function* eventsOf(
+  body: ReadableStream<Uint8Array>,
+  signal: AbortSignal,
+): AsyncGenerator<ServerEvent, void, void> {
   const decoder = new TextDecoder();
   const reader = body.getReader();
+  const end = () => void reader.cancel().catch(() => {});
+  signal.addEventListener("abort", end);
   let rest = "";
-  let event: ServerEvent = { id: "", data: "" };
+  let event = { id: "", data: "" };
   try {
     for (;;) {
       const { done, value } = await reader.read();
@@ -17,6 +19,7 @@ export async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerato
       const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
       rest = lines.pop() ?? "";
       for (const line of lines) {
+        if (line.startsWith(":")) yield { comment: line.slice(1).trim() };
         if (line.startsWith("id: ")) event.id = line.slice(4);
         if (line.startsWith("data: ")) event.data = line.slice(6);
         if (line !== "" || event.data === "") continue;
@@ -25,6 +28,7 @@ export async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerato
       }
     }
   } finally {
-    reader.cancel().catch(() => {});
+    signal.removeEventListener("abort", end);
+    end();
   }
 }

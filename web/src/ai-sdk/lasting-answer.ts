@@ -1,90 +1,215 @@
-import { eventsOf } from "./events.ts";
-
-/** How often in a row a lost connection is opened anew before the reader is told. */
-const MOST_TRIES = 8;
-const FIRST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 5_000;
-/** What the server says comes later than this is not waited for. */
-const SOON_SECONDS = 60;
+import { probeDelayMs } from "../client/backoff.ts";
+import { moveAfterMs } from "../client/event-stream.ts";
+import * as LIMITS from "../client/limits.ts";
+import { Mailbox } from "../client/mailbox.ts";
+import type { WakeUps } from "../client/wake-up.ts";
+import { eventsOf, type ServerEvent } from "./events.ts";
 
 interface Chunk {
   type: string;
   code?: string;
 }
 
-/** The error that AI SDK takes for a lost connection: it keeps what it has, to be resumed later. */
-function lost(): TypeError {
-  return new TypeError("network error: the connection was lost, and could not be opened again");
+/** A connection; aborted, it is read no more. */
+type Line = AbortController;
+
+/** What a connection has brought; `null` stands for its loss, and an error for the server's refusal. */
+interface Letter {
+  readonly line: Line;
+  readonly arrival: ServerEvent | Error | null;
 }
 
-/** Tells whether an answer says that asking again may help soon. */
-function maySoonPass({ status, headers }: Response): boolean {
-  if (headers.get("x-should-retry") === "false" || Number(headers.get("retry-after")) > SOON_SECONDS) return false;
-  return status === 429 || status === 502 || status === 503 || status === 504;
-}
+/** The next connection takes its time: the present one is read on. */
+class LateError extends Error {}
 
-/** Makes a call, again and again while it does not get through. */
-export async function getThrough(call: () => Promise<Response>, signal: AbortSignal | undefined): Promise<Response> {
-  for (let attempt = 0; ; attempt++) {
-    const response = await call().catch((error: unknown) => {
-      if (signal?.aborted || attempt >= MOST_TRIES) throw signal?.aborted ? error : lost();
-    });
-    if (response && (!maySoonPass(response) || attempt >= MOST_TRIES)) return response;
-    const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** attempt);
-    await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random() / 2)));
-    signal?.throwIfAborted();
-  }
-}
+/** Opens the next connection behind the chunk `lastId`. Rejects only with what the server refuses, or when aborted. */
+export type Again = (lastId: string, id: string | undefined, signal: AbortSignal) => Promise<Response>;
 
 /**
  * An answer that outlives its connections: where one is lost, the next one goes on behind the last chunk that has an
- * id. Chunks without one are held until theirs comes, so none is given twice.
+ * id. Chunks without one are held until theirs comes, so none is given twice. It is never given up.
  */
 export class LastingAnswer {
   /** The answer's id, once the server has said it. */
   id: string | undefined;
-  readonly #again: (lastId: string, id: string | undefined) => Promise<Response>;
+  readonly #again: Again;
+  readonly #wakeUps: WakeUps;
   readonly #onEnd: () => void;
+  readonly #letters = new Mailbox<Letter>();
+  #line: Line = new AbortController();
+  #isLost = false;
+  /** The next connection, which is being opened; and whether that is only since this one is silent. */
+  #next: Line | undefined;
+  #isSuspected = false;
+  /** It was suspected, and lived. */
+  #isSlow = false;
+  /** What this one has brought since then: the next one brings it, too. */
+  #kept: ServerEvent[] = [];
+  #held: Chunk[] = [];
   #lastId = "";
+  #heardAt = Date.now();
+  /** Connections in a row that have brought nothing. */
+  #failures = 0;
+  #isOver = false;
 
-  constructor(again: (lastId: string, id: string | undefined) => Promise<Response>, onEnd: () => void) {
+  constructor(again: Again, wakeUps: WakeUps, onEnd: () => void) {
     this.#again = again;
+    this.#wakeUps = wakeUps;
     this.#onEnd = onEnd;
   }
 
   async *chunks(first: Response): AsyncGenerator<Chunk, void, void> {
-    let response = first;
     this.id = first.headers.get("x-request-id") ?? undefined;
-    for (let idle = 0; idle < MOST_TRIES; idle++) {
-      const before = this.#lastId;
-      if (yield* this.#read(response)) return;
-      if (this.#lastId !== before) idle = 0;
-      response = await this.#again(this.#lastId, this.id);
+    void this.#read(this.#line, first);
+    const endWakeUps = this.#wakeUps.on(() => {
+      if (Date.now() - this.#heardAt > LIMITS.doubtMs) this.#suspect();
+    });
+    try {
+      while (!this.#isOver) yield* this.#take(await this.#nextLetter());
+    } finally {
+      endWakeUps();
+      this.#line.abort();
+      this.#next?.abort();
     }
-    throw lost();
   }
 
-  /** Gives what one connection brings. Returns whether that is all. */
-  async *#read(response: Response): AsyncGenerator<Chunk, boolean, void> {
-    let held: Chunk[] = [];
-    if (response.body === null) return false;
-    try {
-      for await (const { id, data } of eventsOf(response.body)) {
-        const chunk: Chunk | undefined = data === "[DONE]" ? undefined : JSON.parse(data);
-        if (chunk?.code === "too_slow") return false;
-        if (chunk !== undefined) held.push(chunk);
-        if (chunk !== undefined && id === "") continue;
-        yield* held;
-        held = [];
-        if (chunk === undefined) {
-          this.#onEnd();
-          return true;
-        }
-        this.#lastId = id;
-      }
-    } catch (error) {
-      if (error instanceof SyntaxError) throw error;
+  /** Nobody reads any more. */
+  leave(): void {
+    this.#isOver = true;
+    this.#letters.put({ line: this.#line, arrival: { comment: "" } });
+  }
+
+  /** The next letter. A connection that is silent may be dead: then the next one is opened beside it. */
+  async #nextLetter(): Promise<Letter> {
+    for (;;) {
+      const letter = await this.#letters.take(this.#silenceMs);
+
+      if (letter !== undefined) return letter;
+      this.#suspect();
     }
-    return false;
+  }
+
+  get #silenceMs(): number {
+    if (this.#next || this.#lastId === "") return LIMITS.longSilenceMs;
+    return this.#isSlow ? LIMITS.silenceMs : LIMITS.flowSilenceMs;
+  }
+
+  #suspect(): void {
+    if (this.#isLost) return;
+    this.#leaveNext();
+    this.#isSuspected = true;
+    this.#moveOn(0);
+  }
+
+  #moveOn(pauseMs: number): Line {
+    const next = new AbortController();
+    this.#next = next;
+    void this.#open(next, pauseMs);
+    return next;
+  }
+
+  async #open(next: Line, pauseMs: number): Promise<void> {
+    try {
+      await this.#wakeUps.pause(pauseMs, next.signal);
+      await this.#read(next, await this.#again(this.#lastId, this.id, next.signal));
+    } catch (error) {
+      if (!next.signal.aborted) this.#letters.put({ line: next, arrival: error as Error });
+    }
+  }
+
+  async #read(line: Line, { body }: Response): Promise<void> {
+    const put = (arrival: Letter["arrival"]) => this.#letters.put({ line, arrival });
+    try {
+      if (body !== null) for await (const event of eventsOf(body, line.signal)) put(event);
+    } catch {
+      // It is lost.
+    }
+    put(null);
+  }
+
+  *#take({ line, arrival }: Letter): Generator<Chunk, void, void> {
+    if (line === this.#next) yield* this.#takeOfNext(line, arrival);
+    else if (line === this.#line) yield* this.#takeOfLine(arrival);
+  }
+
+  *#takeOfNext(line: Line, arrival: Letter["arrival"]): Generator<Chunk, void, void> {
+    if (arrival instanceof LateError && this.#isLost) return;
+    if (arrival === null || arrival instanceof Error) {
+      this.#leaveNext();
+      for (const event of this.#kept.splice(0)) yield* this.#give(event);
+      if (arrival && this.#isLost) throw arrival;
+      if (this.#isLost) this.#moveOnLater();
+      else if (arrival instanceof LateError) this.#moveAfter(LIMITS.probeCapMs);
+      return;
+    }
+    this.#line.abort();
+    this.#line = line;
+    this.#next = undefined;
+    this.#isLost = this.#isSuspected = false;
+    this.#kept = [];
+    this.#held = [];
+    yield* this.#takeOfLine(arrival);
+  }
+
+  *#takeOfLine(arrival: Letter["arrival"]): Generator<Chunk, void, void> {
+    if (arrival instanceof Error) return;
+    if (arrival === null) {
+      this.#isLost = true;
+      if (!this.#next) this.#moveOnLater();
+      return;
+    }
+    this.#heardAt = Date.now();
+    // It lives.
+    if (this.#isSuspected) {
+      this.#leaveNext();
+      this.#isSlow = true;
+    }
+    if (this.#next) this.#kept.push(arrival);
+    else yield* this.#give(arrival);
+  }
+
+  *#give(event: ServerEvent): Generator<Chunk, void, void> {
+    if (this.#isOver) return;
+    if ("comment" in event) return this.#listenTo(event.comment);
+    const { id, data } = event;
+    const chunk: Chunk | undefined = data === "[DONE]" ? undefined : JSON.parse(data);
+    if (chunk?.code === "too_slow") return yield* this.#takeOfLine(null);
+    if (chunk !== undefined) this.#held.push(chunk);
+    if (chunk !== undefined && id === "") return;
+    yield* this.#held.splice(0);
+    if (chunk !== undefined) {
+      this.#lastId = id;
+      this.#failures = 0;
+      return;
+    }
+    this.#isOver = true;
+    this.#onEnd();
+  }
+
+  /** A server that leaves says when to move on. What it still brings is kept until the next one brings something. */
+  #listenTo(comment: string): void {
+    const ms = moveAfterMs(comment);
+    if (ms !== undefined) this.#moveAfter(ms);
+  }
+
+  #moveAfter(ms: number): void {
+    const line = this.#line;
+    setTimeout(() => {
+      if (this.#isOver || line !== this.#line || this.#next) return;
+      const next = this.#moveOn(0);
+      setTimeout(() => this.#letters.put({ line: next, arrival: new LateError() }), LIMITS.reopenPatienceMs);
+    }, ms);
+  }
+
+  #moveOnLater(): void {
+    this.#failures += 1;
+    this.#leaveNext();
+    this.#moveOn(probeDelayMs(this.#failures, 0));
+  }
+
+  #leaveNext(): void {
+    this.#next?.abort();
+    this.#next = undefined;
+    this.#isSuspected = false;
   }
 }

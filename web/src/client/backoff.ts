@@ -1,5 +1,6 @@
 import type { ConnectionError, RefusedError } from "./errors.ts";
 import * as LIMITS from "./limits.ts";
+import { isHidden, isOffline } from "./wake-up.ts";
 
 /** Any error: where the server says how long to wait, one of these two does. */
 type Waitable = Partial<Pick<ConnectionError, "retryAfterMs"> & Pick<RefusedError, "body">>;
@@ -9,9 +10,19 @@ type Waitable = Partial<Pick<ConnectionError, "retryAfterMs"> & Pick<RefusedErro
  * enough that the clients of a node that died do not come back all at once. Then it stays at a second until another node
  * has that one's answers, so that its readers are there by then. `failures` counts from 1. Milliseconds.
  */
-export function backoffMs(failures: number): number {
+export function backoffMs(failures: number, capMs: number = LIMITS.backoffCapMs): number {
   const doublings = Math.max(Math.min(failures, 2), failures - LIMITS.backoffHeldFailures);
-  return Math.random() * Math.min(LIMITS.backoffCapMs, LIMITS.backoffBaseMs * 2 ** doublings);
+  return Math.random() * Math.min(capMs, LIMITS.backoffBaseMs * 2 ** doublings);
+}
+
+/**
+ * How long after the last try, in milliseconds, a server is tried again that has been out of reach for `lostMs`. Whoever
+ * looks at an unfinished answer has its text back within two seconds of the network. Nobody is kept waiting in a hidden
+ * tab, after a long time, or where the browser says that there is no network: then it is tried seldom, and never given up.
+ */
+export function probeDelayMs(failures: number, lostMs: number): number {
+  const isSlow = isOffline() || lostMs > LIMITS.fastProbesMs || (isHidden() && failures > LIMITS.hiddenFastProbes);
+  return isSlow ? LIMITS.slowProbeMs * (1 + Math.random()) : backoffMs(failures, LIMITS.probeCapMs);
 }
 
 /** How long to wait after `error`: at least as long as the server has said, and then some, as in {@link backoffMs}. */
@@ -21,10 +32,15 @@ export function retryDelayMs(error: unknown, failures: number): number {
 
 /** Whether `error` is over so soon that it can be waited for in silence. A spent budget is not, however late it is. */
 export function passesSoon(error: unknown): boolean {
-  return saidMs(error) <= LIMITS.longestWaitMs && (error as Waitable).body?.code !== "budget_exhausted";
+  return (toldMs(error) ?? 0) <= LIMITS.longestWaitMs && (error as Waitable).body?.code !== "budget_exhausted";
 }
 
-function saidMs(error: unknown): number {
+/** How long the server has said to wait after `error`, in milliseconds; what is said of later times is asked again by then. */
+export function saidMs(error: unknown): number {
+  return Math.min(toldMs(error) ?? 0, LIMITS.longestWaitMs);
+}
+
+function toldMs(error: unknown): number | undefined {
   const { retryAfterMs, body } = error as Waitable;
-  return retryAfterMs ?? body?.retry_after_ms ?? 0;
+  return retryAfterMs ?? body?.retry_after_ms;
 }

@@ -26,6 +26,7 @@ import { endSession, readMessages, shareSession } from "./messages.ts";
 import { Session } from "./session.ts";
 import { SseTransport } from "./sse-transport.ts";
 import { TransportChoice } from "./transport-choice.ts";
+import { WakeUps } from "./wake-up.ts";
 import { WebSocketTransport } from "./websocket-transport.ts";
 
 /** The answer under way, and what was asked. */
@@ -41,6 +42,7 @@ export class EvenflowClient implements Client {
   readonly #websocket: WebSocketTransport;
   readonly #choice: TransportChoice;
   readonly #emitter = new Emitter<ClientEvents>();
+  readonly #wakeUps = new WakeUps();
   #current: Current | undefined;
   transport: TransportName | null = null;
   connection: ConnectionState = "connecting";
@@ -119,6 +121,14 @@ export class EvenflowClient implements Client {
     this.#memory.keep({ credentials: undefined, lastMessageId: null, asked: undefined });
   }
 
+  reconnect(): void {
+    if (this.connection === "closed") return;
+    this.#wakeUps.ring();
+    if (this.#current || this.#websocket.isOpen) return;
+    this.#enter("connecting");
+    void this.open();
+  }
+
   close(): void {
     this.#enter("closed");
     this.#websocket.close();
@@ -128,7 +138,7 @@ export class EvenflowClient implements Client {
 
   #answerTo(asked: Asked): LiveAnswer {
     const inquiry = new Inquiry(asked);
-    const delivery = new Delivery(inquiry, this.#session, this.#choice);
+    const delivery = new Delivery(inquiry, this.#session, this.#choice, this.#wakeUps);
     const answer: LiveAnswer = new LiveAnswer(asked, {
       run: () => this.#deliver({ answer, inquiry }, asked, delivery),
       stop: () => delivery.stop(),

@@ -1,38 +1,51 @@
 import type { AnswerEvent } from "./api.ts";
-import { passesSoon, retryDelayMs } from "./backoff.ts";
+import { passesSoon, probeDelayMs, retryDelayMs, saidMs } from "./backoff.ts";
 import { delay, unlessAborted } from "./delay.ts";
-import { online } from "./environment.ts";
 import { ConnectionError, RefusedError } from "./errors.ts";
 import { cancel } from "./http-question.ts";
 import type { Inquiry } from "./inquiry.ts";
 import * as LIMITS from "./limits.ts";
 import type { Session } from "./session.ts";
-import { HeldBackError } from "./sse-transport.ts";
-import type { Transport, Wish } from "./transport.ts";
+import { HeldBackError } from "./sse-delivery.ts";
+import { BlockedError, type Transport, type Wish } from "./transport.ts";
 import type { Choice, TransportChoice } from "./transport-choice.ts";
+import type { WakeUps } from "./wake-up.ts";
 
 /** The events with which there is more of an answer. */
 const GROWTHS: readonly string[] = ["delta", "part"];
 
-/** Brings one answer to its end, over as many connections as that takes. */
+/**
+ * Brings one answer to its end, over as many connections as that takes. A loss never ends it: as long as the page lives the
+ * answer is there to be had, and it is tried for. What the server refuses for good does.
+ */
 export class Delivery {
   readonly #inquiry: Inquiry;
   readonly #session: Session;
   readonly #choice: TransportChoice;
+  readonly #wakeUps: WakeUps;
   #transport: Transport | undefined;
-  /** Failures and refusals in a row, since the text last grew. */
+  /** Failures and refusals in a row, since the text last grew; and failures in a row of a transport that is blocked. */
   #failures = 0;
   #refusals = 0;
+  #blocked = 0;
+  /** When the first of those failures was, or the last wake-up after it. */
+  #lostAt = 0;
+  /** When the try began that has brought nothing yet. */
+  #triedAt: number | undefined;
+  /** There was a wake-up in it. */
+  #isWoken = false;
   #chainCorrected = false;
 
-  constructor(inquiry: Inquiry, session: Session, choice: TransportChoice) {
+  constructor(inquiry: Inquiry, session: Session, choice: TransportChoice, wakeUps: WakeUps) {
     this.#inquiry = inquiry;
     this.#session = session;
     this.#choice = choice;
+    this.#wakeUps = wakeUps;
   }
 
   /** Yields everything that happens; the last is `completed`. Throws the `EvenflowError` that could not be mended. */
   async *run(): AsyncGenerator<AnswerEvent, void, void> {
+    const endWakeUps = this.#wakeUps.on(() => this.#wakeUp());
     try {
       yield* this.#attempts();
     } catch (error) {
@@ -41,6 +54,8 @@ export class Delivery {
       if (!this.#inquiry.isLeft) cancel(this.#session, this.#inquiry).catch(() => {});
       const { lastIndex } = this.#inquiry.log;
       yield { type: "completed", finishReason: "cancelled", lastIndex, usage: null, degraded: false };
+    } finally {
+      endWakeUps();
     }
   }
 
@@ -61,9 +76,17 @@ export class Delivery {
     this.#transport?.tell(this.#inquiry, wish).catch(() => {});
   }
 
+  #wakeUp(): void {
+    this.#isWoken = true;
+    this.#lostAt = Date.now();
+    this.#choice.doubt();
+  }
+
   async *#attempts(): AsyncGenerator<AnswerEvent, void, void> {
     for (;;) {
       try {
+        this.#triedAt = Date.now();
+        this.#isWoken = false;
         this.#transport ??= yield* this.#chooseTransport();
         const better = yield* this.#deliver(this.#transport);
         if (!better) return;
@@ -84,7 +107,7 @@ export class Delivery {
 
   *#changeTo({ transport, fallback }: Choice): Generator<AnswerEvent, void, void> {
     this.#transport = transport;
-    this.#failures = 0;
+    this.#failures = this.#blocked = 0;
     yield { type: "transport", transport: transport.name, fallback };
   }
 
@@ -92,7 +115,9 @@ export class Delivery {
   async *#deliver(transport: Transport): AsyncGenerator<AnswerEvent, Choice | undefined, void> {
     const turns = transport.name === "long-poll" ? ["polled"] : GROWTHS;
     for await (const event of transport.deliver(this.#inquiry)) {
-      if (GROWTHS.includes(event.type)) this.#failures = this.#refusals = 0;
+      this.#triedAt = undefined;
+      this.#isWoken = false;
+      if (GROWTHS.includes(event.type)) this.#failures = this.#refusals = this.#blocked = 0;
       yield event;
       // What ends after a stop is on its way already: to change would be to miss it.
       if (!turns.includes(event.type) || this.#inquiry.stopped.aborted) continue;
@@ -117,25 +142,51 @@ export class Delivery {
       return;
     }
     this.#refusals += 1;
-    if (!error.isTemporary || !passesSoon(error) || this.#refusals > LIMITS.refusals) throw error;
+    if (!this.#mayPass(error)) throw error;
     const delayMs = retryDelayMs(error, this.#refusals);
     yield { type: "waiting", delayMs, code };
     await delay(delayMs, this.#inquiry.stopped);
   }
 
+  /** Whether what was refused may be had a little later. What was accepted is there, and only asked for again. */
+  #mayPass(error: RefusedError): boolean {
+    if (this.#inquiry.responseId) return error.isTemporary || error.body.type === "internal_error";
+    return error.isTemporary && passesSoon(error) && this.#refusals <= LIMITS.refusals;
+  }
+
   async *#afterLoss(error: ConnectionError): AsyncGenerator<AnswerEvent, void, void> {
     this.#failures += 1;
-    const { stopped } = this.#inquiry;
-    const from = this.#transport?.name ?? "long-poll";
-    const most = from === "websocket" ? LIMITS.websocketFailures : LIMITS.sseFailures;
-    const isHeldBack = error instanceof HeldBackError;
-    const below = isHeldBack || this.#failures >= most ? this.#choice.fallBack(from, isHeldBack) : undefined;
+    if (this.#failures === 1) this.#lostAt = Date.now();
+    const below = this.#below(error);
     if (below) return yield* this.#changeTo(below);
-    if (!passesSoon(error) || this.#failures > LIMITS.lastFailures) throw error;
-    const delayMs = retryDelayMs(error, this.#failures);
-    yield { type: "reconnecting", delayMs };
-    await delay(delayMs, stopped);
-    await online(stopped);
+    if (!this.#inquiry.responseId && !passesSoon(error)) throw error;
+    const { stopped } = this.#inquiry;
+    const serverMs = saidMs(error);
+    const probeMs = this.#untilNextTryMs();
+    yield { type: "reconnecting", delayMs: serverMs + probeMs };
+    if (serverMs > 0) await delay(serverMs, stopped);
+    await this.#wakeUps.pause(probeMs, stopped);
     stopped.throwIfAborted();
+  }
+
+  /** The next transport, where this one is blocked. */
+  #below(error: ConnectionError): Choice | undefined {
+    if (!(error instanceof BlockedError)) {
+      this.#blocked = 0;
+      return undefined;
+    }
+    this.#blocked += 1;
+    const from = this.#transport?.name;
+    const isHeldBack = error instanceof HeldBackError;
+    const isMeant = from !== "sse" || isHeldBack || this.#blocked >= LIMITS.sseFailures;
+    return from && isMeant ? this.#choice.fallBack(from, isHeldBack) : undefined;
+  }
+
+  /** The pause, less what the last try has taken; none where there was a wake-up meanwhile. */
+  #untilNextTryMs(): number {
+    if (this.#isWoken) return 0;
+    const now = Date.now();
+    const delayMs = probeDelayMs(this.#blocked || this.#failures, now - this.#lostAt);
+    return Math.max(0, delayMs - (now - (this.#triedAt ?? now)));
   }
 }

@@ -1,20 +1,11 @@
 import type { ClientStorage } from "./api.ts";
 
-// What the client needs of the browser beyond `fetch`, `WebSocket` and the clock.
+// What the client needs of the browser beyond `fetch`, `WebSocket`, the clock and wake-up.ts.
 
 /** A new identifier that nobody can guess. */
 export function newId(): string {
   // `crypto.randomUUID` exists only on secure origins: a phone that opens the page over a plain LAN address has none.
   return crypto.getRandomValues(new Uint32Array(4)).join("-");
-}
-
-/** Resolves as soon as the device has a network, as far as it knows, or `signal` is aborted. */
-export async function online(signal: AbortSignal): Promise<void> {
-  if (globalThis.navigator?.onLine !== false) return;
-  await new Promise((resolve) => {
-    addEventListener("online", resolve, { once: true });
-    signal.addEventListener("abort", resolve);
-  });
 }
 
 /** What outlives a reload of the page, in this tab; `null` where there is none. */

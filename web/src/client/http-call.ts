@@ -18,13 +18,16 @@ type Abortable = Pick<HttpCall, "signal">;
 
 /** The longest that timers know: 24 days. */
 const FOR_EVER_MS = 2 ** 31 - 1;
+/** What a hotel's network says in the server's place, or a proxy: no page of theirs is an answer. */
+const NOT_OURS = "something in between has answered";
 
 const refused = shape({ error: errorBody });
 
 /**
  * Makes one call and returns its answer, the body of which is still to be read. Throws {@link RefusedError} for an answer
- * in the protocol's error shape, {@link ConnectionError} for anything in the way of the server (the network, a time-out,
- * a proxy's own 5xx page), {@link ProtocolError} for any other refusal; and the signal's reason when aborted.
+ * in the protocol's error shape, {@link ConnectionError} for anything in the way of the server (the network, a time-out, a
+ * page of whatever status that a proxy or a portal has made), {@link ProtocolError} for a refusal in another API's JSON; and
+ * the signal's reason when aborted.
  */
 export async function openCall(call: HttpCall): Promise<Response> {
   const { method = "GET", url, bearer, body, timeLimit = FOR_EVER_MS, signal } = call;
@@ -43,9 +46,14 @@ export async function openCall(call: HttpCall): Promise<Response> {
   throw refusal(response, parseJson(await reached(signal, () => response.text())));
 }
 
-/** What `call` was answered with. Throws as {@link openCall}, and {@link ProtocolError} for what does not pass `check`. */
+/**
+ * What `call` was answered with. Throws as {@link openCall}, {@link ConnectionError} for what is no JSON, and
+ * {@link ProtocolError} for what does not pass `check`.
+ */
 export async function readJson<T>({ signal }: Abortable, response: Response, check: Check<T>): Promise<T> {
-  return check(parseJson(await reached(signal, () => response.text())), "the answer");
+  const value = parseJson(await reached(signal, () => response.text()));
+  if (value === undefined) throw new ConnectionError(NOT_OURS);
+  return check(value, "the answer");
 }
 
 async function reached<T>(signal: AbortSignal | undefined, exchange: () => Promise<T>): Promise<T> {
@@ -65,10 +73,10 @@ function refusal(response: Response, value: unknown): Error {
     const wait = body.retry_after_ms ?? retryAfterMs;
     return new RefusedError({ ...body, retry_after_ms: wait });
   } catch {
-    // Not our server's words: a proxy or a gateway in between.
-    const message = `answered with ${response.status}`;
-    const mayPass = response.status >= 500 || response.status === 429;
-    return mayPass ? new ConnectionError(message, retryAfterMs) : new ProtocolError(message);
+    const mayPass = value === undefined || response.status >= 500 || response.status === 429;
+    return mayPass
+      ? new ConnectionError(NOT_OURS, retryAfterMs)
+      : new ProtocolError(`answered with ${response.status}`);
   }
 }
 

@@ -12,23 +12,23 @@ export function pathOf(responseId: string): string {
 }
 
 /** Sends the question by HTTP, unless the server has it, and returns the response's id. Throws as {@link Session.call}. */
-export async function* submit(session: Session, inquiry: Inquiry): AsyncGenerator<AnswerEvent, void, void> {
+export async function* submit(
+  session: Session,
+  inquiry: Inquiry,
+  signal: AbortSignal,
+): AsyncGenerator<AnswerEvent, void, void> {
   if (inquiry.responseId) return;
   const { wording: body, messageId } = inquiry;
-  const call = {
-    method: "POST",
-    body,
-    timeLimit: LIMITS.callTimeoutMs,
-    signal: inquiry.abandoned,
-  } as const;
-  const { response_id: responseId } = await session.call("/chat/message", call, answer);
+  const { response_id: responseId } = await session.whileReached(signal, (signal) =>
+    session.call("/chat/message", { method: "POST", body, timeLimit: LIMITS.callTimeoutMs, signal }, answer),
+  );
   inquiry.responseId = responseId;
   if (inquiry.stopped.aborted) await cancel(session, inquiry);
   yield { type: "accepted", responseId, messageId };
 }
 
-/** Stops the model by HTTP, where there is a response to stop. Throws as {@link Session.open}. */
+/** Stops the model by HTTP, where there is a response to stop. Throws as {@link Session.call}. */
 export async function cancel(session: Session, { responseId }: Inquiry): Promise<void> {
   if (!responseId) return;
-  await session.open(`${pathOf(responseId)}/cancel`, { method: "POST", timeLimit: LIMITS.stopMs });
+  await session.call(`${pathOf(responseId)}/cancel`, { method: "POST", timeLimit: LIMITS.stopMs }, shape({}));
 }

@@ -16,6 +16,8 @@ export class Inquiry {
   /** The reader wants nothing for now. */
   paused = false;
   isLeft = false;
+  /** A stream of its events has begun. */
+  wasRead = false;
   readonly #stop = new AbortController();
   readonly #abandon = new AbortController();
 

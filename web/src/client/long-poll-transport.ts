@@ -12,16 +12,20 @@ import type { ResponseLog } from "./response-log.ts";
 export class LongPollTransport extends HttpTransport {
   readonly name = "long-poll";
 
-  protected async *follow(inquiry: Inquiry): AsyncGenerator<AnswerEvent, void, void> {
+  protected async *follow(inquiry: Inquiry, signal: AbortSignal): AsyncGenerator<AnswerEvent, void, void> {
+    const { pollTimeoutMs: patienceMs, callTimeoutMs } = LIMITS;
     for (;;) {
       const askedAt = Date.now();
       const from = inquiry.log.lastIndex + 1;
-      const found = await poll(this.session, inquiry, LIMITS.pollTimeoutMs);
+      const found = await this.session.whileReached(signal, (signal) =>
+        poll(this.session, inquiry, patienceMs, patienceMs + callTimeoutMs, signal),
+      );
+      this.heardAt = Date.now();
       const taken = yield* take(inquiry, found);
       yield { type: "polled" };
       if (taken && isFinal(found)) return yield* finish(found);
       const spare = askedAt + LIMITS.emptyPollMs - Date.now();
-      if (found.metadata.next_index <= from && spare > 0) await delay(spare, inquiry.abandoned);
+      if (found.metadata.next_index <= from && spare > 0) await delay(spare, signal);
     }
   }
 }

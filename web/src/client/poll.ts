@@ -3,7 +3,6 @@ import { errorBody } from "./error-body.ts";
 import { epoch, finishReason, usage } from "./frames.ts";
 import { pathOf } from "./http-question.ts";
 import type { Inquiry } from "./inquiry.ts";
-import * as LIMITS from "./limits.ts";
 import type { Session } from "./session.ts";
 import { type Checked, flag, index, list, optional, shape, string } from "./shape.ts";
 
@@ -28,15 +27,16 @@ const answer = shape({
 
 export type Poll = Checked<typeof answer>;
 
-/** Asks for what follows what is held; the server may take `patienceMs`. Throws as {@link Session.call}. */
+/** Asks for what follows what is held; the server may take `patienceMs`, and all may take `timeLimit`. Throws as {@link Session.call}. */
 export async function poll(
   session: Session,
-  { responseId = "", log, abandoned }: Inquiry,
+  { responseId = "", log }: Inquiry,
   patienceMs: number,
+  timeLimit: number,
+  signal: AbortSignal,
 ): Promise<Poll> {
   const query = `?from_index=${log.lastIndex + 1}&epoch=${log.epoch}&timeout_ms=${patienceMs}`;
-  const call = { timeLimit: patienceMs + LIMITS.callTimeoutMs, signal: abandoned };
-  return await session.call(pathOf(responseId) + query, call, answer);
+  return await session.call(pathOf(responseId) + query, { timeLimit, signal }, answer);
 }
 
 /** Whether the response has ended. A status that is not known is not the end. */

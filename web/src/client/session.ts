@@ -1,5 +1,7 @@
 import type { ConnectOptions } from "./api.ts";
-import { RefusedError } from "./errors.ts";
+import { delay } from "./delay.ts";
+import { ConnectionError, RefusedError } from "./errors.ts";
+import { hedged } from "./hedge.ts";
 import { type HttpCall, openCall, readJson } from "./http-call.ts";
 import * as LIMITS from "./limits.ts";
 import type { Memory } from "./memory.ts";
@@ -26,6 +28,11 @@ export class Session {
   readonly #options: ConnectOptions;
   readonly #memory: Memory;
   #renewing: Promise<Credentials> | undefined;
+  /** Probes in a row without an answer, and how long the last answered one took. */
+  #unreached = 0;
+  #reachedInMs = 0;
+  /** When a probe was late, or not answered. */
+  #roughAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: ConnectOptions, memory: Memory) {
     this.#options = options;
@@ -60,6 +67,59 @@ export class Session {
     return await openCall({ ...call, url, bearer: renewed.token });
   }
 
+  /** How long a try may be without an answer from now on, in milliseconds. */
+  get patienceMs(): number {
+    const isLong = this.#unreached % LIMITS.longProbeEvery === LIMITS.longProbeEvery - 1;
+    return Math.min(LIMITS.openAttemptMs, Math.max(LIMITS.probeMs * (isLong ? 2 : 1), 2 * this.#reachedInMs));
+  }
+
+  /** Whether the server answers by HTTP: with words of its own, whatever they are. */
+  async isReached(): Promise<boolean> {
+    const askedAt = Date.now();
+    const { signal: never } = new AbortController();
+    const timeLimit = this.patienceMs;
+    let isReached = false;
+    try {
+      await hedged(never, (signal) => this.open("/chat/message/none", { timeLimit, signal }));
+    } catch (error) {
+      isReached = error instanceof RefusedError;
+    }
+    const tookMs = Date.now() - askedAt;
+    if (!isReached || tookMs > LIMITS.hedgeMs) this.#roughAt = Date.now();
+    this.#unreached = isReached ? 0 : this.#unreached + 1;
+    if (isReached) this.#reachedInMs = tookMs;
+    return isReached;
+  }
+
+  /**
+   * Makes a call that may take long. While it is silent a probe tells now and then whether the server can be reached at all;
+   * where it can't, the call is aborted, and this rejects with a {@link ConnectionError}. Where it could not for a while, the
+   * call may be lost, and is made anew.
+   */
+  async whileReached<T>(signal: AbortSignal, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    for (;;) {
+      const end = new AbortController();
+      const begunAt = Date.now();
+      let isStale = false;
+      const watch = async () => {
+        for (let silenceMs = LIMITS.callSilenceMs; ; silenceMs = LIMITS.longCallSilenceMs) {
+          await delay(silenceMs, end.signal);
+          const isReached = await this.isReached();
+          isStale = isReached && this.#roughAt > begunAt - LIMITS.callSilenceMs;
+          if (!isReached || isStale) end.abort(new ConnectionError("the connection is lost"));
+        }
+      };
+      watch().catch(() => {});
+      try {
+        return await call(AbortSignal.any([signal, end.signal]));
+      } catch (error) {
+        if (!isStale || signal.aborted) throw error;
+      } finally {
+        end.abort();
+      }
+    }
+  }
+
   get #url(): string {
     const { url = globalThis.location?.origin } = this.#options;
     // What pages have, and servers may not have.
@@ -85,9 +145,9 @@ export class Session {
     const call: HttpCall = {
       method: "POST",
       url: sessionUrl ?? `${this.#url}/session`,
-      bearer: typeof key === "function" ? await key() : key,
+      bearer: typeof key === "function" ? await fetched(key) : key,
       body: { tenant, agent, session_id: this.#memory.kept.credentials?.sessionId },
-      timeLimit: LIMITS.callTimeoutMs,
+      timeLimit: this.#unreached > 0 ? 2 * LIMITS.probeMs : LIMITS.callTimeoutMs,
     };
     const made = await readJson(call, await openCall(call), answer);
     const credentials: Credentials = {
@@ -110,4 +170,13 @@ export class Session {
 
 function isTokenRefusal(error: unknown): boolean {
   return error instanceof RefusedError && error.body.type === "authentication_error";
+}
+
+/** What `key` gives. A `TypeError` is what `fetch` throws where the address that it asks can't be reached. */
+async function fetched(key: () => string | Promise<string>): Promise<string> {
+  try {
+    return await key();
+  } catch (error) {
+    throw error instanceof TypeError ? new ConnectionError(`no key: ${error}`) : error;
+  }
 }

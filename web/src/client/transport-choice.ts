@@ -1,9 +1,9 @@
 import type { TransportName } from "./api.ts";
 import { backoffMs } from "./backoff.ts";
-import { isEvenflowError } from "./errors.ts";
+import { ConnectionError, isEvenflowError } from "./errors.ts";
 import * as LIMITS from "./limits.ts";
 import type { Memory } from "./memory.ts";
-import type { Transport } from "./transport.ts";
+import { BlockedError, type Transport } from "./transport.ts";
 
 export interface Choice {
   readonly transport: Transport;
@@ -36,7 +36,10 @@ export class TransportChoice {
     }));
   }
 
-  /** The best transport that can be had now. Throws the last one's error when there is none. */
+  /**
+   * The best transport that can be had now. Nothing lower is tried where the server can't be reached at all: then this
+   * throws, as it does where there is no transport at all.
+   */
   async choose(): Promise<Choice> {
     let failure: unknown;
     for (const rung of this.#rungs) {
@@ -44,12 +47,13 @@ export class TransportChoice {
       // A WebSocket is tried for every question: that costs half a second at most.
       if (transport.name !== "websocket" && isResting(rung)) continue;
       try {
-        await transport.connect?.(failures > 0 ? LIMITS.reopenPatienceMs : LIMITS.openPatienceMs);
+        await transport.connectOrProbe?.(failures > 0 ? 0 : LIMITS.openPatienceMs);
         return this.#chosen(rung);
       } catch (error) {
         if (!isEvenflowError(error)) throw error;
         failure = error;
         this.#rest(rung);
+        if (error instanceof ConnectionError && !(error instanceof BlockedError)) break;
       }
     }
     throw failure;
@@ -82,6 +86,11 @@ export class TransportChoice {
       );
     }
     return undefined;
+  }
+
+  /** The network may be another one by now. */
+  doubt(): void {
+    for (const { transport } of this.#rungs) transport.doubt();
   }
 
   #chosen(rung: Rung): Choice {

@@ -27,6 +27,7 @@ export interface Watcher {
 const OWN_FAULT: readonly number[] = [1003, 1007, 1008];
 const REPLACED = 4009;
 const TOO_LARGE = 1009;
+export const NOT_OPEN = "the connection is not open";
 /** In the words of the HTTP answer. */
 const TOO_LARGE_BODY = { type: "invalid_request_error", code: "message_too_large", message: "message_too_large" };
 
@@ -41,6 +42,7 @@ export class WebSocketConnection {
   /** When the server, which is leaving, wants this client to move on: each client has a slot of its own. */
   #leaveAt: number | undefined;
   #leaveTimer: ReturnType<typeof setTimeout> | undefined;
+  #isDoubted = false;
 
   private constructor(socket: WebSocket, watcher: Watcher) {
     this.#socket = socket;
@@ -49,21 +51,27 @@ export class WebSocketConnection {
     socket.addEventListener("close", (event) => this.#lose(this.#lossFor(event.code)));
   }
 
-  /** Opens a connection; resolves when the server has said `session.ready`. Rejects with an `EvenflowError`. */
-  static open(url: string, protocols: string[], watcher: Watcher): Promise<WebSocketConnection> {
+  /** Opens a connection, unless `signal` is aborted; resolves when the server has said `session.ready`. Rejects with an `EvenflowError`. */
+  static open(url: string, protocols: string[], watcher: Watcher, signal: AbortSignal): Promise<WebSocketConnection> {
     return new Promise((resolve, reject) => {
       const connection = new WebSocketConnection(openSocket(url, protocols), watcher);
-      const timer = setTimeout(() => connection.close("the connection is not open"), LIMITS.openAttemptMs);
+      const giveUp = () => connection.close(NOT_OPEN);
+      const timer = setTimeout(giveUp, LIMITS.openAttemptMs);
+      signal.addEventListener("abort", giveUp);
+      const end = () => {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", giveUp);
+      };
       connection.listen({
         onArrival(arrival) {
           if (arrival.type !== "session.ready") return;
-          clearTimeout(timer);
+          end();
           connection.unlisten();
           connection.#isReady = true;
           resolve(connection);
         },
         onLost(error) {
-          clearTimeout(timer);
+          end();
           reject(error);
         },
         onLeave() {},
@@ -75,9 +83,14 @@ export class WebSocketConnection {
     return !this.#loss;
   }
 
-  /** Whether it can be begun with: it is open, and its server stays. */
+  /** Whether it can be begun with: it is open, nobody doubts that, and its server stays. */
   get isUsable(): boolean {
-    return this.isOpen && this.#leaveAt === undefined;
+    return this.isOpen && !this.#isDoubted && this.#leaveAt === undefined;
+  }
+
+  /** It may be dead: nothing is begun with it any more. What it still brings counts. */
+  doubt(): void {
+    this.#isDoubted = true;
   }
 
   /** Sends a frame; throws the loss when lost. */
@@ -95,7 +108,7 @@ export class WebSocketConnection {
   /** Ends what {@link listen} began. */
   unlisten(): void {
     this.#listener = undefined;
-    if (this.#leaveAt !== undefined && this.#leaveAt <= Date.now()) this.#leave();
+    if (this.#isDoubted || (this.#leaveAt !== undefined && this.#leaveAt <= Date.now())) this.#leave();
   }
 
   /** Gives the connection up, without waiting for the other side to agree. */

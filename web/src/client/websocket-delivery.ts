@@ -35,12 +35,34 @@ export class WebSocketDelivery {
   /** Where the answer was asked for as well, and has not begun yet. */
   #next: Line | undefined;
   #isMovingOn = false;
+  /** That is since the line may be dead: then it is read until the next one really brings something. */
+  #isDoubted = false;
+  /** How the answer has begun there. */
+  #beginning: Arrival | undefined;
+  /** It was doubted, and lived. */
+  #isSlow = false;
+  /** What has come: to find out whether anything does. */
+  #arrivals = 0;
+  /** Whether text comes, frame by frame. */
+  #flows = false;
+  /** How long a sign of life may take. */
+  readonly #pongMs: number;
+  /** Whether it has ended since nothing came any more. */
+  isSilent = false;
   #failures = 0;
+  /** Counts what was begun in order to move on: only the last of it counts. */
+  #turn = 0;
 
   /** Reads from `connection`; `connect` is called for the next one. */
-  constructor(inquiry: Inquiry, connection: WebSocketConnection, connect: () => Promise<WebSocketConnection>) {
+  constructor(
+    inquiry: Inquiry,
+    connection: WebSocketConnection,
+    connect: () => Promise<WebSocketConnection>,
+    pongMs: number,
+  ) {
     this.#inquiry = inquiry;
     this.#connect = connect;
+    this.#pongMs = pongMs;
     this.#line = this.#lineOver(connection);
   }
 
@@ -63,6 +85,27 @@ export class WebSocketDelivery {
     this.#line.reading.tell(wish);
   }
 
+  /**
+   * The network may be another one by now, and the connection dead. Where it doesn't answer at once, another one is opened
+   * beside it; whichever brings the answer first is read from.
+   */
+  doubt(patienceMs: number = LIMITS.doubtMs): void {
+    const { connection } = this.#line;
+    if (this.#isDoubted && !this.#next) this.#moveOnNow();
+    if (this.#isMovingOn || !connection.isOpen) return;
+    const before = this.#arrivals;
+    connection.send({ type: "ping" });
+    delay(patienceMs, this.#end.signal).then(
+      () => {
+        if (this.#arrivals > before || this.#isMovingOn) return;
+        connection.doubt();
+        this.#isDoubted = true;
+        this.#beginToMoveOn();
+      },
+      () => {},
+    );
+  }
+
   #lineOver(connection: WebSocketConnection): Line {
     return { connection, reading: new AnswerReading(this.#inquiry, connection) };
   }
@@ -70,7 +113,10 @@ export class WebSocketDelivery {
   #dial(line: Line): void {
     line.reading.request();
     line.connection.listen({
-      onArrival: (arrival) => this.#mailbox.put({ line, arrival }),
+      onArrival: (arrival) => {
+        this.#arrivals += 1;
+        this.#mailbox.put({ line, arrival });
+      },
       onLost: (error) => this.#onLost(line, error),
       onLeave: () => this.#onLeave(line),
     });
@@ -88,9 +134,13 @@ export class WebSocketDelivery {
   }
 
   #onLeave(line: Line): void {
-    if (line !== this.#line || this.#isMovingOn) return;
+    if (line === this.#line) this.#beginToMoveOn();
+  }
+
+  #beginToMoveOn(): void {
+    if (this.#isMovingOn) return;
     this.#isMovingOn = true;
-    void this.#moveOn();
+    this.#moveOnNow();
   }
 
   #abandon(): void {
@@ -103,62 +153,108 @@ export class WebSocketDelivery {
     if (line === this.#next) {
       const refusal = line.reading.refusal(arrival);
       if (refusal) return this.#moveOnLater(refusal);
-      if (line.reading.isBegunBy(arrival)) this.#switchTo(line);
+      if (this.#mayGoOverTo(line, arrival)) yield* this.#switchTo(line);
+    } else if (line === this.#line && this.#isDoubted && line.connection.isOpen) this.#trust();
+    if (line !== this.#line) return;
+    this.#flows = arrival.type === "chat.response.delta";
+    yield* line.reading.receive(arrival);
+  }
+
+  /** Whether the answer is read from `line` from now on: once it begins there, and beside a line that may live once it comes. */
+  #mayGoOverTo(line: Line, arrival: Arrival): boolean {
+    const hasBegun = this.#beginning !== undefined;
+    if (arrival.type === "pong") return false;
+    if (line.reading.isBegunBy(arrival) && this.#isDoubted && arrival.type === "chat.response.start" && !hasBegun) {
+      this.#beginning = arrival;
+      return false;
     }
-    if (line === this.#line) yield* line.reading.receive(arrival);
+    return hasBegun || line.reading.isBegunBy(arrival);
+  }
+
+  #moveOnNow(): void {
+    this.#turn += 1;
+    void this.#moveOn();
   }
 
   /** Opens the next connection, and asks for the answer there. */
   async #moveOn(): Promise<void> {
+    const turn = this.#turn;
     try {
       const connection = await this.#connect();
-      if (this.#end.signal.aborted) return;
+      if (this.#end.signal.aborted || turn !== this.#turn) return;
       this.#next = this.#lineOver(connection);
       this.#dial(this.#next);
     } catch (error) {
-      this.#moveOnLater(error);
+      if (turn === this.#turn) this.#moveOnLater(error);
     }
+  }
+
+  /** The line lives, though it was doubted: it may be slow. */
+  #trust(): void {
+    this.#turn += 1;
+    const next = this.#next;
+    this.#next = this.#beginning = undefined;
+    this.#isMovingOn = this.#isDoubted = false;
+    next?.connection.unlisten();
+    next?.connection.close("it is not needed");
+    this.#isSlow = true;
   }
 
   /** It could not be had there, so the present connection is read from as long as it lasts. */
   #moveOnLater(error: unknown): void {
     this.#next?.connection.unlisten();
-    this.#next = undefined;
+    this.#next = this.#beginning = undefined;
     if (this.#lineLoss) this.#mailbox.fail(this.#lineLoss);
     this.#failures += 1;
+    const turn = this.#turn;
     const wait = delay(retryDelayMs(error, this.#failures), this.#end.signal);
     wait.then(
-      () => this.#moveOn(),
+      () => (turn === this.#turn ? this.#moveOn() : undefined),
       () => {},
     );
   }
 
-  #switchTo(line: Line): void {
+  *#switchTo(line: Line): Generator<AnswerEvent, void, void> {
     this.#hangUp();
     this.#line = line;
     this.#next = this.#lineLoss = undefined;
-    this.#isMovingOn = false;
+    this.#isMovingOn = this.#isDoubted = false;
     this.#failures = 0;
+    const beginning = this.#beginning;
+    this.#beginning = undefined;
     if (this.#inquiry.stopped.aborted) this.tell("cancel");
+    if (beginning) yield* line.reading.receive(beginning);
   }
 
   /**
    * The next frame. A connection may die without a word (a phone that changes networks), so after a silence the server is
-   * asked for a sign of life, however long its model thinks; if nothing comes, the connection is given up.
+   * asked for a sign of life, however long its model thinks; if nothing comes, the connection is given up. In the middle of a
+   * text that is done sooner, and another connection is opened beside it.
    */
   async #nextLetter(): Promise<Letter> {
-    const letter = await this.#mailbox.take(LIMITS.silenceMs);
+    const letter = await this.#nextInTime();
     if (letter) return letter;
     const { connection } = this.#next ?? this.#line;
     connection.send({ type: "ping" });
     const askedAt = Date.now();
-    let reply = await this.#mailbox.take(LIMITS.pongMs);
+    let reply = await this.#mailbox.take(this.#pongMs);
     // Where that timer is late, the tab has slept: what came meanwhile is handed over after it.
-    const hasSlept = Date.now() - askedAt > LIMITS.pongMs + LIMITS.sleptMs;
-    if (!reply && hasSlept) reply = await this.#mailbox.take(LIMITS.pongMs);
+    const hasSlept = Date.now() - askedAt > this.#pongMs + LIMITS.sleptMs;
+    if (!reply && hasSlept) reply = await this.#mailbox.take(this.#pongMs);
     if (reply) return reply;
+    this.isSilent = true;
     const reason = "the connection is lost";
     connection.close(reason);
     throw new ConnectionError(reason);
+  }
+
+  /** The next letter, within the silence after which a ping is due. */
+  async #nextInTime(): Promise<Letter | undefined> {
+    const isQuick = this.#flows && !this.#isMovingOn && !this.#isSlow && this.#pongMs === LIMITS.pongMs;
+    if (!isQuick) return await this.#mailbox.take(LIMITS.silenceMs);
+    const letter = await this.#mailbox.take(LIMITS.flowSilenceMs);
+    if (letter) return letter;
+    this.doubt(LIMITS.flowPongMs);
+    return await this.#mailbox.take(LIMITS.silenceMs - LIMITS.flowSilenceMs);
   }
 }

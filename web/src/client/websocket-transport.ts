@@ -2,9 +2,10 @@ import type { AnswerEvent } from "./api.ts";
 import { ConnectionError } from "./errors.ts";
 import type { Inquiry } from "./inquiry.ts";
 import * as LIMITS from "./limits.ts";
-import type { Credentials, Session } from "./session.ts";
-import type { Transport, Wish } from "./transport.ts";
-import { type Watcher, WebSocketConnection } from "./websocket-connection.ts";
+import type { Session } from "./session.ts";
+import { BlockedError, type Transport, type Wish } from "./transport.ts";
+import { ConnectionAttempt } from "./websocket-attempt.ts";
+import type { Watcher, WebSocketConnection } from "./websocket-connection.ts";
 import { WebSocketDelivery } from "./websocket-delivery.ts";
 
 /** Answers over a WebSocket, which stays open from one question to the next. */
@@ -13,10 +14,13 @@ export class WebSocketTransport implements Transport {
   readonly #session: Session;
   readonly #watcher: Watcher;
   #connection: WebSocketConnection | undefined;
-  #opening: Promise<WebSocketConnection> | undefined;
+  #attempt: ConnectionAttempt | undefined;
   #delivery: WebSocketDelivery | undefined;
   /** What the connection was opened with: when that has expired, the server takes no more questions there. */
   #token: string | undefined;
+  /** Deliveries in a row that brought nothing, and among them such whose connection fell silent. */
+  #failures = 0;
+  #silences = 0;
   #isClosed = false;
 
   constructor(session: Session, watcher: Watcher) {
@@ -28,39 +32,57 @@ export class WebSocketTransport implements Transport {
     return this.#connection?.isUsable ?? false;
   }
 
-  /**
-   * Resolves when a connection is open; rejects with a {@link ConnectionError} when none could be opened, or not within
-   * `patienceMs` milliseconds. An attempt that takes longer goes on, for whoever asks next.
-   */
   async connect(patienceMs: number): Promise<WebSocketConnection> {
-    const credentials = await this.#session.credentials();
-    if (this.#connection?.isUsable) {
-      if (credentials.token === this.#token) return this.#connection;
-      this.#connection.close("expired");
+    const attempt = await this.#begun();
+    return await this.#openedBy(attempt, await attempt.failure(Math.max(0, patienceMs - attempt.ageMs)));
+  }
+
+  async connectOrProbe(aloneMs: number): Promise<WebSocketConnection> {
+    const attempt = await this.#begun();
+    let failure = await attempt.failure(aloneMs);
+    if (failure) {
+      const isReached = await attempt.unlessOpen(this.#session.isReached());
+      failure = await attempt.failure(isReached ? Math.max(0, LIMITS.reopenPatienceMs - aloneMs) : 0);
+      // Where there is a way, the attempt goes on, for whoever asks next.
+      if (isReached && failure instanceof ConnectionError) throw new BlockedError(failure.message);
     }
-    this.#opening ??= this.#open(credentials).finally(() => {
-      this.#opening = undefined;
-    });
-    const late = new Promise<never>((_, reject) => {
-      setTimeout(() => reject(new ConnectionError("the connection is not open")), patienceMs);
-    });
-    return await Promise.race([this.#opening, late]);
+    return await this.#openedBy(attempt, failure);
   }
 
   async *deliver(inquiry: Inquiry): AsyncGenerator<AnswerEvent, void, void> {
-    const connection = await this.connect(LIMITS.openPatienceMs);
+    this.#failures += 1;
+    const isDoubtful = this.#failures >= LIMITS.websocketFailures;
+    const connection = await (isDoubtful ? this.connectOrProbe(0) : this.connect(this.#session.patienceMs));
     inquiry.stopped.throwIfAborted();
-    const connectAnew = () => this.connect(LIMITS.openAttemptMs);
-    this.#delivery = new WebSocketDelivery(inquiry, connection, connectAnew);
+    const begun = inquiry.log.lastIndex;
+    const connectAnew = () => this.connect(this.#session.patienceMs);
+    const delivery = new WebSocketDelivery(inquiry, connection, connectAnew, LIMITS.pongMs * 2 ** this.#silences);
+    this.#delivery = delivery;
     try {
-      yield* this.#delivery.run();
+      yield* delivery.run();
+      this.#failures = 0;
+    } catch (error) {
+      if (!(error instanceof ConnectionError)) this.#failures = 0;
+      const isFruitless = isDoubtful && inquiry.log.lastIndex === begun && !inquiry.stopped.aborted;
+      if (isFruitless && error instanceof ConnectionError && (await this.#session.isReached())) {
+        throw new BlockedError(error.message);
+      }
+      throw error;
     } finally {
       this.#delivery = undefined;
+      const hasGrown = inquiry.log.lastIndex > begun;
+      if (hasGrown) this.#failures = 0;
+      this.#silences = delivery.isSilent && !hasGrown ? Math.min(this.#silences + 1, LIMITS.pongDoublings) : 0;
     }
   }
 
   async tell(_inquiry: Inquiry, wish: Wish): Promise<void> {
     this.#delivery?.tell(wish);
+  }
+
+  doubt(): void {
+    this.#attempt?.doubt();
+    this.#delivery?.doubt();
   }
 
   /** Gives the connection up for good. */
@@ -74,13 +96,29 @@ export class WebSocketTransport implements Transport {
     this.#connection?.close(reason);
   }
 
-  // A browser does not say why a handshake failed. It may be that the token is not accepted any more; then the first poll
-  // finds out. A new one for every refusal would be a second storm where many are refused for coming back together.
-  async #open({ token, websocketUrl }: Credentials): Promise<WebSocketConnection> {
+  async #openedBy(attempt: ConnectionAttempt, failure: Error | undefined): Promise<WebSocketConnection> {
+    if (!failure) return await attempt.opening;
+    // What has gone into a black hole comes back late: the next try is a fresh one.
+    attempt.giveUp();
+    throw failure;
+  }
+
+  /** The attempt that is under way, or a new one; what is open counts as one that has succeeded. */
+  async #begun(): Promise<ConnectionAttempt> {
+    const { token, websocketUrl } = await this.#session.credentials();
+    if (this.#connection?.isUsable) {
+      if (token === this.#token) return ConnectionAttempt.done(this.#connection);
+      this.#connection.close("expired");
+    }
+    if (this.#attempt?.isUnderWay) return this.#attempt;
+    // A browser does not say why a handshake failed. It may be that the token is not accepted any more; then the first probe
+    // or poll finds out. A new one for every refusal would be a second storm where many are refused for coming back together.
     const protocols = ["evenflow.v1.compact", "evenflow.v1", `bearer.${token}`];
-    this.#connection = await WebSocketConnection.open(websocketUrl, protocols, this.#watcher);
-    this.#token = token;
-    if (this.#isClosed) this.close();
-    return this.#connection;
+    this.#attempt = ConnectionAttempt.begin(websocketUrl, protocols, this.#watcher, (connection) => {
+      this.#connection = connection;
+      this.#token = token;
+      if (this.#isClosed) this.close();
+    });
+    return this.#attempt;
   }
 }

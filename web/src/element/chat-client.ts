@@ -10,6 +10,8 @@ export interface ChatClient {
   readonly isResumed?: boolean;
   /** The newest messages of the conversation, or those before one of them. */
   messages?(options?: { readonly before?: string | undefined }): Promise<ChatPage>;
+  /** Tries at once to reach a server that is out of reach. */
+  reconnect?(): void;
   /** The answer to a message that this client did not send. */
   follow?(message: ChatQuestion): ChatAnswer;
   on(event: "connection", listener: (state: ChatConnection) => void): () => void;

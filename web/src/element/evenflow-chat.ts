@@ -8,6 +8,7 @@ import { Exchange, UNREACHABLE } from "./exchange.ts";
 import { History } from "./history.ts";
 import { made } from "./made.ts";
 import type { Offers } from "./offers.ts";
+import { isGone } from "./plain-language.ts";
 import { advise, type Reach, reachOf, ServerWatch } from "./server-watch.ts";
 import { CONNECTION_STATES, StatusView } from "./status-view.ts";
 import { styleSheet } from "./style-sheet.ts";
@@ -77,9 +78,9 @@ export class EvenflowChat extends HTMLElement {
       ),
     );
     const announcements = made("div", { class: "visually-hidden", attributes: { "aria-live": "polite" } });
-    const status = new StatusView();
+    const status = new StatusView(() => this.#reconnect());
     const hint = made("p", { class: "hint", text: "Enter asks, Shift + Enter breaks the line, Esc stops" });
-    const below = made("div", { class: "below" }, status.element, hint);
+    const below = made("div", { class: "below" }, status.element, status.reconnect, hint);
     const details = made("slot", { attributes: { name: "details" } });
     const conversation = new ConversationView(scroller, log);
     const dock = made(
@@ -177,10 +178,16 @@ export class EvenflowChat extends HTMLElement {
     if (state === "waiting" && this.serverUrl !== undefined) this.#watch.start(this.serverUrl);
   }
 
+  /** Tries at once to reach the server. What was lost goes on where it was: nothing is asked anew. */
+  #reconnect(): void {
+    this.#client?.reconnect?.();
+    if (!this.isBusy && this.#client !== undefined) this.#showConnection(this.#client.connection);
+  }
+
   /** What a look at the server has found, while nothing is asked. */
   #showReach(reach: Reach): void {
     if (reach === "forbidden") this.#forbid();
-    else if (reach === "unreachable") this.#views.status.show("connecting", UNREACHABLE);
+    else if (reach === "unreachable") this.#views.status.showLost(UNREACHABLE);
     else this.#views.status.show(...CONNECTION_STATES.waiting);
   }
 
@@ -221,7 +228,7 @@ export class EvenflowChat extends HTMLElement {
 
   #offersOf(exchange: () => Exchange): Offers {
     return {
-      again: () => this.#askAgain(exchange()),
+      again: () => this.#readOrAskAgain(exchange()),
       edit: () => this.#edit(exchange()),
       goOn: () => this.ask(GO_ON),
     };
@@ -246,8 +253,18 @@ export class EvenflowChat extends HTMLElement {
     return true;
   }
 
-  /** Shows an answer; `before` is the last exchange, if this is another try at it. */
-  async #show(answer: ChatAnswer, before?: Exchange): Promise<void> {
+  /** The server may have the whole answer, where only its delivery has failed: it is read before the model is called again. */
+  #readOrAskAgain(before: Exchange): boolean {
+    const { unread } = before;
+    if (unread === undefined || this.#client?.follow === undefined) return this.#askAgain(before);
+    if (this.isBusy) return false;
+    before.pass();
+    void this.#show(this.#client.follow(unread), before, (exchange) => this.#askAgain(exchange));
+    return true;
+  }
+
+  /** Shows an answer; `before` is the last exchange, if this is another try at it. `onGone`: what to do where the server has it no more. */
+  async #show(answer: ChatAnswer, before?: Exchange, onGone?: (exchange: Exchange) => void): Promise<void> {
     const { question } = answer;
     this.#watch.stop();
     this.#isForbidden = false;
@@ -270,6 +287,10 @@ export class EvenflowChat extends HTMLElement {
       }
     } catch (error) {
       if (this.#current !== current) return;
+      if (onGone && isGone(error)) {
+        this.#current = undefined;
+        return onGone(exchange);
+      }
       await exchange.fail(error);
     }
     if (this.#current === current) this.#end();

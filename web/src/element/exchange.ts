@@ -1,15 +1,13 @@
 import type { AnswerView } from "./answer-view.ts";
-import type { ChatAnswer, ChatEvent, ChatMessage, ChatPart } from "./chat-client.ts";
+import type { ChatAnswer, ChatEvent, ChatMessage, ChatPart, ChatQuestion } from "./chat-client.ts";
 import { endingOf } from "./ending.ts";
 import { ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
 import type { Offers } from "./offers.ts";
-import { explain } from "./plain-language.ts";
+import { explain, isAnswerError, isGone } from "./plain-language.ts";
 import type { Views } from "./views.ts";
 
 type Completed = Extract<ChatEvent, { type: "completed" }>;
 
-const FALLBACK =
-  "No WebSocket could be opened, so this answer comes by another way: the same text, in fewer and larger pieces.";
 const DROPPED = "This conversation has grown too long for the model: it is not told the oldest messages any more.";
 const LOST = "Connection lost, reconnecting…";
 const OFFLINE = "You are offline. It goes on when the network is back.";
@@ -25,10 +23,11 @@ export class Exchange {
   /** The try before this one, the answer of which stands until this one has something to show. */
   #before: Exchange | undefined;
   #isLeft = false;
+  /** It failed, and not with an error of the answer. */
+  #isUndelivered = false;
   #wasReached = false;
   /** How often in a row the server was not reached. */
   #misses = 0;
-  #isFallback = false;
   /** What the model does while no text comes; empty where that isn't told. */
   #doing = "";
   readonly #askedAt = performance.now();
@@ -53,6 +52,13 @@ export class Exchange {
   /** What another try at this question replaces: the last one that the server has; `undefined` for none. */
   get messageId(): string | undefined {
     return this.#source.responseId === null ? this.#before?.messageId : this.#source.messageId;
+  }
+
+  /** The message whose answer the server may have to its end, though it was not delivered so. */
+  get unread(): ChatQuestion | undefined {
+    const { messageId, responseId, question } = this.#source;
+    const isUnread = this.#isUndelivered && messageId !== undefined && responseId !== null;
+    return isUnread ? { messageId, responseId, question } : undefined;
   }
 
   /** Whether the server has been heard of. */
@@ -87,6 +93,7 @@ export class Exchange {
     await this.#answer.end();
     if (this.#isLeft) return;
     const { conversation, announcer, status } = this.#views;
+    this.#isUndelivered = !isAnswerError(error) && !isGone(error);
     const hasText = !this.#answer.isEmpty;
     const explanation = explain(error, hasText);
     announcer.finish(explanation.what);
@@ -145,7 +152,6 @@ export class Exchange {
     const underWay = this.#answer.isEmpty ? "waiting" : "streaming";
     switch (event.type) {
       case "transport":
-        this.#isFallback = event.fallback;
         if (this.#misses === 0) status.show(underWay, underWay === "waiting" ? "Sending…" : undefined);
         break;
       case "accepted":
@@ -171,7 +177,7 @@ export class Exchange {
         break;
       case "reconnecting":
         this.#misses += 1;
-        status.show("connecting", this.#missed());
+        status.showLost(this.#missed());
         break;
       case "resumed":
       case "polled":
@@ -187,11 +193,10 @@ export class Exchange {
     return this.#wasReached && this.#misses === 1 ? LOST : UNREACHABLE;
   }
 
-  /** The server was heard of. Only now it is known that another way than a WebSocket leads there. */
+  /** The server was heard of. */
   #reached(): void {
     this.#wasReached = true;
     this.#misses = 0;
-    if (this.#isFallback) this.#views.conversation.noticeOnce(FALLBACK, this.#answer.element);
   }
 
   #showText(text: string): void {

@@ -90,6 +90,16 @@ export function explain(error: unknown, hasText = false, now = new Date()): Expl
   }
 }
 
+/** Whether the answer itself has ended so, and not its delivery. */
+export function isAnswerError(error: unknown): boolean {
+  return isClientError(error) && error.kind === "answer";
+}
+
+/** Whether the server does not have the answer any more. */
+export function isGone(error: unknown): boolean {
+  return isClientError(error) && error.kind === "refused" && GONE.includes(error.body?.code ?? "");
+}
+
 function isClientError(error: unknown): error is ClientError {
   return error instanceof Object && "kind" in error && typeof error.kind === "string";
 }

@@ -1,5 +1,5 @@
 import type { ChatConnection } from "./chat-client.ts";
-import { made } from "./made.ts";
+import { button, made } from "./made.ts";
 
 export type State = "idle" | "connecting" | "waiting" | "streaming" | "done" | "cancelled" | "error";
 
@@ -26,8 +26,13 @@ export const CONNECTION_STATES: Readonly<Record<ChatConnection, readonly [State,
 export class StatusView {
   readonly element: HTMLElement;
   readonly #label = made("span");
+  /** Beside it, for a reader who does not want to wait for the next try. */
+  readonly reconnect: HTMLButtonElement;
 
-  constructor() {
+  /** `reconnect` tries at once what would be tried a little later. */
+  constructor(reconnect: () => void = () => {}) {
+    const given = { class: "quiet reconnect", text: "Reconnect now", testId: "reconnect", hidden: true };
+    this.reconnect = button(given, reconnect);
     this.element = made("p", { class: "status", testId: "status" }, this.#label);
   }
 
@@ -35,5 +40,12 @@ export class StatusView {
   show(state: State, label: string = LABELS[state]): void {
     this.element.dataset.state = state;
     this.#label.textContent = label;
+    this.reconnect.hidden = true;
+  }
+
+  /** Says why there is no connection; it is tried for, and the reader may have that at once. */
+  showLost(why: string): void {
+    this.show("connecting", why);
+    this.reconnect.hidden = false;
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { backoffMs, retryDelayMs } from "../../src/client/backoff.ts";
+import { backoffMs, probeDelayMs, retryDelayMs } from "../../src/client/backoff.ts";
 import { ConnectionError, ProtocolError, RefusedError } from "../../src/client/errors.ts";
 
 /** Lets chance be `random` for what follows. */
@@ -10,7 +10,7 @@ function chance(random: number): void {
 describe("backoffMs", () => {
   it("stays at a second while a lost node is missed, and then grows with every failure up to a cap", () => {
     chance(1);
-    const longest = [1, 2, 3, 4, 5, 6, 7, 8, 50].map(backoffMs);
+    const longest = [1, 2, 3, 4, 5, 6, 7, 8, 50].map((failures) => backoffMs(failures));
     expect(longest).toEqual([500, 1_000, 1_000, 1_000, 1_000, 2_000, 4_000, 8_000, 8_000]);
   });
 
@@ -42,5 +42,22 @@ describe("retryDelayMs", () => {
       return retryDelayMs(error, 1);
     });
     expect(delays).toEqual(expected);
+  });
+});
+
+describe("probeDelayMs", () => {
+  it("is two seconds at most while somebody waits for an answer", () => {
+    chance(1);
+    expect([1, 2, 3, 4, 5, 6, 7, 50].map((failures) => probeDelayMs(failures, 0))).toEqual([
+      500, 1_000, 1_000, 1_000, 1_000, 2_000, 2_000, 2_000,
+    ]);
+  });
+
+  it("is five to ten seconds after a long time", () => {
+    const pauses = [0, 1].map((random) => {
+      chance(random);
+      return probeDelayMs(3, 600_001);
+    });
+    expect(pauses).toEqual([5_000, 10_000]);
   });
 });

@@ -35,8 +35,8 @@ export class FakeEventStream {
     this.text(eventOf(frame));
   }
 
-  delta(index: number, delta: string): void {
-    this.frame({ type: "chat.response.delta", response_id: "rsp_1", delta, index });
+  delta(index: number, delta: string, from?: number): void {
+    this.frame({ type: "chat.response.delta", response_id: "rsp_1", delta, index, from });
   }
 
   completed(lastIndex: number, finishReason = "stop"): void {

@@ -12,6 +12,9 @@ export interface FakeCall {
 
 type Handler = (call: FakeCall) => Response | Promise<Response>;
 
+/** What lies between the client and the server: nothing; or connections are refused; swallowed; or answered by a login page. */
+export type Path = "up" | "refused" | "dark" | "portal";
+
 /** A server and the network to it, played by the test in the place of the platform's. */
 export class FakeNetwork {
   readonly sockets: FakeSocket[] = [];
@@ -19,6 +22,9 @@ export class FakeNetwork {
   /** What happens to a new socket; by default it says `session.ready` at once. */
   onSocket: (socket: FakeSocket) => void = (socket) => queueMicrotask(() => socket.ready());
   readonly #handlers = new Map<string, Handler>();
+  path: Path = "up";
+  /** Whether a WebSocket gets through where HTTP does. */
+  takesWebSockets = true;
   /** The client's chance. */
   random: () => number = () => 0.5;
   #ids = 0;
@@ -26,6 +32,7 @@ export class FakeNetwork {
 
   constructor() {
     this.#install();
+    this.on("GET /chat/message/none", () => refusal(404, { type: "not_found_error", code: "response_not_found" }));
     this.on("POST /session", () => {
       this.#tokens += 1;
       return json(201, {
@@ -77,6 +84,12 @@ export class FakeNetwork {
         }
       },
     );
+    // The real one knows nothing of the fake clock.
+    vi.spyOn(AbortSignal, "timeout").mockImplementation((ms) => {
+      const late = new AbortController();
+      setTimeout(() => late.abort(new DOMException("late", "TimeoutError")), ms);
+      return late.signal;
+    });
     vi.stubGlobal("crypto", { getRandomValues: () => [this.#newId()] });
     vi.spyOn(Math, "random").mockImplementation(() => this.random());
   }
@@ -89,7 +102,8 @@ export class FakeNetwork {
   #open(url: string, protocols: string[]): FakeSocket {
     const socket = new FakeSocket(url, protocols);
     this.sockets.push(socket);
-    this.onSocket(socket);
+    if (this.path === "up" && this.takesWebSockets) this.onSocket(socket);
+    else if (this.path !== "dark") queueMicrotask(() => socket.drop());
     return socket;
   }
 
@@ -104,9 +118,13 @@ export class FakeNetwork {
       signal: init.signal ?? undefined,
     };
     this.calls.push(call);
+    if (this.path === "refused") throw new TypeError("refused");
+    if (this.path === "dark") return await aborted(call.signal);
+    if (this.path === "portal")
+      return new Response("<html>Log in</html>", { headers: { "Content-Type": "text/html" } });
     const handler = this.#handlers.get(`${call.method} ${pathname}`);
     if (handler === undefined) throw new TypeError(`nothing answers ${call.method} ${pathname}`);
-    return await handler(call);
+    return await Promise.race([handler(call), aborted(call.signal)]);
   }
 }
 
@@ -143,4 +161,9 @@ export function poll(from: number, text: string, count: number, status: string, 
         ...metadata,
       },
     });
+}
+
+/** Nothing comes, until the caller gives up. */
+function aborted(signal: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
 }

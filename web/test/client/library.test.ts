@@ -49,9 +49,18 @@ describe("the library", () => {
     await pass(1_000);
     network.socket.completed(2);
     expect(await text).toBe("Because.");
-    expect(network.socket.sent.map((frame) => frame.type)).toEqual(["chat.message", "response.ack"]);
+    expect(network.socket.sent.map((frame) => frame.type)).toEqual(["chat.message", "response.ack", "ping"]);
     client.close();
     expect(network.socket.closedByClient).toBe(true);
+  });
+
+  it("has all that its types say, by these names", async () => {
+    const client = library.connect({ storage: null });
+    const ofClient = ["ask", "messages", "follow", "share", "end", "on", "reconnect", "close"] as const;
+    expect(ofClient.filter((name) => typeof client[name] !== "function")).toEqual([]);
+    const answer = client.follow({ messageId: "m", responseId: "r", question: "Why?" });
+    const ofAnswer = ["on", "stop", "pause", "resume"] as const;
+    expect(ofAnswer.filter((name) => typeof answer[name] !== "function")).toEqual([]);
   });
 
   it("opens nothing on a server, and says what is missing there once something is asked", async () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { AnswerEvent, AnswerState } from "../../src/client/api.ts";
 import { Asked, pass } from "./asked.ts";
 import { json } from "./fake-network.ts";
-import { asking, network, newClient, useFakeNetwork } from "./websocket-scene.ts";
+import { answerPings, asking, network, newClient, useFakeNetwork } from "./websocket-scene.ts";
 
 useFakeNetwork();
 
@@ -143,6 +143,7 @@ describe("an answer that is paused", () => {
 
   it("is not acknowledged: nobody has it yet", async () => {
     const { answer } = await asking();
+    answerPings();
     answer.pause();
     network.socket.delta(0, "a");
     await pass(3_000);

@@ -188,35 +188,3 @@ describe("what a page keeps for the next one", () => {
     expect(last.events[0]).toEqual({ type: "transport", transport: "websocket", fallback: false });
   });
 });
-
-describe("a device without a network", () => {
-  it("waits for one before it tries again", async () => {
-    let listener = (): void => {};
-    vi.stubGlobal("navigator", { onLine: false });
-    vi.stubGlobal("addEventListener", (_type: string, listen: () => void) => {
-      listener = listen;
-    });
-    const asked = new Asked(load());
-    await pass();
-    network.socket.start();
-    network.socket.drop();
-    await pass(600_000);
-    expect([network.sockets.length, asked.ended]).toEqual([1, false]);
-    listener();
-    await pass();
-    expect(network.socket.sent).toMatchObject([{ type: "response.resume" }]);
-  });
-
-  it("does not keep a reader who wants to stop", async () => {
-    vi.stubGlobal("navigator", { onLine: false });
-    vi.stubGlobal("addEventListener", () => {});
-    const asked = new Asked(load());
-    await pass();
-    network.socket.start();
-    network.socket.drop();
-    await pass(10_000);
-    void asked.answer.stop();
-    await pass();
-    expect(asked.answer.state).toBe("stopped");
-  });
-});

@@ -278,6 +278,52 @@ describe("an event stream that is silent", () => {
   });
 });
 
+describe("a server that is leaving in the middle of a stream", () => {
+  it("is read until the next stream has begun, from where the answer then goes on", async () => {
+    const { asked, stream } = await asking();
+    stream.delta(0, "a");
+    stream.text(": reconnect 1000\n");
+    await pass(999);
+    stream.delta(1, "b");
+    await pass();
+    expect(streams).toHaveLength(1);
+    let open: (response: Response) => void = () => {};
+    network.on(EVENTS, (call) => {
+      streams.push(new FakeEventStream(call));
+      return new Promise<Response>((answer) => {
+        open = answer;
+      });
+    });
+    await pass(1);
+    expect(latest().query).toBe("after=1&epoch=1&moving=1");
+    stream.delta(2, "c");
+    await pass();
+    expect([asked.text, stream.isAborted]).toEqual(["abc", false]);
+    open(latest().response);
+    await pass();
+    expect(stream.isAborted).toBe(true);
+    latest().delta(3, "cd", 2);
+    latest().completed(3);
+    await pass();
+    expect([asked.text, asked.of("reconnecting"), asked.of("restarted")]).toEqual(["abcd", [], []]);
+  });
+
+  it("is read on while no other one can be had", async () => {
+    const { asked, stream } = await asking();
+    stream.delta(0, "a");
+    stream.text(": reconnect 0\n");
+    network.on(EVENTS, () => refusal(503, { type: "overloaded_error", code: "draining" }, { "Retry-After": "1" }));
+    await pass(900);
+    stream.delta(1, "b");
+    await pass();
+    expect([asked.text, asked.of("waiting")]).toEqual(["ab", []]);
+    expect(network.callsTo(EVENTS).length).toBeGreaterThan(2);
+    stream.completed(1);
+    await pass();
+    expect(asked.ended).toBe(true);
+  });
+});
+
 describe("the ladder", () => {
   it("has server-sent events below a WebSocket that cannot be had", async () => {
     network.onSocket = (socket) => queueMicrotask(() => socket.drop());
@@ -345,11 +391,18 @@ describe("the ladder", () => {
     expect(asked.text).toBe(Array.from({ length: polls }, (_, index) => `${index} `).join(""));
   });
 
-  it("has an end: what has no rung below is tried again, and given up", async () => {
+  it("has no end where there is no rung below: what is lost is tried again", async () => {
     network.on(EVENTS, () => Promise.reject(new TypeError("network")));
     const asked = new Asked(newClient("sse"));
     await pass(120_000);
-    expect(asked.error).toMatchObject({ kind: "connection" });
-    expect(network.callsTo(EVENTS)).toHaveLength(15);
+    expect([asked.ended, travels(asked)]).toEqual([false, ["sse"]]);
+    network.on(EVENTS, (call) => {
+      streams.push(new FakeEventStream(call));
+      return latest().response;
+    });
+    await pass(2_000);
+    latest().completed(-1);
+    await pass();
+    expect([asked.ended, asked.error]).toEqual([true, undefined]);
   });
 });

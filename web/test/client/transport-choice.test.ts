@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { EvenflowClient } from "../../src/client/client.ts";
-import { ConnectionError } from "../../src/client/errors.ts";
 import { Asked, pass } from "./asked.ts";
 import { FakeNetwork, json, poll, refusal } from "./fake-network.ts";
 
@@ -125,13 +124,15 @@ describe("the choice of a transport", () => {
     expect(asked.events[0]).toMatchObject({ transport: "websocket" });
   });
 
-  it("says so when the server cannot be reached at all", async () => {
+  it("says so when the server cannot be reached at all, and tries on", async () => {
     network.on("POST /session", () => Promise.reject(new TypeError("network")));
     await client.open();
     expect(client.connection).toBe("waiting");
     const asked = new Asked(client);
     await pass(60_000);
-    expect(asked.error).toBeInstanceOf(ConnectionError);
+    expect([asked.ended, asked.of("transport")]).toEqual([false, []]);
+    expect(asked.of("reconnecting").length).toBeGreaterThan(30);
+    void asked.answer.stop();
   });
 });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { AnswerError, BusyError, ProtocolError } from "../../src/client/errors.ts";
 import { Asked, pass } from "./asked.ts";
-import { asking, network, newClient, useFakeNetwork } from "./websocket-scene.ts";
+import { answerPings, asking, network, newClient, useFakeNetwork } from "./websocket-scene.ts";
 
 useFakeNetwork();
 
@@ -181,6 +181,7 @@ describe("an answer over a WebSocket", () => {
 
   it("acknowledges about once a second, and at the end, and only what is new", async () => {
     await asking();
+    answerPings();
     network.socket.delta(0, "a");
     network.socket.delta(1, "b");
     await pass(1_000);

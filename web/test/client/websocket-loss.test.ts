@@ -55,6 +55,7 @@ describe("a WebSocket that is lost in the middle of an answer", () => {
 
   it("waits from one refused handshake to the next", async () => {
     await asking();
+    network.socket.delta(0, "a");
     network.onSocket = (socket) => queueMicrotask(() => socket.drop());
     network.socket.drop();
     for (const [wait, sockets] of [
@@ -98,14 +99,62 @@ describe("a WebSocket that falls silent while an answer is due", () => {
   it.each([0, 1_300, 2_400])("is found out, and opened again, within 5 s of a cut %i ms after a frame", async (cut) => {
     network.random = () => 1;
     await asking();
-    network.socket.delta(0, "a");
+    network.socket.frame({ type: "pong" });
     await pass(cut);
     // Nothing comes any more.
     await pass(5_000 - cut);
     expect(network.sockets[0]?.sentOf("ping")).toHaveLength(1);
     expect(network.sockets[0]?.closedByClient).toBe(true);
     expect(network.sockets).toHaveLength(2);
-    expect(network.socket.sentOf("response.resume")).toMatchObject([{ after: 0 }]);
+    expect(network.socket.sentOf("response.resume")).toMatchObject([{ after: -1 }]);
+  });
+
+  it("in the middle of a text has another one beside it after a second and a half, which goes on", async () => {
+    const asked = await asking();
+    network.socket.delta(0, "a");
+    await pass(1_500);
+    const [dead, next] = network.sockets;
+    expect([dead?.sentOf("ping").length, dead?.closedByClient, network.sockets.length]).toEqual([1, false, 2]);
+    expect(next?.sentOf("response.resume")).toMatchObject([{ after: 0 }]);
+    next?.start({ message_id: "id-1", next_index: 1 });
+    await pass();
+    expect(dead?.closedByClient, "it may be slow").toBe(false);
+    next?.delta(1, "b");
+    next?.completed(1);
+    await pass();
+    expect([asked.text, dead?.closedByClient]).toEqual(["ab", true]);
+    expect(asked.of("reconnecting")).toEqual([]);
+  });
+
+  it("is read on where it was only slow, and is then given more time", async () => {
+    const asked = await asking();
+    const [slow] = network.sockets;
+    slow?.delta(0, "a");
+    await pass(1_500);
+    network.socket.start({ message_id: "id-1", next_index: 1 });
+    slow?.delta(1, "b");
+    await pass();
+    expect([network.sockets[1]?.closedByClient, slow?.closedByClient]).toEqual([true, false]);
+    await pass(2_400);
+    slow?.delta(2, "c");
+    slow?.completed(2);
+    await pass();
+    expect([asked.text, network.sockets.length]).toEqual(["abc", 2]);
+  });
+
+  it("has still another one beside it where that one can't be had", async () => {
+    const asked = await asking();
+    network.socket.delta(0, "a");
+    network.onSocket = () => {};
+    await pass(1_500 + 2_000);
+    expect([network.sockets.length, network.sockets[1]?.closedByClient]).toEqual([2, true]);
+    network.onSocket = (socket) => queueMicrotask(() => socket.ready());
+    await pass(250);
+    network.socket.start({ message_id: "id-1", next_index: 1 });
+    network.socket.delta(1, "b");
+    network.socket.completed(1);
+    await pass();
+    expect(asked.text).toBe("ab");
   });
 
   it("is found out when the last sign of life was a pong", async () => {
@@ -135,7 +184,7 @@ describe("a WebSocket that falls silent while an answer is due", () => {
     await asking();
     for (let index = 0; index < 20; index += 1) {
       network.socket.delta(index, "a");
-      await pass(2_400);
+      await pass(900);
     }
     expect(network.socket.sentOf("ping")).toHaveLength(0);
   });

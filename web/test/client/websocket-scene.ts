@@ -30,3 +30,11 @@ export async function asking(client = newClient()): Promise<Asked> {
   await pass();
   return asked;
 }
+
+/** The server of the newest connection lives: it answers pings. */
+export function answerPings(): void {
+  const { socket } = network;
+  socket.onSend = ({ type }) => {
+    if (type === "ping") socket.frame({ type: "pong" });
+  };
+}

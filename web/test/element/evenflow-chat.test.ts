@@ -93,6 +93,44 @@ describe("an error behind text", () => {
   });
 });
 
+describe("an answer whose delivery has failed", () => {
+  beforeEach(async () => {
+    scene.chat.client = client;
+    scene.chat.ask("Well?");
+    client.last.accept();
+    client.last.say("So far");
+    client.last.tell(Object.assign(new Error("a newer connection"), { kind: "replaced" }));
+    await settle();
+    scene.button("Try again")?.click();
+  });
+
+  it("is read before the model is called again", async () => {
+    expect(client.asked).toHaveLength(1);
+    const [followed] = client.followed;
+    expect([followed?.question, followed?.messageId]).toEqual(["Well?", "m1"]);
+    followed?.say("So far, and to its end");
+    followed?.complete();
+    await settle();
+    expect(scene.conversation).toEqual(["Well?", "So far, and to its end", expect.any(String)]);
+    expect(client.asked).toHaveLength(1);
+  });
+
+  it("is asked for anew where the server has it no more", async () => {
+    const body = { type: "not_found_error", code: "response_expired", message: "gone" };
+    client.followed[0]?.tell(Object.assign(new Error("gone"), { kind: "refused", body }));
+    await settle();
+    expect(client.asked.map(({ question, replaces }) => [question, replaces])).toEqual([
+      ["Well?", undefined],
+      ["Well?", "m1"],
+    ]);
+    client.last.say("Anew");
+    client.last.complete();
+    await settle();
+    expect(scene.conversation).toEqual(["Well?", "Anew", expect.any(String)]);
+    expect(scene.chat.isBusy).toBe(false);
+  });
+});
+
 describe("a budget that is used up", () => {
   it("is said in plain words, and when it begins anew", async () => {
     scene.chat.client = client;
@@ -185,16 +223,29 @@ describe("the status", () => {
     expect(scene.status).toBe("The server can't be reached. Trying again…");
   });
 
-  it("speaks of another way than a WebSocket only once something has come by it", async () => {
+  it("says nothing of transports", async () => {
     scene.chat.client = client;
     scene.chat.ask("Well?");
-    client.last.tell({ type: "reconnecting", delayMs: 500 }, { type: "transport", transport: "sse", fallback: true });
+    client.last.tell({ type: "transport", transport: "sse", fallback: true });
+    client.last.accept();
+    client.last.say("Text");
     await settle();
-    expect(scene.find("status", HTMLElement).dataset.state).toBe("connecting");
     expect(scene.notices).toEqual([]);
+  });
+
+  it("offers to try at once while there is no connection, and asks nothing by that", async () => {
+    scene.chat.client = client;
+    scene.chat.ask("Well?");
     client.last.accept();
     await settle();
-    expect(scene.notices).toEqual([expect.stringContaining("No WebSocket could be opened")]);
+    expect(scene.button("Reconnect now")).toBeUndefined();
+    client.last.tell({ type: "reconnecting", delayMs: 500 });
+    await settle();
+    scene.button("Reconnect now")?.click();
+    expect([client.reconnects, client.asked.length]).toEqual([1, 1]);
+    client.last.tell({ type: "resumed" });
+    await settle();
+    expect(scene.button("Reconnect now")).toBeUndefined();
   });
 
   it("says while nothing is asked that the server can't be reached, until it can", async () => {

@@ -70,6 +70,8 @@ export class ScriptedClient implements ChatClient {
   /** The messages that the server has, and what was asked of them. */
   said: ChatMessage[] = [];
   readonly followed: ScriptedAnswer[] = [];
+  /** How often the reader did not want to wait. */
+  reconnects = 0;
   #listener: ((state: ChatConnection) => void) | undefined;
 
   constructor(resumable: ScriptedAnswer | null = null) {
@@ -99,6 +101,10 @@ export class ScriptedClient implements ChatClient {
     const answer = new ScriptedAnswer(question, messageId);
     this.followed.push(answer);
     return answer;
+  }
+
+  reconnect(): void {
+    this.reconnects += 1;
   }
 
   enter(connection: ChatConnection): void {

@@ -1,0 +1,112 @@
+import { probeDelayMs } from "../client/backoff.ts";
+import { delay, unlessAborted } from "../client/delay.ts";
+import { hedged } from "../client/hedge.ts";
+import * as LIMITS from "../client/limits.ts";
+import type { WakeUps } from "../client/wake-up.ts";
+
+/** What the server says comes later than this is not waited for. */
+const SOON_SECONDS = 60;
+
+/** Makes a call, which `signal` ends. */
+export type Call = (signal: AbortSignal) => Promise<Response>;
+
+/** Gets calls through to a server, however long the network takes. */
+export class GettingThrough {
+  readonly #probe: Call;
+  readonly #wakeUps: WakeUps;
+
+  /** `probe` is a call that the server answers at once, whatever it says. */
+  constructor(probe: Call, wakeUps: WakeUps) {
+    this.#probe = probe;
+    this.#wakeUps = wakeUps;
+  }
+
+  /**
+   * Makes a call, again and again while the server can't be reached, or says when to come again. Any other answer of the
+   * server is the result: what may be tried again, it has tried itself. So is a question's last one of many refusals; where
+   * it `isAccepted` there is an answer, which is never given up. `isQuick`: the call is answered at once.
+   */
+  async respond(call: Call, signal: AbortSignal, isAccepted: boolean, isQuick = false): Promise<Response> {
+    let lostAt = Date.now();
+    const endWakeUps = this.#wakeUps.on(() => {
+      lostAt = Date.now();
+    });
+    try {
+      for (let failures = 1, refusals = 1; ; failures += 1) {
+        const triedAt = Date.now();
+        const response = await this.#try(call, signal, isQuick, failures);
+        if (response === undefined) {
+          const isWoken = lostAt > triedAt;
+          const pauseMs = isWoken ? 0 : probeDelayMs(failures, Date.now() - lostAt) - (Date.now() - triedAt);
+          await this.#wakeUps.pause(Math.max(0, pauseMs), signal);
+          continue;
+        }
+        const laterMs = laterMsOf(response);
+        if (laterMs === undefined || (refusals > LIMITS.refusals && !isAccepted)) return response;
+        await delay(laterMs + probeDelayMs(refusals, 0), signal);
+        refusals += 1;
+      }
+    } finally {
+      endWakeUps();
+    }
+  }
+
+  /** What a call is answered with; undefined where the server can't be reached, or something in between has answered. */
+  async #try(call: Call, signal: AbortSignal, isQuick: boolean, failures: number): Promise<Response | undefined> {
+    const [end, over] = [new AbortController(), new AbortController()];
+    const begunAt = Date.now();
+    const endWakeUps = this.#wakeUps.on(() => {
+      if (Date.now() - begunAt > LIMITS.doubtMs) end.abort();
+    });
+    const watch = isQuick ? this.#limit(end, over.signal, failures) : this.#watch(end, over.signal);
+    watch.catch(() => {});
+    const either = AbortSignal.any([signal, end.signal]);
+    try {
+      // Not every `fetch` that a chat may be given heeds a signal.
+      const response = await unlessAborted(end.signal, isQuick ? hedged(either, call) : call(either));
+      return isOurs(response) ? response : undefined;
+    } catch (error) {
+      // What is none of `fetch`'s errors is a mistake of whoever gives the headers.
+      if (signal.aborted || !(error instanceof TypeError || end.signal.aborted)) throw error;
+      return undefined;
+    } finally {
+      endWakeUps();
+      over.abort();
+    }
+  }
+
+  /** Ends a call that is not answered at once; every third one has longer, for the sake of slow lines. */
+  async #limit(end: AbortController, over: AbortSignal, failures: number): Promise<void> {
+    await delay(LIMITS.probeMs * (failures % LIMITS.longProbeEvery === 0 ? 2 : 1), over);
+    end.abort();
+  }
+
+  /** Ends a call that is silent because the server can't be reached. */
+  async #watch(end: AbortController, over: AbortSignal): Promise<void> {
+    for (let silenceMs = LIMITS.callSilenceMs; ; silenceMs = LIMITS.longCallSilenceMs) {
+      await delay(silenceMs, over);
+      if (!(await this.#isReached())) end.abort();
+    }
+  }
+
+  async #isReached(): Promise<boolean> {
+    try {
+      return isOurs(await this.#probe(AbortSignal.timeout(LIMITS.probeMs)));
+    } catch {
+      return false;
+    }
+  }
+}
+
+/** Whether the server has answered, and not a proxy that doesn't reach it, or a network that wants a login first. */
+function isOurs({ ok, status, headers }: Response): boolean {
+  const type = headers.get("content-type") ?? "";
+  return ok ? !type.startsWith("text/html") : type.includes("json") || status < 502;
+}
+
+/** How long the server says to wait, in milliseconds, where it says so and that is soon. */
+function laterMsOf({ status, headers }: Response): number | undefined {
+  const seconds = Number(headers.get("retry-after") ?? Number.NaN);
+  const isLater = (status === 429 || status === 503) && headers.get("x-should-retry") !== "false";
+  return isLater && seconds <= SOON_SECONDS ? seconds * 1_000 : undefined;
+}
