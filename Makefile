@@ -28,13 +28,14 @@ STOCK_CLIENTS := tests/integration/stock_clients
 # Files of others that the tests use, so that no two of them install the same.
 TEST_PACKAGES := $(addsuffix /node_modules/.installed,tests/integration/openai_server tests/integration/openai/javascript tests/integration/asyncapi_specs)
 CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed $(addsuffix /javascript/node_modules/.installed,$(STOCK_CLIENTS) tests/conformance)
+READER_PACKAGES := tests/conformance/javascript/node_modules/.installed
 CHAOS_PACKAGES := .build/clients/.installed tests/conformance/javascript/node_modules/.installed
 PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers/node_modules/.installed
 # The first have limits of time; the others only compute. The longest are first.
-LANES := test e2e test-clients test-aws chaos-short attack-short -- types test-infra web-check docs-check lint
+LANES := test e2e e2e-network test-clients test-aws chaos-short attack-short -- types test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-fairness bench-guidellm cdk synth preflight deploy destroy deployer smoke redrive docs proto docs-check lock clean
+.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e e2e-network mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-fairness bench-guidellm cdk synth preflight deploy destroy deployer smoke redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -47,7 +48,7 @@ run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the dep
 	@exec $(PY) -m tests.aws --port $(HTTP_PORT) --model $(MODEL)
 
 test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration tests (no browser needed; tests of `evenflow doctor` are skipped without nginx and haproxy; WORKERS=)
-	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/chaos tests/attack tests/filtering --ignore $(STOCK_CLIENTS)
+	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/chaos tests/attack tests/filtering tests/e2e_network --ignore $(STOCK_CLIENTS)
 
 test-clients: .venv/.dev web/dist/index.html $(CLIENT_PACKAGES) ## clients as they come from their registries, of every protocol that is served (needs Prometheus)
 	@command -v prometheus >/dev/null || { echo "test-clients needs Prometheus: apt-get install prometheus"; exit 2; }
@@ -81,6 +82,9 @@ e2e: .venv/.dev web/dist/index.html .build/clients/.installed tests/integration/
 	@test -n "$(CHROMIUM)" || { echo "e2e needs Chromium: apt-get install chromium (or set CHROMIUM=/path)"; exit 2; }
 	CHROMIUM=$(CHROMIUM) $(PY) -m pytest $(call SIDE_BY_SIDE,$(E2E_WORKERS)) tests/e2e
 
+e2e-network: .venv/.dev web/dist/index.html $(READER_PACKAGES) ## readers in Chromium and Firefox whose network fails, whose laptop sleeps, whose node leaves: nothing may be given up, lost, or asked twice (four minutes; ALL=1 for every combination, an hour)
+	CHROMIUM=$(CHROMIUM) $(PY) -m tests.e2e_network $(if $(ALL),--all)
+
 chaos: .venv/.dev web/dist/index.html $(CHAOS_PACKAGES) ## kill, drain, pause, cut and throttle under load: nothing may be lost (minutes; needs haproxy; SEED=)
 	@command -v haproxy >/dev/null || { echo "chaos needs haproxy: apt-get install haproxy"; exit 2; }
 	$(PY) -m tests.chaos $(if $(SEED),--seed $(SEED))
@@ -98,9 +102,10 @@ attack-short: .venv/.dev web/dist/index.html
 crash: .venv/.dev ## kill -9 in the middle of 1,000 answers, start again: every reader goes on (minutes; ANSWERS=)
 	$(PY) -m tests.chaos.kill_and_restart $(if $(ANSWERS),--answers $(ANSWERS))
 
-soak: .venv/.dev web/dist/index.html .build/engines/.installed ## what takes long for real: long searches, a long answer, ten minutes of random bytes, two real engines behind Evenflow (the first time it compiles one)
+soak: .venv/.dev web/dist/index.html .build/engines/.installed $(READER_PACKAGES) ## what takes long for real: long searches, a long answer, ten minutes of random bytes, every outage at every page (an hour), two real engines behind Evenflow (the first time it compiles one)
 	$(PY) -m pytest tests/soak
 	$(PY) -m tests.fuzz --seconds 600
+	$(PY) -m tests.e2e_network --all
 	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) --hypothesis-profile=long -m hypothesis tests/unit tests/integration/stores
 
 mutations: .venv/.dev web/dist/index.html ## make known faults, one after the other: the tests must find each (FAULTS=)

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import math
 import random
+import re
 import socket
 import struct
 import threading
@@ -17,13 +18,18 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Self, TypeVar
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import Server
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _PACKET = 1400
 _UNDERWAY = 64
 """Packets that a slow line takes before its sender has to wait."""
 _TURNS_OF_AN_ACCEPT = 8
+_LOOK_SECONDS = 0.05
+# As Linux has it. A packet that is lost is sent again after this time, then after twice as long.
+_PACKET_AGAIN_SECONDS, _CONNECT_AGAIN_SECONDS, _LONGEST_AGAIN_SECONDS = 0.2, 1.0, 120.0
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_LOGIN = b"<!doctype html><title>Wi-Fi</title><h1>Accept the terms to go online</h1>"
 _END_OF_HEAD = b"\r\n\r\n"
 
 Write = Callable[[bytes], Awaitable[None]]
@@ -53,6 +59,27 @@ class Line:
 LIKE_3G = Line(delay_seconds=(0.1, 0.3), bytes_per_second=750_000 / 8, stall_seconds=0.8)
 
 
+class _Way:
+    """Whether packets pass; those that are lost are sent again, as TCP does.
+
+    The browser sees the difference to packets that are lost in a real network in one thing: it is
+    connected at once, where it would still be connecting. Its page sees none.
+    """
+
+    def __init__(self) -> None:
+        self.is_open = True
+
+    async def passed(self, again_seconds: float = _PACKET_AGAIN_SECONDS) -> None:
+        """Return when a packet that is sent now has passed.
+
+        Args:
+            again_seconds: after so many it is sent again, then after twice as many each time.
+        """
+        while not self.is_open:
+            await asyncio.sleep(again_seconds)
+            again_seconds = min(2 * again_seconds, _LONGEST_AGAIN_SECONDS)
+
+
 class WebSockets(Enum):
     """What becomes of the WebSockets that are opened."""
 
@@ -67,8 +94,8 @@ class WebSockets(Enum):
 class RoughNetwork:
     """Passes connections on to the first of its servers that takes them; `with` starts and ends it.
 
-    What is set holds for what is sent from then on; `websockets` and `held_back` for connections
-    that are made from then on.
+    What is set holds for what is sent from then on, a `line` also for what is underway;
+    `websockets`, `held_back` and `portal` for connections that are made from then on.
     """
 
     def __init__(self) -> None:
@@ -78,9 +105,9 @@ class RoughNetwork:
         self._passing: set[asyncio.Task[None]] = set()
         self._ports: tuple[int, ...] = ()
         self._chance = random.Random(7)
-        self._flows = asyncio.Event()
-        self._flows.set()
+        self._way = _Way()
         self._reachable = True
+        self._redirects = False
         self._port = 0
         self.line = Line()
         self.websockets = WebSockets.PASS
@@ -88,6 +115,8 @@ class RoughNetwork:
         """A proxy passes event streams on in blocks of so many bytes; with 0 only once they have
         ended.
         """
+        self.portal = False
+        """A Wi-Fi's portal answers every request with its page, or a redirect to that, by turns."""
 
     @property
     def url(self) -> str:
@@ -99,13 +128,14 @@ class RoughNetwork:
         """The address of `/ws`, which is that of HTTP as behind a load balancer."""
         return f"ws://127.0.0.1:{self._port}/ws"
 
-    def lead_to(self, *servers: ServerProcess) -> None:
+    def lead_to(self, *servers: Server) -> None:
         """From now on these are the servers, the preferred one first."""
         self._ports = tuple(server.port for server in servers)
 
     def heal(self) -> None:
         """All is well again; connections that are open are cut."""
         self.line, self.websockets, self.held_back = Line(), WebSockets.PASS, None
+        self.portal = False
         self.come_back()
         self.let_flow()
         self.cut()
@@ -125,17 +155,18 @@ class RoughNetwork:
 
     def swallow(self) -> None:
         """Nothing gets through any more, and nobody learns it."""
-        self._do(self._let_flow(flows=False))
+        self._way.is_open = False
 
     def let_flow(self) -> None:
-        """What was swallowed arrives, as TCP sends it again."""
-        self._do(self._let_flow(flows=True))
+        """What was swallowed arrives, when TCP sends it again."""
+        self._way.is_open = True
 
     def forget(self) -> None:
         """Connections that are open are dead, and nobody learns it; others can be made, as when
         a phone changes networks.
         """
-        self._do(self._forget())
+        self._way.is_open = False
+        self._way = _Way()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -172,17 +203,6 @@ class RoughNetwork:
         await asyncio.gather(*passing, return_exceptions=True)
         return len(ends) // 2
 
-    async def _let_flow(self, *, flows: bool) -> None:
-        if flows:
-            self._flows.set()
-        else:
-            self._flows.clear()
-
-    async def _forget(self) -> None:
-        self._flows, forgotten = asyncio.Event(), self._flows
-        self._flows.set()
-        forgotten.clear()
-
     # -- a connection ------------------------------------------------------------------------------
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -212,9 +232,14 @@ class RoughNetwork:
     ) -> None:
         if not self._reachable:
             return _reset(writer)
-        flows = self._flows
-        await flows.wait()
+        way = self._way
+        await way.passed(_CONNECT_AGAIN_SECONDS)
         head = await reader.readuntil(_END_OF_HEAD)
+        await way.passed()
+        if reader.at_eof():
+            return None  # it has given up before it was connected
+        if self.portal:
+            return await self._answer_as_portal(head, reader, writer)
         is_websocket = b"upgrade: websocket" in head.lower()
         if is_websocket and self.websockets is WebSockets.REFUSED:
             return _reset(writer)
@@ -228,7 +253,7 @@ class RoughNetwork:
             # A connection of its own for each request, so that an answer's end is the connection's.
             head = head.replace(_END_OF_HEAD, b"\r\nConnection: close\r\n\r\n")
         back.write(head)
-        carry = _Carrier(self, flows, self._chance).carry
+        carry = _Carrier(self, way, self._chance).carry
         answers = self._answers(
             head, writer, mute=is_websocket and self.websockets is WebSockets.MUTE
         )
@@ -238,6 +263,25 @@ class RoughNetwork:
             return_exceptions=True,
         )
         return None
+
+    async def _answer_as_portal(
+        self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        if found := _LENGTH.search(head):
+            await reader.readexactly(int(found[1]))
+        self._redirects = not self._redirects
+        # Its own page has another origin than the one that was asked for.
+        login = f"http://localhost:{self._port}/login"
+        status = f"302 Found\r\nLocation: {login}" if self._redirects else "200 OK"
+        if head.startswith(b"GET /login "):
+            status = "200 OK"
+        writer.write(
+            f"HTTP/1.1 {status}\r\nContent-Type: text/html\r\nConnection: close\r\n"
+            f"Content-Length: {len(_LOGIN)}\r\n\r\n".encode()
+            + _LOGIN
+        )
+        writer.close()
+        await writer.wait_closed()
 
     async def _dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         for port in self._ports:
@@ -257,9 +301,9 @@ class RoughNetwork:
 class _Carrier:
     """Carries the bytes of one connection."""
 
-    def __init__(self, network: RoughNetwork, flows: asyncio.Event, chance: random.Random) -> None:
+    def __init__(self, network: RoughNetwork, way: _Way, chance: random.Random) -> None:
         self._network = network
-        self._flows = flows
+        self._way = way
         self._chance = chance
 
     async def carry(
@@ -268,12 +312,11 @@ class _Carrier:
         """Carry one way, until its sender ends."""
         underway: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_UNDERWAY)
         arriving = asyncio.create_task(self._arrive(underway, write))
-        clock, due = asyncio.get_running_loop().time, 0.0
+        clock = asyncio.get_running_loop().time
         try:
             while data := await reader.read(_PACKET):
-                due = self._network.line.arrival(clock(), due, len(data), self._chance)
-                await underway.put((due, data))
-            await underway.put((due, b""))
+                await underway.put((clock(), data))
+            await underway.put((clock(), b""))
             await arriving
         finally:
             arriving.cancel()
@@ -282,13 +325,26 @@ class _Carrier:
                 await writer.wait_closed()
 
     async def _arrive(self, underway: asyncio.Queue[tuple[float, bytes]], write: Write) -> None:
+        due = 0.0
         while True:
-            due, data = await underway.get()
-            await asyncio.sleep(due - asyncio.get_running_loop().time())
-            await self._flows.wait()
+            sent_at, data = await underway.get()
+            due = await self._arrived(sent_at, due, len(data))
+            await self._way.passed()
             await write(data)
             if not data:
                 return
+
+    async def _arrived(self, sent_at: float, after: float, size: int) -> float:
+        """Wait until it has arrived; returns when that was. A line that changes counts at once."""
+        clock, due = asyncio.get_running_loop().time, 0.0
+        line: Line | None = None
+        while True:
+            if line is not self._network.line:
+                line = self._network.line
+                due = line.arrival(sent_at, after, size, self._chance)
+            if clock() >= due:
+                return due
+            await asyncio.sleep(min(due - clock(), _LOOK_SECONDS))
 
 
 def _to(writer: asyncio.StreamWriter) -> Write:

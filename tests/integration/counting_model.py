@@ -43,11 +43,14 @@ def words_of(text: str) -> list[tuple[int, int, int]]:
 class CountingModel:
     """`calls`: by the header Idempotency-Key, `<response_id>:<epoch>:<attempt>`.
 
+    `questions`: the calls by what was asked.
+
     `prefixes`: what such a call was to continue.
     """
 
     url: str = ""
     calls: Counter[str] = field(default_factory=Counter)
+    questions: Counter[str] = field(default_factory=Counter)
     prefixes: dict[str, str] = field(default_factory=dict)
     _allowed: float = math.inf
     _allowed_more: asyncio.Event = field(default_factory=asyncio.Event)
@@ -76,9 +79,9 @@ class CountingModel:
         prefix = _prefix(body)
         self.prefixes[key] = prefix
         _, epoch, attempt = key.split(":")
-        asked = dict(
-            word.split("=") for word in body["messages"][-2 if prefix else -1]["content"].split()
-        )
+        question = body["messages"][-2 if prefix else -1]["content"]
+        self.questions[question] += 1
+        asked = dict(word.split("=") for word in question.split())
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         with suppress(ConnectionError):  # whoever asked may have been killed
             await response.prepare(request)

@@ -1,10 +1,13 @@
-// A page with AI SDK's chat for React. It stores nothing: what was said it reads from the server.
+// A page with AI SDK's chat for React. It stores nothing: the server has the conversation. With `transport=evenflow` in
+// its address it has Evenflow's transport, else AI SDK's own.
 import { useChat } from "@ai-sdk/react";
 import { DefaultChatTransport } from "ai";
 import { createElement as h } from "react";
 import { createRoot } from "react-dom/client";
+import { EvenflowChatTransport } from "../../../web/src/ai-sdk/chat-transport.ts";
 
-const { id, api } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+const { id, api, transport } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+const Transport = transport === "evenflow" ? EvenflowChatTransport : DefaultChatTransport;
 const { messages } = await (await fetch(`${api}/${id}`)).json();
 
 function Chat() {
@@ -12,7 +15,7 @@ function Chat() {
     id,
     messages,
     resume: true,
-    transport: new DefaultChatTransport({ api }),
+    transport: new Transport({ api }),
   });
   const stop = async () => {
     await fetch(`${api}/${id}/stop`, { method: "POST", headers: { "content-type": "application/json" } });
@@ -30,7 +33,7 @@ function Chat() {
     h("button", { onClick: stop }, "Stop"),
     h("p", { role: "alert" }, chat.error?.message ?? ""),
     chat.messages.map((message) =>
-      h("article", { key: message.id, className: message.role },
+      h("article", { key: message.id, className: message.role, "data-id": message.id },
         message.parts.map((part) => (part.type === "text" ? part.text : "")).join("")),
     ),
   );
