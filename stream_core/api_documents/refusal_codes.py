@@ -79,8 +79,8 @@ COMPLETING = {
     413: ("model_refused",),
     422: ("model_refused",),
     429: (*ACCEPTING[429], *READING[429], "upstream_throttled", "insufficient_quota"),
-    500: ("attempts_exhausted", "filter_failed"),
-    502: ("upstream_failed", "model_not_set_up", "response_restarted"),
+    500: ("attempts_exhausted", "not_repeated", "filter_failed"),
+    502: ("upstream_failed", "upstream_explained", "model_not_set_up", "response_restarted"),
     503: (*ACCEPTING[503], "queue_timeout", "queue_displaced", "upstream_overloaded"),
     504: ("first_token_timeout", "model_timeout", "timeout"),
 }

@@ -26,7 +26,7 @@ _THOUGHT = (
 )
 _TEXT = (
     "Yes, come today: we have **7 city bikes** in the shop. Two of them are yours if you are here "
-    "by six. Of mountain bikes there are only 2 left."
+    "by six."
 )
 _WORD = re.compile(r"\s*\S+")
 _GAP_SECONDS = 0.07
