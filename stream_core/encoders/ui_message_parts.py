@@ -56,7 +56,8 @@ class _Message:
             self._calls[block.id] = part
         else:
             part = {"type": TYPES[block.kind], "text": "", "state": "streaming"}
-            part |= block_metadata(block)
+            if block.kind is Kind.REASONING:
+                part |= {"id": str(block.number), **block_metadata(block)}
         self._open[block.number] = part
         self.parts.append(part)
 

@@ -25,6 +25,7 @@ def test_what_the_model_says_and_thinks_is_joined() -> None:
     assert _parts(thought, "So ", "it is.", has_ended=False) == [
         {
             "type": "reasoning",
+            "id": "0",
             "text": "Hm",
             "state": "done",
             "providerMetadata": {"evenflow": {"field": "reasoning"}},
