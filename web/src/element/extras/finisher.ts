@@ -11,8 +11,7 @@ const MOST_CODE = 300_000;
 const LONGEST_CODE = 50_000;
 const MERMAID = "mermaid";
 
-/** Libraries that could not be loaded: by then nothing else is tried. */
-const missing = new Set<string>();
+const libraries = new Map<string, Promise<unknown>>();
 
 /** Finishes the blocks of an answer to which nothing is added any more, one after the other and in small slices. */
 export class Finisher {
@@ -87,17 +86,16 @@ function within(block: Element, selector: string): HTMLElement[] {
   return block instanceof HTMLElement && block.matches(selector) ? [block, ...found] : found;
 }
 
-/** A library, unless it can't be loaded: then the console says so, once. */
-async function loaded<Library>(name: string, load: () => Promise<Library>): Promise<Library | undefined> {
-  if (missing.has(name)) return undefined;
-  try {
-    return await load();
-  } catch (error) {
-    if (!missing.has(name)) {
-      missing.add(name);
+/** A library, unless it can't be loaded: then the console says so, once, and nothing is tried again. */
+function loaded<Library>(name: string, load: () => Promise<Library>): Promise<Library | undefined> {
+  let library = libraries.get(name) as Promise<Library | undefined> | undefined;
+  if (library === undefined) {
+    library = load().catch((error) => {
       // biome-ignore lint/suspicious/noConsole: the page's developer may want to know, its reader not
       console.info(`Evenflow: ${name} could not be loaded, so they are shown as plain text: ${error}`);
-    }
-    return undefined;
+      return undefined;
+    });
+    libraries.set(name, library);
   }
+  return library;
 }
