@@ -67,7 +67,7 @@ async def _run(options: argparse.Namespace) -> int:
     async with running_stage(folder, list(Browser)) as stage:
         for browser in stage.browsers.values():
             say(browser.version)
-        server = await asyncio.to_thread(_start, stage)
+        server = ServerProcess(stage.folder / "server.log", stage.variables("server"))
         scenarios = list(_scenarios(options.only, cells, server, stage))
         turns, done = asyncio.Semaphore(options.at_once), itertools.count(1)
 
@@ -80,6 +80,7 @@ async def _run(options: argparse.Namespace) -> int:
                 say(f"{place}  {report.line(outcome)}")
 
         try:
+            await asyncio.to_thread(server.wait_until_serving)
             async with asyncio.TaskGroup() as group:
                 for scenario in scenarios:
                     group.create_task(play(scenario))
@@ -103,11 +104,6 @@ def _chosen(options: argparse.Namespace) -> list[Cell]:
         cells = []
     chosen = [cell for cell in cells if options.cell in " ".join(str(cell).split())]
     return sorted(chosen, key=lambda cell: cell.seconds, reverse=True)
-
-
-def _start(stage: Stage) -> ServerProcess:
-    variables = stage.variables("server")
-    return ServerProcess(stage.folder / "server.log", variables).wait_until_serving()
 
 
 def _scenarios(

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from enum import Enum
 from itertools import combinations, product
+from random import Random
 
 SECONDS = (1, 2, 5, 20, 60, 300)
 HAND_TURNED = 300
@@ -15,6 +16,7 @@ HAND_TURNED = 300
 
 
 _BUTTON_SECONDS = 20
+_SEED = 40
 
 
 class Outage(Enum):
@@ -108,7 +110,9 @@ def pairwise(cells: Iterable[Cell]) -> list[Cell]:
     """Few of them, in which each pair of values is that is in any of them: always the next one that
     has most of the pairs which are missing. The same each time.
     """
-    pairs_of = {cell: pairs(cell) for cell in cells}
+    shuffled = list(cells)
+    Random(_SEED).shuffle(shuffled)  # else those that come first would fill all that is free
+    pairs_of = {cell: pairs(cell) for cell in shuffled}
     missing = {pair for found in pairs_of.values() for pair in found}
     chosen = []
     while missing:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.e2e.rough_network import RoughNetwork
 from tests.e2e_network.browser import ReaderPage
 from tests.e2e_network.cells import Browser, Page, Transport
-from tests.e2e_network.judge import back_after
+from tests.e2e_network.judge import Log, back_after
 from tests.e2e_network.stage import Outcome, Question, Stage, begin
 from tests.integration.server_process import ServerProcess
 
@@ -60,7 +60,7 @@ async def play(nap: Nap, stage: Stage) -> list[Outcome]:
     name = f"asleep-{nap.seconds}"
     async with AsyncExitStack() as stack:
         network = stack.enter_context(RoughNetwork())
-        server = await asyncio.to_thread(_start, stage, name, 0.0, None)
+        server = await _start(stage, name, 0.0, None, stack)
         network.lead_to(server)
         readers = {
             page: (
@@ -73,9 +73,10 @@ async def play(nap: Nap, stage: Stage) -> list[Outcome]:
             )
             for page in Page
         }
-        begun = [
-            await begin(reader, question, _BY[page]) for page, (reader, question) in readers.items()
-        ]
+        begun = await asyncio.gather(
+            *(begin(reader, question, _BY[page]) for page, (reader, question) in readers.items())
+        )
+        before = [await reader.state() for reader, _ in readers.values()]
         asleep_at = time.monotonic()
         pages = [reader for reader, _ in readers.values()]
         for reader in pages:
@@ -83,23 +84,35 @@ async def play(nap: Nap, stage: Stage) -> list[Outcome]:
         network.go_away()
         await server.until_metric("generations_running", 0, _MODEL_ENDS_SECONDS)
         await asyncio.sleep(_WRITTEN_SECONDS)
+        logs = [
+            await stage.read_back(page, question, server, state)
+            for (page, (_, question)), state in zip(readers.items(), before, strict=True)
+        ]
         server.kill()
         leap = float(nap.seconds - nap.real_seconds)
-        server = await asyncio.to_thread(_start, stage, name, leap, server.port)
-        stack.callback(server.stop)
+        await _start(stage, name, leap, server.port, stack)
         await asyncio.sleep(asleep_at + nap.real_seconds - time.monotonic())
         awake_at = await _wake(pages, network, leap)
         return [
-            await _outcome(nap, page, reader, question, server, stage, awake_at, wrong)
-            for (page, (reader, question)), wrong in zip(readers.items(), begun, strict=True)
+            await _outcome(
+                f"{nap.name:7}  {page.value}", reader, question, stage, awake_at, log, wrong
+            )
+            for (page, (reader, question)), log, wrong in zip(
+                readers.items(), logs, begun, strict=True
+            )
         ]
 
 
-def _start(stage: Stage, name: str, ahead_seconds: float, port: int | None) -> ServerProcess:
+async def _start(
+    stage: Stage, name: str, ahead_seconds: float, port: int | None, stack: AsyncExitStack
+) -> ServerProcess:
+    """Start the server, whose wall clock is ahead."""
     clock = {"PYTHONPATH": str(_CLOCK), "CLOCK_AHEAD_SECONDS": str(ahead_seconds)}
     log = stage.folder / f"{name}-{ahead_seconds:.0f}-{port is not None}.log"
     variables = stage.variables(name) | clock
-    return ServerProcess(log, variables, port).wait_until_serving()
+    server = ServerProcess(log, variables, port)
+    stack.callback(server.stop)
+    return await asyncio.to_thread(server.wait_until_serving)
 
 
 async def _wake(pages: Sequence[ReaderPage], network: RoughNetwork, leap: float) -> float:
@@ -114,18 +127,17 @@ async def _wake(pages: Sequence[ReaderPage], network: RoughNetwork, leap: float)
 
 
 async def _outcome(
-    nap: Nap,
-    page: Page,
+    name: str,
     reader: ReaderPage,
     question: Question,
-    server: ServerProcess,
     stage: Stage,
     awake_at: float,
+    log: Log,
     wrong: str | None,
 ) -> Outcome:
     await reader.until("reader.isOver()", _END_SECONDS)
     state = await reader.state()
-    found = await stage.judged(page, question, server, state)
+    found = stage.faults_of(question, log, state)
     if wrong is not None:
         found.insert(0, wrong)
-    return Outcome(ASLEEP, f"{nap.name:7}  {page.value}", back_after(state, awake_at), found)
+    return Outcome(ASLEEP, name, back_after(state, awake_at), found)

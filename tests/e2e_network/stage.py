@@ -113,7 +113,10 @@ class Stage:
         self, page: Page, question: Question, server: Server, state: State
     ) -> list[str]:
         """What is wrong with what a reader has seen at its end."""
-        log = await self.read_back(page, question, server, state)
+        return self.faults_of(question, await self.read_back(page, question, server, state), state)
+
+    def faults_of(self, question: Question, log: Log, state: State) -> list[str]:
+        """The same, compared with a log that was read back before."""
         calls = self.model.questions[question.text]
         return faults(state, log, model_text=question.answer, model_calls=calls)
 
