@@ -49,6 +49,7 @@ class Stores:
         leases: the responses again, with connections of their own. Renewing a lease must not wait
             for writes of what it covers.
         large_texts: None if texts that are too large for the ledger are refused.
+        longest_answer: bytes of the longest answer that a session keeps for its model. None: any.
         usage: None if nothing is reserved or recorded for tenants.
         outlives_process: whether another process can go on with what this one leaves.
         unreachable, unusable: what to check, in the message of a failed start.
@@ -71,6 +72,7 @@ class Stores:
     tenants: TenantStore | None = None
     activity: TenantActivity | None = None
     calls: CallsOfTasks | None = None
+    longest_answer: int | None = None
 
 
 def memory_stores(lifetime: float = LIFETIME_SECONDS, usage_kept: float = KEPT_SECONDS) -> Stores:

@@ -14,6 +14,7 @@ from botocore.exceptions import NoRegionError
 
 from evenflow.fargate_handler.adapters import ECS_AGENT, ECS_METADATA, Adapters, Stores, own_stores
 from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
 from evenflow.stream_aws.dynamodb import client_config as dynamodb_config
 from evenflow.stream_aws.dynamodb_response_store import DynamoDBResponseStore
@@ -147,6 +148,7 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: _Clients
         tenants=None
         if tables.tenants is None
         else DynamoDBTenantStore(client, tables.tenants, on_retry),
+        longest_answer=LARGEST_ITEM_TEXT,
         outlives_process=True,
         activity=None
         if settings.tenants_table is None

@@ -171,6 +171,7 @@ class Handler:
                 name=settings.own_model_name,
                 prices=settings.prices,
                 longest=settings.model_max_tokens,
+                context=settings.model_context_tokens,
                 served=names_at_server(settings.served_models, settings.own_model_name),
             ),
             name=self._node_id,

@@ -76,6 +76,7 @@ class Membership:
             on_ended=lambda stream: log_event(answer_record(stream, model.prices)),
             on_lost=self.workload.lose,
             settle=self._settle,
+            longest_answer=stores.longest_answer,
         )
         self.keeper = LeaseKeeper(
             context,

@@ -36,6 +36,7 @@ from evenflow.fargate_handler.token_sources.bedrock_terms import (
     ServiceTier,
 )
 from evenflow.stream_core.filtering.groups import GROUPS, Group
+from evenflow.stream_core.policy.agents import LONGEST_CONTEXT
 from evenflow.stream_core.policy.allowed_hosts import is_loopback, parse_hosts
 from evenflow.stream_core.policy.allowed_origins import parse_origins
 from evenflow.stream_core.policy.channel import NAME_PATTERN
@@ -138,6 +139,16 @@ class HandlerSettings(Limits, BaseSettings):
         description=(
             "the longest answer, in the model's tokens (model=openai, bedrock or sagemaker); "
             "Bedrock reserves so many of the account's quota for each, unset the model's most"
+        ),
+    )
+    model_context_tokens: int | None = Field(
+        None,
+        ge=1_024,
+        le=LONGEST_CONTEXT,
+        description=(
+            "the model's context, prompt and answer, in its tokens: the oldest exchanges of a "
+            "conversation that do not fit are left out; default: what its server says when it "
+            "refuses a prompt as too long (an agent may have its own, context_tokens)"
         ),
     )
     bedrock_cache_ttl: CacheTtl | None = Field(
@@ -535,12 +546,11 @@ class HandlerSettings(Limits, BaseSettings):
             raise ValueError(
                 f"{missing[0]} must be set when store is dynamodb: the name of a DynamoDB table"
             )
-        for name in ("message_bytes", "history_bytes"):
-            if self.store == "dynamodb" and getattr(self, name) > LARGEST_ITEM_TEXT:
-                raise ValueError(
-                    f"{name} must not be above {LARGEST_ITEM_TEXT} when store is dynamodb: an item "
-                    "has 400 KB"
-                )
+        if self.store == "dynamodb" and self.message_bytes > LARGEST_ITEM_TEXT:
+            raise ValueError(
+                f"message_bytes must not be above {LARGEST_ITEM_TEXT} when store is dynamodb: an "
+                "item has 400 KB"
+            )
         return self
 
     @model_validator(mode="after")

@@ -107,12 +107,12 @@ def _completions(port: int, *headers: str) -> MakeReader:
 
 
 @asynccontextmanager
-async def _evenflow(model_port: int, **settings: object) -> AsyncIterator[Evenflow]:
+async def _evenflow(model_port: int, grace_seconds: float = 86_400) -> AsyncIterator[Evenflow]:
     async with evenflow(
         model="openai",
         model_name="bench",
         model_url=f"http://127.0.0.1:{model_port}/v1",
-        **settings,
+        grace_seconds=grace_seconds,
     ) as server:
         yield server
 

@@ -8,8 +8,8 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from evenflow.fargate_handler.event_log import log_event
-from evenflow.fargate_handler.gateway.client_reader import ClientReader, ReadingClient
-from evenflow.fargate_handler.gateway.client_readers import ClientReaders, start_frame
+from evenflow.fargate_handler.gateway.client_reader import ClientReader, ReadingClient, start_frame
+from evenflow.fargate_handler.gateway.client_readers import ClientReaders
 from evenflow.fargate_handler.gateway.other_connections import tell_others
 from evenflow.fargate_handler.gateway.resumption import Progress, Resumption, resume
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent

@@ -17,7 +17,7 @@ from evenflow.stream_core.policy.queue_place import QueuePlace
 from evenflow.stream_core.protocol.client_session import ClientSession
 from evenflow.stream_core.protocol.dialect import EntryEncoder
 from evenflow.stream_core.protocol.ending_frames import queued_frame, restart_frame, terminal_frame
-from evenflow.stream_core.protocol.messages import LagNotice
+from evenflow.stream_core.protocol.messages import LagNotice, ResponseStart
 
 
 class ReadingClient(OpenConnection, Protocol):
@@ -177,6 +177,10 @@ class ClientReader(LiveReader):
         """Tell the client where the response waits."""
         self._client.tell(queued_frame(self.stream, place))
 
+    def start_again(self) -> None:
+        """Tell the client how the answer begins."""
+        self._client.tell(start_frame(self.stream, self.next_index, self.number, duplicate=False))
+
     def pause(self, now: float) -> None:
         """Pause the delivery to this reader."""
         self._asked_to_pause = True
@@ -300,3 +304,23 @@ class ClientReader(LiveReader):
     def _finish(self) -> None:
         self._client.tell(terminal_frame(self.stream))
         self._client.leave(self)
+
+
+def start_frame(
+    stream: ResponseStream, next_index: int, number: int | None, *, duplicate: bool
+) -> ResponseStart:
+    """`chat.response.start`. `number` replaces the response's id in the compact subprotocol."""
+    return ResponseStart(
+        type="chat.response.start",
+        session_id=stream.channel.session,
+        response_id=stream.response_id,
+        message_id=stream.message_id,
+        status=stream.state,
+        next_index=next_index,
+        duplicate=duplicate,
+        stream=number,
+        epoch=stream.log.epoch_at(next_index - 1),
+        via=stream.via,
+        history_dropped=stream.history_dropped,
+        history_dropped_by=stream.history_dropped_by,
+    )

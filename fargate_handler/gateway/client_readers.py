@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from evenflow.fargate_handler.gateway.client_reader import ClientReader, ReadingClient
+from evenflow.fargate_handler.gateway.client_reader import (
+    ClientReader,
+    ReadingClient,
+    start_frame,
+)
 from evenflow.stream_core.delivery.flow_control import FlowEvent
 from evenflow.stream_core.delivery.paced_cursor import Pace
 from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.protocol.ending_frames import CloseCode, restart_frame
-from evenflow.stream_core.protocol.messages import ResponseStart
 
 
 class ClientReaders(dict[str, ClientReader]):
@@ -94,22 +97,3 @@ class ClientReaders(dict[str, ClientReader]):
 
 def _too_slow(reader: ClientReader) -> str:
     return f"too slow; resume {reader.stream.response_id} after {reader.next_index - 1}"
-
-
-def start_frame(
-    stream: ResponseStream, next_index: int, number: int | None, *, duplicate: bool
-) -> ResponseStart:
-    """`chat.response.start`. `number` replaces the response's id in the compact subprotocol."""
-    return ResponseStart(
-        type="chat.response.start",
-        session_id=stream.channel.session,
-        response_id=stream.response_id,
-        message_id=stream.message_id,
-        status=stream.state,
-        next_index=next_index,
-        duplicate=duplicate,
-        stream=number,
-        epoch=stream.log.epoch_at(next_index - 1),
-        via=stream.via,
-        history_dropped=stream.history_dropped,
-    )

@@ -130,6 +130,10 @@ class LiveReader(ABC):
     def queued(self, place: QueuePlace) -> None:
         """Tell the client where the response waits for the model, if its protocol can."""
 
+    def start_again(self) -> None:
+        """Tell the client how the answer begins, if its protocol does."""
+        return
+
     @abstractmethod
     def lost(self) -> None:
         """This copy of the response has ended: find another one."""

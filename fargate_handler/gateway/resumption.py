@@ -79,6 +79,9 @@ class WakingReader:
     def queued(self, place: QueuePlace) -> None:
         """Nothing: who asks is told with the answer."""
 
+    def start_again(self) -> None:
+        """Nothing: the answer of a request has no beginning of its own."""
+
     def lost(self) -> None:
         """This copy has ended: another one has the rest."""
         self.left_behind = True

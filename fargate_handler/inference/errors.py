@@ -65,8 +65,9 @@ def handler_options(limits: Limits, authority: str) -> Options:
 def worker_options(limits: Limits) -> Options:
     """Options of a worker's server."""
     # A request of OpenAI's API may have a text twice, in a part and in its turn.
+    # The last exchange is told however long it is.
     longest_request = (
-        limits.history_bytes
+        max(limits.history_bytes, limits.message_bytes + limits.response_bytes)
         + limits.message_bytes
         + 2 * limits.request_bytes
         + limits.response_bytes

@@ -58,6 +58,14 @@ class AgentRequests:
         instructions = (Turn("system", agent.instructions),) if agent.instructions else ()
         return replace(asked, turns=(*instructions, *asked.turns), options=_options(agent, terms))
 
+    def context_tokens(self, channel: Channel, kind: MessageKind = CHAT) -> int | None:
+        """The context of the agent's model, in tokens. None where the agent says nothing.
+
+        Raises:
+            NotFound: the channel's agent no longer exists.
+        """
+        return self._agent_of(channel, kind).context_tokens
+
     def limits(
         self, channel: Channel, terms: MessageTerms, limits: Limits, kind: MessageKind = CHAT
     ) -> Limits:

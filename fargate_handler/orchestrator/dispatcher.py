@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
@@ -12,9 +12,10 @@ from evenflow.fargate_handler.orchestrator.attempt import upstream_unavailable
 from evenflow.fargate_handler.orchestrator.expected_cost import ExpectedCost
 from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
+from evenflow.fargate_handler.orchestrator.model_context import prompt_tokens, without_oldest
 from evenflow.fargate_handler.orchestrator.succession import Inheritance
 from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
-from evenflow.fargate_handler.orchestrator.upstream import Upstreams
+from evenflow.fargate_handler.orchestrator.upstream import Upstream, Upstreams
 from evenflow.fargate_handler.orchestrator.whole_request import (
     IngestEvent,
     WholeRequest,
@@ -51,6 +52,7 @@ class ServedModel:
         prices: what it costs, and others that it serves.
         served: the models' names at their server by public name.
         longest: the longest answer, in its tokens. None: the server's own limit.
+        context: the longest prompt and answer together, in its tokens. None: not known.
     """
 
     source: TokenSource
@@ -59,6 +61,7 @@ class ServedModel:
     name: str = ""
     prices: ModelPrices = field(default_factory=ModelPrices)
     longest: int | None = None
+    context: int | None = None
     served: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -76,6 +79,7 @@ class Dispatcher:
         self._usage = usage
         self._tenants = context.tenants
         self._longest = model.longest
+        self._context = model.context
         self._workload = workload
         self._ledger = ledger
         self._source = model.source
@@ -135,6 +139,8 @@ class Dispatcher:
             asked = self._requests.asked(event.channel, turns, event.terms, event.kind).asks
             told = conversation.told_before(len(event.text.encode()), event.replaces)
             tokens = asked.input_tokens + sum(map(tokens_of_text_turn, told))
+            context = self._requests.context_tokens(event.channel, event.kind) or self._context
+            tokens = tokens if context is None else min(tokens, context)
             asked = asked._replace(input_tokens=tokens)
         # Who wants more than the model may answer would take its tenant's whole rate for nothing.
         return asked if asked.longest is None else asked.bounded(self._longest)
@@ -193,6 +199,9 @@ class Dispatcher:
             stream.unread_since = None if is_there else self._monotonic()
         workload.held_requests.begin(stream, kind, turns)
         asked, limits, gone = self._what_is_asked(stream.channel, kind, turns, terms)
+        upstream = self.upstreams.of(asked.model)
+        if gone is None:
+            asked = self._fitted(asked, stream, kind, upstream)
         asks = asked.asks if asks is None else asks
         if traces is not None:
             stream.observer = traces.begin(
@@ -212,7 +221,7 @@ class Dispatcher:
             wanted_by=None if wanted_ms is None else stream.created_at + wanted_ms / 1000,
             input_tokens=asks.input_tokens,
             asked=asked,
-            upstream=self.upstreams.of(asked.model),
+            upstream=upstream,
             clock=self._clock,
             limits=limits,
             grace_seconds=self._grace_of(kind, inherited=inherited),
@@ -295,6 +304,21 @@ class Dispatcher:
             return asked, self._requests.limits(channel, terms, self._limits, kind), None
         except NotFound as gone:
             return WholeRequest(turns), self._limits, gone
+
+    def _fitted(
+        self, asked: WholeRequest, stream: ResponseStream, kind: MessageKind, upstream: Upstream
+    ) -> WholeRequest:
+        """The request without the oldest messages that don't fit into the model's context."""
+        of_agent = self._requests.context_tokens(stream.channel, kind)
+        known = [
+            it for it in (of_agent or self._context, upstream.context.tokens) if it is not None
+        ]
+        if kind.brings_conversation or not known:
+            return asked
+        most = prompt_tokens(min(known), asked.options.within(self._longest).longest)
+        turns, left_out = without_oldest(asked.turns, most)
+        stream.drop_history(left_out, "model")
+        return replace(asked, turns=turns)
 
     def _attempted_again(self) -> None:
         self._retries.value += 1

@@ -219,6 +219,8 @@ class Generation:
             if self._waits_for_quota(outcome):
                 await self._next_turn()
                 continue
+            if self._asks_for_less(outcome):
+                continue
             while not self._in_force():  # noqa: ASYNC110 - rare, and takes seconds
                 await asyncio.sleep(_LEASE_LOOK_SECONDS)
             if not isinstance(outcome, ModelFinish):
@@ -236,6 +238,17 @@ class Generation:
             self._calls.goes_on()
             self._on_attempt()
             self.stream.next_attempt()
+
+    def _asks_for_less(self, outcome: ModelFinish | EvenflowError) -> bool:
+        """Whether the request was too long, and is made again without its oldest messages."""
+        left_out = self._calls.shorten(outcome)
+        if not left_out:
+            return False
+        self.upstream.prefills.fails(self.stream.response_id)
+        self.stream.drop_history(left_out, "model")
+        self._last_attempt += 1  # the model has begun nothing: that costs none of the attempts
+        self.stream.next_attempt()
+        return True
 
     def _is_tried_again(self, error: EvenflowError) -> bool:
         if (

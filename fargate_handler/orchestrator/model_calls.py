@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered
@@ -16,6 +17,12 @@ from evenflow.fargate_handler.orchestrator.attempt import (
     tell,
     upstream_unavailable,
 )
+from evenflow.fargate_handler.orchestrator.model_context import (
+    is_too_long,
+    prompt_tokens,
+    stated_context,
+    without_oldest,
+)
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
@@ -24,6 +31,7 @@ from evenflow.stream_core.log.response_stream import ResponseFull, ResponseStrea
 from evenflow.stream_core.policy.channel import MessageKind
 from evenflow.stream_core.policy.circuit_breaker import Call, CircuitOpen
 from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.token_estimate import estimated_tokens
 from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     InternalError,
@@ -34,6 +42,8 @@ from evenflow.stream_core.protocol.errors import (
 )
 
 _logger = logging.getLogger(__name__)
+
+_MOST_SHORTENINGS = 4
 
 
 class ModelCalls:
@@ -78,6 +88,8 @@ class ModelCalls:
         self._prefix = stream.log.text if continues(asked) else ""
         self._tokens_before = 0
         self._began_at = 0.0
+        # How often a request that is too long may be shortened.
+        self._shortenings = _MOST_SHORTENINGS
 
     @property
     def gave_tokens(self) -> bool:
@@ -121,6 +133,29 @@ class ModelCalls:
         # If a continued attempt gave nothing, another one would hardly get further.
         can = self.gave_tokens and self._continues(self._asked)
         self._prefix = self._stream.log.text if can else ""
+
+    def shorten(self, outcome: ModelFinish | EvenflowError) -> int:
+        """Leave the oldest exchanges out of a request that was too long for the model.
+
+        Returns:
+            How many messages it has left out. 0: there is nothing to be done about the outcome.
+        """
+        if isinstance(outcome, ModelFinish) or not is_too_long(outcome):
+            return 0
+        stated = stated_context(outcome)
+        if stated is not None:
+            self._upstream.context.tokens = stated
+        if self._kind.brings_conversation or self.delivered or not self._shortenings:
+            return 0
+        turns = self._asked.turns
+        most = (size := estimated_tokens(turns)) // 2
+        if stated is not None and self._shortenings == _MOST_SHORTENINGS:
+            room = prompt_tokens(stated, self._asked.options.longest)
+            most = room if room < size else most
+        turns, left_out = without_oldest(turns, most)
+        self._shortenings -= 1
+        self._asked = replace(self._asked, turns=turns)
+        return left_out
 
     def forget(self) -> None:
         """Let go of the request, which may have megabytes. No call follows."""

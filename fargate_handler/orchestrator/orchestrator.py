@@ -234,7 +234,7 @@ class Orchestrator:
                     event.message_id, stream.response_id, event.text, now, event.replaces
                 )
                 if not event.kind.brings_conversation:
-                    stream.history_dropped = conversation.left_out(turns)
+                    stream.drop_history(conversation.left_out(turns), "server")
                 self._dispatcher.begin(
                     stream, event.kind, line, turns, event.terms, asks=asked, since=came_at
                 )

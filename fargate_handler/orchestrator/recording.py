@@ -139,13 +139,17 @@ class Recording:
             degraded=stream.degraded,
         )
 
-    def answer(self, most_bytes: int) -> str | None:
-        """The text that the conversation should remember. None for none."""
+    def answer(self, most_bytes: int | None) -> str | None:
+        """The text that the conversation should remember. None for none.
+
+        Args:
+            most_bytes: a longer one is not kept. None: any is.
+        """
         stream = self.stream
         if not stream.is_remembered:
             return None
         answer = b"".join(stream.answer)
-        return answer.decode() if len(answer) <= most_bytes else None
+        return None if most_bytes is not None and len(answer) > most_bytes else answer.decode()
 
     def outcome(self, answer: str | None) -> str:
         """How it ended and what was said, for the session's readers. Empty where there are none.

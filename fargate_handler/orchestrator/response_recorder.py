@@ -56,6 +56,7 @@ class ResponseRecorder:
         settle: puts on record what a response used, before its end is: whoever ends it again after
             this task was killed replaces that. Given when it ended, in seconds since the epoch.
             While it fails the end waits, but not for longer than 20 s.
+        longest_answer: bytes of the longest one that `sessions` keeps. None: any.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class ResponseRecorder:
         on_ended: Callable[[ResponseStream], None],
         on_lost: Callable[[ResponseStream], None],
         settle: Callable[[ResponseStream, float], Awaitable[None]],
+        longest_answer: int | None = None,
     ) -> None:
         self._responses = responses
         self._sessions = sessions
@@ -77,6 +79,7 @@ class ResponseRecorder:
         self._on_ended = on_ended
         self._on_lost = on_lost
         self._settle = settle
+        self._longest_answer = longest_answer if context.limits.history_bytes else 0
         self._recordings: OrderedDict[str, Recording] = OrderedDict()
         self._background = Background()
         self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
@@ -311,7 +314,7 @@ class ResponseRecorder:
                     recording.lease, ending, ended_at + limits.response_ttl_seconds
                 )
             self._tell_end(recording)
-            answer = recording.answer(limits.history_bytes)
+            answer = recording.answer(self._longest_answer)
             await self._sessions.answered(
                 stream.channel, stream.message_id, answer, recording.outcome(answer)
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from evenflow.fargate_handler.orchestrator.model_context import StatedContext
 from evenflow.fargate_handler.token_sources.port import TokenSource
 from evenflow.stream_core.fairness.prefills import Prefills
 from evenflow.stream_core.policy.adaptive_ceiling import AdaptiveCeiling
@@ -22,6 +23,7 @@ class Upstream:
         ceiling: how many calls it takes at once.
         prefills: the answers that have no token yet.
         calls_of: how many of its calls run, by tenants.
+        context: how long its server has said that a request may be.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Upstream:
     ceiling: AdaptiveCeiling
     prefills: Prefills
     calls_of: Counter[str] = field(default_factory=Counter, compare=False)
+    context: StatedContext = field(default_factory=StatedContext, compare=False)
 
     @property
     def answered(self) -> int:

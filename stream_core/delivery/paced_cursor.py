@@ -44,6 +44,9 @@ class Reader(Protocol):
     def queued(self, place: QueuePlace) -> None:
         """The response waits for the model at this place. Must not wait or raise."""
 
+    def start_again(self) -> None:
+        """How the answer begins has changed, before its text. Must not wait or raise."""
+
     def lost(self) -> None:
         """This copy is lost: find the response again and resume. Must not wait or raise."""
 

@@ -55,6 +55,9 @@ def text_of_parts(parts: Iterable[Mapping[str, Any]]) -> str:
     return "".join(part["text"] for part in parts if part["type"] == "text")
 
 
+_FEWEST_EXCHANGES = 2
+
+
 @dataclass(slots=True)
 class _Exchange:
     """A message and its answer, which is empty as long as there is none to remember."""
@@ -133,13 +136,15 @@ class Conversation:
             replaces: the message in whose place it comes.
         """
         room, stays = self._history_bytes - size, replaces is None
+        if not self._history_bytes:
+            return []
         told: list[int] = []
         for message_id, exchange in reversed(self._exchanges.items()):
             if not stays:
                 stays = message_id == replaces
                 continue
             room -= exchange.size
-            if room < 0:
+            if room < 0 and told:
                 break
             told.append(len(exchange.question))
             if exchange.answer:
@@ -321,6 +326,8 @@ class Conversation:
                 self._exchanges_bytes -= exchange.size
 
     def _trim(self) -> None:
-        while self._exchanges and self._exchanges_bytes > self._history_bytes:
+        # The last exchange stays, and the message that comes behind it.
+        fewest = _FEWEST_EXCHANGES if self._history_bytes else 0
+        while len(self._exchanges) > fewest and self._exchanges_bytes > self._history_bytes:
             _, oldest = self._exchanges.popitem(last=False)
             self._exchanges_bytes -= oldest.size

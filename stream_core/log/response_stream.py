@@ -26,7 +26,7 @@ from evenflow.stream_core.policy.queue_place import BEGUN, QueuePlace
 from evenflow.stream_core.ports.answer_observer import AnswerObserver
 from evenflow.stream_core.protocol.dialect import Encoder, SharedEncoder
 from evenflow.stream_core.protocol.errors import RateLimited
-from evenflow.stream_core.protocol.messages import Usage, Via
+from evenflow.stream_core.protocol.messages import HistoryBound, Usage, Via
 from evenflow.stream_core.records.answer_figures import AnswerFigures
 from evenflow.stream_core.records.token_gaps import TokenGaps
 
@@ -101,6 +101,7 @@ class ResponseStream:
         "first_delta_at",
         "gaps",
         "history_dropped",
+        "history_dropped_by",
         "log",
         "message_id",
         "observer",
@@ -128,6 +129,8 @@ class ResponseStream:
     """Called when it has nearly as many tokens as it may have: `allow`, or `allow_no_more`."""
     cut_by: Literal["length", "budget"]
     """Why it ends if it takes no more tokens."""
+    history_dropped_by: HistoryBound | None
+    """Why the model is not given the oldest messages."""
 
     def __init__(
         self,
@@ -194,7 +197,7 @@ class ResponseStream:
         self._window = slots_of(limits.window_ms(kind))
         # How many tokens it may have; when it asks for more, and when it waits for the reply.
         self._allowed = self._ask_at = self._waits_at = maxsize
-        self.on_allowance, self.cut_by = None, "length"
+        self.on_allowance, self.cut_by, self.history_dropped_by = None, "length", None
         # Slots from one delivery to the next (0: it has not begun); the slot of the next one.
         self._interval = self._due = 0
         self._delivered_at = self._pace = 0.0
@@ -319,6 +322,19 @@ class ResponseStream:
                 self.on_allowance()
         if self.tokens >= self._waits_at:
             self.hold_or_release()
+
+    def drop_history(self, messages: int, by: HistoryBound) -> None:
+        """Note that the model is not given the oldest messages, and tell the readers.
+
+        Args:
+            messages: how many more.
+            by: why.
+        """
+        if messages:
+            self.history_dropped += messages
+            self.history_dropped_by = by
+            for reader in [*self.readers]:
+                reader.start_again()
 
     def alive(self) -> None:
         """Note that the model is alive, without a token."""

@@ -20,6 +20,8 @@ _MOST_METADATA_BYTES = 6_144
 
 LONGEST_ANSWER = 10_000_000
 """In tokens. No model gives more."""
+LONGEST_CONTEXT = 100_000_000
+"""In tokens. No model has more."""
 LONGEST_USER = 256
 
 
@@ -147,6 +149,9 @@ class Agent(BaseModel):
     temperature: float | None = Field(None, ge=0, le=2, description="a number from 0 to 2")
     max_tokens: int | None = Field(
         None, ge=1, le=LONGEST_ANSWER, description="a whole number from 1 to 10,000,000"
+    )
+    context_tokens: int | None = Field(
+        None, ge=1_024, le=LONGEST_CONTEXT, description="a whole number from 1,024 to 100,000,000"
     )
     silence_seconds: float | None = Field(
         None, ge=0.1, le=3_600, description="seconds from 0.1 to 3,600"

@@ -40,8 +40,8 @@ class MessageKind(BaseModel):
         falls_back: a fallback may take the place of the model's answer.
         read_by_program: while the node is calm, a token is delivered when it comes. People read
             better at an even interval.
-        grace_seconds: how long the model goes on without a reader. None: the node's limit, by default
-            to its end.
+        grace_seconds: how long the model goes on without a reader. None: the node's limit, by
+            default to its end.
         limited_as: the session whose limits it is under. None: its own.
         recalled: later requests name its response, and continue its conversation. So its text is
             kept as long as the response.

@@ -183,7 +183,11 @@ class Limits(BaseModel):
         "the oldest message_id is forgotten (it could not be repeated without breaking causality)",
     )
     history_bytes: int = _limit(
-        32_768, 0, 16_777_216, "the oldest turns are not sent to the model any more"
+        1_048_576,
+        0,
+        16_777_216,
+        "the oldest exchanges are not sent to the model any more, but the last one always is (0: "
+        "none); EVENFLOW_MODEL_CONTEXT_TOKENS, or the model's refusal, bounds them, too",
     )
     session_ttl_seconds: int = _limit(
         86_400,
@@ -318,8 +322,8 @@ class Limits(BaseModel):
         None,
         0,
         86_400,
-        "no reader for so long: the model is stopped; finish_reason abandoned (default: an answer that "
-        "nobody reads goes on to its end)",
+        "no reader for so long: the model is stopped; finish_reason abandoned (default: an answer "
+        "that nobody reads goes on to its end)",
     )
     pause_window_bytes: int = _limit(
         16_384,

@@ -246,6 +246,8 @@ class FromServer(BaseModel):
 
 
 Via = Literal["owner", "peer", "store"]
+HistoryBound = Literal["server", "model"]
+"""What bounds the conversation that the model is given: EVENFLOW_HISTORY_BYTES, or its context."""
 FinishReason = Literal[
     "stop", "length", "cancelled", "abandoned", "tool_calls", "content_filter", "budget"
 ]
@@ -331,8 +333,10 @@ class ResponseStart(FromServer):
 
     `stream` is its number in the compact subprotocol. `epoch` counts its owners. `via` says where
     this task has it from: from itself (`owner`), from the owner (`peer`), or from the `store`.
-    `history_dropped` is there if the model is not told the whole conversation: so many of its
-    oldest messages are left out. Only the task that accepted the message says so.
+    `history_dropped` is there if the model is not given the whole conversation: so many of its
+    oldest messages are left out, by the bound `history_dropped_by`. Only the task that accepted the
+    message says so. Where the model refuses the conversation as too long and is given less, the
+    frame comes again.
     """
 
     type: Literal["chat.response.start"]
@@ -346,6 +350,7 @@ class ResponseStart(FromServer):
     epoch: int = 1
     via: Via = "owner"
     history_dropped: int = 0
+    history_dropped_by: HistoryBound | None = None
 
 
 class ResponseQueued(FromServer):

@@ -20,6 +20,7 @@ from evenflow.stream_core.protocol.messages import (
     FinishReason,
     FromClient,
     FromServer,
+    HistoryBound,
     Identifier,
     LagNotice,
     MessagePayload,
@@ -117,6 +118,7 @@ class Started(FromServer):
     epoch: int = 1
     via: Via = "owner"
     history_dropped: int = 0
+    history_dropped_by: HistoryBound | None = None
 
 
 class Token(FromServer):
@@ -276,6 +278,7 @@ def _said(message: ServerMessage) -> FromServer:
             epoch=message.epoch,
             via=message.via,
             history_dropped=message.history_dropped,
+            history_dropped_by=message.history_dropped_by,
         )
     if isinstance(message, ResponseQueued):
         return Queued(

@@ -157,7 +157,7 @@ def test_polls_are_paid_for_as_long_as_they_wait(dev: Synthesis) -> None:
 def test_it_costs_what_it_is_meant_to_cost(dev: Synthesis, prod: Synthesis) -> None:
     assert sum(row.month_at_rest for row in _rows(dev)) < 60
     # An anonymous tenant; then tenants with keys and recorded usage, behind endpoints.
-    for synthesis, most, most_of_a_thousand in ((dev, 5.1, 0.02), (prod, 6, 0.025)):
+    for synthesis, most, most_of_a_thousand in ((dev, 5.2, 0.02), (prod, 6, 0.025)):
         assert _without_model(_rows(synthesis)) < most
         answers = Traffic(output_tokens=300, answer_seconds=15, polled=0)
         hour = _without_model(_rows(synthesis, answers))
@@ -325,7 +325,7 @@ def test_the_announcement_says_which_quotas_an_account_needs(
     assert "raise data.warm_writes_per_second" in small
     assert "raise data.warm_writes_per_second" not in large
     # 50 answers a second, a twentieth of them with 9 polls; 20 frames of 25 bytes a second each
-    assert "CloudFront: 65 requests a second (a distribution has 250,000)" in large
+    assert "CloudFront: 72 requests a second (a distribution has 250,000)" in large
     assert "and 0.004 Gbit/s (150)" in large
     assert "SageMaker ml.g6e.xlarge for endpoint usage: 2" in gpus
 

@@ -116,6 +116,9 @@ class RecordingReader:
         """See `Reader.queued`."""
         self.places.append(place)
 
+    def start_again(self) -> None:
+        """See `Reader.start_again`."""
+
     def lost(self) -> None:
         """See `Reader.lost`."""
         self.left_behind = True

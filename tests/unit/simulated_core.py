@@ -176,5 +176,8 @@ class _Reader:
     def queued(self, place: QueuePlace) -> None:
         """Nothing."""
 
+    def start_again(self) -> None:
+        """Nothing."""
+
     def lost(self) -> None:
         """Never."""

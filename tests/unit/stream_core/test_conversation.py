@@ -224,13 +224,22 @@ def test_what_is_not_in_the_conversation_can_not_be_replaced(replaces: str) -> N
     assert (refusal.value.code, refusal.value.param) == ("invalid_request", "replaces")
 
 
+def test_the_last_exchange_is_told_however_long_it_is() -> None:
+    conversation = Conversation(Limits(history_bytes=32_768), 0.0, MemoryPart(2**40))
+    exchange(conversation, "m1", "one?", "one.")
+    exchange(conversation, "m2", "two?", long_answer := "word " * 20_000)
+    turns = say(conversation, "m3", "three?")
+    assert [turn.text for turn in turns] == ["two?", long_answer, "three?"]
+    assert conversation.left_out(turns) == 1
+
+
 def test_it_says_how_many_messages_the_model_is_not_told() -> None:
     conversation = Conversation(Limits(history_bytes=10), 0.0, MemoryPart(2**40))
     for number in (1, 2, 3):
-        exchange(conversation, f"m{number}", "one?", "one.")
+        exchange(conversation, f"m{number}", f"{number}?", f"{number}.")
     turns = say(conversation, "m4", "four?")
-    assert [turn.text for turn in turns] == ["four?"]
-    assert conversation.left_out(turns) == 3
+    assert [turn.text for turn in turns] == ["3?", "3.", "four?"]
+    assert conversation.left_out(turns) == 2
     turns = conversation.accept("m5", "rsp_m5", "two!", 0.0, replaces="m2")
     assert conversation.left_out(turns) == 1
 
@@ -325,7 +334,8 @@ def test_the_history_is_the_newest_turns_that_fit_and_always_ends_with_the_messa
         assert seen[-1] == Turn("user", question)
         assert list(seen) == everything[-len(seen) :]
         size = sum(len(turn.text.encode()) for turn in seen)
-        assert size <= most or len(seen) == 1
+        questions = sum(turn.role == "user" for turn in seen)
+        assert size <= most or questions == (2 if number and most else 1)
         if answer:
             everything.append(Turn("assistant", answer))
 

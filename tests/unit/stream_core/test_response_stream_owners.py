@@ -185,6 +185,9 @@ def test_readers_that_leave_as_they_are_told_do_not_hide_one_another() -> None:
         def queued(self, place: QueuePlace) -> None:
             """Nothing."""
 
+        def start_again(self) -> None:
+            """Nothing."""
+
         def lost(self) -> None:
             self.told += 1
             stream.detach(self)

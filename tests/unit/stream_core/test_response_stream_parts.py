@@ -44,6 +44,9 @@ class Taken:
     def queued(self, place: QueuePlace) -> None:
         """Nothing."""
 
+    def start_again(self) -> None:
+        """Nothing."""
+
     def lost(self) -> None:
         raise AssertionError
 

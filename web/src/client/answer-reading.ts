@@ -142,10 +142,14 @@ export class AnswerReading {
     this.#inquiry.responseId = frame.response_id;
     // Whoever asks is given everything, until they say otherwise.
     if (this.#inquiry.paused) this.tell("pause");
-    if (responseId) return yield { type: "resumed" };
-    if (this.#inquiry.stopped.aborted) this.tell("cancel");
-    const { response_id, history_dropped: historyDropped } = frame;
-    yield { type: "accepted", responseId: response_id, messageId, ...(historyDropped > 0 && { historyDropped }) };
+    const { response_id, history_dropped: historyDropped, history_dropped_by: bound } = frame;
+    // It comes again where the model has refused the whole conversation as too long.
+    const isShorter = historyDropped > this.#inquiry.historyDropped;
+    this.#inquiry.historyDropped = historyDropped;
+    if (!responseId && this.#inquiry.stopped.aborted) this.tell("cancel");
+    const dropped = isShorter && { historyDropped, ...(bound !== null && { historyDroppedBy: bound }) };
+    if (!responseId || isShorter) yield { type: "accepted", responseId: response_id, messageId, ...dropped };
+    if (responseId) yield { type: "resumed" };
   }
 
   *#grow({ from, index }: Place, content: Content): Generator<AnswerEvent, void, void> {

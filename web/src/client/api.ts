@@ -176,6 +176,9 @@ export type AnswerState = "asking" | "streaming" | "paused" | "completed" | "sto
 /** Why an answer ended. */
 export type FinishReason = "stop" | "length" | "budget" | "content_filter" | "cancelled" | "abandoned" | (string & {});
 
+/** What bounds the conversation that the model is told: a limit of the server, or what the model has room for. */
+export type HistoryBound = "server" | "model" | (string & {});
+
 /** Tokens that an answer cost. */
 export interface Usage {
   readonly prompt_tokens: number;
@@ -234,13 +237,14 @@ export type AnswerEvent =
     }
   /** Only the first `keep` characters (UTF-16 units) of the text and these `parts` still stand; what replaces the rest follows. */
   | { readonly type: "restarted"; readonly keep: number; readonly parts: readonly AnswerPart[] }
-  /** The server has the question. */
+  /** The server has the question. It comes again where the model has refused the conversation as too long and is told less. */
   | {
       readonly type: "accepted";
       readonly responseId: string;
       readonly messageId: string;
-      /** So many of the conversation's oldest messages the model is not told: it has no room for them. As far as that is known. */
+      /** So many of the conversation's oldest messages the model is not told. As far as that is known. */
       readonly historyDropped?: number;
+      readonly historyDroppedBy?: HistoryBound;
     }
   /** How the answer travels from now on. `fallback`: because nothing better could be had. */
   | { readonly type: "transport"; readonly transport: TransportName; readonly fallback: boolean }

@@ -1,4 +1,4 @@
-import type { FinishReason, Usage } from "./api.ts";
+import type { FinishReason, HistoryBound, Usage } from "./api.ts";
 import { CONTENT } from "./content.ts";
 import { errorBody } from "./error-body.ts";
 import type { Payload } from "./memory.ts";
@@ -41,8 +41,9 @@ export const FRAMES = {
     /** The first index that will follow. */
     next_index: index,
     epoch,
-    /** So many of the conversation's oldest messages the model is not told. */
+    /** So many of the conversation's oldest messages the model is not told, and what bounds them. */
     history_dropped: optional(number, 0),
+    history_dropped_by: optional(string as Check<HistoryBound>, null),
     /** Stands for the response in compact deltas. */
     stream: optional(number, null),
   }),

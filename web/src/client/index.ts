@@ -16,6 +16,7 @@ export type {
   ConnectionState,
   ConnectOptions,
   FinishReason,
+  HistoryBound,
   Message,
   MessagePage,
   OtherMessage,

@@ -12,6 +12,8 @@ export class Inquiry {
   replaces: string | undefined;
   /** Known once the server has accepted the question. */
   responseId: string | undefined;
+  /** So many of the conversation's oldest messages the model is not told, as far as the server has said. */
+  historyDropped = 0;
   readonly log = new ResponseLog();
   /** The reader wants nothing for now. */
   paused = false;

@@ -78,8 +78,13 @@ export type ChatEvent =
   | { readonly type: "part"; readonly position: number; readonly part: ChatPart }
   /** Only the first `keep` characters of the text and these `parts` still stand; what replaces the rest follows. */
   | { readonly type: "restarted"; readonly keep: number; readonly parts?: readonly ChatPart[] }
-  /** `historyDropped`: so many of the conversation's oldest messages the model is not told. */
-  | { readonly type: "accepted"; readonly responseId: string; readonly historyDropped?: number }
+  /** `historyDropped`: so many of the conversation's oldest messages the model is not told; by what, where that is known. */
+  | {
+      readonly type: "accepted";
+      readonly responseId: string;
+      readonly historyDropped?: number;
+      readonly historyDroppedBy?: "server" | "model" | (string & {});
+    }
   /** How the answer travels from now on. `fallback`: because nothing better could be had. */
   | { readonly type: "transport"; readonly transport: ChatTransport; readonly fallback: boolean }
   /** The answer waits for its model; the next one has the position 1. `null`: nobody knows how long. */
@@ -91,7 +96,14 @@ export type ChatEvent =
   | { readonly type: "polled" }
   | {
       readonly type: "completed";
-      readonly finishReason: "stop" | "length" | "budget" | "content_filter" | "cancelled" | "abandoned" | (string & {});
+      readonly finishReason:
+        | "stop"
+        | "length"
+        | "budget"
+        | "content_filter"
+        | "cancelled"
+        | "abandoned"
+        | (string & {});
       readonly usage: { readonly completion_tokens: number } | null;
       readonly degraded: boolean;
     };

@@ -40,6 +40,10 @@ export class Composer {
     this.#question.placeholder = text;
   }
 
+  get isEmpty(): boolean {
+    return this.#question.value.trim() === "";
+  }
+
   focus(): void {
     this.#question.focus({ preventScroll: true });
   }

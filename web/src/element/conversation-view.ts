@@ -73,10 +73,11 @@ export class ConversationView {
   }
 
   /** Shows an error, with those of the offers that may help. */
-  addError({ what, remedy, askAgain, goOn = false }: Explanation, offers?: Offers): void {
-    this.#errorOffers = made("div", { class: "offers", hidden: !(askAgain || goOn) });
+  addError({ what, remedy, askAgain, goOn = false, canEdit = false }: Explanation, offers?: Offers): void {
+    this.#errorOffers = made("div", { class: "offers", hidden: !(askAgain || goOn || canEdit) });
     if (goOn) this.#errorOffers.append(button({ class: "quiet", text: "Continue" }, () => offers?.goOn()));
     if (askAgain) this.#errorOffers.append(button({ class: "quiet", text: "Try again" }, () => offers?.again()));
+    if (canEdit) this.#errorOffers.append(button({ class: "quiet", text: "Edit question" }, () => offers?.edit()));
     this.#error = made(
       "section",
       { class: "error", testId: "error", attributes: { "aria-label": "Problem" } },

@@ -7,6 +7,8 @@ export interface Explanation {
   readonly askAgain: boolean;
   /** Whether the model can go on where the answer stopped. */
   readonly goOn?: boolean;
+  /** Whether the question was not taken, and may be changed. */
+  readonly canEdit?: boolean;
 }
 
 const TOO_SLOW: Explanation = {

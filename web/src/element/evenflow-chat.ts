@@ -260,6 +260,7 @@ export class EvenflowChat extends HTMLElement {
     const current = { answer, exchange };
     this.#current = current;
     this.#tell("evenflow-ask", { question });
+    let mustChange = false;
     try {
       for await (const event of answer) {
         if (this.#current !== current) return;
@@ -270,9 +271,12 @@ export class EvenflowChat extends HTMLElement {
       }
     } catch (error) {
       if (this.#current !== current) return;
-      await exchange.fail(error);
+      mustChange = await exchange.fail(error);
     }
-    if (this.#current === current) this.#end();
+    if (this.#current !== current) return;
+    this.#end();
+    // A question that was not taken is not lost. What the reader has typed meanwhile is not, either.
+    if (mustChange && this.#composer.isEmpty) this.#edit(exchange);
   }
 
   /** Lets go of an answer that is on its way. If `successor` is the same again, that takes its place. */

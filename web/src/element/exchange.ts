@@ -3,14 +3,16 @@ import type { ChatAnswer, ChatEvent, ChatMessage, ChatPart } from "./chat-client
 import { endingOf } from "./ending.ts";
 import { ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
 import type { Offers } from "./offers.ts";
-import { explain } from "./plain-language.ts";
+import { explain, isRefusal } from "./plain-language.ts";
 import type { Views } from "./views.ts";
 
 type Completed = Extract<ChatEvent, { type: "completed" }>;
 
 const FALLBACK =
   "No WebSocket could be opened, so this answer comes by another way: the same text, in fewer and larger pieces.";
-const DROPPED = "This conversation has grown too long for the model: it is not told the oldest messages any more.";
+const DROPPED = "This conversation has grown too long: the model is not told its oldest messages any more.";
+const DROPPED_BY_MODEL =
+  "This conversation has grown too long for the model: it is not told the oldest messages any more.";
 const LOST = "Connection lost, reconnecting…";
 const OFFLINE = "You are offline. It goes on when the network is back.";
 export const UNREACHABLE = "The server can't be reached. Trying again…";
@@ -82,10 +84,13 @@ export class Exchange {
     this.#answer.note(note, { retry: isLast, goOn: isLast && canGoOn && text !== "" });
   }
 
-  /** Ends an exchange that `error` has ended. What has arrived stays, and the error is told below it. */
-  async fail(error: unknown): Promise<void> {
+  /**
+   * Ends an exchange that `error` has ended. What has arrived stays, and the error is told below it. Returns whether the
+   * question never got in, and can only get in otherwise.
+   */
+  async fail(error: unknown): Promise<boolean> {
     await this.#answer.end();
-    if (this.#isLeft) return;
+    if (this.#isLeft) return false;
     const { conversation, announcer, status } = this.#views;
     const hasText = !this.#answer.isEmpty;
     const explanation = explain(error, hasText);
@@ -94,7 +99,9 @@ export class Exchange {
     else this.#answer.element.remove();
     if (this.#before) this.#before.#setPassing(false);
     status.show("error", hasText ? "Incomplete" : undefined);
-    conversation.addError(explanation, this.#offers);
+    const canEdit = this.#source.responseId === null && isRefusal(error) && !explanation.askAgain;
+    conversation.addError({ ...explanation, canEdit }, this.#offers);
+    return canEdit;
   }
 
   /** Ends an exchange whose page the server does not let in. */
@@ -151,7 +158,10 @@ export class Exchange {
       case "accepted":
         this.#answer.identify(event.responseId);
         this.#reached();
-        if ((event.historyDropped ?? 0) > 0) this.#views.conversation.noticeOnce(DROPPED, this.#answer.element);
+        if ((event.historyDropped ?? 0) > 0) {
+          const why = event.historyDroppedBy === "model" ? DROPPED_BY_MODEL : DROPPED;
+          this.#views.conversation.noticeOnce(why, this.#answer.element);
+        }
         status.show(underWay);
         break;
       case "restarted":

@@ -90,6 +90,11 @@ export function explain(error: unknown, hasText = false, now = new Date()): Expl
   }
 }
 
+/** Whether the server did not take a question, or the rest of an answer. */
+export function isRefusal(error: unknown): boolean {
+  return isClientError(error) && error.kind === "refused";
+}
+
 function isClientError(error: unknown): error is ClientError {
   return error instanceof Object && "kind" in error && typeof error.kind === "string";
 }

@@ -147,4 +147,14 @@ describe("the conversation", () => {
     await pass();
     expect(accepted).toMatchObject([{ historyDropped: 4 }]);
   });
+
+  it("says it again where the model has refused it as too long, and is told less", async () => {
+    const asked = await asking();
+    network.socket.start({ history_dropped: 2, history_dropped_by: "model" });
+    await pass();
+    expect(asked.of("accepted")).toMatchObject([{}, { historyDropped: 2, historyDroppedBy: "model" }]);
+    network.socket.start({ history_dropped: 2, history_dropped_by: "model" });
+    await pass();
+    expect(asked.of("accepted")).toHaveLength(2);
+  });
 });

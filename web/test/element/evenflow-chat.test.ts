@@ -42,6 +42,38 @@ describe("a question", () => {
   });
 });
 
+describe("a question that is refused and can't be asked like this again", () => {
+  const body = { type: "invalid_request_error", code: "message_too_large", message: "too large" };
+
+  async function refused(typed = ""): Promise<void> {
+    scene.chat.client = client;
+    scene.type("A whole book");
+    scene.box.value = typed;
+    client.last.tell(Object.assign(new Error(body.message), { kind: "refused", body }));
+    await settle();
+  }
+
+  it("is in the box again, and what is asked then takes its place", async () => {
+    await refused();
+    expect(scene.conversation).toEqual(["A whole book", "This question is too long."]);
+    expect([scene.box.value, scene.focused]).toEqual(["A whole book", "question"]);
+    scene.type("A page");
+    expect([client.last.question, client.last.replaces]).toEqual(["A page", undefined]);
+    client.last.accept();
+    client.last.say("Read.");
+    client.last.complete();
+    await settle();
+    expect(scene.conversation).toEqual(["A page", "Read.", expect.any(String)]);
+  });
+
+  it("can be edited, and leaves alone what was typed meanwhile", async () => {
+    await refused("Next");
+    expect(scene.box.value).toBe("Next");
+    scene.button("Edit question", ".error")?.click();
+    expect(scene.box.value).toBe("A whole book");
+  });
+});
+
 describe("an error behind text", () => {
   beforeEach(async () => {
     scene.chat.client = client;
@@ -112,6 +144,7 @@ describe("a budget that is used up", () => {
 describe("the end of an answer", () => {
   it.each([
     ["length", "The answer was cut at its length limit", true],
+    ["abandoned", "Nobody was reading, so the model was stopped", true],
     ["budget", "The answer was cut: the budget for answers is used up", false],
     ["content_filter", "The answer was stopped by the content filter", false],
     ["stop", /^\d/, false],

@@ -211,13 +211,18 @@ describe("the last question", () => {
   });
 });
 
-it("is said once where the model is not told all of the conversation", async () => {
+it.each([
+  [undefined, "too long: the model is not told its oldest messages"],
+  ["server", "too long: the model is not told its oldest messages"],
+  ["model", "too long for the model"],
+])("is said once where the model is not told all of the conversation, by %s", async (historyDroppedBy, said) => {
   scene.chat.client = client;
   for (const _ of [1, 2]) {
     scene.chat.ask("Well?");
-    client.last.tell({ type: "accepted", responseId: "r1", historyDropped: 4 });
+    const by = historyDroppedBy === undefined ? {} : { historyDroppedBy };
+    client.last.tell({ type: "accepted", responseId: "r1", historyDropped: 4, ...by });
     client.last.complete();
     await settle();
   }
-  expect(scene.notices).toEqual([expect.stringContaining("not told the oldest messages")]);
+  expect(scene.notices).toEqual([expect.stringContaining(said)]);
 });

@@ -184,10 +184,12 @@ async def test_one_that_goes_on_without_readers_waits_for_a_place_when_they_have
     first.listener.connection.disconnected()
     assert parked_now(gateway) == 0
     await second.finish()
+    await gateway.clock.pass_time(1.5)  # the store has it
     assert not first.call.sink.paused
     first.push(*"ef")
     await first.finish()
-    assert gateway.orchestrator.responses.held(first.response_id).log.text == "abcdef"
+    (stream,) = gateway.orchestrator.responses.of(first.listener.channel)
+    assert stream.log.text == "abcdef"
 
 
 async def test_one_that_waits_too_long_for_a_place_again_ends_with_its_text() -> None:

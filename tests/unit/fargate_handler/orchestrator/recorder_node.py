@@ -29,7 +29,7 @@ INTERVAL = 0.17
 class Node:
     """A recorder on stores and a clock in the test's hand. Its task is `a`."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, longest_answer: int | None = None) -> None:
         self.limits = limits or Limits()
         self.clock = HandTurnedClock()
         self.metrics = Metrics()
@@ -50,6 +50,7 @@ class Node:
             on_ended=self.ended.append,
             on_lost=self.lost.append,
             settle=self._settle,
+            longest_answer=longest_answer,
         )
 
     async def _settle(self, stream: ResponseStream, ended_at: float) -> None:

@@ -375,9 +375,7 @@ async def test_what_may_be_fetched_later_goes_on_unread_at_the_task_that_takes_i
     assert not (await _taken_over(kind, Limits())).state.terminal
 
 
-async def test_an_operators_grace_does_not_stop_an_answer_in_the_background_that_is_taken_over() -> (
-    None
-):
+async def test_an_operators_grace_does_not_stop_what_goes_on_in_the_background() -> None:
     limits = Limits(grace_seconds=20)
     assert not (await _taken_over(BACKGROUND, limits)).state.terminal
     assert (await _taken_over(RESPONSE, limits)).finish_reason == "abandoned"

@@ -385,6 +385,7 @@ async def test_a_waiting_message_that_nobody_reads_leaves_the_queue() -> None:
     node = Node(
         Limits(
             generations_per_node=1,
+            grace_seconds=30,
             model_deadline_seconds=3600,
             model_first_sign_seconds=3600,
             model_silence_seconds=3600,
@@ -394,7 +395,7 @@ async def test_a_waiting_message_that_nobody_reads_leaves_the_queue() -> None:
     waiting = (await node.send("m1", session="b")).stream
     node.clock.turn(31.0)
     await settle()
-    assert waiting.state is ResponseState.CANCELLED
+    assert (waiting.state, waiting.finish_reason) == (ResponseState.CANCELLED, "abandoned")
     assert not node.orchestrator.busy
     assert node.page["queue.depth"] == 0
 

@@ -338,3 +338,22 @@ async def test_an_end_on_record_is_no_loss_where_its_usage_can_not_be_written(
     assert node.ended == [stream]
     assert node.count(catalogue.STORE_DELTAS_LOST) == 0
     assert "the usage of response late is not on record" in caplog.text
+
+
+# -- what the conversation remembers ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("history_bytes", "longest", "remembered"),
+    [(10, None, True), (10, 50, True), (10, 49, False), (0, None, False)],
+)
+async def test_an_answer_is_remembered_that_is_longer_than_the_history_but_not_than_the_store_takes(
+    history_bytes: int, longest: int | None, remembered: bool
+) -> None:
+    node = Node(Limits(history_bytes=history_bytes), longest_answer=longest)
+    stream = await node.begin()
+    stream.push("x" * 50)
+    stream.complete("stop", None)
+    await settle()
+    (entry,) = (await node.sessions.load(stream.channel, node.wall_time())).entries
+    assert (entry.answer == "x" * 50) is remembered

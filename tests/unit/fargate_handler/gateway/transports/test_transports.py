@@ -325,7 +325,7 @@ async def test_a_client_that_does_not_read_is_let_go(node: Node) -> None:
     node.pass_seconds(31)
     assert node.gateway.metrics.counter(catalogue.READERS_TOO_SLOW).value == 1
     assert len(node.gateway.registry) == 0
-    assert node.gateway.source.open_calls == 1, "its answer goes on for the grace period"
+    assert node.gateway.source.open_calls == 1, "its answer goes on"
 
 
 async def test_a_client_that_is_silent_is_given_up(node: Node) -> None:

@@ -1,0 +1,66 @@
+"""How much of a conversation fits into a model's context."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evenflow.fargate_handler.token_sources.model_refusals import TOO_LONG
+from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.policy.token_estimate import estimated_tokens
+from evenflow.stream_core.protocol.errors import EvenflowError, ModelRefused
+
+# Tokens of the context that stay free for an answer without a longest length.
+_ANSWER_TOKENS = 4_096
+_STATED = re.compile(
+    r"maximum context length is (\d{1,9}) tokens|\d{1,9} tokens > (\d{1,9}) maximum", re.IGNORECASE
+)
+
+
+@dataclass(slots=True)
+class StatedContext:
+    """A model's context in tokens, as its server has stated it in a refusal. None: it has not."""
+
+    tokens: int | None = None
+
+
+def is_too_long(error: EvenflowError) -> bool:
+    """Whether a model's server has refused a request as longer than the model's context."""
+    return isinstance(error, ModelRefused) and error.code == TOO_LONG
+
+
+def stated_context(refusal: EvenflowError) -> int | None:
+    """The model's context in tokens, where the refusal states it."""
+    stated = _STATED.search(refusal.message)
+    return int(stated[1] or stated[2]) if stated else None
+
+
+def prompt_tokens(context: int, longest: int | None) -> int:
+    """How many tokens of a context a prompt may have.
+
+    Args:
+        longest: the longest answer, in tokens. None: none is set.
+    """
+    return context - min(longest or _ANSWER_TOKENS, context // 2)
+
+
+def without_oldest(turns: Sequence[Turn], most: int) -> tuple[tuple[Turn, ...], int]:
+    """The turns with the oldest exchanges left out, until they have at most `most` tokens.
+
+    Instructions stay, and so do the last exchange and the message, however long they are.
+
+    Returns:
+        The turns, and how many messages were left out.
+    """
+    questions = [index for index, turn in enumerate(turns) if turn.role == "user"]
+    beginnings = questions[:-1] or questions
+    if not beginnings:
+        return tuple(turns), 0
+    instructions = tuple(turns[: questions[0]])
+    sizes = [estimated_tokens([turn]) for turn in turns]
+    total, left_out = sum(sizes), 0
+    while total > most and left_out < len(beginnings) - 1:
+        total -= sum(sizes[beginnings[left_out] : beginnings[left_out + 1]])
+        left_out += 1
+    return (*instructions, *turns[beginnings[left_out] :]), left_out
