@@ -14,7 +14,14 @@ from tests.mutations.mutation import DoesNotApply, Mutation, all_mutations
 from tests.mutations.trial import TestsDidNotRun, Trial, Trials
 
 # As `make test` runs them.
-SUITE = ("tests/unit", "tests/integration", "tests/chaos", "tests/attack", "tests/filtering")
+SUITE = (
+    "tests/unit",
+    "tests/integration",
+    "tests/chaos",
+    "tests/attack",
+    "tests/filtering",
+    "tests/e2e_network",
+)
 PARALLEL = ("-n", "auto", "--dist", "worksteal", "--ignore=tests/integration/stock_clients")
 
 

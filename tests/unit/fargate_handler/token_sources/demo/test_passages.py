@@ -184,8 +184,8 @@ def test_without_any_passage_there_is_still_an_answer() -> None:
 @pytest.mark.parametrize(
     ("question", "page", "says"),
     [
-        ("What is Evenflow?", "", "without losing a token"),
-        ("How does it treat slow readers?", "questions", "The model never waits"),
+        ("What is Evenflow?", "", "no token is lost or shown twice"),
+        ("How does it treat slow readers?", "questions", "wait for a slow reader"),
         ("What happens when I close the tab?", "questions", "no cancel"),
         ("How do I use it from my OpenAI code?", "questions", "base URL"),
         ("How do I add authentication for my users?", "questions", "login"),
