@@ -78,6 +78,12 @@ _OF_INFRA = [
         ("cdk ", "aws ", "docker ", ". .venv/bin/activate", "python -m evenflow.infra.")
     )
 ]
+# `make test-clients` runs the example, where FastAPI and pydantic-ai are installed.
+_OF_BACKENDS = [
+    command
+    for command in commands("README.md")
+    if command.startswith(("pip install fastapi ", "python -m uvicorn examples."))
+]
 _TRIES = 5
 _TENANTS = [command for command in commands() if "-m evenflow tenants" in command]
 _SMOOTHER = ".venv/bin/python -m bench.smoother"
@@ -226,6 +232,14 @@ def test_the_other_targets_know_what_to_do(command: str) -> None:
     assert any(tool in planned for tool in ("python -m", "bin/cdk"))
 
 
+def test_the_example_of_a_backend_says_itself_how_to_start_it() -> None:
+    install, start = _OF_BACKENDS
+    module = start.split()[3].partition(":")[0]
+    example = (ROOT / module.replace(".", "/")).with_suffix(".py").read_text()
+    assert install in example
+    assert start.removesuffix(" --port 8000") in example, "uvicorn's port is 8000 by itself"
+
+
 def test_no_command_and_no_block_is_left_out() -> None:
     run = {
         *_SERVING,
@@ -234,6 +248,7 @@ def test_no_command_and_no_block_is_left_out() -> None:
         *_REASONS_NOT_TO_RUN,
         _OF_AN_ACCOUNT,
         *_OF_INFRA,
+        *_OF_BACKENDS,
         *_TENANTS,
         _SMOOTHER,
         *_IN_TEST_OTHER_ORIGINS,
