@@ -8,6 +8,7 @@ const PLAIN = "text";
 export function codeBlock(language: string, text: string): HTMLElement {
   const block = document.createElement("div");
   block.className = "code-block";
+  block.dir = "ltr";
   const bar = document.createElement("div");
   bar.className = "code-bar";
   const name = document.createElement("span");
@@ -41,7 +42,10 @@ export function appendCode(block: HTMLElement, text: string): void {
   if (last instanceof Text) last.appendData(text);
 }
 
-/** Makes code blocks of what Markdown has made `pre` elements, and lets wide tables scroll on their own. */
+/**
+ * Makes code blocks of what Markdown has made `pre` elements, and lets wide tables scroll on their own. Each block has the
+ * direction of its text, in which code doesn't count.
+ */
 export function dress(fragment: DocumentFragment): DocumentFragment {
   for (const plain of fragment.querySelectorAll("pre")) {
     const code = plain.querySelector("code");
@@ -56,5 +60,7 @@ export function dress(fragment: DocumentFragment): DocumentFragment {
     table.replaceWith(scroller);
     scroller.append(table);
   }
+  for (const code of fragment.querySelectorAll(":not(pre) > code")) code.setAttribute("dir", "ltr");
+  for (const block of fragment.children) if (!block.hasAttribute("dir")) block.setAttribute("dir", "auto");
   return fragment;
 }
