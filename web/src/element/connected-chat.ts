@@ -25,7 +25,8 @@ export class ConnectedChat extends EvenflowChat {
   /** What the element has of its own in the tab's storage. */
   #place: string | undefined;
 
-  async connectedCallback(): Promise<void> {
+  override async connectedCallback(): Promise<void> {
+    super.connectedCallback();
     this.#takeEarlyClient();
     await scriptsHaveRun();
     const isServed = this.client !== this.#own || (this.#own !== undefined && this.#own.connection !== "closed");

@@ -3,26 +3,25 @@ import { type Extras, NO_EXTRAS } from "./extras/extras.ts";
 import { button, made } from "./made.ts";
 import type { Offers } from "./offers.ts";
 import type { Explanation } from "./plain-language.ts";
+import { ReadingPosition } from "./reading-position.ts";
 
-/** How near to the end the reader must be, in pixels, for the conversation to follow the answer as it grows. */
-const FOLLOW_WITHIN = 60;
 /** How long browsers may take to tell screen readers what was added, in milliseconds. */
 const QUIET_MS = 1_000;
 
 /** The list of questions and answers, and what else is worth a line in it. */
 export class ConversationView {
-  readonly #scroller: HTMLElement;
   readonly #log: HTMLElement;
   readonly #noticed = new Set<string>();
   /** Brings the reader back to the end; shown while they are elsewhere. */
   readonly toEnd = button(
     { class: "quiet to-end", text: "↓ Latest", testId: "to-end", hidden: true, attributes: { title: "Go to the end" } },
-    () => this.scrollToEnd(),
+    () => this.position.goToEnd(),
   );
   #last: AnswerView | undefined;
   #error: HTMLElement | undefined;
   #errorOffers: HTMLElement | undefined;
-  #follows = true;
+  /** Where the reader is. */
+  readonly position: ReadingPosition;
   /** What is added goes before this; behind everything where there is none. */
   #place: ChildNode | null = null;
   /** For the answers that are added from now on. */
@@ -30,13 +29,11 @@ export class ConversationView {
 
   /** `scroller` is what scrolls, and has the `log` in it. */
   constructor(scroller: HTMLElement, log: HTMLElement) {
-    this.#scroller = scroller;
     this.#log = log;
-    // Whoever scrolls up wants to read, and is not to be torn away.
-    scroller.addEventListener("scroll", () => {
-      this.#setFollows(scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < FOLLOW_WITHIN);
+    this.position = new ReadingPosition(scroller, (follows) => {
+      this.toEnd.hidden = follows;
+      scroller.classList.toggle("following", follows);
     });
-    new ResizeObserver(() => this.follow()).observe(scroller);
   }
 
   /** The text of the last answer, as it came. */
@@ -102,11 +99,11 @@ export class ConversationView {
 
   /** Has `add` add what was said before all that is there; what the reader looks at stays where it is. */
   addEarlier(add: () => void): void {
-    const fromEnd = this.#scroller.scrollHeight - this.#scroller.scrollTop;
-    this.#place = this.#log.firstChild;
-    this.addQuietly(add);
-    this.#place = null;
-    this.#scroller.scrollTop = this.#scroller.scrollHeight - fromEnd;
+    this.position.addAbove(() => {
+      this.#place = this.#log.firstChild;
+      this.addQuietly(add);
+      this.#place = null;
+    });
   }
 
   /** Takes the last error away: what failed is tried again. */
@@ -116,21 +113,11 @@ export class ConversationView {
 
   /** Goes to the end, if the reader is there to see what comes next. */
   follow(): void {
-    if (this.#follows) this.#scroller.scrollTop = this.#scroller.scrollHeight;
-  }
-
-  scrollToEnd(): void {
-    this.#setFollows(true);
-    this.follow();
+    this.position.keep();
   }
 
   #add(element: HTMLElement): void {
     this.#log.insertBefore(element, this.#place);
-    if (this.#place === null) this.scrollToEnd();
-  }
-
-  #setFollows(follows: boolean): void {
-    this.#follows = follows;
-    this.toEnd.hidden = follows;
+    if (this.#place === null) this.position.goToEnd();
   }
 }

@@ -35,7 +35,7 @@ const GO_ON = "Please continue your answer where it stopped.";
 /**
  * `<evenflow-chat>`: a conversation with an Evenflow server. Give it a `client`, and it asks, streams, stops and retries.
  * Slots: `welcome` (until the first question), `suggestions` (below the conversation), `details` (above the text box).
- * Attributes: `placeholder`; `maths` and `code-colours`, which each load a library once an answer needs it; `url`, where the client's server is, so that the element can tell why it isn't reached. Its look follows the CSS custom properties `--evenflow-…` of styles/theme.css.
+ * Attributes: `placeholder`; `theme` (`light`, `dark`, or `auto` for the system's; without it the page's `color-scheme`); `maths` and `code-colours`, which each load a library once an answer needs it; `url`, where the client's server is, so that the element can tell why it isn't reached. Its look follows the CSS custom properties `--evenflow-…` of styles/theme.css.
  */
 export class EvenflowChat extends HTMLElement {
   static readonly observedAttributes = ["placeholder", "maths", "code-colours"];
@@ -60,6 +60,7 @@ export class EvenflowChat extends HTMLElement {
   #isForbidden = false;
   #isAdvised = false;
   #unsubscribe: (() => void)[] = [];
+  readonly #savePosition = (): void => this.#views.conversation.position.save();
 
   constructor() {
     super();
@@ -82,15 +83,16 @@ export class EvenflowChat extends HTMLElement {
     const below = made("div", { class: "below" }, status.element, hint);
     const details = made("slot", { attributes: { name: "details" } });
     const conversation = new ConversationView(scroller, log);
+    // A region, so that nothing of the chat is outside of a landmark.
     const dock = made(
-      "div",
-      { class: "dock" },
+      "section",
+      { class: "dock", attributes: { "aria-label": "Your message" } },
       conversation.toEnd,
       made("div", { class: "column" }, details, this.#composer.element, below),
     );
     const root = this.attachShadow({ mode: "open" });
     root.adoptedStyleSheets = [styleSheet()];
-    root.append(scroller, announcements, dock);
+    root.append(made("div", { class: "frame" }, scroller, announcements, dock));
     this.#composer.placeholder = PLACEHOLDER;
     this.#views = {
       announcer: new Announcer(announcements),
@@ -103,7 +105,12 @@ export class EvenflowChat extends HTMLElement {
     });
   }
 
+  connectedCallback(): void {
+    addEventListener("pagehide", this.#savePosition);
+  }
+
   disconnectedCallback(): void {
+    removeEventListener("pagehide", this.#savePosition);
     this.#watch.stop();
   }
 
@@ -133,7 +140,10 @@ export class EvenflowChat extends HTMLElement {
     this.#showConnection(client.connection);
     this.#history = this.#newHistory(client);
     if (client.resumable !== null) void this.#show(client.resumable);
-    void this.#history.restore().then(() => this.#hideWelcome());
+    void this.#history.restore().then(() => {
+      this.#hideWelcome();
+      this.#views.conversation.position.load();
+    });
   }
 
   /** Whether an answer is on its way. */
