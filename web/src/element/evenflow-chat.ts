@@ -32,12 +32,15 @@ interface Current {
 const PLACEHOLDER = "Ask a question";
 const GO_ON = "Please continue your answer where it stopped.";
 
+/** A server that renders the page has no elements: there the class is only a name. */
+const HostElement = globalThis.HTMLElement ?? (class {} as typeof HTMLElement);
+
 /**
  * `<evenflow-chat>`: a conversation with an Evenflow server. Give it a `client`, and it asks, streams, stops and retries.
  * Slots: `welcome` (until the first question), `suggestions` (below the conversation), `details` (above the text box).
  * Attributes: `placeholder`; `theme` (`light`, `dark`, or `auto` for the system's; without it the page's `color-scheme`); `maths` and `code-colours`, which each load a library once an answer needs it; `url`, where the client's server is, so that the element can tell why it isn't reached. Its look follows the CSS custom properties `--evenflow-…` of styles/theme.css.
  */
-export class EvenflowChat extends HTMLElement {
+export class EvenflowChat extends HostElement {
   static readonly observedAttributes = ["placeholder", "maths", "code-colours"];
 
   readonly #views: Views;
