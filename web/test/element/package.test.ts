@@ -82,6 +82,6 @@ describe("the element in the package", () => {
 
   it("can be imported where pages are rendered, without elements", async () => {
     expect(globalThis).not.toHaveProperty("HTMLElement");
-    await expect(import(join(WEB, "lib/element.js"))).resolves.toBeDefined();
+    await expect(import(new URL("../../lib/element.js", import.meta.url).href)).resolves.toBeDefined();
   });
 });
