@@ -15,6 +15,7 @@ from tests.e2e.host_pages import HOSTS
 from tests.e2e.other_site import OtherSite, other_site
 from tests.e2e.readme_snippets import at, blocks
 from tests.e2e.test_element import ask, findings_in_chat, wait_for
+from tests.integration.conftest import ServeProcess
 from tests.integration.server_process import ServerProcess
 
 (_ELEMENT,) = blocks("html")
@@ -50,6 +51,12 @@ _INHERITED = """() => {
 def site() -> Iterator[OtherSite]:
     with other_site() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def server(serve_module: ServeProcess, site: OtherSite) -> ServerProcess:
+    """One that lets the site's pages call."""
+    return serve_module(allowed_origins=site.origin)
 
 
 def _open(open_page: OpenPage, site: OtherSite, server: ServerProcess, host: str) -> Page:
