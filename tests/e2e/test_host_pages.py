@@ -183,6 +183,7 @@ _RESTORED = """(text) => {
     on: () => () => {},
   };
 }"""
+_MATHS = "**/assets/maths-*.js"
 _FORMULA = r"\[ \sum_{n=1}^{\infty} \frac{1}{\frac{n^2}{\frac{2}{3}}} = \frac{\pi^2}{6} \]"
 _FORMULAS = "\n\n".join(f"Line {number}.\n\n{_FORMULA}" for number in range(20))
 
@@ -195,13 +196,14 @@ def _to_end(page: Page) -> float:
 def _hold_formulas(page: Page) -> list[Route]:
     """Has the library of formulas wait to be let go."""
     held: list[Route] = []
-    page.route("**/assets/maths-*.js", held.append)
+    page.route(_MATHS, held.append)
     return held
 
 
 def _let_go(page: Page, held: list[Route], formulas: int) -> None:
     for route in held:
         route.continue_()
+    page.unroute(_MATHS)
     expect(page.locator("math")).to_have_count(formulas)
 
 

@@ -55,7 +55,7 @@ export class ReadingPosition {
     else if (this.#restored?.answer.isConnected) {
       const { answer, offset } = this.#restored;
       this.#scroller.scrollTop += offset - this.#offsetIn(answer);
-    }
+    } else return;
     this.#top = this.#scroller.scrollTop;
   }
 
