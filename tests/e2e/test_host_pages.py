@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.host_pages import HOSTS
@@ -42,8 +42,9 @@ _GEOMETRY = """() => {
   };
 }"""
 _INHERITED = """() => {
-  const style = getComputedStyle(document.querySelector("evenflow-chat").shadowRoot.querySelector(".question"));
-  return [...style].filter((name) => !name.startsWith("-webkit-locale") && !name.startsWith("--"))
+  const root = document.querySelector("evenflow-chat").shadowRoot;
+  const style = getComputedStyle(root.querySelector(".question"));
+  return [...style].filter((name) => !name.startsWith("--"))
       .map((name) => `${name}: ${style.getPropertyValue(name)}`);
 }"""
 
@@ -207,10 +208,14 @@ def _let_go(page: Page, held: list[Route], formulas: int) -> None:
     expect(page.locator("math")).to_have_count(formulas)
 
 
+def _line(page: Page) -> Locator:
+    """The sixth line of the second answer."""
+    return page.get_by_test_id("answer").nth(1).get_by_text("Line 5.", exact=True)
+
+
 def _seen_line(page: Page) -> float:
-    """Where on the screen the fifth line of the second answer is."""
-    line = page.get_by_test_id("answer").nth(1).get_by_text("Line 5.", exact=True)
-    box = line.bounding_box()
+    """Where on the screen it is."""
+    box = _line(page).bounding_box()
     assert box is not None
     return box["y"]
 
@@ -247,7 +252,7 @@ def test_a_reload_leads_to_where_the_reader_was(open_page: OpenPage, server: Ser
     page = open_page(server.http_url)
     page.evaluate(_RESTORED, _FORMULAS)
     expect(page.locator("math")).to_have_count(60)
-    page.get_by_test_id("answer").nth(1).get_by_text("Line 5.", exact=True).scroll_into_view_if_needed()
+    _line(page).scroll_into_view_if_needed()
     expect(page.get_by_test_id("to-end")).to_be_visible()
     before = _seen_line(page)
     page.reload()

@@ -64,7 +64,8 @@ _EMOJI = """Families 👨‍👩‍👧‍👦 and flags 🇩🇪🇯🇵🇸�
 - नमस्ते, สวัสดี, 안녕하세요, Ελληνικά, e\u0301
 """
 _DIRECTIONS = """() => {
-  const blocks = document.querySelector("evenflow-chat").shadowRoot.querySelectorAll(".markdown > *");
+  const root = document.querySelector("evenflow-chat").shadowRoot;
+  const blocks = root.querySelectorAll(".markdown > *");
   return [...blocks].map((it) => [it.className || it.localName, getComputedStyle(it).direction]);
 }"""
 # The mark at the end of a text is on the left of its first letter.
@@ -139,7 +140,8 @@ def test_other_scripts_arrive_as_they_are(
     open_page: OpenPage, server: ServerProcess, name: str, question: str, text: str
 ) -> None:
     page = _answered(open_page, server, question, text)
-    directions = {direction for kind, direction in page.evaluate(_DIRECTIONS) if kind != "code-block"}
+    seen = page.evaluate(_DIRECTIONS)
+    directions = {direction for kind, direction in seen if kind != "code-block"}
     assert directions == ({"rtl"} if name == "hebrew" else {"ltr"})
     assert page.locator("evenflow-chat").evaluate("it => it.lastText") == text
     _picture(page, name)
