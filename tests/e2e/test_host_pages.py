@@ -48,6 +48,7 @@ _INHERITED = """() => {
       .map((name) => `${name}: ${style.getPropertyValue(name)}`);
 }"""
 
+
 @pytest.fixture(scope="module")
 def site() -> Iterator[OtherSite]:
     with other_site() as running:
@@ -197,7 +198,11 @@ def _to_end(page: Page) -> float:
 def _hold_formulas(page: Page) -> list[Route]:
     """Has the library of formulas wait to be let go."""
     held: list[Route] = []
-    page.route(_MATHS, held.append)
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(_MATHS, hold)
     return held
 
 
@@ -292,11 +297,11 @@ def test_a_reader_who_scrolls_up_a_little_is_left_there(
     page = open_page(server.http_url)
     page.evaluate(_SCRIPTED, {"pieces": ["A line of the answer.\n\n"] * 400, "gapMs": 10})
     ask(page, "At length")
-    page.wait_for_function(f"({_GEOMETRY})().scrolls")
+    page.wait_for_function(f"() => ({_GEOMETRY})().scrolls")
     page.locator(".scroller").evaluate("it => { it.scrollTop -= 20 }")
     expect(page.get_by_test_id("to-end")).to_be_visible()
     page.get_by_test_id("to-end").click()
     expect(page.get_by_test_id("to-end")).to_be_hidden()
-    page.keyboard.press("Escape")
+    page.get_by_test_id("stop").click()
     wait_for(page, "cancelled")
     assert _to_end(page) < 2

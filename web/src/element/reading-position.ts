@@ -5,6 +5,11 @@ const FOLLOW_WITHIN = 60;
 /** By how much positions may differ that are the same: browsers round them. */
 const ROUNDING = 2;
 
+interface Restored {
+  readonly answer: HTMLElement;
+  readonly offset: number;
+}
+
 /**
  * Where the reader is. At the end the conversation is followed as it grows, whatever makes it grow: text, formulas, fonts. At
  * any other place what the reader looks at stays where it is.
@@ -14,7 +19,7 @@ export class ReadingPosition {
   readonly #onFollow: (follows: boolean) => void;
   #follows = true;
   /** A place that was restored: what comes above it may still change its height. It holds until the reader scrolls. */
-  #restored: { readonly answer: HTMLElement; readonly offset: number } | undefined;
+  #restored: Restored | undefined;
   /** Where the scroller was when it was last looked at: what differs from that is the reader's doing. */
   #top = 0;
 
@@ -22,7 +27,7 @@ export class ReadingPosition {
   constructor(scroller: HTMLElement, onFollow: (follows: boolean) => void) {
     this.#scroller = scroller;
     this.#onFollow = onFollow;
-    this.#setFollows(true);
+    this.#hold(true);
     scroller.addEventListener("scroll", () => this.#onScroll());
     const growth = new ResizeObserver(() => this.keep());
     for (const box of [scroller, ...scroller.children]) growth.observe(box);
@@ -38,14 +43,12 @@ export class ReadingPosition {
     const place = keptPlace(this.#responseIds());
     const answer = this.#answers().find(({ dataset }) => dataset.responseId === place?.responseId);
     if (place === undefined || answer === undefined) return;
-    this.#restored = { answer, offset: place.offset };
-    this.#setFollows(false);
+    this.#hold(false, { answer, offset: place.offset });
     this.keep();
   }
 
   goToEnd(): void {
-    this.#restored = undefined;
-    this.#setFollows(true);
+    this.#hold(true);
     this.keep();
   }
 
@@ -72,15 +75,16 @@ export class ReadingPosition {
     const moved = scrollTop - this.#top;
     this.#top = scrollTop;
     if (Math.abs(moved) < ROUNDING) return;
-    this.#restored = undefined;
     const toEnd = scrollHeight - scrollTop - clientHeight;
     // Whoever scrolls up wants to read, and is not to be torn away.
-    if (moved < 0) this.#setFollows(toEnd < ROUNDING);
-    else if (toEnd < FOLLOW_WITHIN) this.#setFollows(true);
+    this.#hold(moved < 0 ? toEnd < ROUNDING : this.#follows || toEnd < FOLLOW_WITHIN);
   }
 
-  #setFollows(follows: boolean): void {
+  #hold(follows: boolean, restored?: Restored): void {
     this.#follows = follows;
+    this.#restored = restored;
+    // Were the browser to keep a place, too, that would look as if the reader had scrolled.
+    this.#scroller.classList.toggle("held", follows || restored !== undefined);
     this.#onFollow(follows);
   }
 

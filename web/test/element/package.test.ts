@@ -25,7 +25,7 @@ describe("the element in the package", () => {
 
   beforeEach(() => {
     app = mkdtempSync(join(tmpdir(), "evenflow-app-"));
-    install("@evenflow/client", WEB);
+    for (const file of ["package.json", "lib"]) install(`@evenflow/client/${file}`, join(WEB, file));
   });
 
   afterEach(() => {
@@ -59,6 +59,7 @@ describe("the element in the package", () => {
       export const chat = (
         <evenflow-chat
           url="https://chat.example.com" theme="dark" placeholder="Ask" maths code-colours lang="de" client={client}
+          strings={{ ask: "Go", errors: { busy: ["Busy.", "Wait."] } }}
           onevenflow-ask={({ detail }) => detail.question.trim()}
           ref={(element: EvenflowChat | null) => element?.focus()}
         >
@@ -75,7 +76,7 @@ describe("the element in the package", () => {
     const code = `
       import "@evenflow/client/element";
       document.querySelector("evenflow-chat")?.ask("Well?");
-      document.addEventListener("evenflow-ask", ({ detail }) => detail.question.trim());
+      document.querySelector("evenflow-chat")?.addEventListener("evenflow-ask", ({ detail }) => detail.question.trim());
     `;
     expect(complaints("app.ts", code)).toBe("");
   });
