@@ -15,7 +15,7 @@ const MOST_BYTES = 10 * 1024;
 /** The modules that the public API is declared in; nothing in them may need another one. */
 const PUBLIC = ["api", "errors", "index"];
 /** Those of the element. */
-const ELEMENT_TYPES = ["evenflow-chat", "chat-client"];
+const ELEMENT_TYPES = ["evenflow-chat", "chat-client", "strings"];
 process.chdir(fileURLToPath(new URL(".", import.meta.url)));
 await mkdir("lib/element", { recursive: true });
 const { outputFiles } = await build({ ...LIBRARY, outfile: "lib/index.js", write: false });

@@ -27,7 +27,8 @@ export class ConnectedChat extends EvenflowChat {
 
   override async connectedCallback(): Promise<void> {
     super.connectedCallback();
-    this.#takeEarlyClient();
+    this.#takeEarly("client");
+    this.#takeEarly("strings");
     await scriptsHaveRun();
     const isServed = this.client !== this.#own || (this.#own !== undefined && this.#own.connection !== "closed");
     if (!this.isConnected || isServed) return;
@@ -52,11 +53,11 @@ export class ConnectedChat extends EvenflowChat {
   }
 
   /** What a page has set before this module was there is a plain property, which hides the accessor. */
-  #takeEarlyClient(): void {
-    const early = Object.getOwnPropertyDescriptor(this, "client");
+  #takeEarly(name: "client" | "strings"): void {
+    const early = Object.getOwnPropertyDescriptor(this, name);
     if (early === undefined) return;
-    Reflect.deleteProperty(this, "client");
-    this.client = early.value;
+    Reflect.deleteProperty(this, name);
+    this[name] = early.value;
   }
 }
 

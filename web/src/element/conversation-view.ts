@@ -4,6 +4,7 @@ import { button, made } from "./made.ts";
 import type { Offers } from "./offers.ts";
 import type { Explanation } from "./plain-language.ts";
 import { ReadingPosition } from "./reading-position.ts";
+import type { Strings } from "./strings.ts";
 
 /** How long browsers may take to tell screen readers what was added, in milliseconds. */
 const QUIET_MS = 1_000;
@@ -13,10 +14,7 @@ export class ConversationView {
   readonly #log: HTMLElement;
   readonly #noticed = new Set<string>();
   /** Brings the reader back to the end; shown while they are elsewhere. */
-  readonly toEnd = button(
-    { class: "quiet to-end", text: "↓ Latest", testId: "to-end", hidden: true, attributes: { title: "Go to the end" } },
-    () => this.position.goToEnd(),
-  );
+  readonly toEnd = button({ class: "quiet to-end", testId: "to-end", hidden: true }, () => this.position.goToEnd());
   #last: AnswerView | undefined;
   #error: HTMLElement | undefined;
   #errorOffers: HTMLElement | undefined;
@@ -24,16 +22,25 @@ export class ConversationView {
   readonly position: ReadingPosition;
   /** What is added goes before this; behind everything where there is none. */
   #place: ChildNode | null = null;
-  /** For the answers that are added from now on. */
-  extras: Extras = NO_EXTRAS;
+  #extras = NO_EXTRAS;
 
   /** `scroller` is what scrolls, and has the `log` in it. */
   constructor(scroller: HTMLElement, log: HTMLElement) {
     this.#log = log;
     this.position = new ReadingPosition(scroller, (follows) => {
       this.toEnd.hidden = follows;
-      scroller.classList.toggle("following", follows);
     });
+  }
+
+  /** For the answers that are added from now on. */
+  set extras(extras: Extras) {
+    this.#extras = extras;
+    this.toEnd.textContent = `↓ ${this.strings.latest}`;
+    this.toEnd.title = this.strings.goToEnd;
+  }
+
+  get strings(): Strings {
+    return this.#extras.strings;
   }
 
   /** The text of the last answer, as it came. */
@@ -46,14 +53,14 @@ export class ConversationView {
   }
 
   addQuestion(question: string): HTMLElement {
-    const attributes = { "aria-label": "Your question" };
+    const attributes = { "aria-label": this.strings.yourQuestion, "data-not-kept": this.strings.questionNotKept };
     const element = made("article", { class: "question", text: question, attributes });
     this.#add(element);
     return element;
   }
 
   addAnswer(offers: Offers): AnswerView {
-    const answer = new AnswerView(this.extras, () => this.follow(), offers);
+    const answer = new AnswerView(this.#extras, () => this.follow(), offers);
     this.#add(answer.element);
     if (this.#place !== null) return answer;
     this.#last?.endOffers();
@@ -72,11 +79,12 @@ export class ConversationView {
   /** Shows an error, with those of the offers that may help. */
   addError({ what, remedy, askAgain, goOn = false }: Explanation, offers?: Offers): void {
     this.#errorOffers = made("div", { class: "offers", hidden: !(askAgain || goOn) });
-    if (goOn) this.#errorOffers.append(button({ class: "quiet", text: "Continue" }, () => offers?.goOn()));
-    if (askAgain) this.#errorOffers.append(button({ class: "quiet", text: "Try again" }, () => offers?.again()));
+    if (goOn) this.#errorOffers.append(button({ class: "quiet", text: this.strings.goOn }, () => offers?.goOn()));
+    if (askAgain)
+      this.#errorOffers.append(button({ class: "quiet", text: this.strings.tryAgain }, () => offers?.again()));
     this.#error = made(
       "section",
-      { class: "error", testId: "error", attributes: { "aria-label": "Problem" } },
+      { class: "error", testId: "error", attributes: { "aria-label": this.strings.problem } },
       made("strong", { text: what }),
       made("p", { text: remedy }),
       this.#errorOffers,

@@ -3,13 +3,14 @@ import type { ChatAnswer, ChatClient, ChatConnection, ChatEvent } from "./chat-c
 import { Composer } from "./composer.ts";
 import { isOfComposition } from "./composition.ts";
 import { ConversationView } from "./conversation-view.ts";
-import { ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
-import { Exchange, UNREACHABLE } from "./exchange.ts";
+import { inWords, ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
+import { Exchange } from "./exchange.ts";
 import { History } from "./history.ts";
 import { made } from "./made.ts";
 import type { Offers } from "./offers.ts";
 import { advise, type Reach, reachOf, ServerWatch } from "./server-watch.ts";
-import { CONNECTION_STATES, StatusView } from "./status-view.ts";
+import { connectionState, StatusView } from "./status-view.ts";
+import { directionOf, languageAround, type SomeStrings, type Strings, stringsIn } from "./strings.ts";
 import { styleSheet } from "./style-sheet.ts";
 import type { Views } from "./views.ts";
 
@@ -29,8 +30,8 @@ interface Current {
   readonly exchange: Exchange;
 }
 
-const PLACEHOLDER = "Ask a question";
-const GO_ON = "Please continue your answer where it stopped.";
+/** The parts of the element that have a text of their own. */
+type Frame = Readonly<Record<"frame" | "log" | "scroller" | "dock" | "hint", HTMLElement>>;
 
 /** A server that renders the page has no elements: there the class is only a name. */
 const HostElement = globalThis.HTMLElement ?? (class {} as typeof HTMLElement);
@@ -38,12 +39,14 @@ const HostElement = globalThis.HTMLElement ?? (class {} as typeof HTMLElement);
 /**
  * `<evenflow-chat>`: a conversation with an Evenflow server. Give it a `client`, and it asks, streams, stops and retries.
  * Slots: `welcome` (until the first question), `suggestions` (below the conversation), `details` (above the text box).
- * Attributes: `placeholder`; `theme` (`light`, `dark`, or `auto` for the system's; without it the page's `color-scheme`); `maths` and `code-colours`, which each load a library once an answer needs it; `url`, where the client's server is, so that the element can tell why it isn't reached. Its look follows the CSS custom properties `--evenflow-…` of styles/theme.css.
+ * Attributes: `placeholder`; `lang`, by default the page's; `theme` (`light`, `dark`, or `auto` for the system's; without it the page's `color-scheme`); `maths` and `code-colours`, which each load a library once an answer needs it; `url`, where the client's server is, so that the element can tell why it isn't reached. Its look follows the CSS custom properties `--evenflow-…` of styles/theme.css.
  */
 export class EvenflowChat extends HostElement {
-  static readonly observedAttributes = ["placeholder", "maths", "code-colours"];
+  static readonly observedAttributes = ["placeholder", "maths", "code-colours", "lang"];
 
   readonly #views: Views;
+  readonly #frame: Frame;
+  #ownStrings: SomeStrings = {};
   readonly #composer = new Composer({
     ask: (question) => this.#client !== undefined && this.#askOrEdit(question),
     stop: () => this.stop(),
@@ -67,10 +70,10 @@ export class EvenflowChat extends HostElement {
 
   constructor() {
     super();
-    const log = made("div", { class: "conversation", attributes: { role: "log", "aria-label": "Conversation" } });
+    const log = made("div", { class: "conversation", attributes: { role: "log" } });
     const scroller = made(
       "div",
-      { class: "scroller", attributes: { tabindex: "0", role: "region", "aria-label": "Conversation so far" } },
+      { class: "scroller", attributes: { tabindex: "0", role: "region" } },
       made(
         "div",
         { class: "column" },
@@ -82,33 +85,36 @@ export class EvenflowChat extends HostElement {
     );
     const announcements = made("div", { class: "visually-hidden", attributes: { "aria-live": "polite" } });
     const status = new StatusView();
-    const hint = made("p", { class: "hint", text: "Enter asks, Shift + Enter breaks the line, Esc stops" });
+    const hint = made("p", { class: "hint" });
     const below = made("div", { class: "below" }, status.element, hint);
     const details = made("slot", { attributes: { name: "details" } });
     const conversation = new ConversationView(scroller, log);
     // A region, so that nothing of the chat is outside of a landmark.
     const dock = made(
       "section",
-      { class: "dock", attributes: { "aria-label": "Your message" } },
+      { class: "dock" },
       conversation.toEnd,
       made("div", { class: "column" }, details, this.#composer.element, below),
     );
     const root = this.attachShadow({ mode: "open" });
     root.adoptedStyleSheets = [styleSheet()];
-    root.append(made("div", { class: "frame" }, scroller, announcements, dock));
-    this.#composer.placeholder = PLACEHOLDER;
+    const frame = made("div", { class: "frame" }, scroller, announcements, dock);
+    root.append(frame);
+    this.#frame = { frame, log, scroller, dock, hint };
     this.#views = {
       announcer: new Announcer(announcements),
       conversation,
       status,
     };
     status.show("connecting");
+    this.#speak();
     this.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && !event.defaultPrevented && !isOfComposition(event)) this.stop();
     });
   }
 
   connectedCallback(): void {
+    this.#speak();
     addEventListener("pagehide", this.#savePosition);
   }
 
@@ -117,12 +123,21 @@ export class EvenflowChat extends HostElement {
     this.#watch.stop();
   }
 
-  attributeChangedCallback(name: string, _before: string | null, value: string | null): void {
-    if (name === "placeholder") this.#composer.placeholder = value ?? PLACEHOLDER;
-    this.#views.conversation.extras = {
-      maths: this.hasAttribute("maths"),
-      codeColours: this.hasAttribute("code-colours"),
-    };
+  attributeChangedCallback(): void {
+    this.#speak();
+  }
+
+  /**
+   * Some of the texts, in the place of those of the language: of the element's `lang`, or of what it is in. What is on the
+   * screen of a conversation stays as it is.
+   */
+  get strings(): SomeStrings {
+    return this.#ownStrings;
+  }
+
+  set strings(strings: SomeStrings | undefined) {
+    this.#ownStrings = strings ?? {};
+    this.#speak();
   }
 
   /**
@@ -182,19 +197,43 @@ export class EvenflowChat extends HostElement {
     return this.getAttribute("url")?.replace(/\/$/, "");
   }
 
+  get #strings(): Strings {
+    return this.#views.conversation.strings;
+  }
+
+  /** Takes the attributes: everything is said in the language that they, or the page, name. */
+  #speak(): void {
+    const language = languageAround(this);
+    const strings = stringsIn(language, this.#ownStrings);
+    const { conversation, announcer, status } = this.#views;
+    conversation.extras = {
+      maths: this.hasAttribute("maths"),
+      codeColours: this.hasAttribute("code-colours"),
+      strings,
+    };
+    announcer.strings = status.strings = this.#composer.strings = strings;
+    this.#composer.placeholder = this.getAttribute("placeholder") ?? strings.placeholder;
+    const { frame, log, scroller, dock, hint } = this.#frame;
+    frame.dir = directionOf(language) ?? "";
+    log.setAttribute("aria-label", strings.conversation);
+    scroller.setAttribute("aria-label", strings.conversationSoFar);
+    dock.setAttribute("aria-label", strings.yourMessage);
+    hint.textContent = strings.hint;
+  }
+
   #showConnection(state: ChatConnection): void {
     this.#watch.stop();
     // While there is an answer, its own events say it better.
     if (this.isBusy || this.#isForbidden) return;
-    this.#views.status.show(...CONNECTION_STATES[state]);
+    this.#views.status.show(...connectionState(state, this.#strings));
     if (state === "waiting" && this.serverUrl !== undefined) this.#watch.start(this.serverUrl);
   }
 
   /** What a look at the server has found, while nothing is asked. */
   #showReach(reach: Reach): void {
     if (reach === "forbidden") this.#forbid();
-    else if (reach === "unreachable") this.#views.status.show("connecting", UNREACHABLE);
-    else this.#views.status.show(...CONNECTION_STATES.waiting);
+    else if (reach === "unreachable") this.#views.status.show("connecting", this.#strings.unreachable);
+    else this.#views.status.show(...connectionState("waiting", this.#strings));
   }
 
   /** Ends what would be tried in vain for a long time: this page's origin is not let in. */
@@ -204,8 +243,8 @@ export class EvenflowChat extends HostElement {
       answer.stop();
       exchange.forbid();
       this.#end();
-    } else this.#views.conversation.addError(ORIGIN_NOT_ALLOWED);
-    this.#views.status.show("error", "Not allowed");
+    } else this.#views.conversation.addError(inWords(ORIGIN_NOT_ALLOWED, this.#strings));
+    this.#views.status.show("error", this.#strings.notAllowed);
     if (!this.#isAdvised && this.serverUrl !== undefined) advise(this.serverUrl);
     this.#isAdvised = this.#isForbidden = true;
   }
@@ -236,7 +275,7 @@ export class EvenflowChat extends HostElement {
     return {
       again: () => this.#askAgain(exchange()),
       edit: () => this.#edit(exchange()),
-      goOn: () => this.ask(GO_ON),
+      goOn: () => this.ask(this.#strings.goOnQuestion),
     };
   }
 

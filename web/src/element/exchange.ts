@@ -1,19 +1,13 @@
 import type { AnswerView } from "./answer-view.ts";
 import type { ChatAnswer, ChatEvent, ChatMessage, ChatPart } from "./chat-client.ts";
 import { endingOf } from "./ending.ts";
-import { ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
+import { inWords, ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
 import type { Offers } from "./offers.ts";
 import { explain } from "./plain-language.ts";
+import type { Strings } from "./strings.ts";
 import type { Views } from "./views.ts";
 
 type Completed = Extract<ChatEvent, { type: "completed" }>;
-
-const FALLBACK =
-  "No WebSocket could be opened, so this answer comes by another way: the same text, in fewer and larger pieces.";
-const DROPPED = "This conversation has grown too long for the model: it is not told the oldest messages any more.";
-const LOST = "Connection lost, reconnecting…";
-const OFFLINE = "You are offline. It goes on when the network is back.";
-export const UNREACHABLE = "The server can't be reached. Trying again…";
 
 /** One question, from the asking to the end of its answer: turns events into what the reader sees and hears. */
 export class Exchange {
@@ -46,6 +40,10 @@ export class Exchange {
     views.status.show("connecting");
   }
 
+  get #strings(): Strings {
+    return this.#views.conversation.strings;
+  }
+
   get question(): string {
     return this.#source.question;
   }
@@ -72,13 +70,16 @@ export class Exchange {
   restore({ text, parts, status, finishReason, error }: ChatMessage, isLast: boolean): void {
     this.#answer.restore(text, parts);
     if (error !== null) {
-      const explanation = explain({ kind: "answer", body: error }, !this.#answer.isEmpty);
+      const explanation = explain({ kind: "answer", body: error }, this.#strings, !this.#answer.isEmpty);
       const { what, askAgain, goOn = false } = explanation;
-      this.#answer.note(`Incomplete · ${what}`, { retry: isLast && askAgain, goOn: isLast && goOn });
+      this.#answer.note(this.#strings.incompleteBecause(what), { retry: isLast && askAgain, goOn: isLast && goOn });
       return;
     }
     const reason = finishReason ?? (status === "cancelled" ? status : "stop");
-    const { note, canGoOn } = endingOf({ type: "completed", finishReason: reason, usage: null, degraded: false });
+    const { note, canGoOn } = endingOf(
+      { type: "completed", finishReason: reason, usage: null, degraded: false },
+      this.#strings,
+    );
     this.#answer.note(note, { retry: isLast, goOn: isLast && canGoOn && text !== "" });
   }
 
@@ -88,12 +89,12 @@ export class Exchange {
     if (this.#isLeft) return;
     const { conversation, announcer, status } = this.#views;
     const hasText = !this.#answer.isEmpty;
-    const explanation = explain(error, hasText);
+    const explanation = explain(error, this.#strings, hasText);
     announcer.finish(explanation.what);
-    if (hasText) this.#answer.note("Incomplete", {});
+    if (hasText) this.#answer.note(this.#strings.incomplete, {});
     else this.#answer.element.remove();
     if (this.#before) this.#before.#setPassing(false);
-    status.show("error", hasText ? "Incomplete" : undefined);
+    status.show("error", hasText ? this.#strings.incomplete : undefined);
     conversation.addError(explanation, this.#offers);
   }
 
@@ -102,16 +103,17 @@ export class Exchange {
     this.#isLeft = true;
     void this.#answer.end();
     this.#answer.element.remove();
-    this.#views.announcer.finish(ORIGIN_NOT_ALLOWED.what);
-    this.#views.conversation.addError(ORIGIN_NOT_ALLOWED, this.#offers);
+    const explanation = inWords(ORIGIN_NOT_ALLOWED, this.#strings);
+    this.#views.announcer.finish(explanation.what);
+    this.#views.conversation.addError(explanation, this.#offers);
   }
 
   /** No more of the answer will be shown: what has come of it stays. */
   leave(): void {
     this.#isLeft = true;
     void this.#answer.end();
-    this.#answer.note("Incomplete", {});
-    this.#views.announcer.finish("Answer incomplete.");
+    this.#answer.note(this.#strings.incomplete, {});
+    this.#views.announcer.finish(this.#strings.answerIncomplete);
   }
 
   /** Takes the question and its answer away. */
@@ -146,28 +148,29 @@ export class Exchange {
     switch (event.type) {
       case "transport":
         this.#isFallback = event.fallback;
-        if (this.#misses === 0) status.show(underWay, underWay === "waiting" ? "Sending…" : undefined);
+        if (this.#misses === 0) status.show(underWay, underWay === "waiting" ? this.#strings.sending : undefined);
         break;
       case "accepted":
         this.#answer.identify(event.responseId);
         this.#reached();
-        if ((event.historyDropped ?? 0) > 0) this.#views.conversation.noticeOnce(DROPPED, this.#answer.element);
+        if ((event.historyDropped ?? 0) > 0)
+          this.#views.conversation.noticeOnce(this.#strings.historyDropped, this.#answer.element);
         status.show(underWay);
         break;
       case "restarted":
         this.#answer.restart(event.keep, event.parts);
-        announcer.restart("The answer begins again.");
+        announcer.restart(this.#strings.answerBeginsAgain);
         break;
       case "queued":
         this.#reached();
-        status.show("waiting", queuedText(event.position, event.expectedSeconds));
+        status.show("waiting", this.#queued(event.position, event.expectedSeconds));
         break;
       case "lag":
-        status.show("streaming", "Catching up");
+        status.show("streaming", this.#strings.catchingUp);
         break;
       case "waiting":
         this.#reached();
-        status.show("waiting", `Busy, trying again in ${seconds(event.delayMs)}`);
+        status.show("waiting", this.#strings.busyUntil(event.delayMs));
         break;
       case "reconnecting":
         this.#misses += 1;
@@ -181,17 +184,22 @@ export class Exchange {
     }
   }
 
+  /** Where the question waits for the model. */
+  #queued(position: number, expectedSeconds: number | null): string {
+    return this.#strings.queued(position, expectedSeconds === null ? null : Math.max(1, expectedSeconds));
+  }
+
   /** How the server was missed. */
   #missed(): string {
-    if (navigator.onLine === false) return OFFLINE;
-    return this.#wasReached && this.#misses === 1 ? LOST : UNREACHABLE;
+    if (navigator.onLine === false) return this.#strings.offline;
+    return this.#wasReached && this.#misses === 1 ? this.#strings.connectionLost : this.#strings.unreachable;
   }
 
   /** The server was heard of. Only now it is known that another way than a WebSocket leads there. */
   #reached(): void {
     this.#wasReached = true;
     this.#misses = 0;
-    if (this.#isFallback) this.#views.conversation.noticeOnce(FALLBACK, this.#answer.element);
+    if (this.#isFallback) this.#views.conversation.noticeOnce(this.#strings.fallback, this.#answer.element);
   }
 
   #showText(text: string): void {
@@ -207,7 +215,7 @@ export class Exchange {
     this.#reached();
     this.#takeOver();
     this.#answer.show(position, part);
-    const doing = doingOf(part);
+    const doing = doingOf(part, this.#strings);
     if (doing === this.#doing) return;
     this.#doing = doing;
     if (doing === "") return;
@@ -222,8 +230,8 @@ export class Exchange {
   }
 
   async #complete(event: Completed): Promise<void> {
-    const took = seconds(performance.now() - this.#askedAt);
-    const { state, label, note, announcement, canGoOn } = endingOf(event, took);
+    const tookMs = performance.now() - this.#askedAt;
+    const { state, label, note, announcement, canGoOn } = endingOf(event, this.#strings, tookMs);
     this.#takeOver();
     await this.#answer.end();
     if (this.#isLeft) return;
@@ -235,18 +243,8 @@ export class Exchange {
 }
 
 /** What the model does with this part, if that is worth a word. */
-function doingOf(part: ChatPart): string {
-  if (part.type === "reasoning") return "Thinking";
+function doingOf(part: ChatPart, strings: Strings): string {
+  if (part.type === "reasoning") return strings.thinking;
   if (part.type !== "tool") return "";
-  return part.result === undefined ? `Using ${part.name}` : `Result of ${part.name}`;
-}
-
-/** Where a question waits for the model. */
-function queuedText(position: number, expectedSeconds: number | null): string {
-  const where = position === 1 ? "Next in the queue" : `Number ${position} in the queue`;
-  return expectedSeconds === null ? where : `${where}, about ${Math.max(1, expectedSeconds)} s`;
-}
-
-function seconds(ms: number): string {
-  return `${(ms / 1_000).toFixed(1)} s`;
+  return part.result === undefined ? strings.usingTool(part.name) : strings.resultOfTool(part.name);
 }

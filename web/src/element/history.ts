@@ -23,9 +23,7 @@ export class History {
   readonly #views: Views;
   readonly #actions: HistoryActions;
   /** Brings older messages; shown while there are any. */
-  readonly earlier = button({ class: "quiet earlier", text: "Earlier messages", testId: "earlier", hidden: true }, () =>
-    this.#addEarlier(),
-  );
+  readonly earlier = button({ class: "quiet earlier", testId: "earlier", hidden: true }, () => this.#addEarlier());
   /** The messages that are on the screen. */
   readonly #known = new Set<string>();
   #before: string | null = null;
@@ -93,6 +91,7 @@ export class History {
       const page = await this.#client.messages?.({ before });
       if (page === undefined || this.#isOver) return;
       this.#before = page.before;
+      this.earlier.textContent = this.#views.conversation.strings.earlierMessages;
       this.earlier.hidden = page.before === null;
       show(page);
     } catch {

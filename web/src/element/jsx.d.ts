@@ -3,6 +3,7 @@
 import type { DetailedHTMLProps, HTMLAttributes } from "react";
 import type { ChatClient } from "./chat-client.ts";
 import type { EvenflowChat, EvenflowChatEvents } from "./evenflow-chat.ts";
+import type { SomeStrings } from "./strings.ts";
 
 interface EvenflowChatAttributes {
   url?: string | undefined;
@@ -12,6 +13,7 @@ interface EvenflowChatAttributes {
   maths?: boolean | undefined;
   "code-colours"?: boolean | undefined;
   client?: ChatClient | undefined;
+  strings?: SomeStrings | undefined;
   "onevenflow-ask"?: ((event: EvenflowChatEvents["evenflow-ask"]) => void) | undefined;
   "onevenflow-event"?: ((event: EvenflowChatEvents["evenflow-event"]) => void) | undefined;
   "onevenflow-end"?: ((event: EvenflowChatEvents["evenflow-end"]) => void) | undefined;

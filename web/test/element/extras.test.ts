@@ -5,8 +5,8 @@ import { type Extras, NO_EXTRAS } from "../../src/element/extras/extras.ts";
 import * as maths from "../../src/element/extras/maths.ts";
 import { StreamingMarkdown } from "../../src/element/markdown/streaming-markdown.ts";
 
-const MATHS: Extras = { maths: true, codeColours: false };
-const COLOURS: Extras = { maths: false, codeColours: true };
+const MATHS: Extras = { ...NO_EXTRAS, maths: true };
+const COLOURS: Extras = { ...NO_EXTRAS, codeColours: true };
 
 /** What `source` is shown as that comes in pieces of so many characters, when all is done. */
 async function shown(source: string, extras: Extras, size = 3): Promise<HTMLElement> {

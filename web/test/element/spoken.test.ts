@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { Spoken } from "../../src/element/spoken.ts";
+import { ENGLISH } from "../../src/element/strings.ts";
 
 function said(...sentences: string[]): string[] {
   const spoken = new Spoken();
-  return sentences.map((sentence) => spoken.of(sentence));
+  return sentences.map((sentence) => spoken.of(sentence, ENGLISH));
 }
 
 describe("Spoken", () => {

@@ -108,7 +108,7 @@ export class StreamingMarkdown {
   }
 
   #showOpen(): void {
-    const opened = OpenFence.at(this.#open);
+    const opened = OpenFence.at(this.#open, this.#extras.strings);
     if (opened === undefined) {
       this.#show(this.#nodes(this.#parser.parse(withMarksClosed(this.#open), this.#copyOfEnv())));
       return;
@@ -126,7 +126,7 @@ export class StreamingMarkdown {
 
   #nodes(tokens: Token[]): ChildNode[] {
     const html = this.#parser.renderer.render(tokens, this.#parser.options, this.#env);
-    return [...dress(safeHtml(html)).children];
+    return [...dress(safeHtml(html), this.#extras.strings).children];
   }
 
   /** A definition that is still arriving must not be remembered. */
