@@ -184,11 +184,13 @@ declare interface Client {
 }
 /**
  * `asking`: the server has not begun to answer. `streaming`; `paused`: by {@link Answer.pause}. The others are final:
- * `completed`, `stopped` by the reader, `failed`.
+ * `completed`, `stopped` by the reader or because nobody read, `failed`.
  */
 declare type AnswerState = "asking" | "streaming" | "paused" | "completed" | "stopped" | "failed";
 /** Why an answer ended. */
-declare type FinishReason = "stop" | "length" | "budget" | "content_filter" | "cancelled" | (string & {});
+declare type FinishReason = "stop" | "length" | "budget" | "content_filter" | "cancelled" | "abandoned" | (string & {});
+/** What bounds the conversation that the model is told: a limit of the server, or what the model has room for. */
+declare type HistoryBound = "server" | "model" | (string & {});
 /** Tokens that an answer cost. */
 declare interface Usage {
     readonly prompt_tokens: number;
@@ -236,7 +238,7 @@ declare interface ToolCall {
 declare interface AnswerResult {
     readonly text: string;
     readonly parts: readonly AnswerPart[];
-    /** `cancelled` for an answer that was stopped. */
+    /** `cancelled` for an answer that its reader stopped, `abandoned` for one that the server stopped because nobody read. */
     readonly finishReason: FinishReason;
     readonly lastIndex: number;
     readonly usage: Usage | null;
@@ -266,13 +268,14 @@ declare type AnswerEvent =
     readonly keep: number;
     readonly parts: readonly AnswerPart[];
 }
-/** The server has the question. */
+/** The server has the question. It comes again where the model has refused the conversation as too long and is told less. */
  | {
     readonly type: "accepted";
     readonly responseId: string;
     readonly messageId: string;
-    /** So many of the conversation's oldest messages the model is not told: it has no room for them. As far as that is known. */
+    /** So many of the conversation's oldest messages the model is not told. As far as that is known. */
     readonly historyDropped?: number;
+    readonly historyDroppedBy?: HistoryBound;
 }
 /** How the answer travels from now on. `fallback`: because nothing better could be had. */
  | {
@@ -415,4 +418,4 @@ declare function isEvenflowError(error: unknown): error is EvenflowError;
  */
 declare function connect(options?: ConnectOptions): Client;
 
-export { connect, Answer, AnswerError, AnswerEvent, AnswerListeners, AnswerParams, AnswerPart, AnswerResult, AnswerState, AskOptions, BusyError, Client, ClientEvents, ClientStorage, ClosedError, ConnectOptions, ConnectionError, ConnectionState, Draft, ErrorBody, EvenflowError, FinishReason, Message, MessagePage, OtherMessage, ProtocolError, RefusedError, ReplacedError, Share, ShareOptions, Throttle, ToolCall, TransportName, Usage, isEvenflowError };
+export { connect, Answer, AnswerError, AnswerEvent, AnswerListeners, AnswerParams, AnswerPart, AnswerResult, AnswerState, AskOptions, BusyError, Client, ClientEvents, ClientStorage, ClosedError, ConnectOptions, ConnectionError, ConnectionState, Draft, ErrorBody, EvenflowError, FinishReason, HistoryBound, Message, MessagePage, OtherMessage, ProtocolError, RefusedError, ReplacedError, Share, ShareOptions, Throttle, ToolCall, TransportName, Usage, isEvenflowError };

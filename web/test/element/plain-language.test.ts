@@ -7,7 +7,9 @@ import {
   RefusedError,
   ReplacedError,
 } from "../../src/client/errors.ts";
-import { explain } from "../../src/element/plain-language.ts";
+import type { Explanation } from "../../src/element/error-codes.ts";
+import { explain as explainIn } from "../../src/element/plain-language.ts";
+import { ENGLISH } from "../../src/element/strings.ts";
 
 function refused(type: string, code: string): RefusedError {
   return new RefusedError({ type, code, message: "E_INTERNAL 0x7f" });
@@ -15,6 +17,10 @@ function refused(type: string, code: string): RefusedError {
 
 function failed(code: string): AnswerError {
   return new AnswerError({ type: "upstream_error", code, message: "x" });
+}
+
+function explain(error: unknown, hasText?: boolean, now?: Date): Explanation {
+  return explainIn(error, ENGLISH, hasText, now);
 }
 
 describe("explain", () => {
@@ -72,7 +78,7 @@ describe("explain", () => {
     [
       "tenant_limit",
       61_000,
-      "Evenflow is very busy right now.",
+      "The service is very busy right now.",
       "Your question was not accepted. Try again in 2 minutes.",
     ],
     [
