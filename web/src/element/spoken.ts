@@ -23,9 +23,9 @@ export class Spoken {
       return `${strings.codeIn(fence[1] || strings.plainText)}.`;
     }
     if (this.#inCode || ONLY_MARKS.test(sentence)) return "";
-    const text = sentence
-      .replace(LINE_MARK, "")
-      .replace(ALERT, (said, kind) => `${alertTitle(kind.toLowerCase(), strings) || said}:`);
+    const text = sentence.replace(LINE_MARK, "");
+    const title = alertTitle((ALERT.exec(text)?.[1] ?? "").toLowerCase(), strings);
+    if (title !== "") return `${title}:`;
     const [inline] = this.#parser.parseInline(text, {});
     return (inline?.children ?? [])
       .map(({ type, content }) => (type.endsWith("break") ? " " : content))

@@ -41,6 +41,7 @@ describe("explain", () => {
     [failed("model_not_set_up"), "not set up", false],
     [failed("insufficient_quota"), "quota", false],
     [failed("upstream_throttled"), "asked too much", true],
+    [failed("not_repeated"), "A server failed", false],
     [failed("queue_timeout"), "waiting for the model", true],
     [failed("context_length_exceeded"), "too long for the model", false],
     [failed("content_policy_violation"), "content policy", false],
@@ -108,6 +109,12 @@ describe("explain", () => {
     const body = { type: "upstream_error", code: "toString", message: "The model is on holiday until Monday." };
     expect(explain(new AnswerError(body)).remedy).toBe(body.message);
     expect(explain(new RefusedError({ ...body, type: "quota_error" })).remedy).toBe(body.message);
+  });
+
+  it("gives the backend's reason, and does not offer to hear it again", () => {
+    const body = { type: "upstream_error", code: "upstream_explained", message: "There is no stock data today." };
+    const { remedy, askAgain } = explain(new AnswerError(body));
+    expect([remedy, askAgain]).toEqual([body.message, false]);
   });
 
   it("says of an answer that a server has lost what has become of its text", () => {

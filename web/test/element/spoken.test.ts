@@ -18,6 +18,7 @@ describe("Spoken", () => {
     ["* * *", ""],
     ["- [x] Done.", "Done."],
     ["> [!WARNING]", "Warning:"],
+    ["> [!OTHER]", "[!OTHER]"],
     ["[^1]: A note.[^2]", "A note."],
     ["<script>alert(1)</script> is text.", "<script>alert(1)</script> is text."],
     ["It is 3 > 2.", "It is 3 > 2."],
