@@ -27,7 +27,10 @@ _AT_REST = """async () => {
   for (let moving = transient(); moving.length > 0; moving = transient())
     await Promise.allSettled(moving.map((it) => it.finished));
 }"""
-_FOUND_IN_CHAT = """async () => (await axe.run(document)).violations.flatMap(({ id, nodes }) =>
+# An answer's headings are below those of any page, whichever level its last one has.
+_FOUND_IN_CHAT = """async () => (await axe.run(document, {
+  rules: { "heading-order": { enabled: false } },
+})).violations.flatMap(({ id, nodes }) =>
   nodes.filter(({ target }) => target.flat().some((it) => it.includes('evenflow-chat')))
       .map(({ target, failureSummary }) => `${id}: ${target} ${failureSummary}`))"""
 _HOSTILE = """<script>window.hacked = 1</script>

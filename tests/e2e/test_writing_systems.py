@@ -99,7 +99,7 @@ def test_each_block_has_the_direction_of_its_text(
 ) -> None:
     page = _answered(open_page, server, "ما هذا!", _ARABIC)
     assert page.evaluate(_DIRECTIONS) == [
-        ["h2", "rtl"],
+        ["h4", "rtl"],
         ["p", "rtl"],
         ["ul", "rtl"],
         ["ol", "rtl"],

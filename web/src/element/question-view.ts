@@ -45,7 +45,7 @@ export class QuestionView {
       { class: "versions", testId: "versions", hidden: true, attributes: { role: "group", "aria-label": versions } },
       ...[this.#earlier, this.#place, this.#placeSaid, this.#later],
     );
-    const foot = made("footer", { class: "question-foot" }, this.#switch, this.#edit);
+    const foot = made("div", { class: "question-foot" }, this.#switch, this.#edit);
     this.element = made("div", { class: "asked" }, this.#text, foot);
   }
 
