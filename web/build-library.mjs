@@ -1,27 +1,34 @@
 // Builds the library into lib/: index.js, bundled and minified, and index.d.ts, the declarations of its public API alone;
-// and ai-sdk.js with its declarations, the transport of AI SDK's chats.
+// ai-sdk.js with its declarations, the transport of AI SDK's chats; and element.js with its own, which registers the element.
 // With --check it then fails where the bundle has grown too large, or the API is not what api.d.ts says; with --accept
 // it makes api.d.ts say so, for the review to see.
 import { execFileSync } from "node:child_process";
 import { copyFile, mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
-import { AI_SDK, LIBRARY } from "./library-bundle.mjs";
+import { AI_SDK, ELEMENT, LIBRARY } from "./library-bundle.mjs";
 
 const MOST_BYTES = 13 * 1024;
 /** The modules that the public API is declared in; nothing in them may need another one. */
 const PUBLIC = ["api", "errors", "index"];
+/** Those of the element. */
+const ELEMENT_TYPES = ["evenflow-chat", "chat-client", "strings", "extras/diagrams"];
 process.chdir(fileURLToPath(new URL(".", import.meta.url)));
-await mkdir("lib", { recursive: true });
+await mkdir("lib/element/extras", { recursive: true });
 const { outputFiles } = await build({ ...LIBRARY, outfile: "lib/index.js", write: false });
 await put("lib/index.js", outputFiles[0].contents);
 await put("lib/index.d.ts", await declarations());
 const transport = await build({ ...AI_SDK, outfile: "lib/ai-sdk.js", write: false });
 await put("lib/ai-sdk.js", transport.outputFiles[0].contents);
 await put("lib/ai-sdk.d.ts", (await emitted("src/ai-sdk", "chat-transport"))[0]);
+const element = await build({ ...ELEMENT, write: false });
+for (const { path, contents } of element.outputFiles) await put(relative(".", path), contents);
+for (const [name, text] of await elementTypes()) await put(`lib/element/${name}.d.ts`, text);
+const exported = ELEMENT_TYPES.map((name) => `export type * from "./element/${name}.js";\n`);
+await put("lib/element.d.ts", `${exported.join("")}import "./element/jsx.js";\n`);
 if (process.argv.includes("--accept")) await copyFile("lib/index.d.ts", "api.d.ts");
 if (process.argv.includes("--check")) await check();
 
@@ -57,6 +64,19 @@ async function emitted(project, ...names) {
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** The declarations of the element's modules, by their names, with JSX's; as they name each other in a package. */
+async function elementTypes() {
+  const texts = await emitted("src/element", ...ELEMENT_TYPES);
+  texts.push(await readFile("src/element/jsx.d.ts", "utf8"));
+  const names = [...ELEMENT_TYPES, "jsx"];
+  const wanted = texts.flatMap((text, position) =>
+    [...text.matchAll(/ from "(\.[\w./-]+)\.ts"/g)].map(([, path]) => join(dirname(names[position]), path)),
+  );
+  const missing = wanted.filter((name) => !ELEMENT_TYPES.includes(name));
+  if (missing.length > 0) throw new Error(`the element's types need ${missing.join(", ")}`);
+  return names.map((name, position) => [name, texts[position].replaceAll(/(?<= from "\.[\w./-]+)\.ts(?=")/g, ".js")]);
 }
 
 /** One module of several: without what they import and export from each other, and with the last one's exports. */

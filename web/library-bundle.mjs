@@ -42,3 +42,29 @@ export const AI_SDK = {
   target: LIBRARY.target,
   logLevel: "warning",
 };
+
+/**
+ * The same for the element, which registers itself. What only some answers need are modules of their own, in `element/`; the
+ * library stays the one beside it. A bundler may give a module any address: without `url` the server is the page's own.
+ */
+export const ELEMENT = {
+  entryPoints: { element: "src/element/served.ts" },
+  outdir: "lib",
+  chunkNames: "element/[name]",
+  bundle: true,
+  splitting: true,
+  minify: true,
+  format: "esm",
+  target: LIBRARY.target,
+  loader: { ".css": "text" },
+  define: { "import.meta.url": "location.href" },
+  plugins: [
+    {
+      name: "library",
+      setup({ onResolve }) {
+        onResolve({ filter: /\/client\/index\.ts$/ }, () => ({ path: "./index.js", external: true }));
+      },
+    },
+  ],
+  logLevel: "warning",
+};

@@ -84,12 +84,14 @@ async function isFocused(page) {
 async function state(page) {
   return await page.evaluate(() => {
     const chat = document.querySelector("evenflow-chat");
+    const scroller = chat.shadowRoot.querySelector(".scroller");
     const answers = [...chat.shadowRoot.querySelectorAll('[data-testid="answer"]')];
     return {
       text: chat.lastText,
       shown: answers.at(-1)?.textContent,
       answers: answers.length,
       transport: chat.client.transport,
+      toEnd: scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight,
       figure: document.querySelector('[data-testid="transport"]').dataset.value,
       error: chat.shadowRoot.querySelector('[data-testid="error"]')?.textContent ?? null,
     };

@@ -4,7 +4,7 @@ question can be changed: in a real browser, with a real server.
 
 from __future__ import annotations
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.test_element import OpenPage, ask, serious, wait_for
 from tests.integration.server_process import ServerProcess
@@ -82,6 +82,12 @@ def test_the_last_question_is_changed_in_every_tab(
     expect(page.locator(".question")).to_have_text([_SECOND])
 
 
+def top_of(locator: Locator) -> float:
+    box = locator.bounding_box()
+    assert box is not None
+    return box["y"]
+
+
 def test_an_earlier_question_is_edited_and_its_versions_are_switched_in_every_tab(
     open_page: OpenPage, server: ServerProcess
 ) -> None:
@@ -98,8 +104,13 @@ def test_an_earlier_question_is_edited_and_its_versions_are_switched_in_every_ta
     page.reload()
     expect(page.locator(".question")).to_have_text([_THIRD])
     assert page.get_by_test_id("answer").all_inner_texts() == [edited]
-    page.get_by_role("button", name="Previous version").click()
+    page.set_viewport_size({"width": 768, "height": 500})
+    switch = page.get_by_role("button", name="Previous version")
+    switch.scroll_into_view_if_needed()
+    place = top_of(switch)
+    switch.click()
     expect(page.locator(".question")).to_have_text([_FIRST, _SECOND])
+    assert abs(top_of(switch) - place) < 2, "the reader's place stays"
     assert page.get_by_test_id("answer").all_inner_texts() == [first, second]
     expect(page.get_by_role("button", name="Next version")).to_be_focused()
     assert serious(page) == []

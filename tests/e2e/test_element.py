@@ -27,6 +27,12 @@ _AT_REST = """async () => {
   for (let moving = transient(); moving.length > 0; moving = transient())
     await Promise.allSettled(moving.map((it) => it.finished));
 }"""
+# An answer's headings are below those of any page, whichever level its last one has.
+_FOUND_IN_CHAT = """async () => (await axe.run(document, {
+  rules: { "heading-order": { enabled: false } },
+})).violations.flatMap(({ id, nodes }) =>
+  nodes.filter(({ target }) => target.flat().some((it) => it.includes('evenflow-chat')))
+      .map(({ target, failureSummary }) => `${id}: ${target} ${failureSummary}`))"""
 _HOSTILE = """<script>window.hacked = 1</script>
 <img src=x onerror="window.hacked = 2"><svg onload="window.hacked = 3">
 
@@ -98,6 +104,14 @@ def serious(page: Page) -> list[str]:
         if it["impact"] in ("serious", "critical")
         for node in it["nodes"]
     ]
+
+
+def findings_in_chat(page: Page) -> list[str]:
+    """All that axe finds in the element; what it misses in the page around is the page's."""
+    page.evaluate(_AT_REST)
+    page.evaluate(_AXE.read_text("utf-8"))
+    found: list[str] = page.evaluate(_FOUND_IN_CHAT)
+    return found
 
 
 def test_hostile_markdown_is_inert_and_the_policy_has_nothing_to_block(

@@ -67,6 +67,7 @@ def test_the_main_path_through_the_page(
     assert [(state["transport"], state["figure"]) for state in states] == [
         ("websocket", "websocket")
     ] * 4
+    assert max(state["toEnd"] for state in states) < 2, "the end is in view, also after a reload"
 
 
 def _check_whole(state: dict[str, Any], text: str, answers: int) -> None:

@@ -26,7 +26,7 @@ def test_an_answer_flows_over_the_websocket_and_is_the_log_s_text(
     conversation.wait_for("streaming")
     conversation.wait_for("done")
     log = conversation.logged()
-    assert "joined into one" in log["full_text"]
+    assert "A reader that falls behind" in log["full_text"]
     assert conversation.shown == log["full_text"]
     assert conversation.steps >= 20
     expect(conversation.page.get_by_test_id("transport")).to_have_attribute(
@@ -215,6 +215,6 @@ def test_the_page_fits_a_phone_and_works_by_keyboard(
     expect(page.get_by_test_id("status")).to_have_attribute(
         "data-state", "done", timeout=_ANSWER_MS
     )
-    assert "delivers a language model's answers" in (
+    assert "a streaming server between a language model and its readers" in (
         page.get_by_test_id("answer").last.text_content() or ""
     )

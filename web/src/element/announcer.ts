@@ -1,5 +1,6 @@
 import { SentenceSplitter } from "./sentence-splitter.ts";
 import { Spoken } from "./spoken.ts";
+import { ENGLISH, type Strings } from "./strings.ts";
 
 /**
  * How long an announcement stays in the region, in milliseconds: it is heard, not read. Much may come at once, and what were
@@ -11,6 +12,7 @@ const KEPT_MS = 10_000;
 export class Announcer {
   readonly #region: HTMLElement;
   readonly #splitter = new SentenceSplitter();
+  strings: Strings = ENGLISH;
   #spoken = new Spoken();
 
   constructor(region: HTMLElement) {
@@ -51,7 +53,7 @@ export class Announcer {
   }
 
   #saySentences(sentences: readonly string[]): void {
-    const spoken = sentences.map((sentence) => this.#spoken.of(sentence));
+    const spoken = sentences.map((sentence) => this.#spoken.of(sentence, this.strings));
     this.say(spoken.filter((words) => words !== "").join(" "));
   }
 }

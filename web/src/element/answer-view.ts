@@ -5,6 +5,7 @@ import { button, made } from "./made.ts";
 import { COPY_CODE } from "./markdown/code-block.ts";
 import type { Offers } from "./offers.ts";
 import { PartsView } from "./parts/parts-view.ts";
+import type { Strings } from "./strings.ts";
 
 /** One answer in the conversation: its parts, and below them how it ended and what can be done with it. */
 export class AnswerView {
@@ -13,7 +14,7 @@ export class AnswerView {
   text = "";
   readonly #parts: PartsView;
   readonly #note = made("p", { class: "note" });
-  readonly #copy = button({ class: "quiet", text: "Copy", testId: "copy" }, () => void copyBy(this.#copy, this.text));
+  readonly #copy: HTMLButtonElement;
   readonly #goOn: HTMLButtonElement;
   readonly #retry: HTMLButtonElement;
   readonly #foot: HTMLElement;
@@ -21,15 +22,19 @@ export class AnswerView {
 
   /** `onDrawn` is called whenever the answer has grown on the screen; `offers` may be taken when it has ended. */
   constructor(extras: Extras, onDrawn: () => void, offers: Offers) {
-    this.#goOn = button({ class: "quiet", text: "Continue", testId: "go-on", hidden: true }, () => offers.goOn());
-    this.#retry = button({ class: "quiet", text: "Retry", testId: "retry", hidden: true }, () => offers.again());
+    const { strings } = extras;
+    this.#copy = button({ class: "quiet", text: strings.copy, testId: "copy" }, () =>
+      copyBy(this.#copy, this.text, strings),
+    );
+    this.#goOn = button({ class: "quiet", text: strings.goOn, testId: "go-on", hidden: true }, () => offers.goOn());
+    this.#retry = button({ class: "quiet", text: strings.retry, testId: "retry", hidden: true }, () => offers.again());
     this.#parts = new PartsView(extras, onDrawn);
     const { element, sources } = this.#parts;
     const inFoot = [this.#note, this.#copy, this.#goOn, this.#retry];
     this.#foot = made("footer", { class: "answer-foot", hidden: true }, ...inFoot);
-    const attributes = { "aria-label": "Answer" };
+    const attributes = { "aria-label": strings.answer };
     this.element = made("article", { class: "answer", attributes }, element, sources.element, this.#foot);
-    element.addEventListener("click", copyCode);
+    element.addEventListener("click", (event) => copyCode(event, strings));
   }
 
   /** Whether nothing has come. */
@@ -84,8 +89,8 @@ export class AnswerView {
   }
 }
 
-function copyCode({ target }: Event): void {
+function copyCode({ target }: Event, strings: Strings): void {
   if (!(target instanceof HTMLButtonElement) || !target.classList.contains(COPY_CODE)) return;
   const code = target.closest(".code-block")?.querySelector("code");
-  void copyBy(target, code?.textContent ?? "");
+  void copyBy(target, code?.textContent ?? "", strings);
 }

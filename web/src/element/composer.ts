@@ -1,5 +1,6 @@
 import { isOfComposition } from "./composition.ts";
 import { button, made } from "./made.ts";
+import { ENGLISH, type Strings } from "./strings.ts";
 
 /** What the reader does here. */
 export interface ComposerActions {
@@ -18,27 +19,46 @@ export class Composer {
   readonly #actions: ComposerActions;
   readonly #question = made("textarea", {
     testId: "question",
-    attributes: { id: "question", rows: "1", autocomplete: "off", enterkeyhint: "send" },
+    attributes: { id: "question", rows: "1", autocomplete: "off", enterkeyhint: "send", dir: "auto" },
   });
-  readonly #ask = made("button", { class: "primary", text: "Ask", testId: "ask", attributes: { type: "submit" } });
+  readonly #ask = made("button", { class: "primary", testId: "ask", attributes: { type: "submit" } });
   readonly #stop: HTMLButtonElement;
   readonly #editing: HTMLElement;
   /** What was in the box before a question came there to be edited. */
   #unsent = "";
+  readonly #label = made("label", { class: "visually-hidden", attributes: { for: "question" } });
+  readonly #editingSaid = made("span");
+  readonly #leave: HTMLButtonElement;
 
   constructor(actions: ComposerActions) {
     this.#actions = actions;
-    this.#stop = button({ class: "primary stop", text: "Stop", testId: "stop", hidden: true }, () => actions.stop());
-    const label = made("label", { class: "visually-hidden", text: "Your question", attributes: { for: "question" } });
-    const leave = button({ class: "quiet", text: "Cancel", testId: "end-edit" }, () => this.endEdit());
-    this.#editing = made("p", { class: "editing", hidden: true, text: "You are editing a question. " }, leave);
-    this.element = made("form", { class: "composer" }, this.#editing, label, this.#question, this.#ask, this.#stop);
+    this.#stop = button({ class: "primary stop", testId: "stop", hidden: true }, () => actions.stop());
+    this.#leave = button({ class: "quiet", testId: "end-edit" }, () => this.endEdit());
+    this.#editing = made("p", { class: "editing", hidden: true }, this.#editingSaid, this.#leave);
+    this.element = made(
+      "form",
+      { class: "composer" },
+      this.#editing,
+      this.#label,
+      this.#question,
+      this.#ask,
+      this.#stop,
+    );
+    this.strings = ENGLISH;
     this.element.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#submit();
     });
     this.#question.addEventListener("keydown", (event) => this.#onKey(event));
     this.#question.addEventListener("input", () => actions.type(this.#question.value));
+  }
+
+  set strings({ ask, stop, yourQuestion, editingQuestion, cancelEdit }: Strings) {
+    this.#ask.textContent = ask;
+    this.#stop.textContent = stop;
+    this.#label.textContent = yourQuestion;
+    this.#editingSaid.textContent = editingQuestion;
+    this.#leave.textContent = cancelEdit;
   }
 
   set placeholder(text: string) {

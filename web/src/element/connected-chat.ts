@@ -25,9 +25,11 @@ export class ConnectedChat extends EvenflowChat {
   /** What the element has of its own in the tab's storage. */
   #place: string | undefined;
 
-  async connectedCallback(): Promise<void> {
+  override async connectedCallback(): Promise<void> {
+    super.connectedCallback();
     this.#takeEarly("diagrams");
     this.#takeEarly("client");
+    this.#takeEarly("strings");
     await scriptsHaveRun();
     const isServed = this.client !== this.#own || (this.#own !== undefined && this.#own.connection !== "closed");
     if (!this.isConnected || isServed) return;
@@ -52,11 +54,11 @@ export class ConnectedChat extends EvenflowChat {
   }
 
   /** What a page has set before this module was there is a plain property, which hides the accessor. */
-  #takeEarly(name: "client" | "diagrams"): void {
+  #takeEarly(name: "client" | "diagrams" | "strings"): void {
     const early = Object.getOwnPropertyDescriptor(this, name);
     if (early === undefined) return;
     Reflect.deleteProperty(this, name);
-    Object.assign(this, { [name]: early.value });
+    this[name] = early.value;
   }
 }
 

@@ -4,42 +4,46 @@ import { button, made } from "./made.ts";
 import type { Offers } from "./offers.ts";
 import type { Explanation } from "./plain-language.ts";
 import { QuestionView } from "./question-view.ts";
+import { ReadingPosition } from "./reading-position.ts";
+import type { Strings } from "./strings.ts";
 
-/** How near to the end the reader must be, in pixels, for the conversation to follow the answer as it grows. */
-const FOLLOW_WITHIN = 60;
 /** How long browsers may take to tell screen readers what was added, in milliseconds. */
 const QUIET_MS = 1_000;
 
 /** The list of questions and answers, and what else is worth a line in it. */
 export class ConversationView {
-  readonly #scroller: HTMLElement;
   readonly #log: HTMLElement;
   readonly #noticed = new Set<string>();
   /** Brings the reader back to the end; shown while they are elsewhere. */
-  readonly toEnd = button(
-    { class: "quiet to-end", text: "↓ Latest", testId: "to-end", hidden: true, attributes: { title: "Go to the end" } },
-    () => this.scrollToEnd(),
-  );
+  readonly toEnd = button({ class: "quiet to-end", testId: "to-end", hidden: true }, () => this.position.goToEnd());
   #last: AnswerView | undefined;
   #error: HTMLElement | undefined;
   #errorOffers: HTMLElement | undefined;
-  #follows = true;
   /** What was said after a question that is asked anew, until its new answer has something to show. */
   #aside: HTMLElement[] = [];
+  /** Where the reader is. */
+  readonly position: ReadingPosition;
   /** What is added goes before this; behind everything where there is none. */
   #place: ChildNode | null = null;
-  /** For the answers that are added from now on. */
-  extras: Extras = ALL_EXTRAS;
+  #extras = ALL_EXTRAS;
 
   /** `scroller` is what scrolls, and has the `log` in it. */
   constructor(scroller: HTMLElement, log: HTMLElement) {
-    this.#scroller = scroller;
     this.#log = log;
-    // Whoever scrolls up wants to read, and is not to be torn away.
-    scroller.addEventListener("scroll", () => {
-      this.#setFollows(scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < FOLLOW_WITHIN);
+    this.position = new ReadingPosition(scroller, (follows) => {
+      this.toEnd.hidden = follows;
     });
-    new ResizeObserver(() => this.follow()).observe(scroller);
+  }
+
+  /** For the answers that are added from now on. */
+  set extras(extras: Extras) {
+    this.#extras = extras;
+    this.toEnd.textContent = `↓ ${this.strings.latest}`;
+    this.toEnd.title = this.strings.goToEnd;
+  }
+
+  get strings(): Strings {
+    return this.#extras.strings;
   }
 
   /** The text of the last answer, as it came. */
@@ -52,13 +56,13 @@ export class ConversationView {
   }
 
   addQuestion(offers: Offers): QuestionView {
-    const question = new QuestionView(offers);
+    const question = new QuestionView(offers, this.strings);
     this.#add(question.element);
     return question;
   }
 
   addAnswer(offers: Offers): AnswerView {
-    const answer = new AnswerView(this.extras, () => this.follow(), offers);
+    const answer = new AnswerView(this.#extras, () => this.follow(), offers);
     this.#add(answer.element);
     if (this.#place !== null) return answer;
     this.#last?.endOffers();
@@ -76,13 +80,14 @@ export class ConversationView {
 
   /** Shows an error, with those of the offers that may help. */
   addError({ what, remedy, askAgain, goOn = false, canEdit = false }: Explanation, offers?: Offers): void {
+    const { strings } = this;
     this.#errorOffers = made("div", { class: "offers", hidden: !(askAgain || goOn || canEdit) });
-    if (goOn) this.#errorOffers.append(button({ class: "quiet", text: "Continue" }, () => offers?.goOn()));
-    if (askAgain) this.#errorOffers.append(button({ class: "quiet", text: "Try again" }, () => offers?.again()));
-    if (canEdit) this.#errorOffers.append(button({ class: "quiet", text: "Edit question" }, () => offers?.edit()));
+    if (goOn) this.#errorOffers.append(button({ class: "quiet", text: strings.goOn }, () => offers?.goOn()));
+    if (askAgain) this.#errorOffers.append(button({ class: "quiet", text: strings.tryAgain }, () => offers?.again()));
+    if (canEdit) this.#errorOffers.append(button({ class: "quiet", text: strings.editQuestion }, () => offers?.edit()));
     this.#error = made(
       "section",
-      { class: "error", testId: "error", attributes: { "aria-label": "Problem" } },
+      { class: "error", testId: "error", attributes: { "aria-label": strings.problem } },
       made("strong", { text: what }),
       made("p", { text: remedy }),
       this.#errorOffers,
@@ -136,11 +141,11 @@ export class ConversationView {
 
   /** Has `add` add what was said before all that is there; what the reader looks at stays where it is. */
   addEarlier(add: () => void): void {
-    const fromEnd = this.#scroller.scrollHeight - this.#scroller.scrollTop;
-    this.#place = this.#log.firstChild;
-    this.addQuietly(add);
-    this.#place = null;
-    this.#scroller.scrollTop = this.#scroller.scrollHeight - fromEnd;
+    this.position.addAbove(() => {
+      this.#place = this.#log.firstChild;
+      this.addQuietly(add);
+      this.#place = null;
+    });
   }
 
   /** Has `draw` draw the conversation anew, with what was at `before` staying where the reader sees it, as what `draw` returns. */
@@ -148,7 +153,7 @@ export class ConversationView {
     const top = before.getBoundingClientRect().top;
     this.clear();
     const after = draw();
-    if (after !== undefined) this.#scroller.scrollTop += after.getBoundingClientRect().top - top;
+    if (after !== undefined) this.position.bring(after, top);
   }
 
   /** Takes the last error away: what failed is tried again. */
@@ -158,21 +163,11 @@ export class ConversationView {
 
   /** Goes to the end, if the reader is there to see what comes next. */
   follow(): void {
-    if (this.#follows) this.#scroller.scrollTop = this.#scroller.scrollHeight;
-  }
-
-  scrollToEnd(): void {
-    this.#setFollows(true);
-    this.follow();
+    this.position.keep();
   }
 
   #add(element: HTMLElement): void {
     this.#log.insertBefore(element, this.#place);
-    if (this.#place === null) this.scrollToEnd();
-  }
-
-  #setFollows(follows: boolean): void {
-    this.#follows = follows;
-    this.toEnd.hidden = follows;
+    if (this.#place === null) this.position.goToEnd();
   }
 }

@@ -1,12 +1,14 @@
+import type { Strings } from "./strings.ts";
+
 /** How long a button says that it has copied, in milliseconds. */
 const SAID_MS = 2_000;
 
 /** Copies `text`, and has `button` say whether that worked. */
-export async function copyBy(button: HTMLButtonElement, text: string): Promise<void> {
+export async function copyBy(button: HTMLButtonElement, text: string, strings: Strings): Promise<void> {
   const said = await copied(text);
   const label = button.dataset.label ?? button.textContent ?? "";
   button.dataset.label = label;
-  button.textContent = said ? "Copied" : "Not copied";
+  button.textContent = said ? strings.copied : strings.notCopied;
   setTimeout(() => {
     button.textContent = label;
   }, SAID_MS);

@@ -1,5 +1,6 @@
 import type { ChatEvent } from "./chat-client.ts";
 import type { State } from "./status-view.ts";
+import type { Strings } from "./strings.ts";
 
 /** How an answer that has ended without an error is told. */
 export interface Ending {
@@ -13,27 +14,31 @@ export interface Ending {
   readonly canGoOn: boolean;
 }
 
-const ENDINGS: Readonly<Record<string, { state?: State; label?: string; said: string; canGoOn?: boolean }>> = {
-  cancelled: { state: "cancelled", said: "Stopped" },
-  abandoned: { state: "cancelled", said: "Nobody was reading, so the model was stopped", canGoOn: true },
-  length: { label: "Cut", said: "The answer was cut at its length limit", canGoOn: true },
-  budget: { label: "Cut", said: "The answer was cut: the budget for answers is used up" },
-  content_filter: { label: "Stopped", said: "The answer was stopped by the content filter" },
+type Word = "abandoned" | "stopped" | "cut" | "cutAtLength" | "cutByBudget" | "stoppedByFilter";
+
+const ENDINGS: Readonly<Record<string, { state?: State; label?: Word; said: Word; canGoOn?: boolean }>> = {
+  cancelled: { state: "cancelled", said: "stopped" },
+  abandoned: { state: "cancelled", said: "abandoned", canGoOn: true },
+  length: { label: "cut", said: "cutAtLength", canGoOn: true },
+  budget: { label: "cut", said: "cutByBudget" },
+  content_filter: { label: "stopped", said: "stoppedByFilter" },
 };
 
-/** Says how an answer has ended, in words; `took` is how long it took, as far as that is known. */
-export function endingOf(event: Extract<ChatEvent, { type: "completed" }>, took?: string): Ending {
+/** Says how an answer has ended, in words; `tookMs` is how long it took, as far as that is known. */
+export function endingOf(event: Extract<ChatEvent, { type: "completed" }>, strings: Strings, tookMs?: number): Ending {
   const { finishReason, usage, degraded } = event;
   const ending = Object.hasOwn(ENDINGS, finishReason) ? ENDINGS[finishReason] : undefined;
-  const parts = [ending?.said, took].filter((part) => part !== undefined);
-  if (usage !== null) parts.push(`${usage.completion_tokens} tokens`);
-  if (degraded) parts.push("a ready-made answer, not the model's");
+  const said = ending === undefined ? undefined : strings[ending.said];
+  const took = tookMs === undefined ? undefined : strings.took(tookMs);
+  const parts = [said, took].filter((part) => part !== undefined);
+  if (usage !== null) parts.push(strings.tokens(usage.completion_tokens));
+  if (degraded) parts.push(strings.readyMade);
   return {
     state: ending?.state ?? "done",
-    ...(ending?.label === undefined ? {} : { label: ending.label }),
+    ...(ending?.label === undefined ? {} : { label: strings[ending.label] }),
     note: parts.join(" · "),
     announcement:
-      ending === undefined ? "Answer complete." : finishReason === "cancelled" ? "Answer stopped." : `${ending.said}.`,
+      said === undefined ? strings.answerComplete : finishReason === "cancelled" ? strings.answerStopped : `${said}.`,
     canGoOn: ending?.canGoOn ?? false,
   };
 }

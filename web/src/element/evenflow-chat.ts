@@ -3,8 +3,8 @@ import type { ChatAnswer, ChatClient, ChatConnection, ChatDraft, ChatEvent } fro
 import { Composer } from "./composer.ts";
 import { isOfComposition } from "./composition.ts";
 import { ConversationView } from "./conversation-view.ts";
-import { ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
-import { Exchange, UNREACHABLE } from "./exchange.ts";
+import { inWords, ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
+import { Exchange } from "./exchange.ts";
 import type { DrawDiagram } from "./extras/diagrams.ts";
 import { History } from "./history.ts";
 import { made } from "./made.ts";
@@ -12,7 +12,8 @@ import { imagePolicyOf } from "./markdown/images.ts";
 import type { Offers } from "./offers.ts";
 import { isGone } from "./plain-language.ts";
 import { advise, type Reach, reachOf, ServerWatch } from "./server-watch.ts";
-import { CONNECTION_STATES, StatusView } from "./status-view.ts";
+import { connectionState, StatusView } from "./status-view.ts";
+import { directionOf, languageAround, type SomeStrings, type Strings, stringsIn } from "./strings.ts";
 import { styleSheet } from "./style-sheet.ts";
 import type { Views } from "./views.ts";
 
@@ -32,18 +33,23 @@ interface Current {
   readonly exchange: Exchange;
 }
 
-const PLACEHOLDER = "Ask a question";
-const GO_ON = "Please continue your answer where it stopped.";
+/** The parts of the element that have a text of their own. */
+type Frame = Readonly<Record<"frame" | "log" | "scroller" | "dock" | "hint", HTMLElement>>;
+
+/** A server that renders the page has no elements: there the class is only a name. */
+const HostElement = globalThis.HTMLElement ?? (class {} as typeof HTMLElement);
 
 /**
  * `<evenflow-chat>`: a conversation with an Evenflow server. Give it a `client`, and it asks, streams, stops and retries.
  * Slots: `welcome` (until the first question), `suggestions` (below the conversation), `details` (above the text box).
- * Attributes: `placeholder`; `maths` and `code-colours`, which each load a library once an answer needs it, unless they are `off`; `images`, which ones load by themselves; `url`, where the client's server is, so that the element can tell why it isn't reached. Its look follows the CSS custom properties `--evenflow-…` of styles/theme.css.
+ * Attributes: `placeholder`; `lang`, by default the page's; `theme` (`light`, `dark`, or `auto` for the system's; without it the page's `color-scheme`); `maths` and `code-colours`, which each load a library once an answer needs it, unless they are `off`; `images`, which ones load by themselves; `url`, where the client's server is, so that the element can tell why it isn't reached. Its look follows the CSS custom properties `--evenflow-…` of styles/theme.css.
  */
-export class EvenflowChat extends HTMLElement {
-  static readonly observedAttributes = ["placeholder", "maths", "code-colours", "images"];
+export class EvenflowChat extends HostElement {
+  static readonly observedAttributes = ["placeholder", "maths", "code-colours", "images", "lang"];
 
   readonly #views: Views;
+  readonly #frame: Frame;
+  #ownStrings: SomeStrings = {};
   readonly #composer = new Composer({
     ask: (question) => this.#client !== undefined && this.#askOrEdit(question),
     stop: () => this.stop(),
@@ -65,13 +71,14 @@ export class EvenflowChat extends HTMLElement {
   #isForbidden = false;
   #isAdvised = false;
   #unsubscribe: (() => void)[] = [];
+  readonly #savePosition = (): void => this.#views.conversation.position.save();
 
   constructor() {
     super();
-    const log = made("div", { class: "conversation", attributes: { role: "log", "aria-label": "Conversation" } });
+    const log = made("div", { class: "conversation", attributes: { role: "log" } });
     const scroller = made(
       "div",
-      { class: "scroller", attributes: { tabindex: "0", role: "region", "aria-label": "Conversation so far" } },
+      { class: "scroller", attributes: { tabindex: "0", role: "region" } },
       made(
         "div",
         { class: "column" },
@@ -83,38 +90,59 @@ export class EvenflowChat extends HTMLElement {
     );
     const announcements = made("div", { class: "visually-hidden", attributes: { "aria-live": "polite" } });
     const status = new StatusView(() => this.#reconnect());
-    const hint = made("p", { class: "hint", text: "Enter asks, Shift + Enter breaks the line, Esc stops" });
+    const hint = made("p", { class: "hint" });
     const below = made("div", { class: "below" }, status.element, status.reconnect, hint);
     const details = made("slot", { attributes: { name: "details" } });
     const conversation = new ConversationView(scroller, log);
+    // A region, so that nothing of the chat is outside of a landmark.
     const dock = made(
-      "div",
+      "section",
       { class: "dock" },
       conversation.toEnd,
       made("div", { class: "column" }, details, this.#composer.element, below),
     );
     const root = this.attachShadow({ mode: "open" });
     root.adoptedStyleSheets = [styleSheet()];
-    root.append(scroller, announcements, dock);
-    this.#composer.placeholder = PLACEHOLDER;
+    const frame = made("div", { class: "frame" }, scroller, announcements, dock);
+    root.append(frame);
+    this.#frame = { frame, log, scroller, dock, hint };
     this.#views = {
       announcer: new Announcer(announcements),
       conversation,
       status,
     };
     status.show("connecting");
+    this.#speak();
     this.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && !event.defaultPrevented && !isOfComposition(event)) this.stop();
     });
   }
 
+  connectedCallback(): void {
+    this.#speak();
+    addEventListener("pagehide", this.#savePosition);
+  }
+
   disconnectedCallback(): void {
+    removeEventListener("pagehide", this.#savePosition);
     this.#watch.stop();
   }
 
-  attributeChangedCallback(name: string, _before: string | null, value: string | null): void {
-    if (name === "placeholder") this.#composer.placeholder = value ?? PLACEHOLDER;
-    this.#setExtras();
+  attributeChangedCallback(): void {
+    this.#speak();
+  }
+
+  /**
+   * Some of the texts, in the place of those of the language: of the element's `lang`, or of what it is in. What is on the
+   * screen of a conversation stays as it is.
+   */
+  get strings(): SomeStrings {
+    return this.#ownStrings;
+  }
+
+  set strings(strings: SomeStrings | undefined) {
+    this.#ownStrings = strings ?? {};
+    this.#speak();
   }
 
   /**
@@ -139,6 +167,7 @@ export class EvenflowChat extends HTMLElement {
     if (draft !== null && this.#composer.text === "") this.#composer.text = draft.text;
     void this.#history.restore().then(() => {
       this.#hideWelcome();
+      this.#views.conversation.position.load();
       if (draft !== null) this.#goOnEditing(draft);
     });
   }
@@ -150,7 +179,7 @@ export class EvenflowChat extends HTMLElement {
 
   set diagrams(draw: DrawDiagram | undefined) {
     this.#diagrams = draw;
-    this.#setExtras();
+    this.#speak();
   }
 
   /** Whether an answer is on its way. */
@@ -187,20 +216,37 @@ export class EvenflowChat extends HTMLElement {
     return this.getAttribute("url")?.replace(/\/$/, "");
   }
 
-  #setExtras(): void {
-    this.#views.conversation.extras = {
+  get #strings(): Strings {
+    return this.#views.conversation.strings;
+  }
+
+  /** Takes the attributes: everything is said in the language that they, or the page, name. */
+  #speak(): void {
+    const language = languageAround(this);
+    const strings = stringsIn(language, this.#ownStrings);
+    const { conversation, announcer, status } = this.#views;
+    conversation.extras = {
       maths: this.getAttribute("maths") !== "off",
       codeColours: this.getAttribute("code-colours") !== "off",
       images: imagePolicyOf(this.getAttribute("images")),
       diagrams: this.#diagrams,
+      strings,
     };
+    announcer.strings = status.strings = this.#composer.strings = strings;
+    this.#composer.placeholder = this.getAttribute("placeholder") ?? strings.placeholder;
+    const { frame, log, scroller, dock, hint } = this.#frame;
+    frame.dir = directionOf(language) ?? "";
+    log.setAttribute("aria-label", strings.conversation);
+    scroller.setAttribute("aria-label", strings.conversationSoFar);
+    dock.setAttribute("aria-label", strings.yourMessage);
+    hint.textContent = strings.hint;
   }
 
   #showConnection(state: ChatConnection): void {
     this.#watch.stop();
     // While there is an answer, its own events say it better.
     if (this.isBusy || this.#isForbidden) return;
-    this.#views.status.show(...CONNECTION_STATES[state]);
+    this.#views.status.show(...connectionState(state, this.#strings));
     if (state === "waiting" && this.serverUrl !== undefined) this.#watch.start(this.serverUrl);
   }
 
@@ -213,8 +259,8 @@ export class EvenflowChat extends HTMLElement {
   /** What a look at the server has found, while nothing is asked. */
   #showReach(reach: Reach): void {
     if (reach === "forbidden") this.#forbid();
-    else if (reach === "unreachable") this.#views.status.showLost(UNREACHABLE);
-    else this.#views.status.show(...CONNECTION_STATES.waiting);
+    else if (reach === "unreachable") this.#views.status.showLost(this.#strings.unreachable);
+    else this.#views.status.show(...connectionState("waiting", this.#strings));
   }
 
   /** Ends what would be tried in vain for a long time: this page's origin is not let in. */
@@ -224,8 +270,8 @@ export class EvenflowChat extends HTMLElement {
       answer.stop();
       exchange.forbid();
       this.#end();
-    } else this.#views.conversation.addError(ORIGIN_NOT_ALLOWED);
-    this.#views.status.show("error", "Not allowed");
+    } else this.#views.conversation.addError(inWords(ORIGIN_NOT_ALLOWED, this.#strings));
+    this.#views.status.show("error", this.#strings.notAllowed);
     if (!this.#isAdvised && this.serverUrl !== undefined) advise(this.serverUrl);
     this.#isAdvised = this.#isForbidden = true;
   }
@@ -257,7 +303,7 @@ export class EvenflowChat extends HTMLElement {
     return {
       again: () => this.#readOrAskAgain(exchange()),
       edit: () => this.#edit(exchange()),
-      goOn: () => this.ask(GO_ON),
+      goOn: () => this.ask(this.#strings.goOnQuestion),
       select: (messageId) => this.#select(exchange(), messageId),
     };
   }

@@ -1,20 +1,14 @@
 import type { AnswerView } from "./answer-view.ts";
 import type { ChatAnswer, ChatEvent, ChatMessage, ChatPart, ChatQuestion } from "./chat-client.ts";
 import { endingOf } from "./ending.ts";
-import { ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
+import { inWords, ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
 import type { Offers } from "./offers.ts";
 import { explain, isAnswerError, isGone, isRefusal } from "./plain-language.ts";
 import type { QuestionView } from "./question-view.ts";
+import type { Strings } from "./strings.ts";
 import type { Views } from "./views.ts";
 
 type Completed = Extract<ChatEvent, { type: "completed" }>;
-
-const DROPPED = "This conversation has grown too long: the model is not told its oldest messages any more.";
-const DROPPED_BY_MODEL =
-  "This conversation has grown too long for the model: it is not told the oldest messages any more.";
-const LOST = "Connection lost, reconnecting…";
-const OFFLINE = "You are offline. It goes on when the network is back.";
-export const UNREACHABLE = "The server can't be reached. Trying again…";
 
 /** One question, from the asking to the end of its answer: turns events into what the reader sees and hears. */
 export class Exchange {
@@ -50,6 +44,10 @@ export class Exchange {
     this.#answer = views.conversation.addAnswer(offers);
     if (source.responseId !== null) this.#answer.identify(source.responseId);
     views.status.show("connecting");
+  }
+
+  get #strings(): Strings {
+    return this.#views.conversation.strings;
   }
 
   get question(): string {
@@ -96,13 +94,16 @@ export class Exchange {
     if (versions !== undefined) this.showVersions(versions);
     this.#answer.restore(text, parts);
     if (error !== null) {
-      const explanation = explain({ kind: "answer", body: error }, !this.#answer.isEmpty);
+      const explanation = explain({ kind: "answer", body: error }, this.#strings, !this.#answer.isEmpty);
       const { what, askAgain, goOn = false } = explanation;
-      this.#answer.note(`Incomplete · ${what}`, { retry: isLast && askAgain, goOn: isLast && goOn });
+      this.#answer.note(this.#strings.incompleteBecause(what), { retry: isLast && askAgain, goOn: isLast && goOn });
       return;
     }
     const reason = finishReason ?? (status === "cancelled" ? status : "stop");
-    const { note, canGoOn } = endingOf({ type: "completed", finishReason: reason, usage: null, degraded: false });
+    const { note, canGoOn } = endingOf(
+      { type: "completed", finishReason: reason, usage: null, degraded: false },
+      this.#strings,
+    );
     this.#answer.note(note, { retry: isLast, goOn: isLast && canGoOn && text !== "" });
   }
 
@@ -122,12 +123,12 @@ export class Exchange {
     const { conversation, announcer, status } = this.#views;
     this.#isUndelivered = !isAnswerError(error) && !isGone(error);
     const hasText = !this.#answer.isEmpty;
-    const explanation = explain(error, hasText);
+    const explanation = explain(error, this.#strings, hasText);
     announcer.finish(explanation.what);
-    if (hasText) this.#answer.note("Incomplete", {});
+    if (hasText) this.#answer.note(this.#strings.incomplete, {});
     else this.#answer.element.remove();
     this.#putBack();
-    status.show("error", hasText ? "Incomplete" : undefined);
+    status.show("error", hasText ? this.#strings.incomplete : undefined);
     const canEdit = this.#source.responseId === null && isRefusal(error) && !explanation.askAgain;
     conversation.addError({ ...explanation, canEdit }, this.#offers);
     return canEdit;
@@ -139,16 +140,17 @@ export class Exchange {
     void this.#answer.end();
     this.#answer.element.remove();
     this.#putBack();
-    this.#views.announcer.finish(ORIGIN_NOT_ALLOWED.what);
-    this.#views.conversation.addError(ORIGIN_NOT_ALLOWED, this.#offers);
+    const explanation = inWords(ORIGIN_NOT_ALLOWED, this.#strings);
+    this.#views.announcer.finish(explanation.what);
+    this.#views.conversation.addError(explanation, this.#offers);
   }
 
   /** No more of the answer will be shown: what has come of it stays. */
   leave(): void {
     this.#isLeft = true;
     void this.#answer.end();
-    this.#answer.note("Incomplete", {});
-    this.#views.announcer.finish("Answer incomplete.");
+    this.#answer.note(this.#strings.incomplete, {});
+    this.#views.announcer.finish(this.#strings.answerIncomplete);
   }
 
   /** Takes the question and its answer away. */
@@ -217,32 +219,33 @@ export class Exchange {
     const underWay = this.#answer.isEmpty ? "waiting" : "streaming";
     switch (event.type) {
       case "transport":
-        if (this.#misses === 0) status.show(underWay, underWay === "waiting" ? "Sending…" : undefined);
+        if (this.#misses === 0) status.show(underWay, underWay === "waiting" ? this.#strings.sending : undefined);
         break;
       case "accepted":
         this.#answer.identify(event.responseId);
         this.#addVersion();
         this.#reached();
         if ((event.historyDropped ?? 0) > 0) {
-          const why = event.historyDroppedBy === "model" ? DROPPED_BY_MODEL : DROPPED;
+          const { historyDropped, historyDroppedByModel } = this.#strings;
+          const why = event.historyDroppedBy === "model" ? historyDroppedByModel : historyDropped;
           this.#views.conversation.noticeOnce(why, this.#answer.element);
         }
         status.show(underWay);
         break;
       case "restarted":
         this.#answer.restart(event.keep, event.parts);
-        announcer.restart("The answer begins again.");
+        announcer.restart(this.#strings.answerBeginsAgain);
         break;
       case "queued":
         this.#reached();
-        status.show("waiting", queuedText(event.position, event.expectedSeconds));
+        status.show("waiting", this.#queued(event.position, event.expectedSeconds));
         break;
       case "lag":
-        status.show("streaming", "Catching up");
+        status.show("streaming", this.#strings.catchingUp);
         break;
       case "waiting":
         this.#reached();
-        status.show("waiting", `Busy, trying again in ${seconds(event.delayMs)}`);
+        status.show("waiting", this.#strings.busyUntil(event.delayMs));
         break;
       case "reconnecting":
         this.#misses += 1;
@@ -256,10 +259,15 @@ export class Exchange {
     }
   }
 
+  /** Where the question waits for the model. */
+  #queued(position: number, expectedSeconds: number | null): string {
+    return this.#strings.queued(position, expectedSeconds === null ? null : Math.max(1, expectedSeconds));
+  }
+
   /** How the server was missed. */
   #missed(): string {
-    if (navigator.onLine === false) return OFFLINE;
-    return this.#wasReached && this.#misses === 1 ? LOST : UNREACHABLE;
+    if (navigator.onLine === false) return this.#strings.offline;
+    return this.#wasReached && this.#misses === 1 ? this.#strings.connectionLost : this.#strings.unreachable;
   }
 
   /** The server was heard of. */
@@ -281,7 +289,7 @@ export class Exchange {
     this.#reached();
     this.#takeOver();
     this.#answer.show(position, part);
-    const doing = doingOf(part);
+    const doing = doingOf(part, this.#strings);
     if (doing === this.#doing) return;
     this.#doing = doing;
     if (doing === "") return;
@@ -298,8 +306,8 @@ export class Exchange {
   }
 
   async #complete(event: Completed): Promise<void> {
-    const took = seconds(performance.now() - this.#askedAt);
-    const { state, label, note, announcement, canGoOn } = endingOf(event, took);
+    const tookMs = performance.now() - this.#askedAt;
+    const { state, label, note, announcement, canGoOn } = endingOf(event, this.#strings, tookMs);
     this.#takeOver();
     await this.#answer.end();
     if (this.#isLeft) return;
@@ -311,18 +319,8 @@ export class Exchange {
 }
 
 /** What the model does with this part, if that is worth a word. */
-function doingOf(part: ChatPart): string {
-  if (part.type === "reasoning") return "Thinking";
+function doingOf(part: ChatPart, strings: Strings): string {
+  if (part.type === "reasoning") return strings.thinking;
   if (part.type !== "tool") return "";
-  return part.result === undefined ? `Using ${part.name}` : `Result of ${part.name}`;
-}
-
-/** Where a question waits for the model. */
-function queuedText(position: number, expectedSeconds: number | null): string {
-  const where = position === 1 ? "Next in the queue" : `Number ${position} in the queue`;
-  return expectedSeconds === null ? where : `${where}, about ${Math.max(1, expectedSeconds)} s`;
-}
-
-function seconds(ms: number): string {
-  return `${(ms / 1_000).toFixed(1)} s`;
+  return part.result === undefined ? strings.usingTool(part.name) : strings.resultOfTool(part.name);
 }

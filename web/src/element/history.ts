@@ -25,9 +25,7 @@ export class History {
   readonly #views: Views;
   readonly #actions: HistoryActions;
   /** Brings older messages; shown while there are any. */
-  readonly earlier = button({ class: "quiet earlier", text: "Earlier messages", testId: "earlier", hidden: true }, () =>
-    this.#addEarlier(),
-  );
+  readonly earlier = button({ class: "quiet earlier", testId: "earlier", hidden: true }, () => this.#addEarlier());
   /** The messages that are on the screen, and what shows those that were said before. */
   readonly #known = new Map<string, Exchange | undefined>();
   /** The last message on the screen. */
@@ -155,6 +153,7 @@ export class History {
 
   #note({ before }: ChatPage): void {
     this.#before = before;
+    this.earlier.textContent = this.#views.conversation.strings.earlierMessages;
     this.earlier.hidden = before === null;
   }
 

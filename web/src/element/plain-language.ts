@@ -1,4 +1,5 @@
-import { BY_CODE, budgetUsedUp, type Explanation } from "./error-codes.ts";
+import { BY_CODE, budgetUsedUp, type Explanation, inWords, type KnownError } from "./error-codes.ts";
+import type { Strings } from "./strings.ts";
 
 export type { Explanation } from "./error-codes.ts";
 
@@ -13,54 +14,30 @@ interface ClientError {
   };
 }
 
-const BUSY: Explanation = {
-  what: "Evenflow is very busy right now.",
-  remedy: "Your question was tried several times and not accepted. Wait a moment, then try again.",
-  askAgain: true,
-};
-const REST_IS_LOST: Explanation = {
-  what: "The rest of this answer is lost.",
-  remedy: "The server was started again in the middle of it. What has arrived stays above. Try again for a new answer.",
-  askAgain: true,
-};
-const PAGE_TOO_OLD: Explanation = {
-  what: "This page and the server do not understand each other.",
-  remedy: "The page may be an old copy. Reload it and ask again.",
-  askAgain: false,
-};
-const CONNECTION: Explanation = {
-  what: "The server cannot be reached.",
-  remedy: "It may be down, or your network is. Whatever has arrived stays above. Try again in a while.",
-  askAgain: true,
-};
-const REPLACED: Explanation = {
-  what: "This conversation was opened in another place.",
-  remedy: "Carry on there, or try again to go on here.",
-  askAgain: true,
-};
-const STILL_ANSWERING: Explanation = {
-  what: "An answer is still on its way.",
-  remedy: "Stop it, or wait for its end.",
-  askAgain: false,
-};
-const CLOSED: Explanation = {
-  what: "This conversation was closed.",
-  remedy: "Reload the page to go on with it, or open the page in a new tab to start a new one.",
-  askAgain: false,
-};
-const NOT_LET_IN: Explanation = {
-  what: "The server did not let this page in.",
-  remedy: "Try again. If that does not help, reload the page, and sign in again where it has a login.",
-  askAgain: true,
-};
-const OUR_OWN_FAULT: Explanation = {
-  what: "Something went wrong in this page.",
-  remedy: "Reload the page and ask again.",
-  askAgain: false,
-};
+const PAGE_FAULT: KnownError = ["pageFault", false];
+const PAGE_TOO_OLD: KnownError = ["pageTooOld", false];
+
+/** What the client's own errors are, by their kind. */
+const BY_KIND: ReadonlyMap<string, KnownError> = new Map<string, KnownError>([
+  ["connection", ["unreachable", true]],
+  ["protocol", PAGE_TOO_OLD],
+  ["replaced", ["replaced", true]],
+  ["closed", ["closed", false]],
+  ["busy", ["stillAnswering", false]],
+]);
+
+/** What is known of a refusal whose code isn't, by its type. */
+const BY_TYPE: ReadonlyMap<string, KnownError> = new Map<string, KnownError>([
+  ["rate_limit_error", ["busy", true]],
+  ["overloaded_error", ["busy", true]],
+  ["authentication_error", ["notLetIn", true]],
+  ["invalid_request_error", PAGE_TOO_OLD],
+]);
 
 /** Codes that mean: the server had the answer once. */
 const GONE = ["response_not_found", "response_expired"];
+/** The message is the backend's own, for readers; it would say the same again. */
+const EXPLAINED = "upstream_explained";
 /** After this the model remembers nothing of the answer that it could go on from. */
 const FORGOTTEN = "attempts_exhausted";
 
@@ -68,26 +45,11 @@ const FORGOTTEN = "attempts_exhausted";
 const SOON_MS = 60_000;
 
 /** Says in plain language what went wrong, and what to do. `hasText`: some of the answer has arrived. */
-export function explain(error: unknown, hasText = false, now = new Date()): Explanation {
-  if (!isClientError(error)) return OUR_OWN_FAULT;
-  switch (error.kind) {
-    case "connection":
-      return CONNECTION;
-    case "protocol":
-      return PAGE_TOO_OLD;
-    case "replaced":
-      return REPLACED;
-    case "closed":
-      return CLOSED;
-    case "busy":
-      return STILL_ANSWERING;
-    case "answer":
-      return explainFailure(error.body, hasText);
-    case "refused":
-      return explainRefusal(error.body, hasText, now);
-    default:
-      return OUR_OWN_FAULT;
-  }
+export function explain(error: unknown, strings: Strings, hasText = false, now = new Date()): Explanation {
+  if (!isClientError(error)) return inWords(PAGE_FAULT, strings);
+  if (error.kind === "answer") return explainFailure(error.body, strings, hasText);
+  if (error.kind === "refused") return explainRefusal(error.body, strings, hasText, now);
+  return inWords(BY_KIND.get(error.kind) ?? PAGE_FAULT, strings);
 }
 
 /** Whether the server did not take a question, or the rest of an answer. */
@@ -110,38 +72,23 @@ function isClientError(error: unknown): error is ClientError {
 }
 
 /** An answer that began has ended with this error. */
-function explainFailure(body: ClientError["body"], hasText: boolean): Explanation {
+function explainFailure(body: ClientError["body"], strings: Strings, hasText: boolean): Explanation {
   const { code = "", message = "" } = body ?? {};
   const known = BY_CODE.get(code);
-  const explanation = known ?? { what: "The answer ended with an error.", remedy: message, askAgain: true };
+  const explanation = known
+    ? inWords(known, strings)
+    : { what: strings.answerFailed, remedy: message, askAgain: code !== EXPLAINED };
   return { ...explanation, goOn: hasText && code !== FORGOTTEN };
 }
 
 /** The server has refused the question, or the rest of its answer. */
-function explainRefusal(body: ClientError["body"], hasText: boolean, now: Date): Explanation {
+function explainRefusal(body: ClientError["body"], strings: Strings, hasText: boolean, now: Date): Explanation {
   const { code = "", type = "", message = "", retry_after_ms: waitMs = 0 } = body ?? {};
-  if (hasText && GONE.includes(code)) return REST_IS_LOST;
-  if (code === "budget_exhausted") return budgetUsedUp(body?.retry_after_ms, now);
-  const explanation = BY_CODE.get(code) ?? explainType(type, message);
-  if (waitMs <= SOON_MS) return explanation;
-  return { ...explanation, remedy: `Your question was not accepted. Try again in ${spoken(waitMs)}.` };
-}
-
-function spoken(ms: number): string {
-  const minutes = Math.ceil(ms / 60_000);
-  return minutes < 120 ? `${minutes} minutes` : `${Math.ceil(minutes / 60)} hours`;
-}
-
-function explainType(type: string, message: string): Explanation {
-  switch (type) {
-    case "rate_limit_error":
-    case "overloaded_error":
-      return BUSY;
-    case "authentication_error":
-      return NOT_LET_IN;
-    case "invalid_request_error":
-      return PAGE_TOO_OLD;
-    default:
-      return { what: "The server did not take this question.", remedy: message, askAgain: true };
-  }
+  if (hasText && GONE.includes(code)) return inWords(["restIsLost", true], strings);
+  if (code === "budget_exhausted") return budgetUsedUp(body?.retry_after_ms, now, strings);
+  const known = BY_CODE.get(code) ?? BY_TYPE.get(type);
+  const explanation = known
+    ? inWords(known, strings)
+    : { what: strings.questionNotTaken, remedy: message, askAgain: true };
+  return waitMs <= SOON_MS ? explanation : { ...explanation, remedy: strings.tryAgainIn(waitMs) };
 }

@@ -1,45 +1,51 @@
 import { button, made } from "./made.ts";
 import type { Offers } from "./offers.ts";
+import type { Strings } from "./strings.ts";
 
 /** One question in the conversation, and what can be done with it: it is edited, and its other versions are shown. */
 export class QuestionView {
   readonly element: HTMLElement;
-  readonly #text = made("article", { class: "question", attributes: { "aria-label": "Your question" } });
+  readonly #text: HTMLElement;
   readonly #edit: HTMLButtonElement;
   readonly #switch: HTMLElement;
   readonly #place = made("span", { attributes: { "aria-hidden": "true" } });
   readonly #placeSaid = made("span", { class: "visually-hidden" });
   readonly #earlier: HTMLButtonElement;
   readonly #later: HTMLButtonElement;
+  readonly #strings: Strings;
   /** Those of the try that is shown. */
   offers: Offers;
   #versions: readonly string[] = [];
   #index = 0;
 
-  constructor(offers: Offers) {
+  constructor(offers: Offers, strings: Strings) {
     this.offers = offers;
+    this.#strings = strings;
+    const { yourQuestion, questionNotKept, editQuestion, previousVersion, nextVersion, versions } = strings;
+    const attributes = { "aria-label": yourQuestion, "data-not-kept": questionNotKept };
+    this.#text = made("article", { class: "question", attributes });
     const select = (step: number) => () => {
       const version = this.#versions[this.#index + step];
       if (version !== undefined) this.offers.select(version);
     };
     const named = (name: string) => ({ "aria-label": name, title: name });
-    this.#edit = button({ class: "quiet edit", text: "✎", testId: "edit", attributes: named("Edit question") }, () =>
+    this.#edit = button({ class: "quiet edit", text: "✎", testId: "edit", attributes: named(editQuestion) }, () =>
       this.offers.edit(),
     );
     this.#earlier = button(
-      { class: "quiet", text: "‹", testId: "earlier-version", attributes: named("Previous version") },
+      { class: "quiet", text: "‹", testId: "earlier-version", attributes: named(previousVersion) },
       select(-1),
     );
     this.#later = button(
-      { class: "quiet", text: "›", testId: "later-version", attributes: named("Next version") },
+      { class: "quiet", text: "›", testId: "later-version", attributes: named(nextVersion) },
       select(1),
     );
     this.#switch = made(
       "div",
-      { class: "versions", testId: "versions", hidden: true, attributes: { role: "group", "aria-label": "Versions" } },
+      { class: "versions", testId: "versions", hidden: true, attributes: { role: "group", "aria-label": versions } },
       ...[this.#earlier, this.#place, this.#placeSaid, this.#later],
     );
-    const foot = made("footer", { class: "question-foot" }, this.#switch, this.#edit);
+    const foot = made("div", { class: "question-foot" }, this.#switch, this.#edit);
     this.element = made("div", { class: "asked" }, this.#text, foot);
   }
 
@@ -58,7 +64,7 @@ export class QuestionView {
 
   /** Which version it is, in words. */
   get place(): string {
-    return `Version ${this.#index + 1} of ${this.#versions.length}`;
+    return this.#strings.versionOf(this.#index + 1, this.#versions.length);
   }
 
   /** Puts the focus on the switch, which the reader has used: where it is, or beside that. */

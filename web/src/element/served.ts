@@ -1,4 +1,6 @@
-// The element as the server serves it, /evenflow-chat.js: one module, with a client of its own.
+// The element as the server serves it, /evenflow-chat.js, and as the package has it: one module, with a client of its own.
 import { ConnectedChat } from "./connected-chat.ts";
 
-customElements.define("evenflow-chat", ConnectedChat);
+// A server that renders the page imports this too, and has no elements.
+if (globalThis.customElements?.get("evenflow-chat") === undefined)
+  globalThis.customElements?.define("evenflow-chat", ConnectedChat);

@@ -1,4 +1,6 @@
+import { alertTitle } from "./markdown/dress.ts";
 import { markdownParser } from "./markdown/markdown-parser.ts";
+import type { Strings } from "./strings.ts";
 
 const FENCE = /^ {0,3}(?:`{3,}|~{3,})\s*(\S*)/;
 /** What makes a line a heading, a quote, an item or a row, and the lines that are nothing but that. */
@@ -13,14 +15,17 @@ export class Spoken {
   #inCode = false;
 
   /** What to say for `sentence`; empty for nothing. */
-  of(sentence: string): string {
+  of(sentence: string, strings: Strings): string {
     const fence = FENCE.exec(sentence);
     if (fence !== null) {
       this.#inCode = !this.#inCode;
-      return this.#inCode ? `Code, ${fence[1] || "text"}.` : "";
+      if (!this.#inCode) return "";
+      return `${strings.codeIn(fence[1] || strings.plainText)}.`;
     }
     if (this.#inCode || ONLY_MARKS.test(sentence)) return "";
-    const text = sentence.replace(LINE_MARK, "").replace(ALERT, "$1:");
+    const text = sentence.replace(LINE_MARK, "");
+    const title = alertTitle((ALERT.exec(text)?.[1] ?? "").toLowerCase(), strings);
+    if (title !== "") return `${title}:`;
     const [inline] = this.#parser.parseInline(text, {});
     return (inline?.children ?? [])
       .map(({ type, content }) => (type.endsWith("break") ? " " : content))

@@ -6,13 +6,30 @@ import parts from "./styles/parts.css?inline";
 import question from "./styles/question.css?inline";
 import theme from "./styles/theme.css?inline";
 
+/** Which of two colours holds where there is no `light-dark()`: there the page's `color-scheme` is not known, but `theme` is. */
+const BY_THEME = `
+  :host { --light: initial; --dark: ; }
+  :host([theme="dark"]) { --light: ; --dark: initial; }
+  @media (prefers-color-scheme: dark) { :host([theme="auto"]) { --light: ; --dark: initial; } }
+`;
+
 let shared: CSSStyleSheet | undefined;
 
 /** The style of all elements: constructed, so that a policy without `unsafe-inline` has nothing against it. */
 export function styleSheet(): CSSStyleSheet {
   if (shared === undefined) {
     shared = new CSSStyleSheet();
-    shared.replaceSync([theme, frame, conversation, question, parts, markdown, controls].join("\n"));
+    const style = [theme, frame, conversation, question, parts, markdown, controls].join("\n");
+    shared.replaceSync(knowsLightDark() ? style : withoutLightDark(style));
   }
   return shared;
+}
+
+/** Chrome does from 123 on, Firefox from 120, Safari from 17.5. */
+function knowsLightDark(): boolean {
+  return CSS.supports("color", "light-dark(red, red)");
+}
+
+function withoutLightDark(style: string): string {
+  return BY_THEME + style.replaceAll(/light-dark\((#\w+), (#\w+)\)/g, "var(--light, $1) var(--dark, $2)");
 }

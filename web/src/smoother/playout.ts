@@ -1,5 +1,5 @@
 import { ArrivalMeter } from "./arrival-meter.ts";
-import { characterEnd } from "./character-end.ts";
+import { characterEnd, openCharacter } from "./character-end.ts";
 import { LIMITS } from "./limits.ts";
 
 interface Piece {
@@ -52,13 +52,27 @@ export class Playout {
     const { overdue, owed } = this.#owed(now, elapsed);
     this.#credit += Math.max(even, owed);
     this.#now += elapsed;
+    const most = this.#most(overdue);
+    this.#credit = Math.min(this.#credit, most);
     const due = Math.max(overdue, Math.floor(this.#credit));
-    return due > 0 ? this.#give(characterEnd(this.#waiting, due)) : "";
+    return due > 0 ? this.#give(Math.min(characterEnd(this.#waiting, due), most)) : "";
   }
 
   /** All that waits, at once. */
   flush(): string {
     return this.#give(this.#waiting.length);
+  }
+
+  /** The same, but for a last character that may not be whole yet. */
+  flushWhole(now: number): string {
+    return this.#give(this.#most(this.#owed(now, 0).overdue));
+  }
+
+  /** How much may be given: not a last character that may not be whole yet, unless it has waited for as long as it may. */
+  #most(overdue: number): number {
+    const isEnded = this.#endsAt !== Number.POSITIVE_INFINITY;
+    const whole = isEnded ? this.#waiting.length : openCharacter(this.#waiting);
+    return overdue > whole ? this.#waiting.length : whole;
   }
 
   /** How much is past its deadline, and how much is to be given now for the rest to meet theirs at an even speed. */

@@ -40,8 +40,9 @@ export class SmoothText {
   }
 
   #continue(): void {
-    // Who wants stillness is shown text as it comes; and a hidden page has no frames to wait for.
-    if (this.#screen.prefersStillness() || this.#screen.isHidden()) this.#show(this.#playout.flush());
+    // A hidden page has no frames to wait for, and readers who prefer stillness are shown text as it comes.
+    if (this.#screen.isHidden()) this.#show(this.#playout.flush());
+    else if (this.#screen.prefersStillness()) this.#show(this.#playout.flushWhole(this.#screen.now()));
     if (!this.#playout.isWaiting) {
       this.#ended?.();
       return;

@@ -4,6 +4,7 @@ import { EvenflowChat } from "../../src/element/evenflow-chat.ts";
 /** What jsdom doesn't have of a browser. Text is drawn as it arrives, as for who prefers stillness. */
 export function completeTheBrowser(): void {
   vi.stubGlobal("matchMedia", () => ({ matches: true }));
+  vi.stubGlobal("CSS", { supports: () => true });
   vi.stubGlobal(
     "ResizeObserver",
     class {

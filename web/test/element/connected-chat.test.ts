@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-import { beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ConnectedChat } from "../../src/element/connected-chat.ts";
 import { completeTheBrowser, settle } from "./chat-scene.ts";
 import { ScriptedClient } from "./scripted-client.ts";
@@ -23,6 +23,11 @@ describe("ConnectedChat", () => {
     chat = new ConnectedChat();
   });
 
+  afterEach(async () => {
+    chat.remove();
+    await settle();
+  });
+
   it("leaves the page's scripts the time to give it a client", async () => {
     loadingPage(0);
     document.body.append(chat);
@@ -34,13 +39,13 @@ describe("ConnectedChat", () => {
   });
 
   it("takes what a page has given it before its module was there", async () => {
-    const [diagrams, client] = [() => "<svg></svg>", new ScriptedClient()];
-    for (const [name, value] of Object.entries({ diagrams, client })) {
+    const [diagrams, client, strings] = [() => "<svg></svg>", new ScriptedClient(), { ask: "Go" }];
+    for (const [name, value] of Object.entries({ diagrams, client, strings })) {
       Object.defineProperty(chat, name, { value, configurable: true });
     }
     document.body.append(chat);
     await settle();
-    expect([chat.diagrams, chat.client]).toEqual([diagrams, client]);
+    expect([chat.diagrams, chat.client, chat.strings]).toEqual([diagrams, client, strings]);
     expect(Object.keys(Object.getOwnPropertyDescriptors(chat))).not.toContain("diagrams");
   });
 

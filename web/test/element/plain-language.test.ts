@@ -7,7 +7,9 @@ import {
   RefusedError,
   ReplacedError,
 } from "../../src/client/errors.ts";
-import { explain } from "../../src/element/plain-language.ts";
+import type { Explanation } from "../../src/element/error-codes.ts";
+import { explain as explainIn } from "../../src/element/plain-language.ts";
+import { ENGLISH } from "../../src/element/strings.ts";
 
 function refused(type: string, code: string): RefusedError {
   return new RefusedError({ type, code, message: "E_INTERNAL 0x7f" });
@@ -15,6 +17,10 @@ function refused(type: string, code: string): RefusedError {
 
 function failed(code: string): AnswerError {
   return new AnswerError({ type: "upstream_error", code, message: "x" });
+}
+
+function explain(error: unknown, hasText?: boolean, now?: Date): Explanation {
+  return explainIn(error, ENGLISH, hasText, now);
 }
 
 describe("explain", () => {
@@ -35,6 +41,7 @@ describe("explain", () => {
     [failed("model_not_set_up"), "not set up", false],
     [failed("insufficient_quota"), "quota", false],
     [failed("upstream_throttled"), "asked too much", true],
+    [failed("not_repeated"), "A server failed", false],
     [failed("queue_timeout"), "waiting for the model", true],
     [failed("context_length_exceeded"), "too long for the model", false],
     [failed("content_policy_violation"), "content policy", false],
@@ -72,7 +79,7 @@ describe("explain", () => {
     [
       "tenant_limit",
       61_000,
-      "Evenflow is very busy right now.",
+      "The service is very busy right now.",
       "Your question was not accepted. Try again in 2 minutes.",
     ],
     [
@@ -102,6 +109,12 @@ describe("explain", () => {
     const body = { type: "upstream_error", code: "toString", message: "The model is on holiday until Monday." };
     expect(explain(new AnswerError(body)).remedy).toBe(body.message);
     expect(explain(new RefusedError({ ...body, type: "quota_error" })).remedy).toBe(body.message);
+  });
+
+  it("gives the backend's reason, and does not offer to hear it again", () => {
+    const body = { type: "upstream_error", code: "upstream_explained", message: "There is no stock data today." };
+    const { remedy, askAgain } = explain(new AnswerError(body));
+    expect([remedy, askAgain]).toEqual([body.message, false]);
   });
 
   it("says of an answer that a server has lost what has become of its text", () => {

@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { Spoken } from "../../src/element/spoken.ts";
+import { ENGLISH } from "../../src/element/strings.ts";
 
 function said(...sentences: string[]): string[] {
   const spoken = new Spoken();
-  return sentences.map((sentence) => spoken.of(sentence));
+  return sentences.map((sentence) => spoken.of(sentence, ENGLISH));
 }
 
 describe("Spoken", () => {
@@ -16,7 +17,8 @@ describe("Spoken", () => {
     ["|---|:-:|", ""],
     ["* * *", ""],
     ["- [x] Done.", "Done."],
-    ["> [!WARNING]", "WARNING:"],
+    ["> [!WARNING]", "Warning:"],
+    ["> [!OTHER]", "[!OTHER]"],
     ["[^1]: A note.[^2]", "A note."],
     ["<script>alert(1)</script> is text.", "<script>alert(1)</script> is text."],
     ["It is 3 > 2.", "It is 3 > 2."],

@@ -22,6 +22,7 @@ function render(client: ScriptedClient): ReturnType<typeof useEvenflow> {
 
 describe("useEvenflow", () => {
   beforeEach(() => {
+    vi.stubGlobal("document", { hidden: false });
     vi.stubGlobal("matchMedia", () => ({ matches: true })); // for stillness: text is drawn as it arrives
     component = new OneComponent();
   });

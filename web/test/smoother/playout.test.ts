@@ -65,6 +65,38 @@ describe("Playout", () => {
     );
   });
 
+  it("never shows a part of a character, though that arrives in two pieces", () => {
+    const characters = ["👨‍👩‍👧", "🇩🇪", "👍🏽", "❤️", "नि", "நி", "กำ", "\u1112\u1161\u11ab", "日", "a", " "];
+    const piece = fc.record({ character: fc.constantFrom(...characters), cut: fc.nat(8), gap: fc.nat(60) });
+    fc.assert(
+      fc.property(fc.array(piece, { minLength: 1, maxLength: 30 }), anyFrame, (pieces, frame) => {
+        let at = 0;
+        const arrivals = pieces.flatMap(({ character, cut, gap }) =>
+          [character.slice(0, cut), character.slice(cut)].map((text) => {
+            at += gap;
+            return { at, text };
+          }),
+        );
+        const whole = new Intl.Segmenter().segment(joined(arrivals));
+        const ends = new Set([...whole].map(({ index, segment }) => index + segment.length));
+        let end = 0;
+        for (const { text } of played(arrivals, frame)) {
+          end += text.length;
+          expect(ends).toContain(end);
+        }
+      }),
+    );
+  });
+
+  it("shows a part of a character rather than keep it for longer than the bound", () => {
+    const shown = played([
+      { at: 0, text: "👨\u200d" },
+      { at: 2_000, text: "👩" },
+    ]);
+    expect(shown[0]?.text).toBe("👨\u200d");
+    expect(shown[0]?.at).toBeLessThanOrEqual(LIMITS.behindMs + FRAME_MS);
+  });
+
   it("does not hold the first character back", () => {
     expect(played([{ at: 0, text: "Hello there" }])[0]).toEqual({ at: 0, text: "H" });
   });

@@ -62,6 +62,18 @@ describe("SmoothText", () => {
     expect(drawn).toEqual([TEXT, TEXT]);
   });
 
+  it("waits for the rest of a character also when the screen is to be still", () => {
+    const screen = new FakeScreen();
+    screen.still = true;
+    const drawn: string[] = [];
+    const text = new SmoothText(screen, (piece) => drawn.push(piece));
+    text.push("Hi 👨\u200d");
+    text.push("👩!");
+    text.push("🇩");
+    for (let frame = 0; frame < 30; frame += 1) screen.frame();
+    expect(drawn).toEqual(["Hi ", "👨\u200d👩!", "🇩"]);
+  });
+
   it("ends when the screen is hidden while the last of it waits for a frame", async () => {
     const screen = new FakeScreen();
     const drawn: string[] = [];

@@ -1,10 +1,9 @@
 import { made } from "../made.ts";
+import type { Strings } from "../strings.ts";
 
 /** What a page gives to draw diagrams: the picture of a source in Mermaid's language. */
 export type DrawDiagram = (source: string) => Promise<SVGElement | string> | SVGElement | string;
 
-const DIAGRAM = "Diagram";
-const SOURCE = "Source";
 /** A longer source stays code. */
 const LONGEST = 20_000;
 
@@ -12,23 +11,23 @@ const LONGEST = 20_000;
  * Shows a block of code as its diagram, with the code folded below. The diagram is an image: nothing in it runs, loads
  * anything or touches the page, whatever the model wrote.
  */
-export async function showDiagram(block: HTMLElement, draw: DrawDiagram): Promise<void> {
+export async function showDiagram(block: HTMLElement, draw: DrawDiagram, strings: Strings): Promise<void> {
   const scroller = block.querySelector("pre");
   const source = block.querySelector("code")?.textContent ?? "";
   if (scroller === null || source.length > LONGEST) return;
-  const image = imageOf(await draw(source));
+  const image = imageOf(await draw(source), strings.diagram);
   await image.decode(); // rejects where the page's policy has no `img-src data:`
-  const folded = made("details", { class: "diagram-source" }, made("summary", { text: SOURCE }));
+  const folded = made("details", { class: "diagram-source" }, made("summary", { text: strings.diagramSource }));
   scroller.replaceWith(image, folded);
   folded.append(scroller);
 }
 
-function imageOf(drawn: SVGElement | string): HTMLImageElement {
+function imageOf(drawn: SVGElement | string, name: string): HTMLImageElement {
   const svg =
     typeof drawn === "string" ? new DOMParser().parseFromString(drawn, "text/html").querySelector("svg") : drawn;
   if (svg === null) throw new TypeError("`diagrams` is to return an SVG element, or its text");
   const text = new XMLSerializer().serializeToString(svg);
-  const image = made("img", { class: "diagram", attributes: { alt: DIAGRAM } });
+  const image = made("img", { class: "diagram", attributes: { alt: name } });
   // Its own width is "100 %" as Mermaid draws it, which as an image has none.
   const width = Number(svg.getAttribute("viewBox")?.split(/[\s,]+/)[2]);
   if (width > 0) image.width = Math.ceil(width);

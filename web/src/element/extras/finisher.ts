@@ -34,11 +34,12 @@ export class Finisher {
   }
 
   finish(block: Element): void {
-    const { maths, codeColours, diagrams } = this.#extras;
+    const { maths, codeColours, diagrams, strings } = this.#extras;
     if (maths) for (const code of within(block, "code[data-maths]")) this.#typeset(code);
     for (const fenced of within(block, ".code-block")) {
-      if (diagrams !== undefined && languageNamed(fenced) === MERMAID) this.#add(() => showDiagram(fenced, diagrams));
-      else if (codeColours) this.#colour(fenced);
+      const language = languageNamed(fenced, strings);
+      if (diagrams !== undefined && language === MERMAID) this.#add(() => showDiagram(fenced, diagrams, strings));
+      else if (codeColours && language !== undefined) this.#colour(fenced, language);
     }
   }
 
@@ -53,11 +54,10 @@ export class Finisher {
     });
   }
 
-  #colour(block: HTMLElement): void {
-    const language = languageNamed(block);
+  #colour(block: HTMLElement, language: string): void {
     const code = block.querySelector("code");
     const text = code?.textContent ?? "";
-    if (language === undefined || text.length > LONGEST_CODE || this.#coloured + text.length > MOST_CODE) return;
+    if (text.length > LONGEST_CODE || this.#coloured + text.length > MOST_CODE) return;
     this.#coloured += text.length;
     this.#add(async () => {
       const library = await loaded("code colours", () => import("./code-colours.ts"));

@@ -1,28 +1,27 @@
+import type { Strings } from "../strings.ts";
+
 /** The class by which a click on a code block's Copy button is known. */
 export const COPY_CODE = "copy-code";
 
-/** What a block is called that names no language. */
-const PLAIN = "text";
-
 /** A block of code with its language and a Copy button. Its text is never parsed. */
-export function codeBlock(language: string, text: string): HTMLElement {
+export function codeBlock(language: string, text: string, strings: Strings): HTMLElement {
   const block = document.createElement("div");
   block.className = "code-block";
   block.dir = "ltr";
   const bar = document.createElement("div");
   bar.className = "code-bar";
   const name = document.createElement("span");
-  name.textContent = language === "" ? PLAIN : language;
+  name.textContent = language === "" ? strings.plainText : language;
   const copy = document.createElement("button");
   copy.type = "button";
   copy.className = COPY_CODE;
-  copy.textContent = "Copy";
-  copy.setAttribute("aria-label", `Copy code, ${name.textContent}`);
+  copy.textContent = strings.copy;
+  copy.setAttribute("aria-label", strings.copyCodeIn(name.textContent));
   bar.append(name, copy);
   const scroller = document.createElement("pre");
   scroller.tabIndex = 0;
-  scroller.setAttribute("role", "region");
-  scroller.setAttribute("aria-label", `Code, ${name.textContent}`);
+  scroller.setAttribute("role", "group");
+  scroller.setAttribute("aria-label", strings.codeIn(name.textContent));
   const code = document.createElement("code");
   code.append(document.createTextNode(text));
   scroller.append(code);
@@ -31,9 +30,9 @@ export function codeBlock(language: string, text: string): HTMLElement {
 }
 
 /** The language of a code block, as it is named; undefined for none. */
-export function languageNamed(block: Element): string | undefined {
+export function languageNamed(block: Element, { plainText }: Strings): string | undefined {
   const name = block.querySelector(".code-bar > span")?.textContent;
-  return name === PLAIN ? undefined : name?.toLowerCase();
+  return name === plainText ? undefined : name?.toLowerCase();
 }
 
 /** Adds to the text of a code block. */

@@ -1,19 +1,20 @@
 import { made } from "../made.ts";
+import type { Strings } from "../strings.ts";
 import { codeBlock } from "./code-block.ts";
 import { dressDefinition, dressReference } from "./footnotes.ts";
 import type { Images } from "./images.ts";
 
-const TABLE = "Table";
-const TASKS: Readonly<Record<string, string>> = { done: "Completed task", open: "Incomplete task" };
-const ALERTS: Readonly<Record<string, string>> = {
-  note: "Note",
-  tip: "Tip",
-  important: "Important",
-  warning: "Warning",
-  caution: "Caution",
-};
+const ALERTS = {
+  note: "alertNote",
+  tip: "alertTip",
+  important: "alertImportant",
+  warning: "alertWarning",
+  caution: "alertCaution",
+} as const satisfies Readonly<Record<string, keyof Strings>>;
 
-const DRESSES: Readonly<Record<string, (element: HTMLElement, images: Images) => void>> = {
+type Dress = (element: HTMLElement, strings: Strings, images: Images) => void;
+
+const DRESSES: Readonly<Record<string, Dress>> = {
   pre: dressCode,
   table: dressTable,
   "[data-task]": dressTask,
@@ -25,42 +26,48 @@ const DRESSES: Readonly<Record<string, (element: HTMLElement, images: Images) =>
 const DRESSED = Object.keys(DRESSES).join();
 
 /** Makes of what Markdown has made what a reader can use: code that can be copied, tables that scroll, boxes, buttons. */
-export function dress(fragment: DocumentFragment, images: Images): DocumentFragment {
+export function dress(fragment: DocumentFragment, strings: Strings, images: Images): DocumentFragment {
   for (const element of fragment.querySelectorAll<HTMLElement>(DRESSED)) {
     for (const [selector, dressOne] of Object.entries(DRESSES)) {
-      if (element.matches(selector)) dressOne(element, images);
+      if (element.matches(selector)) dressOne(element, strings, images);
     }
   }
   return fragment;
 }
 
-function dressCode(plain: HTMLElement): void {
+function dressCode(plain: HTMLElement, strings: Strings): void {
   const code = plain.querySelector("code");
-  plain.replaceWith(codeBlock(code?.dataset.language ?? "", (code?.textContent ?? "").replace(/\n$/, "")));
+  const text = (code?.textContent ?? "").replace(/\n$/, "");
+  plain.replaceWith(codeBlock(code?.dataset.language ?? "", text, strings));
 }
 
-function dressTable(table: HTMLElement): void {
-  const attributes = { tabindex: "0", role: "region", "aria-label": TABLE };
+function dressTable(table: HTMLElement, strings: Strings): void {
+  const attributes = { tabindex: "0", role: "group", "aria-label": strings.table };
   const scroller = made("div", { class: "table-scroller", attributes });
   table.replaceWith(scroller);
   scroller.append(table);
 }
 
-function dressTask(item: HTMLElement): void {
+function dressTask(item: HTMLElement, { completedTask, incompleteTask }: Strings): void {
   const isDone = item.dataset.task === "done";
-  const attributes = { type: "checkbox", disabled: "", "aria-label": TASKS[isDone ? "done" : "open"] ?? "" };
+  const attributes = { type: "checkbox", disabled: "", "aria-label": isDone ? completedTask : incompleteTask };
   const box = made("input", { attributes: isDone ? { ...attributes, checked: "" } : attributes });
   const first = item.firstElementChild;
   (first?.localName === "p" ? first : item).prepend(box, " ");
 }
 
-function dressAlert(alert: HTMLElement): void {
-  const title = ALERTS[alert.dataset.alert ?? ""] ?? "";
+function dressAlert(alert: HTMLElement, strings: Strings): void {
+  const title = alertTitle(alert.dataset.alert ?? "", strings);
   alert.setAttribute("role", "note");
   alert.setAttribute("aria-label", title);
   alert.prepend(made("p", { class: "alert-title", text: title }));
 }
 
-function dressImage(place: HTMLElement, images: Images): void {
+function dressImage(place: HTMLElement, _strings: Strings, images: Images): void {
   place.replaceWith(images.element(place.dataset.image ?? "", place.textContent ?? "", place.closest("a") !== null));
+}
+
+/** What an alert is called; empty for what is none. */
+export function alertTitle(kind: string, strings: Strings): string {
+  return Object.hasOwn(ALERTS, kind) ? strings[ALERTS[kind as keyof typeof ALERTS]] : "";
 }

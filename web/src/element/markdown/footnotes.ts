@@ -1,27 +1,26 @@
 import { made } from "../made.ts";
+import type { Strings } from "../strings.ts";
 
-const FOOTNOTE = (label: string): string => `Footnote ${label}`;
-const BACK = "Back to the text";
 const REFERENCE = "[data-footnote]";
 const DEFINITION = "[data-definition]";
 
 /** Makes a button of what refers to a footnote: an address in the page would not find it in the element's shadow. */
-export function dressReference(reference: HTMLElement): void {
+export function dressReference(reference: HTMLElement, { footnote }: Strings): void {
   const label = reference.textContent ?? "";
-  reference.replaceChildren(smallButton("footnote-reference", label, FOOTNOTE(label)));
+  reference.replaceChildren(smallButton("footnote-reference", label, footnote(label)));
 }
 
 /** Makes a footnote of its text: with its label before it, and a button behind it that leads back. */
-export function dressDefinition(definition: HTMLElement): void {
+export function dressDefinition(definition: HTMLElement, { footnote, backToText }: Strings): void {
   const label = definition.dataset.definition ?? "";
   definition.className = "footnote";
   definition.tabIndex = -1;
   definition.setAttribute("role", "doc-footnote");
-  definition.setAttribute("aria-label", FOOTNOTE(label));
+  definition.setAttribute("aria-label", footnote(label));
   definition.replaceChildren(
     made("span", { class: "footnote-label", text: label }),
     made("div", { class: "footnote-text" }, ...definition.childNodes),
-    smallButton("footnote-back", "↩", BACK),
+    smallButton("footnote-back", "↩", backToText),
   );
 }
 

@@ -1,4 +1,5 @@
 import { made } from "../made.ts";
+import type { Strings } from "../strings.ts";
 import { hostOf, isDataUrl, isSafeImage, NEW_WINDOW } from "./safe-urls.ts";
 
 /**
@@ -7,8 +8,6 @@ import { hostOf, isDataUrl, isSafeImage, NEW_WINDOW } from "./safe-urls.ts";
  */
 export type ImagePolicy = "none" | "ask" | "all" | readonly string[];
 
-const LOAD_IMAGE = (host: string): string => `Load image from ${host}`;
-const NAMELESS = "Image";
 const LOAD_CLASS = "load-image";
 
 /** The policy that an attribute says: one of the three words, or hosts with blanks or commas between them. */
@@ -25,21 +24,23 @@ export function imagePolicyOf(attribute: string | null): ImagePolicy {
 /** The images of an answer, and what the reader has said to them. */
 export class Images {
   readonly #policy: ImagePolicy;
+  readonly #strings: Strings;
   readonly #wanted = new Set<string>();
   readonly #failed = new Set<string>();
 
-  constructor(policy: ImagePolicy) {
+  constructor(policy: ImagePolicy, strings: Strings) {
     this.#policy = policy;
+    this.#strings = strings;
   }
 
   /** What stands for an image: itself, or a link to it and a button that loads it. In another link it is its text alone. */
   element(url: string, name: string, isInLink: boolean): HTMLElement {
     if (this.#mayLoad(url)) return imageOf(url, name);
-    const text = name === "" ? NAMELESS : name;
+    const text = name === "" ? this.#strings.image : name;
     if (isInLink || isDataUrl(url) || !isSafeImage(url)) return made("span", { text });
     const link = made("a", { text, attributes: { href: url, ...Object.fromEntries(NEW_WINDOW) } });
     if (this.#policy === "none" || this.#failed.has(url)) return link;
-    const load = made("button", { class: LOAD_CLASS, text: LOAD_IMAGE(hostOf(url) ?? "") });
+    const load = made("button", { class: LOAD_CLASS, text: this.#strings.loadImageFrom(hostOf(url) ?? "") });
     load.type = "button";
     return made("span", { class: "image-offer", attributes: { "data-image": url } }, load, link);
   }

@@ -1,3 +1,4 @@
+import type { Strings } from "../strings.ts";
 import { appendCode, codeBlock } from "./code-block.ts";
 import { languageOf } from "./markdown-parser.ts";
 
@@ -13,19 +14,19 @@ export class OpenFence {
   #shown = 0;
   #isFirstLine = true;
 
-  private constructor(marker: string, info: string) {
+  private constructor(marker: string, info: string, strings: Strings) {
     const character = marker.charAt(0);
-    this.element = codeBlock(languageOf(info), "");
+    this.element = codeBlock(languageOf(info), "", strings);
     this.#closing = new RegExp(`^ {0,3}${character}{${marker.length},}[ \\t]*$`);
     this.#mayClose = new RegExp(`^ {0,3}${character}*[ \\t]*$`);
   }
 
   /** The fence that `source` begins with, and what of `source` is behind its first line. */
-  static at(source: string): { fence: OpenFence; rest: string } | undefined {
+  static at(source: string, strings: Strings): { fence: OpenFence; rest: string } | undefined {
     const opening = OPENING.exec(source);
     if (opening?.groups === undefined) return undefined;
     const { marker = "", info = "" } = opening.groups;
-    return { fence: new OpenFence(marker, info), rest: source.slice(opening[0].length) };
+    return { fence: new OpenFence(marker, info, strings), rest: source.slice(opening[0].length) };
   }
 
   /** Takes text. Returns what comes behind the closing line, once there is one. */

@@ -1,6 +1,7 @@
 import type { Env, MarkdownIt, Token } from "markdown-it";
 import { type Extras, NO_EXTRAS } from "../extras/extras.ts";
 import { Finisher } from "../extras/finisher.ts";
+import type { Strings } from "../strings.ts";
 import { dress } from "./dress.ts";
 import { followFootnote, undressReferences } from "./footnotes.ts";
 import { Images } from "./images.ts";
@@ -27,6 +28,7 @@ export class StreamingMarkdown {
   readonly #parser: MarkdownIt;
   readonly #images: Images;
   readonly #finisher: Finisher;
+  readonly #strings: Strings;
   #source = "";
   /** The source of what isn't settled, and the last node before it. */
   #open = "";
@@ -42,7 +44,8 @@ export class StreamingMarkdown {
   constructor(element: HTMLElement, extras: Extras = NO_EXTRAS, onFinished: () => void = () => {}) {
     this.#element = element;
     this.#parser = markdownParser(extras);
-    this.#images = new Images(extras.images);
+    this.#images = new Images(extras.images, extras.strings);
+    this.#strings = extras.strings;
     this.#finisher = new Finisher(extras, onFinished);
     element.addEventListener("click", ({ target }) => {
       if (!(target instanceof HTMLElement)) return;
@@ -137,7 +140,7 @@ export class StreamingMarkdown {
   }
 
   #showOpen(): void {
-    const opened = OpenFence.at(this.#open);
+    const opened = OpenFence.at(this.#open, this.#strings);
     if (opened === undefined) {
       const source = decided(this.#open);
       const known = this.#copyOfEnv();
@@ -158,7 +161,7 @@ export class StreamingMarkdown {
 
   #nodes(tokens: Token[]): ChildNode[] {
     const html = this.#parser.renderer.render(tokens, this.#parser.options, this.#env);
-    return [...dress(safeHtml(html), this.#images).children];
+    return [...dress(safeHtml(html), this.#strings, this.#images).children];
   }
 
   /** A definition that is still arriving must not be remembered. */

@@ -16,7 +16,7 @@ export class PartsView {
     testId: "answer",
     attributes: { "aria-live": "off", "aria-busy": "true", "data-steps": "0" },
   });
-  readonly sources = new SourceList();
+  readonly sources: SourceList;
   readonly #extras: Extras;
   readonly #onDrawn: () => void;
   #views: PartView[] = [];
@@ -27,6 +27,7 @@ export class PartsView {
   /** `onDrawn` is called whenever something has grown on the screen. */
   constructor(extras: Extras, onDrawn: () => void) {
     this.#extras = extras;
+    this.sources = new SourceList(extras.strings);
     this.#onDrawn = () => {
       this.#steps += 1;
       this.element.dataset.steps = String(this.#steps);
@@ -78,7 +79,7 @@ export class PartsView {
 
   #showReasoning(position: number, text: string): void {
     const known = this.#placed.get(position);
-    const view = known instanceof ReasoningView ? known : this.#add(new ReasoningView(), position);
+    const view = known instanceof ReasoningView ? known : this.#add(new ReasoningView(this.#extras.strings), position);
     view.show(text);
   }
 
@@ -90,7 +91,7 @@ export class PartsView {
 
   #showTool(position: number, tool: ChatTool): void {
     const known = this.#placed.get(position);
-    const view = known instanceof ToolView ? known : this.#add(new ToolView(), position);
+    const view = known instanceof ToolView ? known : this.#add(new ToolView(this.#extras.strings), position);
     view.show(tool);
   }
 

@@ -1,16 +1,21 @@
 import { made } from "../made.ts";
 import { isSafeLink, NEW_WINDOW } from "../markdown/safe-urls.ts";
+import type { Strings } from "../strings.ts";
 
 /** Where an answer's statements are from, as links. */
 export class SourceList {
   readonly #list = made("ol");
-  readonly element = made(
-    "nav",
-    { class: "sources", testId: "sources", hidden: true, attributes: { "aria-label": "Sources" } },
-    made("span", { text: "Sources" }),
-    this.#list,
-  );
+  readonly element: HTMLElement;
   readonly #known = new Set<string>();
+
+  constructor({ sources }: Strings) {
+    this.element = made(
+      "nav",
+      { class: "sources", testId: "sources", hidden: true, attributes: { "aria-label": sources } },
+      made("span", { text: sources }),
+      this.#list,
+    );
+  }
 
   /** Adds a source, once. One without an address, or with one that isn't safe to open, is no link. */
   add(url: string, title: string): void {

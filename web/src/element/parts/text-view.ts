@@ -6,7 +6,8 @@ import { StreamingMarkdown } from "../markdown/streaming-markdown.ts";
 
 /** Text of an answer: its Markdown, drawn evenly. */
 export class TextView {
-  readonly element = made("div", { class: "markdown" });
+  /** Its blocks have directions of their own, but for those without a letter. */
+  readonly element = made("div", { class: "markdown", attributes: { dir: "ltr" } });
   readonly #markdown: StreamingMarkdown;
   readonly #smooth: SmoothText;
   #ended: Promise<void> | undefined;

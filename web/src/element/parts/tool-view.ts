@@ -1,21 +1,30 @@
 import type { ChatTool } from "../chat-client.ts";
 import { made } from "../made.ts";
+import type { Strings } from "../strings.ts";
 
 /** A tool that the model has called, as a card: its name, its arguments as they grow, and what it gave. */
 export class ToolView {
   readonly #name = made("span", { class: "tool-name" });
   readonly #state = made("span", { class: "tool-state" });
-  readonly #arguments = new Field("Arguments");
-  readonly #result = new Field("Result");
-  readonly element = made(
-    "details",
-    { class: "tool", testId: "tool", attributes: { open: "" } },
-    made("summary", {}, this.#name, this.#state),
-    this.#arguments.element,
-    this.#result.element,
-  );
+  readonly #strings: Strings;
+  readonly #arguments: Field;
+  readonly #result: Field;
+  readonly element: HTMLElement;
   #isOver = false;
   #tool: ChatTool | undefined;
+
+  constructor(strings: Strings) {
+    this.#strings = strings;
+    this.#arguments = new Field(strings.toolArguments);
+    this.#result = new Field(strings.toolResult);
+    this.element = made(
+      "details",
+      { class: "tool", testId: "tool", attributes: { open: "" } },
+      made("summary", {}, this.#name, this.#state),
+      this.#arguments.element,
+      this.#result.element,
+    );
+  }
 
   show(tool: ChatTool): void {
     this.#tool = tool;
@@ -33,9 +42,9 @@ export class ToolView {
   }
 
   #stateOf({ isComplete, result }: ChatTool): string {
-    if (result !== undefined) return "Done";
-    if (this.#isOver) return "Called";
-    return isComplete ? "Running…" : "Calling…";
+    if (result !== undefined) return this.#strings.toolDone;
+    if (this.#isOver) return this.#strings.toolCalled;
+    return isComplete ? this.#strings.toolRunning : this.#strings.toolCalling;
   }
 }
 
@@ -45,7 +54,7 @@ class Field {
   readonly element: HTMLElement;
 
   constructor(name: string) {
-    const attributes = { tabindex: "0", role: "region", "aria-label": name };
+    const attributes = { tabindex: "0", role: "group", "aria-label": name };
     this.#text = made("pre", { attributes });
     this.element = made("div", { class: "tool-field", hidden: true }, made("span", { text: name }), this.#text);
   }

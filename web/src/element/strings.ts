@@ -1,0 +1,188 @@
+import { AR } from "./strings/ar.ts";
+import { DE } from "./strings/de.ts";
+import { EN } from "./strings/en.ts";
+import { ES } from "./strings/es.ts";
+import { JA } from "./strings/ja.ts";
+
+/** What went wrong, and what the reader can do about it. */
+export type Explained = readonly [what: string, remedy: string];
+
+/** All that the element shows and says. Numbers and names are put in by functions, in the language's own way. */
+export interface Strings {
+  // The text box and the frame.
+  placeholder: string;
+  yourQuestion: string;
+  yourMessage: string;
+  ask: string;
+  stop: string;
+  hint: string;
+  editingQuestion: string;
+  cancelEdit: string;
+  conversation: string;
+  conversationSoFar: string;
+  earlierMessages: string;
+  latest: string;
+  goToEnd: string;
+
+  // The answer.
+  answer: string;
+  copy: string;
+  copied: string;
+  notCopied: string;
+  goOn: string;
+  /** What is asked by *Continue*. */
+  goOnQuestion: string;
+  retry: string;
+  tryAgain: string;
+  editQuestion: string;
+  previousVersion: string;
+  nextVersion: string;
+  versions: string;
+  versionOf: (version: number, count: number) => string;
+  problem: string;
+  questionNotKept: string;
+  thinking: string;
+  thoughts: string;
+  thoughtFor: (seconds: number) => string;
+  toolArguments: string;
+  toolResult: string;
+  toolCalling: string;
+  toolRunning: string;
+  toolCalled: string;
+  toolDone: string;
+  sources: string;
+  table: string;
+  plainText: string;
+  codeIn: (language: string) => string;
+  copyCodeIn: (language: string) => string;
+  completedTask: string;
+  incompleteTask: string;
+  alertNote: string;
+  alertTip: string;
+  alertImportant: string;
+  alertWarning: string;
+  alertCaution: string;
+  footnote: (label: string) => string;
+  backToText: string;
+  /** An image without a name. */
+  image: string;
+  loadImageFrom: (host: string) => string;
+  diagram: string;
+  diagramSource: string;
+
+  // The status.
+  ready: string;
+  connecting: string;
+  waiting: string;
+  streaming: string;
+  complete: string;
+  stopped: string;
+  notDelivered: string;
+  connectsWhenAsked: string;
+  closed: string;
+  notAllowed: string;
+  sending: string;
+  catchingUp: string;
+  connectionLost: string;
+  offline: string;
+  unreachable: string;
+  reconnectNow: string;
+  busyUntil: (ms: number) => string;
+  usingTool: (name: string) => string;
+  resultOfTool: (name: string) => string;
+  /** `expectedSeconds`: `null` where nobody knows. The next one has the position 1. */
+  queued: (position: number, expectedSeconds: number | null) => string;
+  historyDropped: string;
+  historyDroppedByModel: string;
+
+  // The end of an answer.
+  took: (ms: number) => string;
+  tokens: (count: number) => string;
+  abandoned: string;
+  cut: string;
+  cutAtLength: string;
+  cutByBudget: string;
+  stoppedByFilter: string;
+  readyMade: string;
+  incomplete: string;
+  incompleteBecause: (what: string) => string;
+  answerComplete: string;
+  answerStopped: string;
+  answerIncomplete: string;
+  answerBeginsAgain: string;
+
+  // Errors. `until` is a moment of UTC.
+  errors: Readonly<Record<ErrorName, Explained>>;
+  answerFailed: string;
+  questionNotTaken: string;
+  tryAgainIn: (ms: number) => string;
+  budgetUsedUp: string;
+  dayBudgetUsedUp: string;
+  monthBudgetUsedUp: string;
+  budgetBeginsAnew: string;
+  budgetBeginsAtMidnight: string;
+  budgetBeginsOn: (until: Date) => string;
+}
+
+export type ErrorName =
+  | "attemptsExhausted"
+  | "busy"
+  | "closed"
+  | "contentPolicy"
+  | "contextTooLong"
+  | "conversationMoved"
+  | "gone"
+  | "messageTooLarge"
+  | "modelFailed"
+  | "modelNotSetUp"
+  | "modelRefused"
+  | "modelThrottled"
+  | "modelTooSlow"
+  | "notLetIn"
+  | "notRepeated"
+  | "originNotAllowed"
+  | "otherServer"
+  | "pageFault"
+  | "pageTooOld"
+  | "queueDisplaced"
+  | "queueTimeout"
+  | "quotaUsedUp"
+  | "reconnectStorm"
+  | "replaced"
+  | "restIsLost"
+  | "stillAnswering"
+  | "unreachable";
+
+/** Some of the strings, in the place of the language's. */
+export type SomeStrings = Partial<Omit<Strings, "errors">> & { readonly errors?: Partial<Strings["errors"]> };
+
+export const ENGLISH: Strings = EN;
+
+/** By the first part of a language's tag. */
+export const LANGUAGES: Readonly<Record<string, Strings>> = { ar: AR, de: DE, en: EN, es: ES, ja: JA };
+
+/** The languages that are written from right to left, of those that there are. */
+const RIGHT_TO_LEFT = ["ar"];
+
+/** The strings of a language, English where it isn't known, with these in the place of some. */
+export function stringsIn(tag: string, own: SomeStrings = {}): Strings {
+  const strings = LANGUAGES[languageOf(tag)] ?? ENGLISH;
+  return { ...strings, ...own, errors: { ...strings.errors, ...own.errors } };
+}
+
+/** The direction of a language that there are strings of; `undefined` for any other: then it is the page's. */
+export function directionOf(tag: string): "rtl" | undefined {
+  return RIGHT_TO_LEFT.includes(languageOf(tag)) ? "rtl" : undefined;
+}
+
+/** The language in which an element stands: its own, or that of what it is in, through shadows up to the document. */
+export function languageAround(element: Element): string {
+  const named = element.closest("[lang]");
+  if (named !== null) return named.getAttribute("lang") ?? "";
+  const root = element.getRootNode();
+  return root instanceof ShadowRoot ? languageAround(root.host) : "";
+}
+
+function languageOf(tag: string): string {
+  return tag.toLowerCase().split("-", 1)[0] ?? "";
+}
