@@ -18,7 +18,7 @@ const TOO_SLOW: Explanation = {
 };
 const GONE: Explanation = {
   what: "The server no longer has this answer.",
-  remedy: "It was started again, or the answer ended more than a few minutes ago. Try again for a new one.",
+  remedy: "It keeps answers for a limited time. Try again for a new one.",
   askAgain: true,
 };
 

@@ -20,7 +20,7 @@ const BUSY: Explanation = {
 };
 const REST_IS_LOST: Explanation = {
   what: "The rest of this answer is lost.",
-  remedy: "The server was started again in the middle of it. What has arrived stays above. Try again for a new answer.",
+  remedy: "The server no longer has it. What has arrived stays above. Try again for a new answer.",
   askAgain: true,
 };
 const PAGE_TOO_OLD: Explanation = {
