@@ -145,13 +145,16 @@ class Responses:
         return readers
 
     def sweep(self, now: float) -> None:
-        """Forget what has been here for its time since it ended, unless somebody reads it."""
+        """Forget what has been here for its time since it ended.
+
+        Not what somebody reads, or what the recorder still writes: it is nowhere else.
+        """
         ended = self._ended
         for _ in range(len(ended)):
             response_id, (stream, _size, since) = next(iter(ended.items()))
             if now - since < self._held_seconds:
                 return
-            if stream.readers:
+            if stream.readers or stream.on_urgent is not None:
                 ended.move_to_end(response_id)
             else:
                 self._forget(stream)

@@ -23,6 +23,7 @@ from evenflow.stream_core.policy.channel import (
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.protocol.errors import EvenflowError, Gone, NotFound, RateLimited
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
+from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import (
     CHANNEL,
     Shared,
@@ -369,6 +370,21 @@ async def test_who_comes_back_after_hours_is_given_the_whole_answer(hours: float
         assert again == Submission(found, duplicate=True)
         with pytest.raises(NotFound):
             await task.find(stream.response_id, OTHER)
+
+
+async def test_what_the_store_does_not_take_is_not_forgotten_here() -> None:
+    a = await Task.join()
+    stream = (await a.send("m1")).stream
+    a.responses.network.failures["finish"] = UNREACHABLE
+    await a.answer("a")
+    for _ in range(2):
+        a.orchestrator.sweep(a.clock.now + 301.0)
+        assert await a.find(stream.response_id) is stream
+    a.responses.network.failures.clear()
+    await a.clock.pass_time(2.0)
+    a.orchestrator.sweep(a.clock.now + 301.0)
+    assert a.orchestrator.responses.held(stream.response_id) is None
+    assert (await a.find(stream.response_id)).log.text == "a"
 
 
 async def test_after_a_day_it_is_gone() -> None:
