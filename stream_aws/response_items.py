@@ -30,6 +30,9 @@ from evenflow.stream_core.protocol.errors import written_by_newer_version
 
 HEAD_POSITION = "~head"
 
+# Longer than the head, which is kept from the end of the answer on: it says whether there is one.
+_CHUNK_SECONDS = LIFETIME_SECONDS + 3_600.0
+
 # Tasks of the version before the forms know `ending` alone. Of a response with a form they read
 # there that it has ended with this error, and leave it alone. It is in `ended_as` how it ended.
 _NOT_FOR_THEM = ending_text(
@@ -100,7 +103,7 @@ def chunk_item(chunk: Chunk) -> Item:
         "response_id": text(chunk.response_id),
         "position": text(f"{chunk.last_index:08d}#{chunk.epoch:04d}#{chunk.first_index:08d}"),
         name: text(orjson.dumps([chunk.began_at, plain_entries(chunk.entries)]).decode()),
-        TTL_ATTRIBUTE: seconds(chunk.began_at + LIFETIME_SECONDS),
+        TTL_ATTRIBUTE: seconds(chunk.began_at + _CHUNK_SECONDS),
     }
 
 

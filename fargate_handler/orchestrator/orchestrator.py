@@ -151,9 +151,12 @@ class Orchestrator:
         async with self._conversations.turn(channel):
             conversation = self._conversations.open(channel, self._monotonic(), event.kind)
             known = conversation.known_response(event.message_id)
-            given_up = known is not None and self._was_given_up(known)
-            if known is not None and self.responses.remembers(known) and not given_up:
-                return Submission(self.responses.get(known, channel), duplicate=True)
+            given_up = False
+            if known is not None and self.responses.remembers(known):
+                stream = await self._answer_to(known, event)
+                given_up = _was_given_up(stream)
+                if not given_up:
+                    return Submission(stream, duplicate=True)
             self._workload.limiting(channel, event.kind).check_rate(self._monotonic())
             # Of a request that nobody can repeat no task has a record: its channel is new.
             outdated = conversation.stale or conversation.lacks(event.behind, event.replaces)
@@ -177,15 +180,6 @@ class Orchestrator:
                 code="session_contended",
                 retry_after_ms=500,
             )
-
-    def _was_given_up(self, response_id: str) -> bool:
-        """Whether it went to the dead letters. Its message may have another response since."""
-        stream = self.responses.held(response_id)
-        return (
-            stream is not None
-            and stream.error is not None
-            and stream.error["code"] == ATTEMPTS_EXHAUSTED
-        )
 
     async def _catch_up(self, conversation: Conversation, event: IngestEvent) -> None:
         """Read the ledger."""
@@ -265,7 +259,7 @@ class Orchestrator:
         for _ in range(_TRIES):
             try:
                 return self.responses.get(response_id, channel)
-            except NotFound:
+            except (Gone, NotFound):
                 if not await self._elsewhere.find(response_id, channel):
                     raise
         raise Overloaded(
@@ -352,3 +346,8 @@ class Orchestrator:
         self._workload.sweep(now)
         self.presence.sweep()
         self._elsewhere.sweep(now, self.presence)
+
+
+def _was_given_up(stream: ResponseStream) -> bool:
+    """Whether it went to the dead letters. Its message may have another response since."""
+    return stream.error is not None and stream.error["code"] == ATTEMPTS_EXHAUSTED

@@ -1,8 +1,9 @@
-"""The responses in this node's memory: they run, or ended less than the TTL ago."""
+"""The responses in this node's memory: they run, or ended here a few minutes ago."""
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 
 from evenflow.stream_core.log.folded_entries import FoldedEntries
 from evenflow.stream_core.log.response_stream import ResponseStream
@@ -16,6 +17,9 @@ from evenflow.stream_core.policy.memory_bound import (
 )
 from evenflow.stream_core.protocol.errors import Gone, NotFound
 
+# Most readers who come back do so within this time. Later ones are given what is on record.
+_HELD_SECONDS = 300.0
+
 
 class Responses:
     """Finds a response for its session, and forgets it after its time.
@@ -24,14 +28,18 @@ class Responses:
         memory: where their bytes are counted.
     """
 
-    def __init__(self, limits: Limits, memory: MemoryAccount) -> None:
+    def __init__(
+        self, limits: Limits, memory: MemoryAccount, monotonic: Callable[[], float]
+    ) -> None:
         self._limits = limits
         self._memory = memory
+        self._monotonic = monotonic
+        self._held_seconds = min(_HELD_SECONDS, limits.response_ttl_seconds)
         self._held: dict[str, ResponseStream] = {}
         self._of_channel: dict[Channel, list[ResponseStream]] = {}
         self._running: dict[str, ResponseStream] = {}
-        # With what each was counted as.
-        self._ended: OrderedDict[str, tuple[ResponseStream, int]] = OrderedDict()
+        # With what each was counted as, and since when it is here as an ended one.
+        self._ended: OrderedDict[str, tuple[ResponseStream, int, float]] = OrderedDict()
         self._expired: OrderedDict[str, Channel] = OrderedDict()
 
     def __len__(self) -> int:
@@ -59,16 +67,15 @@ class Responses:
 
         Raises:
             NotFound: there is no such response here, or it is another session's.
-            Gone: it ended too long ago.
+            Gone: it was forgotten here. The store may have it.
         """
         stream = self._held.get(response_id)
         if stream is not None and stream.channel == channel:
             return stream
         if self._expired.get(response_id) == channel:
             raise Gone(
-                f"response {response_id} ended more than {self._limits.response_ttl_seconds:g} s "
-                "ago and is no longer kept; "
-                "ask again with a new message",
+                f"response {response_id} has ended and is no longer kept; ask again with a new "
+                "message",
                 code="response_expired",
             )
         raise NotFound(
@@ -95,13 +102,13 @@ class Responses:
         return self._of_channel.get(channel, [])
 
     def ended(self, stream: ResponseStream) -> None:
-        """Note that a response has ended: its TTL begins. Old ones may be dropped for it.
+        """Note that a response has ended, or a copy is whole. Old ones may be dropped for it.
 
         They haven't expired: who asks for one is given a copy of what is on record.
         """
         size = _ended_bytes(stream)
         self._running.pop(stream.response_id, None)
-        self._ended[stream.response_id] = stream, size
+        self._ended[stream.response_id] = stream, size, self._monotonic()
         self._memory.ended.bytes += size
         while self._memory.ended.lacks_room() and len(self._ended) > 1:
             self.drop(next(iter(self._ended.values()))[0])
@@ -138,13 +145,16 @@ class Responses:
         return readers
 
     def sweep(self, now: float) -> None:
-        """Forget what ended longer than the TTL ago, unless somebody reads it."""
-        ended, ttl = self._ended, self._limits.response_ttl_seconds
+        """Forget what has been here for its time since it ended.
+
+        Not what somebody reads, or what the recorder still writes: it is nowhere else.
+        """
+        ended = self._ended
         for _ in range(len(ended)):
-            response_id, (stream, _) = next(iter(ended.items()))
-            if stream.ended_at is None or now - stream.ended_at < ttl:
+            response_id, (stream, _size, since) = next(iter(ended.items()))
+            if now - since < self._held_seconds:
                 return
-            if stream.readers:
+            if stream.readers or stream.on_urgent is not None:
                 ended.move_to_end(response_id)
             else:
                 self._forget(stream)
@@ -158,7 +168,7 @@ class Responses:
     def _let_go(self, stream: ResponseStream) -> None:
         del self._held[stream.response_id]
         self._running.pop(stream.response_id, None)
-        _, size = self._ended.pop(stream.response_id, (stream, 0))
+        _, size, _ = self._ended.pop(stream.response_id, (stream, 0, 0.0))
         self._memory.ended.bytes -= size
         siblings = self._of_channel[stream.channel]
         siblings.remove(stream)

@@ -48,7 +48,7 @@ class Workload:
         self.memory = MemoryAccount(limits, refused.add)
         self.conversations = Conversations(limits, self.memory, forgotten.add)
         self.generations = Generations(context, self._release)
-        self.responses = Responses(limits, self.memory)
+        self.responses = Responses(limits, self.memory, context.monotonic)
         self.held_requests = HeldRequests(self.memory, store_in_memory=store_in_memory)
         self.draining = False
         """Whether this task leaves, so that it takes nothing new."""

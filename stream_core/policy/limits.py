@@ -306,9 +306,15 @@ class Limits(BaseModel):
     response_bytes: int = _limit(
         1_048_576, 1_024, 67_108_864, "the model is stopped; finish_reason length"
     )
-    response_ttl_seconds: float = _limit(300, 0.1, 86_400, "410 response_expired")
+    response_ttl_seconds: float = _limit(
+        86_400, 0.1, 86_400, "410 response_expired: an answer ended so long ago"
+    )
     responses_held_per_session: int = _limit(
-        32, 1, 100_000, "the session's oldest ended response expires early (410)"
+        32,
+        1,
+        100_000,
+        "the session's oldest ended response is dropped from memory, and read from the store on "
+        "demand",
     )
     responses_held_bytes: int = _limit(
         134_217_728,

@@ -336,6 +336,17 @@ async def test_what_has_expired_is_not_there(stores: Stores) -> None:
         assert await stores.read(lease.response_id, now=now) == []
 
 
+async def test_the_text_of_a_long_answer_is_kept_as_long_as_its_head(stores: Stores) -> None:
+    """It began long before it ended, and the head is kept from its end on."""
+    lease = await stores.begin("a")
+    await stores.write(lease, 0, ["a"])
+    ended_at = NOW + 1_800
+    await stores.responses.finish(lease, completed(1), ended_at + LIFETIME)
+    last_moment = ended_at + LIFETIME - 2
+    assert await stores.responses.head(lease.response_id, last_moment) is not None
+    assert await stores.read(lease.response_id, now=last_moment) == ["a"]
+
+
 async def test_an_unfinished_response_expires_too(stores: Stores) -> None:
     lease = await stores.begin("a")
     await stores.write(lease, 0, ["a"])

@@ -28,7 +28,7 @@ DESIGN = {
     "model_silence_seconds": 60,
     "model_deadline_seconds": 1800,
     "model_retries": 1,
-    "response_ttl_seconds": 300,
+    "response_ttl_seconds": 86_400,
     "presence_listeners_per_response": 100,
     "session_token_ttl_seconds": 3_600,
     "grace_seconds": None,

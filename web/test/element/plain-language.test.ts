@@ -121,6 +121,7 @@ describe("explain", () => {
     const lost = refused("not_found_error", "response_not_found");
     expect(explain(lost, true)).toMatchObject({ what: "The rest of this answer is lost.", askAgain: true });
     expect(explain(lost, true).remedy).toContain("stays above");
+    for (const hasText of [true, false]) expect(explain(lost, hasText).remedy).not.toMatch(/started|minutes/);
     expect(explain(lost, false).what).toContain("no longer has");
   });
 

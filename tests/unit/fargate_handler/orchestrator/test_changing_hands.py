@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.stream_core.log.response_log import ResponseState, slice_of
 from evenflow.stream_core.log.response_stream import ResponseStream
@@ -22,6 +23,7 @@ from evenflow.stream_core.policy.channel import (
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.protocol.errors import EvenflowError, Gone, NotFound, RateLimited
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
+from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import (
     CHANNEL,
     Shared,
@@ -342,12 +344,67 @@ async def test_what_is_known_here_is_not_looked_for_elsewhere() -> None:
     stream = (await task.send("m1")).stream
     assert await task.find(stream.response_id) is stream
     await task.answer("a")
-    task.orchestrator.sweep(task.clock.now + 301.0)
-    with pytest.raises(Gone):
-        await task.find(stream.response_id)
+    task.orchestrator.sweep(task.clock.now + 299.0)
+    assert await task.find(stream.response_id) is stream
     assert task.responses.network.calls["head"] == 0
     with pytest.raises(NotFound):
         await task.find(stream.response_id, OTHER)
+
+
+# -- after hours -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hours", [1 / 6, 8.0, 23.9])
+async def test_who_comes_back_after_hours_is_given_the_whole_answer(hours: float) -> None:
+    """At the task that has answered and forgotten it, and at one that has begun since."""
+    a = await Task.join()
+    stream = (await a.send("m1")).stream
+    await a.answer("the whole answer")
+    a.clock.now += hours * 3_600.0
+    a.orchestrator.sweep(a.clock.now)
+    assert a.orchestrator.responses.held(stream.response_id) is None
+    for task in (a, await Task.join(a.shared, "b")):
+        found = await task.find(stream.response_id)
+        assert (found.state, found.log.text) == (ResponseState.COMPLETED, "the whole answer")
+        again = await task.send("m1")
+        assert again == Submission(found, duplicate=True)
+        with pytest.raises(NotFound):
+            await task.find(stream.response_id, OTHER)
+
+
+async def test_what_the_store_does_not_take_is_not_forgotten_here() -> None:
+    a = await Task.join()
+    stream = (await a.send("m1")).stream
+    a.responses.network.failures["finish"] = UNREACHABLE
+    await a.answer("a")
+    for _ in range(2):
+        a.orchestrator.sweep(a.clock.now + 301.0)
+        assert await a.find(stream.response_id) is stream
+    a.responses.network.failures.clear()
+    await a.clock.pass_time(2.0)
+    a.orchestrator.sweep(a.clock.now + 301.0)
+    assert a.orchestrator.responses.held(stream.response_id) is None
+    assert (await a.find(stream.response_id)).log.text == "a"
+
+
+async def test_after_a_day_it_is_gone() -> None:
+    a = await Task.join()
+    stream = (await a.send("m1")).stream
+    await a.answer("a")
+    a.clock.now += 86_401.0
+    a.orchestrator.sweep(a.clock.now)
+    with pytest.raises(Gone):
+        await a.find(stream.response_id)
+
+
+async def test_an_answer_for_which_later_ones_of_its_session_took_the_room_is_on_record() -> None:
+    task = await Task.join(limits=Limits(responses_held_per_session=1, store_interval_ms=150))
+    first = (await task.send("m1")).stream
+    await task.answer("first")
+    await task.send("m2", "m1")
+    assert task.orchestrator.responses.held(first.response_id) is None
+    assert (await task.find(first.response_id)).log.text == "first"
+    await task.leave()
 
 
 # -- nobody reads ----------------------------------------------------------------------------------

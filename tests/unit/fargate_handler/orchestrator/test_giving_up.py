@@ -11,9 +11,10 @@ from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.ports.dead_letters import LoggedDeadLetters
 from evenflow.stream_core.ports.outcome import Outcome
+from evenflow.stream_core.ports.response_store import ResponseHead
 from evenflow.stream_core.records.answer_record import AnswerRecord
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
-from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
+from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task
 from tests.unit.fargate_handler.orchestrator.test_succession import SWEEP, lost, text_on_record
 
 
@@ -95,6 +96,21 @@ async def test_who_reads_it_already_hears_its_end() -> None:
     found = await b.find(response_id)
     assert found.error is not None
     assert found.error["code"] == "attempts_exhausted"
+
+
+async def test_its_message_has_its_new_response_also_where_the_old_one_was_forgotten() -> None:
+    """Somebody has put the message back: it has another response, which another task writes."""
+    b, response_id = await exhausted()
+    await b.find(response_id)
+    await b.clock.pass_time(SWEEP)
+    assert (await b.send("m1")).stream.response_id == response_id
+    b.orchestrator.sweep(b.clock.now + 301.0)
+    session = b.shared._sessions._sessions[CHANNEL]
+    session.entries["m1"] = replace(session.entries["m1"], response_id="rsp_new")
+    b.shared.memory.create(
+        ResponseHead("rsp_new", str(CHANNEL), "m1", "c", 1, b.clock.now, b.clock.now + 86_400.0)
+    )
+    assert (await b.send("m1")).stream.response_id == "rsp_new"
 
 
 async def test_while_the_queue_of_dead_letters_is_down_nothing_is_ended() -> None:

@@ -50,8 +50,9 @@ def test_an_answer_with_parts_is_counted_as_what_it_takes(
 ) -> None:
     limits = Limits()
     memory = MemoryAccount(limits)
-    responses = Responses(limits, memory)
-    stream = held(responses, HandTurnedClock(), "r")
+    clock = HandTurnedClock()
+    responses = Responses(limits, memory, clock.monotonic)
+    stream = held(responses, clock, "r")
     stream.start()
     before = taken()
     stream.log.extend(answer(number) for number in range(_MANY))

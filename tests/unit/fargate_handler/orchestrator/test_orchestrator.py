@@ -172,12 +172,13 @@ async def test_a_session_that_is_forgotten_here_is_read_from_the_ledger() -> Non
 
 
 async def test_a_message_known_for_too_long_is_gone() -> None:
-    node = Node()
+    node = Node(Limits(response_ttl_seconds=20))
     await node.send("m1")
     await settle()
     node.source.calls[0].finish()
     await settle()
-    node.orchestrator.sweep(node.clock.now + 301.0)
+    node.clock.now += 21.0
+    node.orchestrator.sweep(node.clock.now)
     with pytest.raises(Gone):
         await node.send("m1")
 

@@ -43,7 +43,7 @@ async def test_the_first_delta_and_the_end_are_written_at_once(node: Node) -> No
     )
     assert ending.usage == {"prompt_tokens": 1, "completion_tokens": 2}
     assert ending.ended_at == pytest.approx(node.wall_time(), abs=0.001)
-    assert node.head().expires_at == pytest.approx(node.wall_time() + 300, abs=0.001)
+    assert node.head().expires_at == pytest.approx(node.wall_time() + 86_400, abs=0.001)
     (entry,) = (await node.sessions.load(stream.channel, node.wall_time())).entries
     assert (entry.answer, entry.ended) == ("Hello you", True)
 

@@ -15,7 +15,8 @@ MINE, OTHER = Channel("public", "demo", "mine"), Channel("public", "demo", "othe
 
 
 def responses_within(limits: Limits) -> Responses:
-    return Responses(limits, MemoryAccount(limits))
+    # All clocks begin with the same moment, and none is turned here: `sweep` is told the time.
+    return Responses(limits, MemoryAccount(limits), HandTurnedClock().monotonic)
 
 
 def held(
@@ -57,18 +58,33 @@ def test_the_responses_of_a_session_come_oldest_first() -> None:
     assert len(responses) == 4
 
 
-def test_an_ended_response_is_held_for_its_ttl_and_is_then_gone_for_its_session_only() -> None:
-    responses, clock = responses_within(Limits()), HandTurnedClock()
+@pytest.mark.parametrize(("ttl", "held_for"), [(86_400.0, 300.0), (20.0, 20.0)])
+def test_an_ended_response_is_held_for_minutes_and_is_then_gone_for_its_session_only(
+    ttl: float, held_for: float
+) -> None:
+    responses, clock = responses_within(Limits(response_ttl_seconds=ttl)), HandTurnedClock()
     end(responses, held(responses, clock, "rsp_1"))
-    responses.sweep(clock.now + 299.9)
+    responses.sweep(clock.now + held_for - 0.1)
     assert responses.get("rsp_1", MINE)
-    responses.sweep(clock.now + 300.0)
+    responses.sweep(clock.now + held_for)
     with pytest.raises(Gone) as gone:
         responses.get("rsp_1", MINE)
     assert gone.value.code == "response_expired"
     with pytest.raises(NotFound):
         responses.get("rsp_1", OTHER)
     assert (len(responses), responses.of(MINE)) == (0, [])
+
+
+def test_a_copy_of_what_ended_long_ago_is_held_from_when_it_was_made() -> None:
+    """Its reader has come back now, and acknowledges what it is given."""
+    responses, clock = responses_within(Limits()), HandTurnedClock()
+    copy = held(responses, clock, "rsp_1")
+    copy.follow(["x"])
+    copy.cancel()
+    copy.ended_at = clock.now - 28_800.0
+    responses.ended(copy)
+    responses.sweep(clock.now + 299.0)
+    assert responses.get("rsp_1", MINE) is copy
 
 
 def test_a_running_response_is_never_swept() -> None:

@@ -128,7 +128,7 @@ export const DE: Strings = {
     ],
     gone: [
       "Der Server hat diese Antwort nicht mehr.",
-      "Er wurde neu gestartet, oder die Antwort endete vor mehr als ein paar Minuten. Versuche es erneut, um eine neue zu erhalten.",
+      "Er bewahrt Antworten nur eine begrenzte Zeit auf. Versuche es erneut, um eine neue zu erhalten.",
     ],
     messageTooLarge: ["Diese Frage ist zu lang.", "Kürze sie auf weniger als 64 KB und frage erneut."],
     modelFailed: ["Das Modell ist ausgefallen, bevor die Antwort vollständig war.", "Das vergeht meistens."],
@@ -179,7 +179,7 @@ export const DE: Strings = {
     ],
     restIsLost: [
       "Der Rest dieser Antwort ist verloren.",
-      "Der Server wurde mittendrin neu gestartet. Was angekommen ist, bleibt oben stehen. Versuche es erneut, um eine neue Antwort zu erhalten.",
+      "Der Server hat sie nicht mehr. Was angekommen ist, bleibt oben stehen. Versuche es erneut, um eine neue Antwort zu erhalten.",
     ],
     stillAnswering: ["Eine Antwort ist noch unterwegs.", "Halte sie an, oder warte ihr Ende ab."],
     unreachable: [

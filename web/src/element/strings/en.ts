@@ -123,10 +123,7 @@ export const EN: Strings = {
       "This conversation went on somewhere else.",
       "Try again to go on from there, or open the page in a new tab to start a new one.",
     ],
-    gone: [
-      "The server no longer has this answer.",
-      "It was started again, or the answer ended more than a few minutes ago. Try again for a new one.",
-    ],
+    gone: ["The server no longer has this answer.", "It keeps answers for a limited time. Try again for a new one."],
     messageTooLarge: ["This question is too long.", "Shorten it to less than 64 KB and ask again."],
     modelFailed: ["The model failed before the answer was complete.", "This usually passes."],
     modelNotSetUp: [
@@ -173,7 +170,7 @@ export const EN: Strings = {
     replaced: ["This conversation was opened in another place.", "Carry on there, or try again to go on here."],
     restIsLost: [
       "The rest of this answer is lost.",
-      "The server was started again in the middle of it. What has arrived stays above. Try again for a new answer.",
+      "The server no longer has it. What has arrived stays above. Try again for a new answer.",
     ],
     stillAnswering: ["An answer is still on its way.", "Stop it, or wait for its end."],
     unreachable: [

@@ -128,7 +128,7 @@ export const ES: Strings = {
     ],
     gone: [
       "El servidor ya no tiene esta respuesta.",
-      "Se reinició, o la respuesta terminó hace más de unos minutos. Inténtalo de nuevo para obtener otra.",
+      "Guarda las respuestas durante un tiempo limitado. Inténtalo de nuevo para obtener otra.",
     ],
     messageTooLarge: ["Esta pregunta es demasiado larga.", "Acórtala a menos de 64 KB y pregunta de nuevo."],
     modelFailed: ["El modelo falló antes de completar la respuesta.", "Suele ser pasajero."],
@@ -179,7 +179,7 @@ export const ES: Strings = {
     replaced: ["Esta conversación se abrió en otro lugar.", "Continúa allí, o inténtalo de nuevo para seguir aquí."],
     restIsLost: [
       "El resto de esta respuesta se ha perdido.",
-      "El servidor se reinició en medio de ella. Lo que ha llegado sigue arriba. Inténtalo de nuevo para obtener otra respuesta.",
+      "El servidor ya no la tiene. Lo que ha llegado sigue arriba. Inténtalo de nuevo para obtener otra respuesta.",
     ],
     stillAnswering: ["Una respuesta sigue en camino.", "Detenla, o espera a que termine."],
     unreachable: [
