@@ -79,8 +79,14 @@ export const headMs = 1_500;
 export const heldBackRestMs = 60_000;
 /** How long `stop` waits for the server to confirm. */
 export const stopMs = 3_000;
-/** How long a poll asks the server to hold it: under the 29 s of API gateways. */
+/**
+ * How long a poll asks the server to hold it, while text comes: longer than the server collects some. Where none comes, twice
+ * as long each time, so that an answer costs few polls; at most less than the 29 s of API gateways.
+ */
+export const shortPollMs = 4_000;
 export const pollTimeoutMs = 20_000;
+/** Silence of a poll before a probe: the server collects text for 3 s. */
+export const lingerMs = 3_500;
 /** How long any call may take beyond what it asked the server for. */
 export const callTimeoutMs = 10_000;
 /** The least time between two polls that brought nothing. */
