@@ -9,6 +9,10 @@ export const openAttemptMs = 10_000;
 /** Tries in a row that brought nothing, before an answer goes on over the next transport, if HTTP reaches the server. */
 export const websocketFailures = 3;
 export const sseFailures = 2;
+/** So many handshakes without an answer, begun within the time that Firefox keeps them, and HTTP is asked first; so many at most. */
+export const hungHandshakes = 2;
+export const mostHungHandshakes = 4;
+export const hungHandshakeMs = 300_000;
 /** Refusals in a row (quota, overload) before a question that was never accepted is given up: more than a take-over lasts. */
 export const refusals = 8;
 /** What comes later than this is not waited for: who asks is told at once. For an answer it is asked again by then. */

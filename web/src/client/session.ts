@@ -74,13 +74,12 @@ export class Session {
   }
 
   /** Whether the server answers by HTTP: with words of its own, whatever they are. */
-  async isReached(): Promise<boolean> {
+  async isReached(signal: AbortSignal = new AbortController().signal): Promise<boolean> {
     const askedAt = Date.now();
-    const { signal: never } = new AbortController();
     const timeLimit = this.patienceMs;
     let isReached = false;
     try {
-      await hedged(never, (signal) => this.open("/chat/message/none", { timeLimit, signal }));
+      await hedged(signal, (signal) => this.open("/chat/message/none", { timeLimit, signal }));
     } catch (error) {
       isReached = error instanceof RefusedError;
     }

@@ -9,6 +9,7 @@ export class FakeSocket {
   readonly protocols: readonly string[];
   readonly sent: Frame[] = [];
   #closedByClient = false;
+  isReady = false;
   /** Called with each frame that the client sends. */
   onSend: (frame: Frame) => void = () => {};
   readonly #onMessage: ((event: { data: unknown }) => void)[] = [];
@@ -54,6 +55,7 @@ export class FakeSocket {
   }
 
   ready(messageBytes = 65_536): void {
+    this.isReady = true;
     this.frame({ type: "session.ready", session_id: "ses_1", limits: { message_bytes: messageBytes } });
   }
 
