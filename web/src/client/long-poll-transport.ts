@@ -13,15 +13,15 @@ export class LongPollTransport extends HttpTransport {
   readonly name = "long-poll";
 
   protected async *follow(inquiry: Inquiry, signal: AbortSignal): AsyncGenerator<AnswerEvent, void, void> {
-    const { lingerMs, shortPollMs, pollTimeoutMs, callTimeoutMs } = LIMITS;
+    const timeLimit = LIMITS.pollTimeoutMs + LIMITS.callTimeoutMs;
     const ask = (waitMs: number) =>
       this.session.whileReached(
         signal,
-        (signal) => openPoll(this.session, inquiry, waitMs, pollTimeoutMs + callTimeoutMs, signal),
-        lingerMs,
+        (signal) => openPoll(this.session, inquiry, waitMs, timeLimit, signal),
+        LIMITS.lingerMs,
         waitMs + this.session.patienceMs,
       );
-    for (let waitMs = shortPollMs; ; ) {
+    for (let waitMs = LIMITS.shortPollMs; ; ) {
       const askedAt = Date.now();
       const from = inquiry.log.lastIndex + 1;
       const found = await readPoll(await ask(waitMs), signal);
@@ -30,7 +30,7 @@ export class LongPollTransport extends HttpTransport {
       yield { type: "polled" };
       if (taken && isFinal(found)) return yield* finish(found);
       const isEmpty = found.metadata.next_index <= from;
-      waitMs = isEmpty ? Math.min(2 * waitMs, pollTimeoutMs) : shortPollMs;
+      waitMs = isEmpty ? Math.min(2 * waitMs, LIMITS.pollTimeoutMs) : LIMITS.shortPollMs;
       const spare = askedAt + LIMITS.emptyPollMs - Date.now();
       if (isEmpty && spare > 0) await delay(spare, signal);
     }

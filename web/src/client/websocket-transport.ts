@@ -25,6 +25,7 @@ export class WebSocketTransport implements Transport {
   readonly #unanswered = new Set<ConnectionAttempt>();
   /** The probe that comes before the next handshake. */
   #probe = new AbortController();
+  #isWoken = false;
   #isClosed = false;
 
   constructor(session: Session, watcher: Watcher) {
@@ -86,6 +87,7 @@ export class WebSocketTransport implements Transport {
 
   doubt(): void {
     this.#probe.abort();
+    this.#isWoken = true;
     this.#attempt?.doubt();
     this.#delivery?.doubt();
   }
@@ -134,15 +136,18 @@ export class WebSocketTransport implements Transport {
 
   /**
    * Firefox keeps the connection of a handshake that was given up until it is answered, or for five minutes. It has six for a
-   * host, and a few such handshakes would leave none for anything. So after two of them HTTP tells first whether the server can
-   * be reached: calls that are given up leave nothing. Where it can, and handshakes hang nevertheless, they are blocked.
+   * host, and a few such handshakes would leave none for anything. So after two of them, or three with a wake-up, HTTP tells
+   * first whether the server can be reached: calls that are given up leave nothing. Where it can, and handshakes hang
+   * nevertheless, they are blocked.
    */
   async #checkForRoom(): Promise<void> {
     if (this.#connection?.isUsable || this.#attempt?.isUnderWay) return;
     for (const attempt of this.#unanswered) {
       if (attempt.ageMs > LIMITS.hungHandshakeMs) this.#unanswered.delete(attempt);
     }
-    if (this.#unanswered.size < LIMITS.hungHandshakes) return;
+    const free = LIMITS.hungHandshakes + Number(this.#isWoken);
+    this.#isWoken = false;
+    if (this.#unanswered.size < free) return;
     this.#probe = new AbortController();
     if (!(await this.#session.isReached(this.#probe.signal))) throw new ConnectionError(NOT_OPEN);
     if (this.#unanswered.size >= LIMITS.mostHungHandshakes) throw new BlockedError(NOT_OPEN);

@@ -174,13 +174,32 @@ describe("handshakes that hang, whose connections Firefox keeps, leave some of i
       await pass(1_000);
       page.fire("focus");
     }
-    expect(hanging()).toBe(2);
+    expect(hanging()).toBe(3);
     await pass(1_300);
     network.path = "up";
     written = 1;
     page.connect(true);
     await pass(100);
     expect(asked.text).toBe("0 1 ");
+  });
+
+  it("but one is begun at once when the network may be back: HTTP has dead connections to find out about first", async () => {
+    const asked = await reading();
+    cut("dark");
+    await pass(60_000);
+    network.path = "up";
+    network.on("GET /chat/message/none", () => new Promise(() => {}));
+    written = 1;
+    page.connect(true);
+    await pass(100);
+    expect(asked.text).toBe("0 1 ");
+  });
+
+  it("nor do calls to the same address wait for each other, as they would in a browser's cache", async () => {
+    await reading();
+    cut("dark");
+    await pass(20_000);
+    expect(new Set(network.calls.map(({ cache }) => cache))).toEqual(new Set(["no-store"]));
   });
 
   it("where a proxy swallows WebSockets alone", async () => {
