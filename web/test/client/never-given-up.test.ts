@@ -156,7 +156,7 @@ describe("an accepted answer is never given up", () => {
 });
 
 describe("handshakes that hang, whose connections Firefox keeps, leave some of its six for others", () => {
-  const hanging = () => network.sockets.filter(({ closedByClient, isReady }) => closedByClient && !isReady).length;
+  const hanging = () => network.sockets.filter(({ hangs }) => hangs).length;
 
   it("in a black hole, after which the WebSocket is had again at once", async () => {
     const asked = await reading();
