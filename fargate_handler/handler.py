@@ -18,9 +18,8 @@ from evenflow.fargate_handler.event_log import log_event
 from evenflow.fargate_handler.filters.chosen_filters import chosen_filters
 from evenflow.fargate_handler.gateway.accepted_connections import AcceptedConnections
 from evenflow.fargate_handler.gateway.address_turns import AddressTurns
-from evenflow.fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
+from evenflow.fargate_handler.gateway.connection_registry import ConnectionRegistry, Movable
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.event_stream import EventStream
 from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
 from evenflow.fargate_handler.gateway.listener import Listener
 from evenflow.fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
@@ -268,7 +267,7 @@ class Handler:
             self._protecting.cancel()
         begun, seconds = self._monotonic(), self._settings.drain_seconds
         connections, answers = list(self._registry), self._orchestrator.answering
-        clients: list[OpenConnection | EventStream] = [*connections, *self._registry.streams]
+        clients: list[Movable] = [*connections, *self._registry.streams]
         random.shuffle(clients)
         to_go = seconds - min(_FLUSH_SECONDS, seconds * _FLUSH_SHARE)
         departures = Departures(
@@ -361,24 +360,21 @@ class Handler:
                 )
             )
 
-    def _tell_their_slots(
-        self, departures: Departures[OpenConnection | EventStream], most: int | None = None
-    ) -> None:
+    def _tell_their_slots(self, departures: Departures[Movable], most: int | None = None) -> None:
         """Tell the next clients when to reconnect."""
         now = self._monotonic()
         for slot, client in departures.to_tell(most):
             client.ask_to_reconnect("this node is leaving", int(max(0.0, slot - now) * 1000))
 
-    def _close_those_whose_slot_is_over(
-        self, departures: Departures[OpenConnection | EventStream]
-    ) -> None:
+    def _close_those_whose_slot_is_over(self, departures: Departures[Movable]) -> None:
         """Close connections whose slot has passed. Those that read an answer get another slot.
 
         Streams of events go by themselves, or end with their answer.
         """
         now, went = self._monotonic(), self._metrics.labelled(catalogue.DRAINED_CONNECTIONS)
-        for connection in departures.over(now):
-            if isinstance(connection, EventStream):
+        over = set(departures.over(now))
+        for connection in self._registry if over else ():
+            if connection not in over:
                 continue
             reading, before = connection.reading, len(self._registry)
             if not (reading and departures.put_back(connection, now)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.limits import Limits
@@ -11,9 +11,6 @@ from evenflow.stream_core.policy.memory_account import MemoryPart
 from evenflow.stream_core.policy.shares import Shares
 from evenflow.stream_core.protocol.errors import Overloaded, RateLimited
 from evenflow.stream_core.protocol.messages import ServerMessage
-
-if TYPE_CHECKING:
-    from evenflow.fargate_handler.gateway.event_stream import EventStream
 
 _FREE_PART = 8
 
@@ -36,7 +33,14 @@ class Blocked(Protocol):
         """Close it, since the node has no memory for what it doesn't take. It may resume."""
 
 
-class OpenConnection(Watched, Blocked, Protocol):
+class Movable(Protocol):
+    """Whose client can go over to another node."""
+
+    def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
+        """The node is leaving: take no more messages, and tell the client when to reconnect."""
+
+
+class OpenConnection(Watched, Blocked, Movable, Protocol):
     """A client's connection over any transport, as the node sees it."""
 
     @property
@@ -58,9 +62,6 @@ class OpenConnection(Watched, Blocked, Protocol):
     def tell(self, message: ServerMessage) -> None:
         """Send any frame but a delta. Ignored once the connection is closing."""
 
-    def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
-        """The node is leaving: take no more messages, and tell the client when to reconnect."""
-
     def close(self, code: int, reason: str) -> None:
         """Close the connection. A second call changes nothing."""
 
@@ -74,7 +75,7 @@ class ConnectionRegistry:
         self._shares: Shares[tuple[str, str]] = Shares(limits.connections_per_node)
         self.slow: set[Watched] = set()
         """Who has a reader that is behind or pauses. They are looked at each second."""
-        self.streams: set[EventStream] = set()
+        self.streams: set[Movable] = set()
         """The streams of events that clients read, by whatever protocol."""
         self.blocked: set[Blocked] = set()
         """Whose socket takes no more."""

@@ -141,7 +141,8 @@ export class EvenflowChatTransport<CHUNK = never> {
     const all = new Headers(await resolved(this.#options.headers));
     for (const [name, value] of [...new Headers(headers), ...new Headers(init.headers)]) all.set(name, value);
     const url = path === null ? api : `${api}/${encodeURIComponent(chatId)}${path}`;
-    return call(url, { ...init, headers: all });
+    // As in the client library: Chromium's cache makes a call wait for another one to the same address.
+    return call(url, { cache: "no-store", ...init, headers: all });
   }
 }
 

@@ -38,6 +38,8 @@ export async function openCall(call: HttpCall): Promise<Response> {
         "Content-Type": "application/json",
         ...(bearer ? { Authorization: `Bearer ${bearer}` } : {}),
       },
+      // Chromium's cache makes a call wait for another one to the same address, which may hang.
+      cache: "no-store",
       signal: AbortSignal.any([AbortSignal.timeout(timeLimit), signal ?? []].flat()),
       body: JSON.stringify(body),
     }),

@@ -9,6 +9,10 @@ export const openAttemptMs = 10_000;
 /** Tries in a row that brought nothing, before an answer goes on over the next transport, if HTTP reaches the server. */
 export const websocketFailures = 3;
 export const sseFailures = 2;
+/** So many handshakes without an answer, begun within the time that Firefox keeps them, and HTTP is asked first; so many at most. */
+export const hungHandshakes = 2;
+export const mostHungHandshakes = 4;
+export const hungHandshakeMs = 300_000;
 /** Refusals in a row (quota, overload) before a question that was never accepted is given up: more than a take-over lasts. */
 export const refusals = 8;
 /** What comes later than this is not waited for: who asks is told at once. For an answer it is asked again by then. */
@@ -79,8 +83,14 @@ export const headMs = 1_500;
 export const heldBackRestMs = 60_000;
 /** How long `stop` waits for the server to confirm. */
 export const stopMs = 3_000;
-/** How long a poll asks the server to hold it: under the 29 s of API gateways. */
+/**
+ * How long a poll asks the server to hold it, while text comes: longer than the server collects some. Where none comes, twice
+ * as long each time, so that an answer costs few polls; at most less than the 29 s of API gateways.
+ */
+export const shortPollMs = 4_000;
 export const pollTimeoutMs = 20_000;
+/** Silence of a poll before a probe: the server collects text for 3 s. */
+export const lingerMs = 3_500;
 /** How long any call may take beyond what it asked the server for. */
 export const callTimeoutMs = 10_000;
 /** The least time between two polls that brought nothing. */

@@ -5,7 +5,7 @@ import { AnswerError } from "./errors.ts";
 import { HttpTransport } from "./http-transport.ts";
 import type { Inquiry } from "./inquiry.ts";
 import * as LIMITS from "./limits.ts";
-import { isFinal, type Poll, poll } from "./poll.ts";
+import { isFinal, openPoll, type Poll, readPoll } from "./poll.ts";
 import type { ResponseLog } from "./response-log.ts";
 
 /** Plain HTTP, which passes everywhere. The server lets a poll linger, so that an answer costs few of them. */
@@ -13,19 +13,26 @@ export class LongPollTransport extends HttpTransport {
   readonly name = "long-poll";
 
   protected async *follow(inquiry: Inquiry, signal: AbortSignal): AsyncGenerator<AnswerEvent, void, void> {
-    const { pollTimeoutMs: patienceMs, callTimeoutMs } = LIMITS;
-    for (;;) {
+    const timeLimit = LIMITS.pollTimeoutMs + LIMITS.callTimeoutMs;
+    const ask = (waitMs: number) =>
+      this.session.whileReached(
+        signal,
+        (signal) => openPoll(this.session, inquiry, waitMs, timeLimit, signal),
+        LIMITS.lingerMs,
+        waitMs + this.session.patienceMs,
+      );
+    for (let waitMs = LIMITS.shortPollMs; ; ) {
       const askedAt = Date.now();
       const from = inquiry.log.lastIndex + 1;
-      const found = await this.session.whileReached(signal, (signal) =>
-        poll(this.session, inquiry, patienceMs, patienceMs + callTimeoutMs, signal),
-      );
+      const found = await readPoll(await ask(waitMs), signal);
       this.heardAt = Date.now();
       const taken = yield* take(inquiry, found);
       yield { type: "polled" };
       if (taken && isFinal(found)) return yield* finish(found);
+      const isEmpty = found.metadata.next_index <= from;
+      waitMs = isEmpty ? Math.min(2 * waitMs, LIMITS.pollTimeoutMs) : LIMITS.shortPollMs;
       const spare = askedAt + LIMITS.emptyPollMs - Date.now();
-      if (found.metadata.next_index <= from && spare > 0) await delay(spare, signal);
+      if (isEmpty && spare > 0) await delay(spare, signal);
     }
   }
 }

@@ -1,6 +1,7 @@
 import { PLACED } from "./content.ts";
 import { errorBody } from "./error-body.ts";
 import { epoch, finishReason, usage } from "./frames.ts";
+import { readJson } from "./http-call.ts";
 import { pathOf } from "./http-question.ts";
 import type { Inquiry } from "./inquiry.ts";
 import type { Session } from "./session.ts";
@@ -27,16 +28,21 @@ const answer = shape({
 
 export type Poll = Checked<typeof answer>;
 
-/** Asks for what follows what is held; the server may take `patienceMs`, and all may take `timeLimit`. Throws as {@link Session.call}. */
-export async function poll(
+/** Asks for what follows what is held; the server may take `patienceMs`, and all may take `timeLimit`. Throws as {@link Session.open}. */
+export async function openPoll(
   session: Session,
   { responseId = "", log }: Inquiry,
   patienceMs: number,
   timeLimit: number,
   signal: AbortSignal,
-): Promise<Poll> {
+): Promise<Response> {
   const query = `?from_index=${log.lastIndex + 1}&epoch=${log.epoch}&timeout_ms=${patienceMs}`;
-  return await session.call(pathOf(responseId) + query, { timeLimit, signal }, answer);
+  return await session.open(pathOf(responseId) + query, { timeLimit, signal });
+}
+
+/** What {@link openPoll} was answered with. Throws as {@link readJson}. */
+export function readPoll(response: Response, signal: AbortSignal): Promise<Poll> {
+  return readJson({ signal }, response, answer);
 }
 
 /** Whether the response has ended. A status that is not known is not the end. */

@@ -74,13 +74,12 @@ export class Session {
   }
 
   /** Whether the server answers by HTTP: with words of its own, whatever they are. */
-  async isReached(): Promise<boolean> {
+  async isReached(signal: AbortSignal = new AbortController().signal): Promise<boolean> {
     const askedAt = Date.now();
-    const { signal: never } = new AbortController();
     const timeLimit = this.patienceMs;
     let isReached = false;
     try {
-      await hedged(never, (signal) => this.open("/chat/message/none", { timeLimit, signal }));
+      await hedged(signal, (signal) => this.open("/chat/message/none", { timeLimit, signal }));
     } catch (error) {
       isReached = error instanceof RefusedError;
     }
@@ -92,31 +91,42 @@ export class Session {
   }
 
   /**
-   * Makes a call that may take long. While it is silent a probe tells now and then whether the server can be reached at all;
-   * where it can't, the call is aborted, and this rejects with a {@link ConnectionError}. Where it could not for a while, the
-   * call may be lost, and is made anew.
+   * Makes a call that may be silent for `silenceMs` as a rule. After that a probe tells now and then whether the server can be
+   * reached at all; where it can't, the call is aborted, and this rejects with a {@link ConnectionError}. Where it could not for
+   * a while, or the call was due after `dueMs`, the call may be lost, and is made anew. What it gives is not watched any more.
    */
-  async whileReached<T>(signal: AbortSignal, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async whileReached<T>(
+    signal: AbortSignal,
+    call: (signal: AbortSignal) => Promise<T>,
+    silenceMs: number = LIMITS.callSilenceMs,
+    dueMs = Infinity,
+  ): Promise<T> {
+    // It may have gone where the last probe has.
+    let isSuspect = this.#roughAt > Date.now() - LIMITS.callSilenceMs;
     for (;;) {
-      const end = new AbortController();
+      const [over, loss] = [new AbortController(), new AbortController()];
       const begunAt = Date.now();
       let isStale = false;
       const watch = async () => {
-        for (let silenceMs = LIMITS.callSilenceMs; ; silenceMs = LIMITS.longCallSilenceMs) {
-          await delay(silenceMs, end.signal);
+        for (let waitMs = isSuspect ? LIMITS.flowSilenceMs : silenceMs + this.#reachedInMs; ; ) {
+          await delay(waitMs, over.signal);
           const isReached = await this.isReached();
-          isStale = isReached && this.#roughAt > begunAt - LIMITS.callSilenceMs;
-          if (!isReached || isStale) end.abort(new ConnectionError("the connection is lost"));
+          if (over.signal.aborted) return;
+          const untilDueMs = begunAt + dueMs - Date.now();
+          isStale = isReached && (isSuspect || untilDueMs <= 0 || this.#roughAt > begunAt);
+          if (!isReached || isStale) return loss.abort(new ConnectionError("the connection is lost"));
+          waitMs = Math.min(LIMITS.longCallSilenceMs, untilDueMs);
         }
       };
       watch().catch(() => {});
       try {
-        return await call(AbortSignal.any([signal, end.signal]));
+        return await call(AbortSignal.any([signal, loss.signal]));
       } catch (error) {
         if (!isStale || signal.aborted) throw error;
       } finally {
-        end.abort();
+        over.abort();
       }
+      isSuspect = false;
     }
   }
 

@@ -9,7 +9,7 @@ import { pathOf } from "./http-question.ts";
 import type { Inquiry } from "./inquiry.ts";
 import * as LIMITS from "./limits.ts";
 import { Mailbox } from "./mailbox.ts";
-import { isFinal, type Poll, poll } from "./poll.ts";
+import { isFinal, openPoll, type Poll, readPoll } from "./poll.ts";
 import { type Arrival, readFrame } from "./read-frame.ts";
 import type { Session } from "./session.ts";
 import { BlockedError } from "./transport.ts";
@@ -175,7 +175,9 @@ export class SseDelivery {
   async #poll(): Promise<Poll> {
     try {
       const timeLimit = this.#session.patienceMs;
-      return await hedged(this.#signal, (signal) => poll(this.#session, this.#inquiry, 0, timeLimit, signal));
+      return await hedged(this.#signal, async (signal) =>
+        readPoll(await openPoll(this.#session, this.#inquiry, 0, timeLimit, signal), signal),
+      );
     } catch (error) {
       this.#isUnreached = true;
       throw error;

@@ -5,7 +5,7 @@ import * as LIMITS from "./limits.ts";
 import type { Session } from "./session.ts";
 import { BlockedError, type Transport, type Wish } from "./transport.ts";
 import { ConnectionAttempt } from "./websocket-attempt.ts";
-import type { Watcher, WebSocketConnection } from "./websocket-connection.ts";
+import { NOT_OPEN, type Watcher, type WebSocketConnection } from "./websocket-connection.ts";
 import { WebSocketDelivery } from "./websocket-delivery.ts";
 
 /** Answers over a WebSocket, which stays open from one question to the next. */
@@ -21,6 +21,11 @@ export class WebSocketTransport implements Transport {
   /** Deliveries in a row that brought nothing, and among them such whose connection fell silent. */
   #failures = 0;
   #silences = 0;
+  /** The handshakes that were not answered. */
+  readonly #unanswered = new Set<ConnectionAttempt>();
+  /** The probe that comes before the next handshake. */
+  #probe = new AbortController();
+  #isWoken = false;
   #isClosed = false;
 
   constructor(session: Session, watcher: Watcher) {
@@ -81,6 +86,8 @@ export class WebSocketTransport implements Transport {
   }
 
   doubt(): void {
+    this.#probe.abort();
+    this.#isWoken = true;
     this.#attempt?.doubt();
     this.#delivery?.doubt();
   }
@@ -105,6 +112,7 @@ export class WebSocketTransport implements Transport {
 
   /** The attempt that is under way, or a new one; what is open counts as one that has succeeded. */
   async #begun(): Promise<ConnectionAttempt> {
+    await this.#checkForRoom();
     const { token, websocketUrl } = await this.#session.credentials();
     if (this.#connection?.isUsable) {
       if (token === this.#token) return ConnectionAttempt.done(this.#connection);
@@ -114,11 +122,34 @@ export class WebSocketTransport implements Transport {
     // A browser does not say why a handshake failed. It may be that the token is not accepted any more; then the first probe
     // or poll finds out. A new one for every refusal would be a second storm where many are refused for coming back together.
     const protocols = ["evenflow.v1.compact", "evenflow.v1", `bearer.${token}`];
-    this.#attempt = ConnectionAttempt.begin(websocketUrl, protocols, this.#watcher, (connection) => {
+    const attempt = ConnectionAttempt.begin(websocketUrl, protocols, this.#watcher, (connection) => {
       this.#connection = connection;
       this.#token = token;
       if (this.#isClosed) this.close();
     });
-    return this.#attempt;
+    this.#unanswered.add(attempt);
+    const forget = () => this.#unanswered.delete(attempt);
+    attempt.opening.then(forget, ({ message }: Error) => message !== NOT_OPEN && forget());
+    this.#attempt = attempt;
+    return attempt;
+  }
+
+  /**
+   * Firefox keeps the connection of a handshake that was given up until it is answered, or for five minutes. It has six for a
+   * host, and a few such handshakes would leave none for anything. So after two of them, or three with a wake-up, HTTP tells
+   * first whether the server can be reached: calls that are given up leave nothing. Where it can, and handshakes hang
+   * nevertheless, they are blocked.
+   */
+  async #checkForRoom(): Promise<void> {
+    if (this.#connection?.isUsable || this.#attempt?.isUnderWay) return;
+    for (const attempt of this.#unanswered) {
+      if (attempt.ageMs > LIMITS.hungHandshakeMs) this.#unanswered.delete(attempt);
+    }
+    const free = LIMITS.hungHandshakes + Number(this.#isWoken);
+    this.#isWoken = false;
+    if (this.#unanswered.size < free) return;
+    this.#probe = new AbortController();
+    if (!(await this.#session.isReached(this.#probe.signal))) throw new ConnectionError(NOT_OPEN);
+    if (this.#unanswered.size >= LIMITS.mostHungHandshakes) throw new BlockedError(NOT_OPEN);
   }
 }

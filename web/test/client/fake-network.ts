@@ -8,6 +8,7 @@ export interface FakeCall {
   readonly bearer: string | null;
   readonly body: Record<string, unknown>;
   readonly signal: AbortSignal | undefined;
+  readonly cache: RequestCache | undefined;
 }
 
 type Handler = (call: FakeCall) => Response | Promise<Response>;
@@ -116,6 +117,7 @@ export class FakeNetwork {
       bearer: new Headers(init.headers).get("Authorization"),
       body: typeof init.body === "string" ? (JSON.parse(init.body) as Record<string, unknown>) : {},
       signal: init.signal ?? undefined,
+      cache: init.cache,
     };
     this.calls.push(call);
     if (this.path === "refused") throw new TypeError("refused");

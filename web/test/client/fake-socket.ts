@@ -9,6 +9,7 @@ export class FakeSocket {
   readonly protocols: readonly string[];
   readonly sent: Frame[] = [];
   #closedByClient = false;
+  #isReady = false;
   /** Called with each frame that the client sends. */
   onSend: (frame: Frame) => void = () => {};
   readonly #onMessage: ((event: { data: unknown }) => void)[] = [];
@@ -40,6 +41,11 @@ export class FakeSocket {
     return this.#closedByClient;
   }
 
+  /** It was given up before it was answered. */
+  get hangs(): boolean {
+    return this.#closedByClient && !this.#isReady;
+  }
+
   /** The server sends `data` as it is. */
   raw(data: unknown): void {
     for (const listener of this.#onMessage) listener({ data });
@@ -54,6 +60,7 @@ export class FakeSocket {
   }
 
   ready(messageBytes = 65_536): void {
+    this.#isReady = true;
     this.frame({ type: "session.ready", session_id: "ses_1", limits: { message_bytes: messageBytes } });
   }
 

@@ -12,6 +12,9 @@ let network: FakeNetwork;
 
 const accepted = () => json(202, { response_id: "rsp_1", message_id: "id-1", status: "queued" });
 
+/** Nothing comes. */
+const never = () => new Promise<Response>(() => {});
+
 beforeEach(() => {
   vi.useFakeTimers();
   network = new FakeNetwork();
@@ -36,9 +39,9 @@ describe("an answer by long-polling", () => {
     const asked = new Asked(pollingClient());
     await pass();
     expect(network.callsTo(RESPONSE).map((call) => call.path.split("?")[1])).toEqual([
-      "from_index=0&epoch=1&timeout_ms=20000",
-      "from_index=1&epoch=1&timeout_ms=20000",
-      "from_index=5&epoch=1&timeout_ms=20000",
+      "from_index=0&epoch=1&timeout_ms=4000",
+      "from_index=1&epoch=1&timeout_ms=4000",
+      "from_index=5&epoch=1&timeout_ms=4000",
     ]);
     expect(network.callsTo(RESPONSE)[0]?.bearer).toBe("Bearer token-1");
     expect(asked.events).toEqual([
@@ -140,10 +143,10 @@ describe("an answer by long-polling", () => {
     const asked = new Asked(pollingClient());
     await pass(300);
     expect(network.callsTo(RESPONSE).map((call) => call.path.split("?")[1])).toEqual([
-      "from_index=0&epoch=1&timeout_ms=20000",
-      "from_index=2&epoch=1&timeout_ms=20000",
-      "from_index=4&epoch=2&timeout_ms=20000",
-      "from_index=3&epoch=3&timeout_ms=20000",
+      "from_index=0&epoch=1&timeout_ms=4000",
+      "from_index=2&epoch=1&timeout_ms=4000",
+      "from_index=4&epoch=2&timeout_ms=4000",
+      "from_index=3&epoch=3&timeout_ms=8000",
     ]);
     expect(asked.of("restarted")).toMatchObject([{ type: "restarted", keep: 0 }]);
     expect(asked.of("delta").map((event) => [event.from, event.index])).toEqual([
@@ -257,17 +260,81 @@ describe("trouble while long-polling", () => {
     expect([asked.text, asked.ended, asked.error]).toEqual(["a", true, undefined]);
   });
 
-  it("finds out within 5 s that nothing comes any more, and keeps a poll that only waits", async () => {
+  it("finds out within 5.5 s that nothing comes any more, and keeps a poll that only waits", async () => {
     const answers: ((answer: Response) => void)[] = [];
     network.on(RESPONSE, () => new Promise<Response>((answer) => answers.push(answer)));
     const asked = new Asked(pollingClient());
-    await pass(15_000);
+    await pass(5_900);
     expect(answers).toHaveLength(1);
     answers[0]?.(poll(0, "a", 1, "streaming")());
     await pass();
     network.path = "dark";
-    await pass(5_000);
+    await pass(5_500);
     expect(asked.of("reconnecting").length).toBeGreaterThan(0);
+  });
+
+  it("makes a poll anew that is overdue, since its connection may be dead where others are not", async () => {
+    network.onEach(RESPONSE, [poll(0, "a", 1, "streaming"), never, poll(1, "b", 1, "completed", { full_text: "ab" })]);
+    const asked = new Asked(pollingClient());
+    await pass(5_900);
+    expect(asked.text).toBe("a");
+    await pass(200);
+    expect([asked.text, asked.ended, asked.of("reconnecting")]).toEqual(["ab", true, []]);
+  });
+
+  it("probes sooner, and makes a poll anew, where the last one was lost", async () => {
+    network.onEach(RESPONSE, [poll(0, "a", 1, "streaming"), never, poll(1, "b", 1, "completed", { full_text: "ab" })]);
+    const asked = new Asked(pollingClient());
+    await pass();
+    network.path = "dark";
+    await pass(5_600);
+    expect(asked.of("reconnecting")).toHaveLength(1);
+    network.path = "up";
+    await pass(1_100);
+    expect(asked.text).toBe("ab");
+  });
+
+  it("is patient with what is coming slowly", async () => {
+    const whole = await poll(1, "b", 1, "completed", { full_text: "ab" })().text();
+    const slowly = () => {
+      const body = new ReadableStream({
+        start: (controller) => {
+          setTimeout(() => {
+            controller.enqueue(new TextEncoder().encode(whole));
+            controller.close();
+          }, 20_000);
+        },
+      });
+      return new Response(body);
+    };
+    network.onEach(RESPONSE, [poll(0, "a", 1, "streaming"), slowly]);
+    const asked = new Asked(pollingClient());
+    await pass(20_000);
+    expect([asked.text, network.callsTo(RESPONSE).length]).toEqual(["ab", 2]);
+  });
+
+  it("costs few polls while nothing comes, and asks for no more than gateways allow", async () => {
+    network.on(RESPONSE, async (call) => {
+      const waitMs = Number(new URL(call.path, "http://test").searchParams.get("timeout_ms"));
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+      return poll(0, "", 0, "queued")();
+    });
+    new Asked(pollingClient());
+    await pass(60_000);
+    const waits = network.callsTo(RESPONSE).map((call) => /timeout_ms=(\d+)/.exec(call.path)?.[1]);
+    expect(waits).toEqual(["4000", "8000", "16000", "20000", "20000"]);
+  });
+
+  it("probes nothing while the server collects text", async () => {
+    let index = 0;
+    network.on(RESPONSE, async () => {
+      await new Promise((resolve) => setTimeout(resolve, 3_000));
+      index += 1;
+      return poll(index - 1, "a", 1, "streaming")();
+    });
+    const asked = new Asked(pollingClient());
+    await pass(30_000);
+    expect([asked.text.length, network.callsTo("GET /chat/message/none").length]).toEqual([10, 0]);
   });
 
   it("sends the question again under the same id when its acceptance was lost", async () => {

@@ -155,6 +155,63 @@ describe("an accepted answer is never given up", () => {
   });
 });
 
+describe("handshakes that hang, whose connections Firefox keeps, leave some of its six for others", () => {
+  const hanging = () => network.sockets.filter(({ hangs }) => hangs).length;
+
+  it("in a black hole, after which the WebSocket is had again at once", async () => {
+    const asked = await reading();
+    cut("dark");
+    await pass(60_000);
+    expect(hanging()).toBe(2);
+    expect(await untilBack(asked)).toBeLessThanOrEqual(2_020);
+    expect(asked.of("transport")).toHaveLength(1);
+  });
+
+  it("also while a reader wakes it up again and again", async () => {
+    const asked = await reading();
+    cut("dark");
+    for (let times = 0; times < 60; times += 1) {
+      await pass(1_000);
+      page.fire("focus");
+    }
+    expect(hanging()).toBe(3);
+    await pass(1_300);
+    network.path = "up";
+    written = 1;
+    page.connect(true);
+    await pass(100);
+    expect(asked.text).toBe("0 1 ");
+  });
+
+  it("but one is begun at once when the network may be back: HTTP has dead connections to find out about first", async () => {
+    const asked = await reading();
+    cut("dark");
+    await pass(60_000);
+    network.path = "up";
+    network.on("GET /chat/message/none", () => new Promise(() => {}));
+    written = 1;
+    page.connect(true);
+    await pass(100);
+    expect(asked.text).toBe("0 1 ");
+  });
+
+  it("nor do calls to the same address wait for each other, as they would in a browser's cache", async () => {
+    await reading();
+    cut("dark");
+    await pass(20_000);
+    expect(new Set(network.calls.map(({ cache }) => cache))).toEqual(new Set(["no-store"]));
+  });
+
+  it("where a proxy swallows WebSockets alone", async () => {
+    const asked = await reading();
+    network.onSocket = () => {};
+    network.socket.drop();
+    for (; written < 250; written += 1) await pass(1_000);
+    expect(hanging()).toBeLessThanOrEqual(4);
+    expect(asked.of("transport").at(-1)).toMatchObject({ transport: "sse" });
+  });
+});
+
 describe("the next transport", () => {
   it("is not used while nothing is reached, and is when HTTP is and the WebSocket is not", async () => {
     const asked = await reading();

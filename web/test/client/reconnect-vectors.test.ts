@@ -10,6 +10,7 @@ interface Step {
   readonly wait_ms?: readonly [number, number];
   readonly at_once?: boolean;
   readonly transport?: string;
+  readonly hanging?: number;
   readonly ended?: string;
 }
 
@@ -55,7 +56,7 @@ class Conduct {
     } else if (slotMs) {
       network.socket.frame({ type: "reconnect", reason: "drain", after_ms: Number(slotMs) });
       network.socket.drop(1001);
-    } else if (event === "refused" || event === "portal") this.#cut(event);
+    } else if (event === "refused" || event === "portal" || event === "dark") this.#cut(event);
     else if (event === "no websocket") {
       network.takesWebSockets = false;
       network.socket.drop();
@@ -66,7 +67,7 @@ class Conduct {
     await pass();
   }
 
-  async expect({ wait_ms, at_once, transport, ended }: Step, chance: number): Promise<void> {
+  async expect({ wait_ms, at_once, transport, hanging, ended }: Step, chance: number): Promise<void> {
     if (wait_ms) {
       const waited = await this.#nextWait();
       expect(waited).toBeCloseTo(wait_ms[0] + chance * (wait_ms[1] - wait_ms[0]), -1);
@@ -78,6 +79,7 @@ class Conduct {
       this.#forgetWaits();
     }
     if (transport) expect(this.#asked.of("transport").at(-1)?.transport).toBe(transport);
+    if (hanging) expect(network.sockets.filter(({ hangs }) => hangs)).toHaveLength(hanging);
     expect((this.#asked.error as { body?: { code: string } } | undefined)?.body?.code).toBe(ended);
   }
 
