@@ -179,7 +179,9 @@ def npm_licences(*, is_optional: bool) -> dict[str, str]:
 def _bundled_licences() -> dict[str, str]:
     """Of what the page's own code imports, and what that needs."""
     packages = _npm_packages("web")
-    sources = (path.read_text("utf-8") for path in (_ROOT / "web" / "src").rglob("*.ts"))
+    modules = (_ROOT / "web" / "src").rglob("*.ts")
+    # Declarations of types are in no bundle.
+    sources = (path.read_text("utf-8") for path in modules if not path.name.endswith(".d.ts"))
     wanted = sorted({name for source in sources for name in _IMPORTED.findall(source)})
     found = {}
     while wanted:
