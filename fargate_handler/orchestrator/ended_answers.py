@@ -14,6 +14,7 @@ _OUTCOMES = {
     ResponseState.CANCELLED: catalogue.RESPONSES_CANCELLED,
 }
 _LONG_WAIT_SECONDS = 10.0
+_THROTTLED = "upstream_throttled"
 # Labels: of the model that the source has by itself, and where nobody has read.
 _OWN_MODEL, _NOBODY = "default", "none"
 
@@ -50,9 +51,10 @@ class EndedAnswers:
             metrics.divided(catalogue.FIRST_TOKEN).record_of(model, waited * 1000)
 
     def _count_failure(self, stream: ResponseStream) -> None:
-        failed = stream.state is ResponseState.ERROR
-        refused = failed and stream.error is not None and is_refusal(stream.error)
-        if stream.state is ResponseState.CANCELLED or refused:
+        failed, error = stream.state is ResponseState.ERROR, stream.error
+        # `upstream.throttles` pages for a model over its quota. A rollback would not help it.
+        is_left_out = error is not None and (is_refusal(error) or error["code"] == _THROTTLED)
+        if stream.state is ResponseState.CANCELLED or (failed and is_left_out):
             return
         rate = self._metrics.ratio(catalogue.RESPONSE_FAILURE_RATE)
         rate.whole += 1

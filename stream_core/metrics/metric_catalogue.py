@@ -475,8 +475,8 @@ RESPONSE_FAILURE_RATE = Metric(
     _R,
     "%",
     "responses that ended in an error or with the fallback answer, of those that ended in the "
-    "last minute; without those that were cancelled, and without messages that the model "
-    "refused, which are their senders' errors",
+    "last minute; without those that were cancelled, whose message the model refused (its "
+    "sender's error), or whose model was over its quota (see upstream.throttles)",
     "< 1 %",
     Alarm(Statistic.AVERAGE, 5, " %", silence="no response ended"),
 )
