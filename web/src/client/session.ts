@@ -73,6 +73,16 @@ export class Session {
     return Math.min(LIMITS.openAttemptMs, Math.max(LIMITS.probeMs * (isLong ? 2 : 1), 2 * this.#reachedInMs));
   }
 
+  /** Whether what is begun now may go where the last probe has gone. */
+  get isSuspect(): boolean {
+    return this.#roughAt > Date.now() - LIMITS.callSilenceMs;
+  }
+
+  /** A call that was to be answered at once was not. */
+  suspect(): void {
+    this.#roughAt = Date.now();
+  }
+
   /** Whether the server answers by HTTP: with words of its own, whatever they are. */
   async isReached(signal: AbortSignal = new AbortController().signal): Promise<boolean> {
     const askedAt = Date.now();
@@ -101,8 +111,7 @@ export class Session {
     silenceMs: number = LIMITS.callSilenceMs,
     dueMs = Infinity,
   ): Promise<T> {
-    // It may have gone where the last probe has.
-    let isSuspect = this.#roughAt > Date.now() - LIMITS.callSilenceMs;
+    let { isSuspect } = this;
     for (;;) {
       const [over, loss] = [new AbortController(), new AbortController()];
       const begunAt = Date.now();

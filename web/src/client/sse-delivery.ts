@@ -49,6 +49,8 @@ export class SseDelivery {
   #failures = 0;
   /** Whether text comes, event by event. */
   #flows = false;
+  /** The first stream was opened while the server may have been out of reach. */
+  readonly #isSuspect: boolean;
   /** Whether the present stream has begun to come. */
   #hasHead = false;
   /** A poll found that the server can't be reached at all. */
@@ -62,6 +64,7 @@ export class SseDelivery {
     this.#reading = new AnswerReading(inquiry, { isOpen: false, send: askAgain });
     this.#signal = AbortSignal.any([signal, this.#end.signal]);
     this.#begun = inquiry.log.lastIndex;
+    this.#isSuspect = session.isSuspect;
     this.#line = this.#open("");
   }
 
@@ -154,16 +157,19 @@ export class SseDelivery {
 
   /**
    * What comes next. After a silence a poll tells whether there is anything, which a proxy then keeps to itself; unless the
-   * streams have brought something: then this one is lost, as when the browser had frozen the tab.
+   * streams have brought something, or this one was opened in an outage: then it is lost, as when the browser had
+   * frozen the tab.
    */
   async #nextLetter(): Promise<Letter> {
     for (let polls = 0; polls < LIMITS.quietPolls; polls += 1) {
-      const quietMs = this.#flows ? LIMITS.flowQuietMs : LIMITS.quietMs * 2 ** polls;
+      const mayBeDead = this.#isSuspect && !this.#hasHead;
+      const quietMs = this.#flows || mayBeDead ? LIMITS.flowQuietMs : LIMITS.quietMs * 2 ** polls;
       const letter = await this.#letters.take(quietMs);
       if (letter !== undefined) return letter;
       this.#flows = false;
       const found = await this.#poll();
       if (found.metadata.next_index <= this.#inquiry.log.lastIndex + 1 && !isFinal(found)) continue;
+      if (mayBeDead) break;
       const late = await this.#letters.take(this.#hasHead ? LIMITS.heldBackMs : LIMITS.headMs);
       if (late !== undefined) return late;
       if (this.#hasGrown) break;
@@ -180,6 +186,7 @@ export class SseDelivery {
       );
     } catch (error) {
       this.#isUnreached = true;
+      this.#session.suspect();
       throw error;
     }
   }

@@ -127,6 +127,17 @@ describe("an accepted answer is never given up", () => {
     expect(await untilBack(asked)).toBeLessThanOrEqual(5_000);
   });
 
+  it.each([5, 20, 60])(
+    "by event streams within 2 s of the path's return after %i s, and not by polls",
+    async (seconds) => {
+      const asked = await reading(newClient({ transports: ["sse", "long-poll"] }));
+      cut("dark");
+      await pass(seconds * 1_000);
+      expect(await untilBack(asked)).toBeLessThanOrEqual(2_020);
+      expect(asked.of("transport")).toHaveLength(1);
+    },
+  );
+
   it("though the server refuses it for the moment again and again", async () => {
     const later = () => refusal(503, { type: "overloaded_error", code: "response_elsewhere" }, { "Retry-After": "1" });
     const asked = new Asked(newClient({ transports: ["long-poll"] }));
