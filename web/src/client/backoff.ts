@@ -16,9 +16,9 @@ export function backoffMs(failures: number, capMs: number = LIMITS.backoffCapMs)
 }
 
 /**
- * How long after the last try, in milliseconds, a server is tried again that has been out of reach for `lostMs`. Whoever
- * looks at an unfinished answer has its text back within two seconds of the network. Nobody is kept waiting in a hidden
- * tab, after a long time, or where the browser says that there is no network: then it is tried seldom, and never given up.
+ * The milliseconds from the last try to the next, for a server that has been out of reach for `lostMs`. In a visible tab
+ * an answer goes on within two seconds of the network's return. Tries are rarer, but never end, in a hidden tab, after a
+ * long outage, and while the browser reports no network: there no reader waits.
  */
 export function probeDelayMs(failures: number, lostMs: number): number {
   const isSlow = isOffline() || lostMs > LIMITS.fastProbesMs || (isHidden() && failures > LIMITS.hiddenFastProbes);
@@ -35,7 +35,7 @@ export function passesSoon(error: unknown): boolean {
   return (toldMs(error) ?? 0) <= LIMITS.longestWaitMs && (error as Waitable).body?.code !== "budget_exhausted";
 }
 
-/** How long the server has said to wait after `error`, in milliseconds; what is said of later times is asked again by then. */
+/** The milliseconds to wait after `error` by the server's word, cut to the longest wait. */
 export function saidMs(error: unknown): number {
   return Math.min(toldMs(error) ?? 0, LIMITS.longestWaitMs);
 }

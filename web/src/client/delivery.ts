@@ -15,8 +15,8 @@ import type { WakeUps } from "./wake-up.ts";
 const GROWTHS: readonly string[] = ["delta", "part"];
 
 /**
- * Brings one answer to its end, over as many connections as that takes. A loss never ends it: as long as the page lives the
- * answer is there to be had, and it is tried for. What the server refuses for good does.
+ * Brings one answer to its end, over as many connections as that takes. A lost connection never ends it: the client tries
+ * for as long as the page lives. Only a permanent refusal of the server ends it.
  */
 export class Delivery {
   readonly #inquiry: Inquiry;
@@ -24,15 +24,15 @@ export class Delivery {
   readonly #choice: TransportChoice;
   readonly #wakeUps: WakeUps;
   #transport: Transport | undefined;
-  /** Failures and refusals in a row, since the text last grew; and failures in a row of a transport that is blocked. */
+  /** Failures and refusals in a row since the text last grew; and failures in a row of a blocked transport. */
   #failures = 0;
   #refusals = 0;
   #blocked = 0;
   /** When the first of those failures was, or the last wake-up after it. */
   #lostAt = 0;
-  /** When the try began that has brought nothing yet. */
+  /** The start of the try that has brought nothing yet. */
   #triedAt: number | undefined;
-  /** There was a wake-up in it. */
+  /** Whether a wake-up came during that try. */
   #isWoken = false;
   #chainCorrected = false;
 
@@ -147,7 +147,7 @@ export class Delivery {
     await delay(delayMs, this.#inquiry.stopped);
   }
 
-  /** Whether what was refused may be had a little later. What was accepted is there, and only asked for again. */
+  /** Whether a refusal may be temporary. An accepted answer exists, and is only requested again. */
   #mayPass(error: RefusedError): boolean {
     if (this.#inquiry.responseId) return error.isTemporary || error.body.type === "internal_error";
     return error.isTemporary && passesSoon(error) && this.#refusals <= LIMITS.refusals;
@@ -181,7 +181,7 @@ export class Delivery {
     return from && isMeant ? this.#choice.fallBack(from, isHeldBack) : undefined;
   }
 
-  /** The pause, less what the last try has taken; none where there was a wake-up meanwhile. */
+  /** The pause, less the duration of the last try. None if a wake-up came meanwhile. */
   #untilNextTryMs(): number {
     if (this.#isWoken) return 0;
     const now = Date.now();

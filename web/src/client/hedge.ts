@@ -1,9 +1,9 @@
 import * as LIMITS from "./limits.ts";
 
 /**
- * Makes a call that is answered at once where the server can be reached. While it is not, the call is made once more beside
- * the first one, and once more: browsers keep connections, and the first may have gone into one that is dead. Gives the first
- * answer, or the first failure; the other calls are aborted.
+ * Makes a call that a reachable server answers at once. Until the answer comes, the call is repeated twice besides: the
+ * browser may have sent the first one into a dead connection that it kept. Returns the first answer, or the first failure;
+ * the other calls are aborted.
  */
 export function hedged<T>(signal: AbortSignal, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
   return new Promise((settle, fail) => {

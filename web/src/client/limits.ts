@@ -6,42 +6,42 @@ export const openPatienceMs = 2_000;
 export const reopenPatienceMs = 500;
 /** How long an attempt may go on in the background, to serve a later question. */
 export const openAttemptMs = 10_000;
-/** Tries in a row that brought nothing, before an answer goes on over the next transport, if HTTP reaches the server. */
+/** Tries in a row without result before an answer goes on over the next transport, if HTTP reaches the server. */
 export const websocketFailures = 3;
 export const sseFailures = 2;
-/** So many handshakes without an answer, begun within the time that Firefox keeps them, and HTTP is asked first; so many at most. */
+/** Unanswered handshakes that Firefox still keeps: after the first number HTTP is probed, the second is the most. */
 export const hungHandshakes = 2;
 export const mostHungHandshakes = 4;
 export const hungHandshakeMs = 300_000;
 /** Refusals in a row (quota, overload) before a question that was never accepted is given up: more than a take-over lasts. */
 export const refusals = 8;
-/** What comes later than this is not waited for: who asks is told at once. For an answer it is asked again by then. */
+/** The longest `Retry-After` that is waited for. With a longer one a question fails; an answer waits this long. */
 export const longestWaitMs = 60_000;
 /** Half of what the first retry is spread over. */
 export const backoffBaseMs = 250;
 export const backoffCapMs = 8_000;
-/** So many failures don't lengthen the wait: a lost node's answers go on after some three seconds. */
+/** Failures that don't lengthen the wait: a lost node's answers go on after some three seconds. */
 export const backoffHeldFailures = 3;
 /**
- * The longest pause between two tries at a server that is out of reach, counted from the beginning of the first one. With
- * full jitter the next try begins 1.6 s after the network is back, or sooner, in 95 of 100 cases.
+ * The longest pause between two tries at a server that is out of reach, from start to start. With full jitter the next
+ * try starts within 1.6 s of the network's return in 95 of 100 cases.
  */
 export const probeCapMs = 2_000;
-/** The same, and up to twice that, in a hidden tab, without a network, and after a long time. */
+/** The shortest such pause in a hidden tab, without a network, and after a long outage. The longest is twice that. */
 export const slowProbeMs = 5_000;
-/** A hidden tab tries so often as any other: a lost node's answers go on by then. */
+/** The first tries of a hidden tab, which come as fast as in any other: a lost node's answers go on by then. */
 export const hiddenFastProbes = 4;
-/** After so long it is tried seldom. */
+/** After an outage of this length the tries are slow. */
 export const fastProbesMs = 600_000;
 /**
- * How long a try may be without an answer. TCP itself tries again after 1, 3 and 7 s: what may have gone into a black hole
- * is left for a fresh try before that takes long. Every third one has twice as long, for the sake of slow lines.
+ * How long a try may be without an answer. TCP itself retries after 1, 3 and 7 s, so a try with lost packets is replaced
+ * by a fresh one before that takes long. Every third try has twice as long, for slow lines.
  */
 export const probeMs = 2_000;
 export const longProbeEvery = 3;
-/** How long something may be silent, or a try go on, when a wake-up comes: then it is not trusted. */
+/** At a wake-up, a connection that was silent for longer than this, or a try that is older, is not trusted. */
 export const doubtMs = 100;
-/** So many calls are made at most for one that is answered at once, and so far apart. */
+/** The most copies of a call that is normally answered at once, and the time between two of them. */
 export const hedges = 3;
 export const hedgeMs = 600;
 /** How often the server is told what the reader really has. */
@@ -53,19 +53,19 @@ export const ackIntervalMs = 1_000;
 export const silenceMs = 2_500;
 export const pongMs = 2_000;
 /**
- * Silence in the middle of a text that comes before a ping, and how long that may stay unanswered before the next connection is
+ * Silence in the middle of a text before a ping, and how long that may stay unanswered before the next connection is
  * opened beside this one.
  */
 export const flowSilenceMs = 1_000;
 export const flowPongMs = 500;
-/** How often that is doubled: what falls silent again and again before it has brought anything may be slow instead. */
+/** How often that time is doubled: a connection that keeps falling silent before it brought anything may be slow. */
 export const pongDoublings = 3;
 /** How late a timer is in a tab that has slept. */
 export const sleptMs = 500;
-/** Silence of a call by HTTP before a probe tells whether the server can be reached; the next ones are as far apart as the other. */
+/** Silence of a call by HTTP before the first probe of the server, and the time between further probes. */
 export const callSilenceMs = 2_500;
 export const longCallSilenceMs = 10_000;
-/** Silence of a stream beside which the next one has been opened already: a server sends heartbeats more often. */
+/** Silence of a stream whose successor is open already, before it is lost: a server sends heartbeats more often. */
 export const longSilenceMs = 20_000;
 /** Requests for missing deltas in a row, without progress, before the server is taken for broken. */
 export const recoveries = 3;
@@ -73,7 +73,7 @@ export const recoveries = 3;
 export const quietMs = 2_000;
 /** The same in the middle of a text that comes. */
 export const flowQuietMs = 1_000;
-/** So many such polls, and the stream is taken for dead: in that time the server would have sent a heartbeat. */
+/** After this many such polls the stream is taken for dead: in that time the server would have sent a heartbeat. */
 export const quietPolls = 4;
 /** How much later than by a poll something may come over an event stream. */
 export const heldBackMs = 500;
@@ -84,8 +84,8 @@ export const heldBackRestMs = 60_000;
 /** How long `stop` waits for the server to confirm. */
 export const stopMs = 3_000;
 /**
- * How long a poll asks the server to hold it, while text comes: longer than the server collects some. Where none comes, twice
- * as long each time, so that an answer costs few polls; at most less than the 29 s of API gateways.
+ * How long a poll asks the server to hold it while text comes: longer than the server collects text. While none comes,
+ * it asks for twice as long each time, so that an answer costs few polls. The longest is below the 29 s of API gateways.
  */
 export const shortPollMs = 4_000;
 export const pollTimeoutMs = 20_000;

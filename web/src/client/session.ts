@@ -78,7 +78,7 @@ export class Session {
     return this.#roughAt > Date.now() - LIMITS.callSilenceMs;
   }
 
-  /** A call that was to be answered at once was not. */
+  /** Notes that a call was not answered at once, as it should have been. */
   suspect(): void {
     this.#roughAt = Date.now();
   }
@@ -101,9 +101,9 @@ export class Session {
   }
 
   /**
-   * Makes a call that may be silent for `silenceMs` as a rule. After that a probe tells now and then whether the server can be
-   * reached at all; where it can't, the call is aborted, and this rejects with a {@link ConnectionError}. Where it could not for
-   * a while, or the call was due after `dueMs`, the call may be lost, and is made anew. What it gives is not watched any more.
+   * Makes a call that is normally silent for `silenceMs` at most. After that, probes check whether the server can be
+   * reached. If it can't, the call is aborted, and this rejects with a {@link ConnectionError}. If it couldn't for a while,
+   * or the call was due after `dueMs`, the call may be lost, and is made again. The answer's body is not watched.
    */
   async whileReached<T>(
     signal: AbortSignal,
