@@ -73,7 +73,7 @@ export class Session {
     return Math.min(LIMITS.openAttemptMs, Math.max(LIMITS.probeMs * (isLong ? 2 : 1), 2 * this.#reachedInMs));
   }
 
-  /** Whether what is begun now may go where the last probe has gone. */
+  /** Whether a call was slow or lost a moment ago, so that a new one may be lost, too. */
   get isSuspect(): boolean {
     return this.#roughAt > Date.now() - LIMITS.callSilenceMs;
   }
@@ -83,7 +83,7 @@ export class Session {
     this.#roughAt = Date.now();
   }
 
-  /** Whether the server answers by HTTP: with words of its own, whatever they are. */
+  /** Whether the server itself answers by HTTP, whatever it says. */
   async isReached(signal: AbortSignal = new AbortController().signal): Promise<boolean> {
     const askedAt = Date.now();
     const timeLimit = this.patienceMs;

@@ -14,10 +14,10 @@ import { type Arrival, readFrame } from "./read-frame.ts";
 import type { Session } from "./session.ts";
 import { BlockedError } from "./transport.ts";
 
-/** Something on the way keeps what the server has sent: a poll has brought what the stream has not. */
+/** Something on the way holds the stream back: a poll has brought more than the stream. */
 export class HeldBackError extends BlockedError {}
 
-/** One stream of events; aborted, it is read no more. */
+/** One stream of events, which is read until it is aborted. */
 type Line = AbortController;
 
 /** What a stream has brought; `null` stands for a sign of life, and an error for its end. */
@@ -29,8 +29,8 @@ interface Letter {
 const LOST = "the connection is lost";
 
 /**
- * One answer over streams of events. When the server that it comes from is leaving, the next stream is opened while the
- * present one still delivers, and read from as soon as it begins, as over a WebSocket.
+ * One answer over streams of events. When its server is leaving, the next stream is opened while the present one still
+ * delivers, and read as soon as it begins, as over a WebSocket.
  */
 export class SseDelivery {
   readonly #session: Session;
@@ -40,7 +40,7 @@ export class SseDelivery {
   readonly #reading: AnswerReading;
   readonly #end = new AbortController();
   readonly #signal: AbortSignal;
-  /** What was held before the first stream of these. */
+  /** The entries held before the first of these streams. */
   readonly #begun: number;
   #line: Line;
   #lineLoss: Error | undefined;
@@ -49,9 +49,9 @@ export class SseDelivery {
   #failures = 0;
   /** Whether text comes, event by event. */
   #flows = false;
-  /** The first stream was opened while the server may have been out of reach. */
+  /** Whether the server may have been out of reach when the first stream was opened. */
   readonly #isSuspect: boolean;
-  /** Whether the present stream has begun to come. */
+  /** Whether the present stream has begun. */
   #hasHead = false;
   /** A poll found that the server can't be reached at all. */
   #isUnreached = false;
@@ -139,7 +139,7 @@ export class SseDelivery {
     );
   }
 
-  /** It could not be had there, so the present stream is read from as long as it lasts. */
+  /** Notes that the next stream failed: the present one is read for as long as it lasts. */
   #moveOnLater(): void {
     this.#next = undefined;
     if (this.#lineLoss) throw this.#lineLoss;
@@ -156,9 +156,9 @@ export class SseDelivery {
   }
 
   /**
-   * What comes next. After a silence a poll tells whether there is anything, which a proxy then keeps to itself; unless the
-   * streams have brought something, or this one was opened in an outage: then it is lost, as when the browser had
-   * frozen the tab.
+   * What comes next. After a silence a poll checks whether there is more. If so, a proxy holds the stream back. But if the
+   * streams have brought something, or this one was opened in an outage, it is lost, as when the browser had frozen the
+   * tab.
    */
   async #nextLetter(): Promise<Letter> {
     for (let polls = 0; polls < LIMITS.quietPolls; polls += 1) {
@@ -195,7 +195,7 @@ export class SseDelivery {
     return this.#inquiry.log.lastIndex > this.#begun;
   }
 
-  /** The same error; but where streams bring nothing, and HTTP reaches the server, they are blocked. */
+  /** The same error, or a {@link BlockedError} if streams bring nothing although HTTP reaches the server. */
   async #reasonOf(error: unknown): Promise<unknown> {
     if (!(error instanceof ConnectionError) || error instanceof BlockedError) return error;
     if (this.#isUnreached || this.#hasGrown || this.#signal.aborted) return error;
@@ -203,7 +203,7 @@ export class SseDelivery {
   }
 }
 
-/** There is no way back over a stream: what is missing is asked for with the next one. */
+/** A stream can't send anything back: missing entries are requested with the next one. */
 function askAgain(): never {
   throw new ConnectionError("a part is missing");
 }

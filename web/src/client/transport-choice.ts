@@ -37,8 +37,8 @@ export class TransportChoice {
   }
 
   /**
-   * The best transport that can be had now. Nothing lower is tried where the server can't be reached at all: then this
-   * throws, as it does where there is no transport at all.
+   * The best transport that works now. Throws if there is none. If the server can't be reached at all, no lower transport is
+   * tried, and this throws, too.
    */
   async choose(): Promise<Choice> {
     let failure: unknown;
@@ -88,7 +88,7 @@ export class TransportChoice {
     return undefined;
   }
 
-  /** The network may be another one by now. */
+  /** Called when the network may have changed. */
   doubt(): void {
     for (const { transport } of this.#rungs) transport.doubt();
   }

@@ -5,7 +5,7 @@ import type { Inquiry } from "./inquiry.ts";
 /** What a reader may want of an answer while it comes. */
 export type Wish = "cancel" | "pause" | "continue";
 
-/** HTTP reaches the server, and the transport does not: something on the way is in its way. */
+/** HTTP reaches the server, and the transport does not: something on the way blocks it. */
 export class BlockedError extends ConnectionError {}
 
 /** One way to move a cursor over a response's log. An answer may change from one to another at any index. */
@@ -16,7 +16,8 @@ export interface Transport {
   /** Opens it, where that takes a connection. Resolves when it is open; rejects with a `ConnectionError` when it can not be, or not within `patienceMs`. */
   connect?(patienceMs: number): Promise<unknown>;
   /**
-   * The same; but where it is not open after `aloneMs`, and HTTP reaches the server, it rejects soon with a {@link BlockedError}.
+   * The same. But if it is not open after `aloneMs`, and HTTP reaches the server, it soon rejects with a
+   * {@link BlockedError}.
    */
   connectOrProbe?(aloneMs: number): Promise<unknown>;
   /**
@@ -26,6 +27,6 @@ export interface Transport {
   deliver(inquiry: Inquiry): AsyncGenerator<AnswerEvent, void, void>;
   /** Tells the server; does nothing where it has no means to, or nothing is there yet. What follows, `deliver` yields. */
   tell(inquiry: Inquiry, wish: Wish): Promise<void>;
-  /** The network may be another one by now: what is silent is looked at, and a try that hangs is made anew. */
+  /** Called when the network may have changed: a silent connection is checked, and a hanging try is replaced. */
   doubt(): void;
 }

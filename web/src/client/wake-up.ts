@@ -1,6 +1,6 @@
 import { delay } from "./delay.ts";
 
-/** As much of a page as says that a try may be worth it at once; workers and servers lack most of it. */
+/** The parts of a page whose events suggest a try at once. Workers and servers lack most of them. */
 interface Page {
   readonly document?: EventTarget & { readonly hidden: boolean };
   readonly navigator?: { readonly onLine?: boolean; readonly connection?: EventTarget };
@@ -30,7 +30,7 @@ export function onWakeUp(listener: () => void): () => void {
   return () => end.abort();
 }
 
-/** What wakes up whoever waits for the next try: the events of the page, and {@link ring}. */
+/** Ends the pauses before the next try: by events of the page, and by {@link ring}. */
 export class WakeUps {
   readonly #listeners = new Set<() => void>();
   #end = () => {};
@@ -45,7 +45,7 @@ export class WakeUps {
     };
   }
 
-  /** Wakes everybody up. */
+  /** Ends all pauses. */
   ring(): void {
     for (const listener of [...this.#listeners]) listener();
   }

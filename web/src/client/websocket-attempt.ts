@@ -73,12 +73,12 @@ export class ConnectionAttempt {
     return await Promise.race([settled, probe]);
   }
 
-  /** Ends it: whoever waits for it does so no longer. */
+  /** Ends it, and every wait for it. */
   giveUp(): void {
     this.#end.abort();
   }
 
-  /** Ends it if it may have begun in another network than there is now. */
+  /** Ends it if the network may have changed since it began. */
   doubt(): void {
     if (this.isUnderWay && this.ageMs > LIMITS.doubtMs) this.giveUp();
   }

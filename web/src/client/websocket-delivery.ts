@@ -35,22 +35,22 @@ export class WebSocketDelivery {
   /** Where the answer was asked for as well, and has not begun yet. */
   #next: Line | undefined;
   #isMovingOn = false;
-  /** That is since the line may be dead: then it is read until the next one really brings something. */
+  /** Whether that is because the line may be dead. Then it is read until the next one brings something new. */
   #isDoubted = false;
   /** How the answer has begun there. */
   #beginning: Arrival | undefined;
-  /** It was doubted, and lived. */
+  /** Whether it was doubted, and proved alive. */
   #isSlow = false;
-  /** What has come: to find out whether anything does. */
+  /** The number of frames received, to see whether any arrive. */
   #arrivals = 0;
   /** Whether text comes, frame by frame. */
   #flows = false;
-  /** How long a sign of life may take. */
+  /** How long a sign of life may take, in milliseconds. */
   readonly #pongMs: number;
-  /** Whether it has ended since nothing came any more. */
+  /** Whether it ended because nothing came any more. */
   isSilent = false;
   #failures = 0;
-  /** Counts what was begun in order to move on: only the last of it counts. */
+  /** Numbers the attempts to move on: only the last one is used. */
   #turn = 0;
 
   /** Reads from `connection`; `connect` is called for the next one. */
@@ -86,8 +86,8 @@ export class WebSocketDelivery {
   }
 
   /**
-   * The network may be another one by now, and the connection dead. Where it doesn't answer at once, another one is opened
-   * beside it; whichever brings the answer first is read from.
+   * Checks the connection after a wake-up, since the network may have changed. If it doesn't answer at once, another one is
+   * opened beside it, and the first to bring the answer is read.
    */
   doubt(patienceMs: number = LIMITS.doubtMs): void {
     const { connection } = this.#line;
@@ -160,7 +160,7 @@ export class WebSocketDelivery {
     yield* line.reading.receive(arrival);
   }
 
-  /** Whether the answer is read from `line` from now on: once it begins there, and beside a line that may live once it comes. */
+  /** Whether to read `line` from now on: once the answer begins there, or if the present line may live, once text comes. */
   #mayGoOverTo(line: Line, arrival: Arrival): boolean {
     const hasBegun = this.#beginning !== undefined;
     if (arrival.type === "pong") return false;
@@ -189,7 +189,7 @@ export class WebSocketDelivery {
     }
   }
 
-  /** The line lives, though it was doubted: it may be slow. */
+  /** Notes that the doubted line is alive, and may be slow. */
   #trust(): void {
     this.#turn += 1;
     const next = this.#next;
@@ -228,8 +228,8 @@ export class WebSocketDelivery {
 
   /**
    * The next frame. A connection may die without a word (a phone that changes networks), so after a silence the server is
-   * asked for a sign of life, however long its model thinks; if nothing comes, the connection is given up. In the middle of a
-   * text that is done sooner, and another connection is opened beside it.
+   * asked for a sign of life, however long its model thinks; if nothing comes, the connection is given up. In the middle of
+   * a text this happens sooner, and another connection is opened beside it.
    */
   async #nextLetter(): Promise<Letter> {
     const letter = await this.#nextInTime();

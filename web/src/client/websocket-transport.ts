@@ -18,7 +18,7 @@ export class WebSocketTransport implements Transport {
   #delivery: WebSocketDelivery | undefined;
   /** What the connection was opened with: when that has expired, the server takes no more questions there. */
   #token: string | undefined;
-  /** Deliveries in a row that brought nothing, and among them such whose connection fell silent. */
+  /** Deliveries in a row that brought nothing, and those of them whose connection fell silent. */
   #failures = 0;
   #silences = 0;
   /** The handshakes that were not answered. */
@@ -48,7 +48,7 @@ export class WebSocketTransport implements Transport {
     if (failure) {
       const isReached = await attempt.unlessOpen(this.#session.isReached());
       failure = await attempt.failure(isReached ? Math.max(0, LIMITS.reopenPatienceMs - aloneMs) : 0);
-      // Where there is a way, the attempt goes on, for whoever asks next.
+      // If HTTP gets through, the attempt goes on for the next question.
       if (isReached && failure instanceof ConnectionError) throw new BlockedError(failure.message);
     }
     return await this.#openedBy(attempt, failure);
@@ -105,12 +105,12 @@ export class WebSocketTransport implements Transport {
 
   async #openedBy(attempt: ConnectionAttempt, failure: Error | undefined): Promise<WebSocketConnection> {
     if (!failure) return await attempt.opening;
-    // What has gone into a black hole comes back late: the next try is a fresh one.
+    // An attempt with lost packets would succeed late, so the next try is a fresh one.
     attempt.giveUp();
     throw failure;
   }
 
-  /** The attempt that is under way, or a new one; what is open counts as one that has succeeded. */
+  /** The attempt under way, or a new one. An open connection counts as one that has succeeded. */
   async #begun(): Promise<ConnectionAttempt> {
     await this.#checkForRoom();
     const { token, websocketUrl } = await this.#session.credentials();
@@ -135,10 +135,10 @@ export class WebSocketTransport implements Transport {
   }
 
   /**
-   * Firefox keeps the connection of a handshake that was given up until it is answered, or for five minutes. It has six for a
-   * host, and a few such handshakes would leave none for anything. So after two of them, or three with a wake-up, HTTP tells
-   * first whether the server can be reached: calls that are given up leave nothing. Where it can, and handshakes hang
-   * nevertheless, they are blocked.
+   * Firefox keeps the connection of an abandoned handshake until it is answered, or for five minutes. It has six for a
+   * host, so a few such handshakes would leave none. After two of them, or three with a wake-up, an HTTP call checks first
+   * whether the server can be reached: abandoned calls leave no connection. If it can, and handshakes hang nevertheless,
+   * they are blocked.
    */
   async #checkForRoom(): Promise<void> {
     if (this.#connection?.isUsable || this.#attempt?.isUnderWay) return;
