@@ -5,7 +5,7 @@ import { type Again, LastingAnswer } from "./lasting-answer.ts";
 /** A value, or what gives it anew for each call. */
 export type Given<T> = T | (() => T | Promise<T>);
 type Headers_ = Record<string, string> | Headers;
-/** A chat that there is not: the server says at once that no answer runs in it. */
+/** The id of no chat: the server says at once that no answer runs in it. */
 const NO_CHAT = "-";
 
 export interface EvenflowChatTransportOptions {
@@ -33,8 +33,8 @@ interface Question extends CallOptions {
 }
 
 /**
- * AI SDK's `ChatTransport` for Evenflow. A lost connection goes on where it was, without the chat seeing it, and
- * `stop()` stops the model, also after a reload.
+ * AI SDK's `ChatTransport` for Evenflow. It resumes after a lost connection, without the chat noticing, and `stop()` stops
+ * the model, also after a reload.
  *
  * `CHUNK` is AI SDK's `UIMessageChunk`. This module needs nothing of AI SDK, so its types are the caller's.
  */
@@ -67,7 +67,7 @@ export class EvenflowChatTransport<CHUNK = never> {
     });
     const headers = { "content-type": "application/json", "idempotency-key": crypto.randomUUID() };
     const ask: Again = async (lastId, responseId, signal) => {
-      // What is known by its id need not be uploaded again.
+      // Once the answer has an id, the question is not uploaded again.
       const known = responseId === undefined ? undefined : await this.#read(question, lastId, responseId, signal);
       if (known && known.status !== 404 && known.status !== 405) return known;
       return this.#call(null, question, { method: "POST", body, headers: { ...headers, ...from(lastId) }, signal });
@@ -89,7 +89,7 @@ export class EvenflowChatTransport<CHUNK = never> {
     return stream(answer, response);
   }
 
-  /** What was said in a chat, with the answer as far as it has come: the `messages` of `useChat` after a reload. None of a new chat. */
+  /** The messages of a chat, with the answer so far, for `useChat` after a reload. A new chat has none. */
   async messages<MESSAGE = never>(chatId: string): Promise<MESSAGE[]> {
     const call: Call = (signal) => this.#call("", { chatId }, { signal });
     const response = await this.#through.respond(call, new AbortController().signal, true);
@@ -135,7 +135,7 @@ export class EvenflowChatTransport<CHUNK = never> {
     return this.#call(`/stream${query}`, options, { headers: from(lastId), signal });
   }
 
-  /** `path` is behind the chat's own; `null`: the call is of no chat that is there already. */
+  /** `path` is relative to the chat's own. `null`: the call belongs to no existing chat. */
   async #call(path: string | null, { chatId, headers }: CallOptions, init: RequestInit): Promise<Response> {
     const { api = "/api/chat", fetch: call = fetch } = this.#options;
     const all = new Headers(await resolved(this.#options.headers));

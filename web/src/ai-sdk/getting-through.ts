@@ -4,7 +4,7 @@ import { hedged } from "../client/hedge.ts";
 import * as LIMITS from "../client/limits.ts";
 import type { WakeUps } from "../client/wake-up.ts";
 
-/** What the server says comes later than this is not waited for. */
+/** The longest `Retry-After` that is waited for. */
 const SOON_SECONDS = 60;
 
 /** Makes a call, which `signal` ends. */
@@ -22,9 +22,9 @@ export class GettingThrough {
   }
 
   /**
-   * Makes a call, again and again while the server can't be reached, or says when to come again. Any other answer of the
-   * server is the result: what may be tried again, it has tried itself. So is a question's last one of many refusals; where
-   * it `isAccepted` there is an answer, which is never given up. `isQuick`: the call is answered at once.
+   * Makes a call, again and again while the server can't be reached, or names a time to come again. Any other answer of
+   * the server is the result, since the server itself retries what can be. So is the last of many refusals, unless the
+   * question `isAccepted`: its answer is never given up. `isQuick`: the call is normally answered at once.
    */
   async respond(call: Call, signal: AbortSignal, isAccepted: boolean, isQuick = false): Promise<Response> {
     let lostAt = Date.now();
@@ -51,7 +51,7 @@ export class GettingThrough {
     }
   }
 
-  /** What a call is answered with; undefined where the server can't be reached, or something in between has answered. */
+  /** The answer to a call; undefined if the server can't be reached, or something in between has answered. */
   async #try(call: Call, signal: AbortSignal, isQuick: boolean, failures: number): Promise<Response | undefined> {
     const [end, over] = [new AbortController(), new AbortController()];
     const begunAt = Date.now();
@@ -62,11 +62,11 @@ export class GettingThrough {
     watch.catch(() => {});
     const either = AbortSignal.any([signal, end.signal]);
     try {
-      // Not every `fetch` that a chat may be given heeds a signal.
+      // A chat's own `fetch` may ignore the signal.
       const response = await unlessAborted(end.signal, isQuick ? hedged(either, call) : call(either));
       return isOurs(response) ? response : undefined;
     } catch (error) {
-      // What is none of `fetch`'s errors is a mistake of whoever gives the headers.
+      // Any other error than those of `fetch` comes from the function that gives the headers.
       if (signal.aborted || !(error instanceof TypeError || end.signal.aborted)) throw error;
       return undefined;
     } finally {
@@ -75,7 +75,7 @@ export class GettingThrough {
     }
   }
 
-  /** Ends a call that is not answered at once; every third one has longer, for the sake of slow lines. */
+  /** Ends a call that is not answered at once; every third one has longer, for slow lines. */
   async #limit(end: AbortController, over: AbortSignal, failures: number): Promise<void> {
     await delay(LIMITS.probeMs * (failures % LIMITS.longProbeEvery === 0 ? 2 : 1), over);
     end.abort();
@@ -104,7 +104,7 @@ function isOurs({ ok, status, headers }: Response): boolean {
   return ok ? !type.startsWith("text/html") : type.includes("json") || status < 502;
 }
 
-/** How long the server says to wait, in milliseconds, where it says so and that is soon. */
+/** How long the server says to wait, in milliseconds; undefined if it doesn't, or for too long. */
 function laterMsOf({ status, headers }: Response): number | undefined {
   const seconds = Number(headers.get("retry-after") ?? Number.NaN);
   const isLater = (status === 429 || status === 503) && headers.get("x-should-retry") !== "false";

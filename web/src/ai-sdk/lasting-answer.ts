@@ -10,7 +10,7 @@ interface Chunk {
   code?: string;
 }
 
-/** A connection; aborted, it is read no more. */
+/** A connection, which is read until it is aborted. */
 type Line = AbortController;
 
 /** What a connection has brought; `null` stands for its loss, and an error for the server's refusal. */
@@ -19,15 +19,15 @@ interface Letter {
   readonly arrival: ServerEvent | Error | null;
 }
 
-/** The next connection takes its time: the present one is read on. */
+/** The next connection is slow: the present one is read on. */
 class LateError extends Error {}
 
-/** Opens the next connection behind the chunk `lastId`. Rejects only with what the server refuses, or when aborted. */
+/** Opens the next connection, after the chunk `lastId`. Rejects only with a refusal of the server, or when aborted. */
 export type Again = (lastId: string, id: string | undefined, signal: AbortSignal) => Promise<Response>;
 
 /**
- * An answer that outlives its connections: where one is lost, the next one goes on behind the last chunk that has an
- * id. Chunks without one are held until theirs comes, so none is given twice. It is never given up.
+ * An answer that outlives its connections: when one is lost, the next one continues after the last chunk with an id.
+ * Chunks without an id are held until one comes, so none is delivered twice. The answer is never given up.
  */
 export class LastingAnswer {
   /** The answer's id, once the server has said it. */
@@ -38,10 +38,10 @@ export class LastingAnswer {
   readonly #letters = new Mailbox<Letter>();
   #line: Line = new AbortController();
   #isLost = false;
-  /** The next connection, which is being opened; and whether that is only since this one is silent. */
+  /** The next connection, which is being opened; and whether that is only because this one is silent. */
   #next: Line | undefined;
   #isSuspected = false;
-  /** It was suspected, and lived. */
+  /** Whether it was suspected, and proved alive. */
   #isSlow = false;
   /** What this one has brought since then: the next one brings it, too. */
   #kept: ServerEvent[] = [];
@@ -186,7 +186,7 @@ export class LastingAnswer {
     this.#onEnd();
   }
 
-  /** A server that leaves says when to move on. What it still brings is kept until the next one brings something. */
+  /** A leaving server says when to move on. What it still sends is kept until the next one brings something. */
   #listenTo(comment: string): void {
     const ms = moveAfterMs(comment);
     if (ms !== undefined) this.#moveAfter(ms);

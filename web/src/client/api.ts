@@ -74,8 +74,8 @@ export interface Message {
   /** Empty where it is no longer kept. */
   readonly question: string;
   /**
-   * The `messageId`s of all messages in this place, oldest first: this one, and those that it replaces or is replaced by. Each is in another version
-   * of the conversation, which {@link Client.messages} reads `through` it.
+   * The `messageId`s of all messages in this place, oldest first: this one, and those that it replaces or is replaced by.
+   * Each is in another version of the conversation, which {@link Client.messages} reads `through` it.
    */
   readonly versions: readonly string[];
   /** `queued` and `streaming`: its answer is on its way, and can be had by {@link Client.follow}. */
@@ -114,9 +114,9 @@ export interface OtherMessage {
   readonly messageId: string;
   readonly responseId: string;
   readonly question: string;
-  /** The `messageId` of the message in whose place it stands, where there is one. */
+  /** The `messageId` of the message that it replaces, if there is one. */
   readonly replaces: string | null;
-  /** The `messageId` of the last message of the older version that it goes on with, where it does. */
+  /** The `messageId` of the last message of the older version that it continues, if it does. */
   readonly parent: string | null;
 }
 
@@ -129,11 +129,11 @@ export interface AskOptions {
   /** Goes on to the model's server: at most 16 names of 64 characters, with values of 512. */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
   /**
-   * The `messageId` of any message of the conversation: this one takes its place, in a new version of the conversation. The
-   * model is told neither that message nor what came after it; both are kept.
+   * The `messageId` of any message of the conversation, which this one replaces in a new version. The model receives neither
+   * that message nor what came after it; both versions are kept.
    */
   readonly replaces?: string | undefined;
-  /** The `messageId` of the last message of an older version, to go on with that. By default the newest version goes on. */
+  /** The `messageId` of the last message of an older version, to continue that. By default the newest one is continued. */
   readonly parent?: string | undefined;
 }
 
@@ -158,8 +158,8 @@ export interface Client {
   /** Whether the session is one of before: something may have been asked in it already. */
   readonly isResumed: boolean;
   /**
-   * The newest messages of the conversation, 20 unless there is a `limit`; or the newest `before` one of them. Of the versions of the
-   * conversation it is the newest, or the newest `through` a message. Rejects with an `EvenflowError`.
+   * The newest messages of the conversation, or the newest `before` one of them: 20, or `limit`. They are those of the newest
+   * version, or of the newest one that goes `through` a message. Rejects with an `EvenflowError`.
    */
   messages(options?: {
     readonly before?: string | undefined;
@@ -167,8 +167,8 @@ export interface Client {
     readonly through?: string | undefined;
   }): Promise<MessagePage>;
   /**
-   * What the reader has typed and not asked yet, for the page to keep over a reload. It is where the session is: in
-   * {@link ConnectOptions.storage}, or nowhere. `null` for nothing.
+   * What the reader has typed and not asked yet, for the page to keep over a reload. It is stored with the session, in
+   * {@link ConnectOptions.storage}. `null` for nothing.
    */
   draft: Draft | null;
   /** The answer to a message that this client did not send, from its beginning. Like {@link resumable} it is read once it is used. */
@@ -191,8 +191,8 @@ export interface Client {
   /** Calls `listener` whenever `event` happens. Returns what ends that. */
   on<E extends keyof ClientEvents>(event: E, listener: (detail: ClientEvents[E]) => void): () => void;
   /**
-   * Tries at once to reach the server, as for a reader who does not want to wait: what was lost goes on where it was, and nothing
-   * is asked anew. By itself the client does so whenever the network may be back, or the reader.
+   * Tries to reach the server at once, for a reader who does not want to wait. The answer resumes, and no question is asked
+   * again. The client does this by itself whenever the network may be back, or the reader.
    */
   reconnect(): void;
   /** Leaves: closes the connection. The answer under way fails with a `ClosedError`; the model is not stopped. */
@@ -208,7 +208,7 @@ export type AnswerState = "asking" | "streaming" | "paused" | "completed" | "sto
 /** Why an answer ended. */
 export type FinishReason = "stop" | "length" | "budget" | "content_filter" | "cancelled" | "abandoned" | (string & {});
 
-/** What bounds the conversation that the model is told: a limit of the server, or what the model has room for. */
+/** What bounds the conversation that the model receives: a limit of the server, or the model's context. */
 export type HistoryBound = "server" | "model" | (string & {});
 
 /** Tokens that an answer cost. */
@@ -247,7 +247,7 @@ export interface ToolCall {
 export interface AnswerResult {
   readonly text: string;
   readonly parts: readonly AnswerPart[];
-  /** `cancelled` for an answer that its reader stopped, `abandoned` for one that the server stopped because nobody read. */
+  /** `cancelled` for an answer that its reader stopped, `abandoned` for one that the server stopped for lack of readers. */
   readonly finishReason: FinishReason;
   readonly lastIndex: number;
   readonly usage: Usage | null;
@@ -269,12 +269,12 @@ export type AnswerEvent =
     }
   /** Only the first `keep` characters (UTF-16 units) of the text and these `parts` still stand; what replaces the rest follows. */
   | { readonly type: "restarted"; readonly keep: number; readonly parts: readonly AnswerPart[] }
-  /** The server has the question. It comes again where the model has refused the conversation as too long and is told less. */
+  /** The server has the question. Comes again if the model has refused the conversation as too long and receives less. */
   | {
       readonly type: "accepted";
       readonly responseId: string;
       readonly messageId: string;
-      /** So many of the conversation's oldest messages the model is not told. As far as that is known. */
+      /** The number of the conversation's oldest messages that the model does not receive, if known. */
       readonly historyDropped?: number;
       readonly historyDroppedBy?: HistoryBound;
     }
