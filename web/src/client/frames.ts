@@ -42,7 +42,7 @@ export const FRAMES = {
     /** The first index that will follow. */
     next_index: index,
     epoch,
-    /** So many of the conversation's oldest messages the model is not told, and what bounds them. */
+    /** The number of the conversation's oldest messages that the model does not receive, and the bound. */
     history_dropped: optional(number, 0),
     history_dropped_by: optional(string as Check<HistoryBound>, null),
     /** Stands for the response in compact deltas. */

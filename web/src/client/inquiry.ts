@@ -13,7 +13,7 @@ export class Inquiry {
   readonly parent: string | undefined;
   /** Known once the server has accepted the question. */
   responseId: string | undefined;
-  /** So many of the conversation's oldest messages the model is not told, as far as the server has said. */
+  /** The number of the conversation's oldest messages that the model does not receive, if known. */
   historyDropped = 0;
   readonly log = new ResponseLog();
   /** The reader wants nothing for now. */

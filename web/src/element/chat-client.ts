@@ -1,8 +1,8 @@
 /** What the element needs of a client; `connect()` of `@evenflow/client` gives one. */
 export interface ChatClient {
   /**
-   * `replaces`: the `messageId` of a message in whose place this one stands, in a new version of the conversation. `parent`: that of the last
-   * message of an older version, to go on with that.
+   * `replaces`: the `messageId` of a message that this one replaces, in a new version of the conversation. `parent`: that of
+   * the last message of an older version, to continue that.
    */
   ask(
     question: string,
@@ -19,7 +19,7 @@ export interface ChatClient {
     readonly before?: string | undefined;
     readonly through?: string | undefined;
   }): Promise<ChatPage>;
-  /** What the reader has typed and not asked yet, kept over a reload; `replaces`: where that is to stand. */
+  /** What the reader has typed and not asked yet, kept over a reload; `replaces`: the message that is edited. */
   draft?: ChatDraft | null;
   /** Tries at once to reach a server that is out of reach. */
   reconnect?(): void;
@@ -105,7 +105,7 @@ export type ChatEvent =
   | { readonly type: "part"; readonly position: number; readonly part: ChatPart }
   /** Only the first `keep` characters of the text and these `parts` still stand; what replaces the rest follows. */
   | { readonly type: "restarted"; readonly keep: number; readonly parts?: readonly ChatPart[] }
-  /** `historyDropped`: so many of the conversation's oldest messages the model is not told; by what, where that is known. */
+  /** `historyDropped`: the number of oldest messages that the model does not receive; `historyDroppedBy`: why, if known. */
   | {
       readonly type: "accepted";
       readonly responseId: string;

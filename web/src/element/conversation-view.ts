@@ -95,7 +95,7 @@ export class ConversationView {
     this.#add(this.#error);
   }
 
-  /** Puts aside what is behind `element`: another version of it is to come. */
+  /** Hides what is behind `element`, until another version of it comes. */
   putAside(element: Element): void {
     for (let next = element.nextElementSibling; next instanceof HTMLElement; next = next.nextElementSibling) {
       if (!next.hidden) this.#aside.push(next);
@@ -103,13 +103,13 @@ export class ConversationView {
     }
   }
 
-  /** Shows again what was put aside: nothing has come in its place. */
+  /** Shows again what was hidden, since nothing has replaced it. */
   bringBack(): void {
     for (const element of this.#aside) element.hidden = false;
     this.#aside = [];
   }
 
-  /** Takes away what was put aside: it is another version of the conversation. */
+  /** Removes what was hidden: it belongs to another version of the conversation. */
   dropAside(): void {
     for (const element of this.#aside) element.remove();
     this.#aside = [];
@@ -120,7 +120,7 @@ export class ConversationView {
     return [...this.#log.querySelectorAll(".asked:not([hidden])")].at(-1) === question.element;
   }
 
-  /** An answer is on its way, or no more: nothing else can be asked. */
+  /** Notes whether an answer is on its way: then nothing else can be asked. */
   setBusy(busy: boolean): void {
     this.#log.classList.toggle("busy", busy);
   }
@@ -148,7 +148,7 @@ export class ConversationView {
     });
   }
 
-  /** Has `draw` draw the conversation anew, with what was at `before` staying where the reader sees it, as what `draw` returns. */
+  /** Redraws the conversation with `draw`. The element that it returns stays where `before` was on the screen. */
   redraw(before: HTMLElement, draw: () => HTMLElement | undefined): void {
     const top = before.getBoundingClientRect().top;
     this.clear();

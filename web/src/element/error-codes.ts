@@ -9,14 +9,14 @@ export interface Explanation {
   readonly askAgain: boolean;
   /** Whether the model can go on where the answer stopped. */
   readonly goOn?: boolean;
-  /** Whether the question was not taken, and may be changed. */
+  /** Whether the question was rejected, and may be changed. */
   readonly canEdit?: boolean;
 }
 
 /** An error by its name in the strings, and whether asking the same again may help. */
 export type KnownError = readonly [name: ErrorName, askAgain: boolean];
 
-/** Nothing that the page's reader does changes that. */
+/** Errors that the reader can't do anything about. */
 export const ORIGIN_NOT_ALLOWED: KnownError = ["originNotAllowed", false];
 
 /** Error codes of the protocol that have something of their own to say. */

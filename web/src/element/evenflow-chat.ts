@@ -36,7 +36,7 @@ interface Current {
 /** The parts of the element that have a text of their own. */
 type Frame = Readonly<Record<"frame" | "log" | "scroller" | "dock" | "hint", HTMLElement>>;
 
-/** A server that renders the page has no elements: there the class is only a name. */
+/** On a server that renders the page there are no elements, and the class is only a name. */
 const HostElement = globalThis.HTMLElement ?? (class {} as typeof HTMLElement);
 
 /**
@@ -133,8 +133,8 @@ export class EvenflowChat extends HostElement {
   }
 
   /**
-   * Some of the texts, in the place of those of the language: of the element's `lang`, or of what it is in. What is on the
-   * screen of a conversation stays as it is.
+   * Texts that replace those of the language, which is the element's `lang`, or the page's. What is on the screen of a
+   * conversation stays as it is.
    */
   get strings(): SomeStrings {
     return this.#ownStrings;
@@ -220,7 +220,7 @@ export class EvenflowChat extends HostElement {
     return this.#views.conversation.strings;
   }
 
-  /** Takes the attributes: everything is said in the language that they, or the page, name. */
+  /** Reads the attributes. All texts are in the language of `lang`, or of the page. */
   #speak(): void {
     const language = languageAround(this);
     const strings = stringsIn(language, this.#ownStrings);
@@ -250,7 +250,7 @@ export class EvenflowChat extends HostElement {
     if (state === "waiting" && this.serverUrl !== undefined) this.#watch.start(this.serverUrl);
   }
 
-  /** Tries at once to reach the server. What was lost goes on where it was: nothing is asked anew. */
+  /** Tries to reach the server at once. The answer resumes, and no question is asked again. */
   #reconnect(): void {
     this.#client?.reconnect?.();
     if (!this.isBusy && this.#client !== undefined) this.#showConnection(this.#client.connection);
@@ -315,7 +315,7 @@ export class EvenflowChat extends HostElement {
     return true;
   }
 
-  /** Puts an edited question into the box again that the server has not taken. */
+  /** Puts an edited question that the server has rejected back into the box. */
   #editAgain(before: Exchange | undefined, question: string): void {
     if (before === undefined || before.question === question || !this.#edit(before)) return;
     this.#composer.text = question;
@@ -324,7 +324,7 @@ export class EvenflowChat extends HostElement {
   #askOrEdit(question: string): boolean {
     const edited = this.#edited;
     if (edited === undefined) return this.ask(question);
-    // What somebody else has said may have drawn the conversation anew.
+    // A message of another tab may have redrawn the conversation.
     const { isConnected } = edited.questionView.element;
     const shown = isConnected ? edited : this.#history?.exchangeOf(edited.messageId ?? "");
     return shown === undefined ? this.ask(question) : this.#askAgain(shown, question);
@@ -346,7 +346,7 @@ export class EvenflowChat extends HostElement {
     this.#client.draft = text === "" ? null : { text, replaces: this.#edited?.messageId };
   }
 
-  /** Goes on with an edit that a reload has interrupted. */
+  /** Resumes an edit that a reload has interrupted. */
   #goOnEditing({ text, replaces }: ChatDraft): void {
     const exchange = replaces === undefined ? undefined : this.#history?.exchangeOf(replaces);
     if (exchange === undefined || this.#composer.text !== text) return;
@@ -365,7 +365,7 @@ export class EvenflowChat extends HostElement {
     return true;
   }
 
-  /** The server may have the whole answer, where only its delivery has failed: it is read before the model is called again. */
+  /** Reads the answer from the server before the model is called again: only its delivery may have failed. */
   #readOrAskAgain(before: Exchange): boolean {
     const { unread } = before;
     if (unread === undefined || this.#client?.follow === undefined) return this.#askAgain(before);
@@ -375,7 +375,7 @@ export class EvenflowChat extends HostElement {
     return true;
   }
 
-  /** Shows an answer; `before` is the last exchange, if this is another try at it. `onGone`: what to do where the server has it no more. */
+  /** Shows an answer. `before`: the last exchange, if this is another try at it. `onGone`: called if the server has lost it. */
   async #show(answer: ChatAnswer, before?: Exchange, onGone?: (exchange: Exchange) => void): Promise<void> {
     const { question } = answer;
     this.#watch.stop();
@@ -413,7 +413,7 @@ export class EvenflowChat extends HostElement {
     if (this.#current !== current) return;
     this.#end();
     if (answer.responseId !== null) return;
-    // A question that was not taken is not lost. What the reader has typed meanwhile is not, either.
+    // Neither a rejected question nor what the reader has typed meanwhile is lost.
     if (exchange.isPutBack) this.#editAgain(before, question);
     else if (mustChange && this.#composer.isEmpty) this.#edit(exchange);
   }

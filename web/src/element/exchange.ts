@@ -23,7 +23,7 @@ export class Exchange {
   #versions: readonly string[];
   #isPutBack = false;
   #isLeft = false;
-  /** It failed, and not with an error of the answer. */
+  /** Whether it failed otherwise than with an error of the answer. */
   #isUndelivered = false;
   #wasReached = false;
   /** How often in a row the server was not reached. */
@@ -69,7 +69,7 @@ export class Exchange {
     return this.#isPutBack;
   }
 
-  /** The message whose answer the server may have to its end, though it was not delivered so. */
+  /** The message with an answer that the server may have in full, though its delivery failed. */
   get unread(): ChatQuestion | undefined {
     const { messageId, responseId, question } = this.#source;
     const isUnread = this.#isUndelivered && messageId !== undefined && responseId !== null;
@@ -107,15 +107,15 @@ export class Exchange {
     this.#answer.note(note, { retry: isLast, goOn: isLast && canGoOn && text !== "" });
   }
 
-  /** Lets the reader switch to the messages that stand in the place of this one: `versions` are all of them. */
+  /** Lets the reader switch between the messages in this one's place: `versions` are all of them. */
   showVersions(versions: readonly string[]): void {
     this.#versions = versions;
     this.#showQuestion();
   }
 
   /**
-   * Ends an exchange that `error` has ended. What has arrived stays, and the error is told below it. Returns whether the
-   * question never got in, and can only get in otherwise.
+   * Ends an exchange with `error`. What has arrived stays, with the error below it. Returns whether the question was
+   * rejected, and would be again unless it is changed.
    */
   async fail(error: unknown): Promise<boolean> {
     await this.#answer.end();
@@ -161,14 +161,14 @@ export class Exchange {
     this.#views.announcer.restart("");
   }
 
-  /** Another try at this question begins: what came after this one is put aside, and its error is of no interest any more. */
+  /** Begins another try at this question: what came after it is hidden, and its error is removed. */
   pass(): void {
     this.#views.conversation.removeError();
     this.#views.conversation.putAside(this.#end);
     this.#setPassing(true);
   }
 
-  /** The last thing on the screen that is of this question. */
+  /** The last element on the screen that belongs to this question. */
   get #end(): HTMLElement {
     const { element } = this.#answer;
     if (element.isConnected) return element;
@@ -185,14 +185,14 @@ export class Exchange {
     this.#question.show(this.question, this.#source.messageId, this.#versions);
   }
 
-  /** The server has this try. */
+  /** Notes that the server has accepted this try. */
   #addVersion(): void {
     const { messageId } = this.#source;
     if (messageId === undefined || this.#versions.includes(messageId)) return;
     this.showVersions([...this.#versions, messageId]);
   }
 
-  /** Nothing has come of this try: the one before it is shown as it was. */
+  /** Shows the try before this one again, since this one has nothing to show. */
   #putBack(): void {
     if (this.#before === undefined) return;
     this.#isPutBack = true;
@@ -270,7 +270,7 @@ export class Exchange {
     return this.#wasReached && this.#misses === 1 ? this.#strings.connectionLost : this.#strings.unreachable;
   }
 
-  /** The server was heard of. */
+  /** Notes a sign of life of the server. */
   #reached(): void {
     this.#wasReached = true;
     this.#misses = 0;

@@ -48,12 +48,12 @@ export class History {
     if (messageId !== undefined && !this.#known.has(messageId)) this.#known.set(messageId, undefined);
   }
 
-  /** Takes note of a message that the server has accepted now, and that is the last one on the screen. */
+  /** Notes a message that the server has just accepted, and that is the last one on the screen. */
   noteLast(messageId: string | undefined): void {
     if (messageId !== undefined) this.last = this.#newest = messageId;
   }
 
-  /** What the next question goes on with, where that is an older version of the conversation. */
+  /** The last message of the older version that the next question continues, if it does. */
   get parent(): string | undefined {
     return this.last === this.#newest ? undefined : this.last;
   }
@@ -70,7 +70,7 @@ export class History {
     if (page !== undefined) this.#take(page);
   }
 
-  /** Shows the version of the conversation that has this message. What is at `before` now stays in its place on the screen. */
+  /** Shows the version of the conversation that has this message, at the place of `before` on the screen. */
   async select(messageId: string, before: HTMLElement): Promise<Exchange | undefined> {
     const messages: ChatMessage[] = [];
     let page: ChatPage | undefined;
@@ -132,7 +132,7 @@ export class History {
     }
   }
 
-  /** Whether somebody has said something else. Where the reader looks at an older version, only what is newer than all of that counts. */
+  /** Whether there is a new message of another tab. While an older version is shown, only messages newer than all count. */
   #hasNews({ messages }: ChatPage): boolean {
     if (this.parent !== undefined) return messages.at(-1)?.messageId !== this.#newest;
     return messages.some(({ messageId }) => !this.#known.has(messageId));
@@ -145,7 +145,7 @@ export class History {
     this.#draw(page);
   }
 
-  /** A page of the conversation. None where the session is a new one by now, or the server can't be reached: what is on the screen stays. */
+  /** A page of the conversation. None if the session is new by now, or the server can't be reached: then the screen stays. */
   async #read(options: { readonly before?: string | undefined; readonly through?: string | undefined }) {
     const page = await this.#client.messages?.(options).catch(() => undefined);
     return this.#isOver ? undefined : page;

@@ -1,12 +1,12 @@
-/** A place in a conversation: so many pixels below the top of an answer. */
+/** A place in a conversation, in pixels below the top of an answer. */
 export interface Place {
   readonly responseId: string;
   readonly offset: number;
 }
 
-/** Where readers of this tab were when they left its page: a place for each conversation of which they weren't at the end. */
+/** The reader's places in this tab's conversations when the page was left. None for a conversation that was at its end. */
 const KEY = "evenflow-places";
-/** More conversations than a page has; those of pages that were left for good are forgotten by it. */
+/** The most places: more than a page has conversations. So those of abandoned pages are forgotten. */
 const MOST = 10;
 
 /** The place at which a conversation with these answers was left; `undefined` for its end. */
@@ -14,7 +14,7 @@ export function keptPlace(responseIds: readonly string[]): Place | undefined {
   return places().find(({ responseId }) => responseIds.includes(responseId));
 }
 
-/** Keeps a place of the conversation with these answers, in the stead of any other; `undefined`: its end. */
+/** Stores the place in the conversation with these answers, instead of an earlier one; `undefined`: its end. */
 export function keepPlace(place: Place | undefined, responseIds: readonly string[]): void {
   const known = places();
   const others = known.filter(({ responseId }) => !responseIds.includes(responseId));
@@ -24,7 +24,7 @@ export function keepPlace(place: Place | undefined, responseIds: readonly string
     if (kept.length === 0) sessionStorage.removeItem(KEY);
     else sessionStorage.setItem(KEY, JSON.stringify(kept));
   } catch {
-    // Where nothing may be kept, a conversation begins at its end.
+    // Without storage a conversation is shown from its end.
   }
 }
 

@@ -5,7 +5,7 @@ import type { Extras } from "./extras.ts";
 
 /** Milliseconds of work after which the page gets its turn. */
 const SLICE_MS = 8;
-/** As many formulas of an answer are drawn, and as many characters of its code coloured; what is more stays as it is. */
+/** The most formulas of an answer that are drawn, and the most characters of its code that are coloured. */
 const MOST_FORMULAS = 2_000;
 const MOST_CODE = 300_000;
 const LONGEST_CODE = 50_000;

@@ -4,13 +4,13 @@ import type { Strings } from "../strings.ts";
 const REFERENCE = "[data-footnote]";
 const DEFINITION = "[data-definition]";
 
-/** Makes a button of what refers to a footnote: an address in the page would not find it in the element's shadow. */
+/** Turns a reference to a footnote into a button: a link of the page would not find it in the element's shadow. */
 export function dressReference(reference: HTMLElement, { footnote }: Strings): void {
   const label = reference.textContent ?? "";
   reference.replaceChildren(smallButton("footnote-reference", label, footnote(label)));
 }
 
-/** Makes a footnote of its text: with its label before it, and a button behind it that leads back. */
+/** Completes a footnote: its label before the text, and a button behind it that leads back. */
 export function dressDefinition(definition: HTMLElement, { footnote, backToText }: Strings): void {
   const label = definition.dataset.definition ?? "";
   definition.className = "footnote";
@@ -24,7 +24,7 @@ export function dressDefinition(definition: HTMLElement, { footnote, backToText 
   );
 }
 
-/** Goes to what a button in `answer` leads to: a footnote, or the first place that refers to it. */
+/** Goes to the target of a button in `answer`: a footnote, or the first reference to it. */
 export function followFootnote(answer: HTMLElement, target: HTMLElement): void {
   const isReference = target.classList.contains("footnote-reference");
   if (!isReference && !target.classList.contains("footnote-back")) return;
@@ -34,7 +34,7 @@ export function followFootnote(answer: HTMLElement, target: HTMLElement): void {
   (isReference ? place : place?.querySelector("button"))?.focus();
 }
 
-/** Shows what refers to no footnote as it was written. */
+/** Shows references to no footnote as they were written. */
 export function undressReferences(answer: HTMLElement): void {
   const defined = new Set([...answer.querySelectorAll<HTMLElement>(DEFINITION)].map(labelOf));
   const changed = new Set<ParentNode | null>();

@@ -7,7 +7,7 @@ const LINE_BREAK = /<br[ \t]*\/?>/iy;
 /** The level of a heading of the first depth: the page has those above for itself. */
 const TOP_LEVEL = 3;
 
-/** Has `parser` know what GitHub's Markdown has besides tables: tasks, alerts, line breaks in cells; and lower headings. */
+/** Teaches `parser` GitHub's Markdown besides tables: tasks, alerts, line breaks in cells; and lower headings. */
 export function knowGitHub(parser: MarkdownIt): void {
   parser.core.ruler.before("inline", "github", ({ tokens }) => {
     const quotes: Token[] = [];
@@ -24,7 +24,7 @@ export function knowGitHub(parser: MarkdownIt): void {
   parser.inline.ruler.before("autolink", "cell_break", takeLineBreak);
 }
 
-/** Makes an item that begins with a box one with a task. `inline` is the text of its first paragraph. */
+/** Turns an item that begins with a box into a task. `inline` is the text of its first paragraph. */
 function markTask(item: Token, inline: Token | undefined): void {
   const mark = inline?.type === "inline" ? TASK.exec(inline.content) : null;
   if (inline === undefined || mark === null) return;
@@ -32,7 +32,7 @@ function markTask(item: Token, inline: Token | undefined): void {
   item.attrSet("data-task", mark.groups?.mark === " " ? "open" : "done");
 }
 
-/** Makes a quotation that begins with the name of an alert that alert. */
+/** Turns a quotation that begins with the name of an alert into that alert. */
 function markAlert(quote: Token, [paragraph, inline, end]: readonly Token[]): void {
   const found = inline?.type === "inline" && paragraph?.type === "paragraph_open" ? ALERT.exec(inline.content) : null;
   if (paragraph === undefined || inline === undefined || end === undefined || found === null) return;
@@ -42,7 +42,7 @@ function markAlert(quote: Token, [paragraph, inline, end]: readonly Token[]): vo
   quote.attrSet("data-alert", (found.groups?.kind ?? "").toLowerCase());
 }
 
-/** Makes a heading fit below those of the page; its depth in the answer is kept for its look. */
+/** Lowers a heading below those of the page. Its depth in the answer is kept for its style. */
 function lowerHeading(token: Token): void {
   const depth = Number(token.tag.slice(1));
   token.tag = `h${Math.min(6, depth + TOP_LEVEL - 1)}`;

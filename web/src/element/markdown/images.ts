@@ -3,14 +3,14 @@ import type { Strings } from "../strings.ts";
 import { hostOf, isDataUrl, isSafeImage, NEW_WINDOW } from "./safe-urls.ts";
 
 /**
- * Which images load by themselves: none, also on request; those that the reader asks for; all; or those of these hosts, and
- * others on request. A model can be made to write an address that tells its server what the conversation is about.
+ * Which images load: none; those that the reader asks for; all; or those of these hosts, and others on request. A model can
+ * be made to write an address that sends the conversation to its server.
  */
 export type ImagePolicy = "none" | "ask" | "all" | readonly string[];
 
 const LOAD_CLASS = "load-image";
 
-/** The policy that an attribute says: one of the three words, or hosts with blanks or commas between them. */
+/** The policy in an attribute: one of the three words, or hosts separated by blanks or commas. */
 export function imagePolicyOf(attribute: string | null): ImagePolicy {
   const words = (attribute ?? "")
     .toLowerCase()
@@ -21,7 +21,7 @@ export function imagePolicyOf(attribute: string | null): ImagePolicy {
   return words.length === 1 && (word === "none" || word === "ask" || word === "all") ? word : words;
 }
 
-/** The images of an answer, and what the reader has said to them. */
+/** The images of an answer, and those that the reader has asked for. */
 export class Images {
   readonly #policy: ImagePolicy;
   readonly #strings: Strings;
@@ -33,7 +33,7 @@ export class Images {
     this.#strings = strings;
   }
 
-  /** What stands for an image: itself, or a link to it and a button that loads it. In another link it is its text alone. */
+  /** What an image is shown as: itself, or a link with a button that loads it. Within another link it is its text alone. */
   element(url: string, name: string, isInLink: boolean): HTMLElement {
     if (this.#mayLoad(url)) return imageOf(url, name);
     const text = name === "" ? this.#strings.image : name;
@@ -54,7 +54,7 @@ export class Images {
     offer.replaceWith(this.element(url, offer.querySelector("a")?.textContent ?? "", false));
   }
 
-  /** Puts a link in the place of an image that can't be loaded, or may not by the page's policy. */
+  /** Replaces an image that can't be loaded, or that the page's policy blocks, with a link. */
   giveUp(image: HTMLImageElement): void {
     const url = image.getAttribute("src") ?? "";
     this.#failed.add(url);
