@@ -1,4 +1,4 @@
-"""`evenflow`, or `python -m evenflow`: runs a server, and does what is done beside running ones."""
+"""`evenflow`, or `python -m evenflow`: runs a server, and manages running ones."""
 
 from __future__ import annotations
 

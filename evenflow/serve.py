@@ -11,7 +11,7 @@ from evenflow.fargate_handler.settings import HandlerSettings
 if TYPE_CHECKING:
     from evenflow.command_line import Commands
 
-# What one tries first. All other settings are variables alone.
+# The settings to try first. All others are variables only.
 _OPTIONS = ("host", "port", "model", "model_url", "model_name")
 _SETTINGS = {"host": "http_host", "port": "http_port"}
 
@@ -22,7 +22,7 @@ def add_to(commands: Commands) -> None:
         "serve",
         help="serve the chat page and the APIs, with answers of a model",
         description="Serves until Ctrl-C or SIGTERM. Every setting is an environment variable, "
-        "listed in docs/limits.md; an option goes before the variable of the same setting.",
+        "listed in docs/limits.md; an option overrides the variable of the same setting.",
     )
     for option in _OPTIONS:
         variable, field = _variable(option), HandlerSettings.model_fields[_setting(option)]
@@ -39,7 +39,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    # The server's modules are many, and the other commands need none of them.
+    # The other commands need none of the server's many modules.
     from evenflow.fargate_handler.__main__ import run  # noqa: PLC0415
 
     options = {option: getattr(arguments, option) for option in _OPTIONS}

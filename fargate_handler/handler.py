@@ -369,7 +369,7 @@ class Handler:
     def _close_those_whose_slot_is_over(self, departures: Departures[Movable]) -> None:
         """Close connections whose slot has passed. Those that read an answer get another slot.
 
-        Streams of events go by themselves, or end with their answer.
+        Clients of event streams leave by themselves, or at the end of the answer.
         """
         now, went = self._monotonic(), self._metrics.labelled(catalogue.DRAINED_CONNECTIONS)
         over = set(departures.over(now))

@@ -189,10 +189,10 @@ class HandlerSettings(Limits, BaseSettings):
     model_repeatable: bool | None = Field(
         None,
         description=(
-            "whether the model may be asked twice for one answer, as an agent may not whose tools "
-            "book or pay: `true`: also when it broke off in mid-answer; `false`: not even when its "
-            "task was lost (the answer ends with `not_repeated`); default: true, but with "
-            "model=openai only when it had given nothing or its task was lost"
+            "whether the model may be called twice for one answer, which an agent with tools that "
+            "book or pay must not be: `true`: also after it failed in mid-answer; `false`: not "
+            "even after its task was lost (the answer ends with `not_repeated`); default: true, "
+            "but with model=openai only before any output, or after its task was lost"
         ),
     )
     workers: Annotated[tuple[str, ...], NoDecode] = Field(
@@ -629,7 +629,7 @@ class HandlerSettings(Limits, BaseSettings):
 
     @property
     def described_model(self) -> str:
-        """The model and its place for the log, without credentials of its URL."""
+        """The model and its place for the log, without the credentials in its URL."""
         if self.model == "openai" and self.model_url is not None:
             place = re.sub(r"(?<=://)[^@/]*@|[?#].*", "", str(self.model_url))
             return f"model {self.model_name} at {place}"

@@ -30,7 +30,7 @@ from evenflow.stream_core.protocol.errors import written_by_newer_version
 
 HEAD_POSITION = "~head"
 
-# Longer than the head, which is kept from the end of the answer on: it says whether there is one.
+# Longer than the head, which expires by the end of the answer, and says whether there is one.
 _CHUNK_SECONDS = LIFETIME_SECONDS + 3_600.0
 
 # Tasks of the version before the forms know `ending` alone. Of a response with a form they read

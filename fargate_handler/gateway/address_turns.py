@@ -8,20 +8,20 @@ from collections.abc import Callable
 from time import perf_counter
 
 _TURN_SECONDS = 0.002
-"""A request takes about this until it waits for the store. With eight a turn took 15 to 30 ms while
-one address asked 100 times a second, and all other work came later by as much.
+"""A request's time until it waits for the store, roughly. With eight requests in one, a turn took
+15 to 30 ms while one address sent 100 a second, and delayed all other work by that time.
 """
 _HANDSHAKE_SECONDS = 0.000_25
-"""The least that a handshake counts as: its first frames are read and sent in the turns after it.
-Behind a proxy all handshakes have one address. With one a turn they took minutes to come through at
-a full core, where a turn is 20 to 40 ms.
+"""The least time that a handshake counts as: its first frames follow in later turns. Behind a proxy
+all handshakes have one address. With one a turn they took minutes on a busy core, where a turn is
+20 to 40 ms.
 """
 
 _Lines = OrderedDict[str, deque[Callable[[], float]]]
 
 
 class AddressTurns:
-    """Lets one request of an address, or some handshakes, go on in each turn of the event loop.
+    """Starts one request of an address, or some handshakes, in each turn of the event loop.
 
     Where one address sends many at once, requests of others come between them, and of the same
     address those with other credentials: behind a proxy all have one address. Where no other

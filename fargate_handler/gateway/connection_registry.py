@@ -34,7 +34,7 @@ class Blocked(Protocol):
 
 
 class Movable(Protocol):
-    """Whose client can go over to another node."""
+    """A connection or stream whose client can move to another node."""
 
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
         """The node is leaving: take no more messages, and tell the client when to reconnect."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from evenflow.fargate_handler.gateway.http_connection import HttpConnection
 
 _PEER = "peer"
-# A comment, so that clients which know nothing of it read on.
+# A comment, so that other clients ignore it.
 _RECONNECT = b": reconnect %d\n"
 EVENT_STREAM_HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",

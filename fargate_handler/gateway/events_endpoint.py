@@ -37,7 +37,7 @@ class EventsEndpoint:
         context, last = self._context, _last_event(request)
         if request.query.get("moving") and context.orchestrator.draining:
             raise Overloaded(
-                "this node is leaving; open the next stream again a little later",
+                "this node is leaving, too; open the next stream again a little later",
                 code="draining",
                 retry_after_ms=1000,
             )

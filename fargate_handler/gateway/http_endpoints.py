@@ -85,7 +85,7 @@ NO_PAGE = (
     "Install it again where npm and Node.js 20.19 or later are, or set EVENFLOW_PAGE to the folder "
     "of a built page; `make web/dist/index.html` in a clone builds one"
 )
-"""What the start and the paths of the page say where none was built."""
+"""The warning at the start, and the answer at the page's paths, if no page was built."""
 
 
 class HttpEndpoints:

@@ -163,7 +163,7 @@ class HeadFirst(asyncio.BufferedProtocol):
             self._http(self._transport, received, self._deadline.when())
             self._forget()
             return
-        # Its head is here in time. How long it waits then is the node's doing.
+        # Its head arrived in time. Any further wait is the node's.
         self._deadline.cancel()
         peer = self._transport.get_extra_info("peername")
         self._turns.call(peer[0] if isinstance(peer, tuple) else "", self._upgrade)

@@ -59,7 +59,7 @@ class AgentRequests:
         return replace(asked, turns=(*instructions, *asked.turns), options=_options(agent, terms))
 
     def context_tokens(self, channel: Channel, kind: MessageKind = CHAT) -> int | None:
-        """The context of the agent's model, in tokens. None where the agent says nothing.
+        """The context of the agent's model, in tokens. None if the agent has no setting.
 
         Raises:
             NotFound: the channel's agent no longer exists.

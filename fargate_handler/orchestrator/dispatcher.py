@@ -254,7 +254,7 @@ class Dispatcher:
             generation.interrupt(gone)
 
     def _grace_of(self, kind: MessageKind, *, inherited: bool) -> float:
-        """How many seconds an answer goes on without a reader."""
+        """The seconds for which an answer goes on without a reader."""
         if kind.grace_seconds is None:
             grace = self._limits.grace_seconds
             return math.inf if grace is None else grace
@@ -346,7 +346,7 @@ class Dispatcher:
 
 def _not_repeated() -> InternalError:
     return InternalError(
-        "the task that wrote this answer was lost, and its model must not be asked twice for one "
+        "the task that wrote this answer was lost, and its model must not be called twice for one "
         "message; what was delivered was kept, ask it to go on",
         code="not_repeated",
     )

@@ -37,8 +37,8 @@ _LEASE_LOOK_SECONDS = 0.1
 _RETRY_PAUSE_SECONDS = (0.05, 0.25)
 # After a longer throttle there is no retry, and the reader is told when to ask again.
 _LONGEST_RETRY_PAUSE_SECONDS = 20.0
-# A server that refuses all calls is asked so often at least, and for so long; then, if it names the
-# time and refuses the call that begins at that time, or after so long in any case, it is given up.
+# A server that refuses all calls is given up after this many calls and seconds, if it names a time
+# and refuses the call that begins then. In any case it is given up after the longest time.
 _REFUSED_CALLS, _REFUSED_SECONDS, _LONGEST_REFUSED_SECONDS = 3, 3.0, 10.0
 _LATE_AT_MOST = 1.2
 _QUEUE_RETRY_AFTER_MS = 5_000
@@ -263,9 +263,9 @@ class Generation:
         if (
             isinstance(error, ModelRefused | UpstreamRejected | FilterFailed)
             or self.stream.attempt >= self._last_attempt
-            # What an agent has done once it must not do twice.
+            # An agent must not do its work twice.
             or (self._calls.gave_tokens and not self._repeatable)
-            or self._throttled is not None  # it has waited for quota as long as it may
+            or self._throttled is not None  # its longest wait for quota is over
             or self.upstream.breaker.refuses_for(self._monotonic()) > 0
         ):
             return False
@@ -353,7 +353,7 @@ class Generation:
             return
         now = self._monotonic()
         if stream.unread_since is not None and now - stream.unread_since >= self._grace:
-            # Who sends a request that can't be repeated cancels it by hanging up.
+            # A client with a request that can't be repeated cancels it by hanging up.
             self.cancel("abandoned" if self.kind.repeatable else "cancelled")
             return
         if now >= self._place_by and self._in_force():

@@ -88,7 +88,7 @@ class ModelCalls:
         self._prefix = stream.log.text if continues(asked) else ""
         self._tokens_before = 0
         self._began_at = 0.0
-        # How often a request that is too long may be shortened.
+        # How often a request that is too long may still be shortened.
         self._shortenings = _MOST_SHORTENINGS
 
     @property
@@ -138,7 +138,7 @@ class ModelCalls:
         """Leave the oldest exchanges out of a request that was too long for the model.
 
         Returns:
-            How many messages it has left out. 0: there is nothing to be done about the outcome.
+            The number of messages left out. 0: the request can't be shortened.
         """
         if isinstance(outcome, ModelFinish) or not is_too_long(outcome):
             return 0

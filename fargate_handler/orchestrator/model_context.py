@@ -11,7 +11,7 @@ from evenflow.stream_core.log.conversation import Turn
 from evenflow.stream_core.policy.token_estimate import estimated_tokens
 from evenflow.stream_core.protocol.errors import EvenflowError, ModelRefused
 
-# Tokens of the context that stay free for an answer without a longest length.
+# Tokens of the context that stay free for an answer without a maximum length.
 _ANSWER_TOKENS = 4_096
 _STATED = re.compile(
     r"maximum context length is (\d{1,9}) tokens|\d{1,9} tokens > (\d{1,9}) maximum", re.IGNORECASE
@@ -31,13 +31,13 @@ def is_too_long(error: EvenflowError) -> bool:
 
 
 def stated_context(refusal: EvenflowError) -> int | None:
-    """The model's context in tokens, where the refusal states it."""
+    """The model's context in tokens, if the refusal states it."""
     stated = _STATED.search(refusal.message)
     return int(stated[1] or stated[2]) if stated else None
 
 
 def prompt_tokens(context: int, longest: int | None) -> int:
-    """How many tokens of a context a prompt may have.
+    """The most tokens of a prompt in a context.
 
     Args:
         longest: the longest answer, in tokens. None: none is set.
@@ -51,7 +51,7 @@ def without_oldest(turns: Sequence[Turn], most: int) -> tuple[tuple[Turn, ...], 
     Instructions stay, and so do the last exchange and the message, however long they are.
 
     Returns:
-        The turns, and how many messages were left out.
+        The turns, and the number of messages left out.
     """
     questions = [index for index, turn in enumerate(turns) if turn.role == "user"]
     beginnings = questions[:-1] or questions

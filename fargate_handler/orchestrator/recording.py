@@ -140,7 +140,7 @@ class Recording:
         )
 
     def answer(self, most_bytes: int | None) -> str | None:
-        """The text that the conversation should remember. None for none.
+        """The text for the conversation's history. None: none is kept.
 
         Args:
             most_bytes: a longer one is not kept. None: any is.

@@ -17,7 +17,7 @@ from evenflow.stream_core.policy.memory_bound import (
 )
 from evenflow.stream_core.protocol.errors import Gone, NotFound
 
-# Most readers who come back do so within this time. Later ones are given what is on record.
+# Most returning readers come back within this time. Later ones get a copy from the store.
 _HELD_SECONDS = 300.0
 
 
@@ -38,7 +38,7 @@ class Responses:
         self._held: dict[str, ResponseStream] = {}
         self._of_channel: dict[Channel, list[ResponseStream]] = {}
         self._running: dict[str, ResponseStream] = {}
-        # With what each was counted as, and since when it is here as an ended one.
+        # The size that each was counted as, and the time at which it ended.
         self._ended: OrderedDict[str, tuple[ResponseStream, int, float]] = OrderedDict()
         self._expired: OrderedDict[str, Channel] = OrderedDict()
 
@@ -145,9 +145,9 @@ class Responses:
         return readers
 
     def sweep(self, now: float) -> None:
-        """Forget what has been here for its time since it ended.
+        """Forget responses that ended longer ago than they are kept.
 
-        Not what somebody reads, or what the recorder still writes: it is nowhere else.
+        Not those that are read, or that the recorder still writes: they are nowhere else.
         """
         ended = self._ended
         for _ in range(len(ended)):

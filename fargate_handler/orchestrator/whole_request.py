@@ -45,7 +45,7 @@ class IngestEvent:
 
     @property
     def behind(self) -> str | None:
-        """A message of the version of the conversation with which it goes on."""
+        """A message of the version of the conversation that it continues."""
         return self.replaces or self.parent_message_id or self.previous_message_id
 
     @property

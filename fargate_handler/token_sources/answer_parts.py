@@ -102,7 +102,7 @@ class AnswerParts:
             self._push(Part(Kind.CALL_END, choice=choice, call=number))
 
     def result(self, call_id: str, name: str, text: str, choice: int = 0) -> None:
-        """What a tool gave for a call. One that is too long is cut, and says so.
+        """The result of a tool's call. A result that is too long is cut, and says so.
 
         Args:
             call_id: empty: it is for the first call that has no result.
@@ -125,7 +125,7 @@ class AnswerParts:
     def event(self, said: Any) -> None:
         """A value of the application's own, as Open WebUI's `{"type": …, "data": …}`.
 
-        What is none, or is too long, is left out: readers need it less than the answer.
+        An invalid value, or one that is too long, is left out: the answer matters more.
         """
         if not isinstance(said, dict) or not isinstance(name := said.get("type"), str):
             return
@@ -228,7 +228,7 @@ def _content(delta: dict[str, Any]) -> str:
 
 
 def _result_text(content: Any) -> str:
-    """What a tool gave: a text, the texts of a list of parts, or any other JSON."""
+    """A tool's result: a text, the texts of a list of parts, or any other JSON."""
     if content is None or isinstance(content, str):
         return content or ""
     parts = [part.get("text") for part in _list(content) if isinstance(part, dict)]
@@ -239,7 +239,7 @@ def _result_text(content: Any) -> str:
 
 
 def _fitting(text: str) -> str:
-    """A result as long as one may be."""
+    """The result, cut to the longest length."""
     if len(text) <= LONGEST_VALUE:
         return text
     mark = _CUT.format(f"{len(text):,}")

@@ -45,7 +45,7 @@ class CountedCalls:
         return number, call_id
 
     def answer(self, call_id: str) -> tuple[int, str]:
-        """A call that has begun has its result. Returns its number, and its tool's name."""
+        """Note the result of a call that has begun. Returns its number, and its tool's name."""
         number = self._ids[call_id]
         self._pending.pop(call_id, None)
         self._numbers = {at: it for at, it in self._numbers.items() if it != number}

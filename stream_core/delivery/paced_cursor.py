@@ -45,7 +45,7 @@ class Reader(Protocol):
         """The response waits for the model at this place. Must not wait or raise."""
 
     def start_again(self) -> None:
-        """How the answer begins has changed, before its text. Must not wait or raise."""
+        """Announce the changed beginning of the answer, before its text. Must not wait or raise."""
 
     def lost(self) -> None:
         """This copy is lost: find the response again and resume. Must not wait or raise."""

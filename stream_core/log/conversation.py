@@ -1,7 +1,7 @@
 """The messages of one session: their order, and the history that the model is given.
 
-Of the versions that a conversation has, one is in memory: that of the last message, or that with
-which the next message is to go on.
+Of the versions of a conversation one is in memory: that of the last message, or the one that the
+next message continues.
 """
 
 from __future__ import annotations
@@ -113,11 +113,11 @@ class Conversation:
         self._history_bytes = limits.history_bytes if keeps_history else 0
         self._bucket = TokenBucket(limits.messages_per_second, limits.messages_per_second * 2, now)
         self._responses: OrderedDict[str, str] = OrderedDict()
-        self._aside: set[str] = set()  # those that are in other versions only
-        self._standing = 0  # messages of this version, forgotten ones too
+        self._aside: set[str] = set()  # messages of other versions only
+        self._standing = 0  # messages of this version, also those no longer in memory
         self._exchanges: OrderedDict[str, _Exchange] = OrderedDict()
         self._exchanges_bytes = 0
-        self._lacks_rest = False  # what comes after a message that is about to be replaced
+        self._lacks_rest = False  # whether messages after one to be replaced are not in memory
         self.last_message_id: str | None = None
         self.in_flight = 0
         """Accepted messages whose response has not ended, of all sessions under its limits."""
@@ -136,7 +136,7 @@ class Conversation:
         return self._responses.get(message_id)
 
     def has_at_hand(self, message_id: str | None) -> bool:
-        """Whether the version in memory has this message. None: it is known to have none before."""
+        """Whether the version in memory has this message. None stands for the place before all."""
         return message_id is None or (
             message_id in self._responses and message_id not in self._aside
         )
@@ -145,12 +145,12 @@ class Conversation:
         """Whether the next message needs more of the ledger than is in memory.
 
         Args:
-            behind: a message of the version with which it goes on.
+            behind: a message of the version that it continues.
             replaces: as in `accept`.
         """
         if not self.has_at_hand(behind):
             return True
-        # Of a conversation that grows shorter more may fit.
+        # If the conversation becomes shorter, older messages may fit.
         return self._lacks_rest if replaces is None else self._standing > len(self._exchanges)
 
     def told_before(self, size: int, replaces: str | None = None) -> list[int]:
@@ -313,7 +313,7 @@ class Conversation:
         """Add a message to the version in memory, which is the newest one then.
 
         Args:
-            replaces: the message in whose place it comes. That and all after it are put aside.
+            replaces: the message that it replaces. That and all after it are put aside.
 
         Returns:
             The turns that the model is given: the history, then this message.
@@ -401,7 +401,7 @@ class Conversation:
                 self._exchanges_bytes -= exchange.size
 
     def _trim(self) -> None:
-        # The last exchange stays, and the message that comes behind it.
+        # The last exchange stays, and the message after it.
         fewest = _FEWEST_EXCHANGES if self._history_bytes else 0
         while len(self._exchanges) > fewest and self._exchanges_bytes > self._history_bytes:
             _, oldest = self._exchanges.popitem(last=False)

@@ -130,7 +130,7 @@ class ResponseStream:
     cut_by: Literal["length", "budget"]
     """Why it ends if it takes no more tokens."""
     history_dropped_by: HistoryBound | None
-    """Why the model is not given the oldest messages."""
+    """The bound by which the model does not receive the oldest messages."""
 
     def __init__(
         self,
@@ -215,9 +215,9 @@ class ResponseStream:
 
     @property
     def is_remembered(self) -> bool:
-        """Whether the model is given its text later: after an error, too, for the reader has it.
+        """Whether the model receives its text later: after an error, too, since the reader has it.
 
-        Who stopped an answer does not want its text. Who left may come back and have it continued.
+        A stopped answer is not wanted. The readers of an abandoned one may have it continued.
         """
         kept = self.state in _REMEMBERED or self.finish_reason == "abandoned"
         return kept and not self.degraded
@@ -324,11 +324,11 @@ class ResponseStream:
             self.hold_or_release()
 
     def drop_history(self, messages: int, by: HistoryBound) -> None:
-        """Note that the model is not given the oldest messages, and tell the readers.
+        """Record that the model does not receive the oldest messages, and notify the readers.
 
         Args:
-            messages: how many more.
-            by: why.
+            messages: the number of further messages left out.
+            by: the bound.
         """
         if messages:
             self.history_dropped += messages

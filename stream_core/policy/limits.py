@@ -18,7 +18,7 @@ def _limit(default: float | None, minimum: float, maximum: float, when_reached: 
 
 # Room for pings, and for messages in fragments.
 _FRAMES_PER_SECOND, _FRAMES_PER_MESSAGE = 100.0, 5
-# Of the readers at other nodes, whose grace may be shorter.
+# Notes of a reader at another node in a grace period. A longer period counts as these seconds.
 _SIGNS_PER_GRACE, _LONGEST_SIGNLESS = 3.0, 30.0
 
 
@@ -186,8 +186,8 @@ class Limits(BaseModel):
         1_048_576,
         0,
         16_777_216,
-        "the oldest exchanges are not sent to the model any more, but the last one always is (0: "
-        "none); EVENFLOW_MODEL_CONTEXT_TOKENS, or the model's refusal, bounds them, too",
+        "the oldest exchanges are no longer sent to the model; the last one always is (0: none); "
+        "EVENFLOW_MODEL_CONTEXT_TOKENS, or the model's refusal, is a bound, too",
     )
     session_ttl_seconds: int = _limit(
         86_400,
@@ -307,7 +307,7 @@ class Limits(BaseModel):
         1_048_576, 1_024, 67_108_864, "the model is stopped; finish_reason length"
     )
     response_ttl_seconds: float = _limit(
-        86_400, 0.1, 86_400, "410 response_expired: an answer ended so long ago"
+        86_400, 0.1, 86_400, "410 response_expired: the answer ended longer ago than this"
     )
     responses_held_per_session: int = _limit(
         32,
@@ -327,8 +327,8 @@ class Limits(BaseModel):
         None,
         0,
         86_400,
-        "no reader for so long: the model is stopped; finish_reason abandoned (default: an answer "
-        "that nobody reads goes on to its end)",
+        "no reader for this time: the model is stopped; finish_reason abandoned (default: an "
+        "answer without readers goes on to its end)",
     )
     pause_window_bytes: int = _limit(
         16_384,
@@ -342,7 +342,7 @@ class Limits(BaseModel):
         300,
         0.1,
         86_400,
-        "closed with 4008; without another reader the answer goes on as one that nobody reads",
+        "closed with 4008; without another reader the answer goes on as one without readers",
     )
     parked_responses: int = _limit(
         1_000,
@@ -386,8 +386,8 @@ class Limits(BaseModel):
         1_000,
         10,
         10_000,
-        "new text is written to the response buffer (the end at once); what a crash loses comes "
-        "again, or is replaced",
+        "new text is written to the response buffer (the end at once); text that a crash loses is "
+        "generated again, or replaced",
     )
     polled_store_interval_ms: int = _limit(
         150,

@@ -1,7 +1,7 @@
 """The versions of a conversation: which message comes after which.
 
-A session's messages are accepted one after the other, each behind the last one. A message that
-replaces another one, or goes on with an older version, begins a branch of the conversation.
+A session's messages are accepted one after the other. A message that replaces another one, or
+continues an older version, begins a branch of the conversation.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 
 class MessageLink(NamedTuple):
-    """Where a message stands: behind which one it was accepted, and in which version.
+    """A message's place: the message accepted before it, and its version.
 
     `replaces` and `parent_message_id` are as in `LedgerEntry`.
     """
@@ -28,7 +28,7 @@ class MessageLink(NamedTuple):
 
 
 class Linked(Protocol):
-    """What is accepted behind something else."""
+    """Anything that is accepted after another one."""
 
     @property
     def message_id(self) -> str:
@@ -36,7 +36,7 @@ class Linked(Protocol):
 
     @property
     def previous_message_id(self) -> str | None:
-        """The id of what was accepted before it."""
+        """The id of the one accepted before it."""
 
 
 Message = TypeVar("Message", bound=Linked)

@@ -38,12 +38,12 @@ class LedgerEntry:
     Args:
         answer: the text of its response as the model is told it later. None before the end, or
             without one to remember.
-        replaces: the message in whose place it stands, in a new version of the conversation.
+        replaces: the message that it replaces, in a new version of the conversation.
         terms, kind: the texts of its `MessageTerms` and `MessageKind`. Empty for a plain message.
         text_name: the name of its text in `LargeTexts`. `text` is empty then.
         outcome: the text of the `Outcome` of its response. Empty before the end, and for a message
             that brings its conversation.
-        parent_message_id: the last message of the older version that it goes on with.
+        parent_message_id: the last message of the older version that it continues.
     """
 
     message_id: str

@@ -82,10 +82,10 @@ class ChatEndpoint:
         return await self._answer(request, stream, last)
 
     async def messages(self, request: web.Request) -> web.Response:
-        """What was said in a chat, as `useChat` has it, with the answer as far as it has come.
+        """The messages of a chat in `useChat`'s form, with the answer so far.
 
-        Not more than the newest request has brought. With `limit` the newest ones of these, and
-        with `before` those before that message.
+        They are those of the newest request. `limit` selects the newest ones of these, and
+        `before` those before that message.
         """
         context, channel = self._context, await self._channel(request, Right.READ)
         newest = await context.orchestrator.messages.newest(channel)
@@ -173,14 +173,14 @@ def _message_id(asked: ChatRequest, name: str) -> str:
 
 
 def _echo_of(asked: ChatRequest) -> dict[str, Any]:
-    """What the chat's client has said, to be given to it again after a reload."""
+    """The messages as the chat's client sent them, for its next reload."""
     messages = [message.model_dump(by_alias=True, exclude_unset=True) for message in asked.messages]
     check_json(messages, "messages")
     return {"messages": messages}
 
 
 def _messages_of(newest: SaidMessage) -> list[dict[str, Any]]:
-    """What the newest request has brought, and its answer. Nothing where that is not kept."""
+    """The newest request's messages, and its answer. Empty if they are not kept."""
     messages: list[dict[str, Any]] = []
     if newest.text:
         messages += WholeRequest.from_text(newest.text).echo.get("messages", ())
