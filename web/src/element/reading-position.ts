@@ -2,18 +2,18 @@ import { keepPlace, keptPlace, type Place } from "./kept-place.ts";
 
 /** How near to the end the reader must come, in pixels, for the conversation to follow the answer again. */
 const FOLLOW_WITHIN = 60;
-/** By how much positions may differ that are the same: browsers round them. */
+/** The difference up to which two positions count as equal: browsers round them. */
 const ROUNDING = 2;
 
-/** What is to stay where it is on the screen: so many pixels above it is the top of the scroller, or below. */
+/** An element that is to stay in its place on the screen, and its distance from the scroller's top in pixels. */
 interface Held {
   readonly element: HTMLElement;
   readonly offset: number;
 }
 
 /**
- * Where the reader is. At the end the conversation is followed as it grows, whatever makes it grow: text, formulas, fonts. At
- * any other place what the reader looks at stays where it is.
+ * Keeps the reader's place. At the end it follows the growing conversation: text, formulas, fonts. At any other
+ * place what the reader looks at stays where it is.
  */
 export class ReadingPosition {
   readonly #scroller: HTMLElement;
@@ -21,7 +21,7 @@ export class ReadingPosition {
   #follows = true;
   /** A place that was restored: what is above it may still change its height. It holds until the reader scrolls. */
   #held: Held | undefined;
-  /** Where the scroller was when it was last looked at: what differs from that is the reader's doing. */
+  /** The scroller's last known position: any difference from it is the reader's scrolling. */
   #top = 0;
 
   /** `scroller` has its whole content already, which may grow; `onFollow` is told whether the end is followed. */
@@ -48,7 +48,7 @@ export class ReadingPosition {
     this.keep();
   }
 
-  /** Brings `element` to where its top is to be in the window: it stands for another that was there. */
+  /** Scrolls so that the top of `element` is at a place in the window: it replaces another element there. */
   bring(element: HTMLElement, top: number): void {
     this.#hold(false, { element, offset: this.#scroller.getBoundingClientRect().top - top });
     this.keep();
@@ -82,7 +82,7 @@ export class ReadingPosition {
     const moved = this.#scroller.scrollTop - this.#top;
     this.#top = this.#scroller.scrollTop;
     if (Math.abs(moved) < ROUNDING) return;
-    // Whoever scrolls up wants to read, and is not to be torn away.
+    // A reader who scrolls up wants to read there.
     this.#hold(moved < 0 ? this.#toEnd < ROUNDING : this.#follows || this.#toEnd < FOLLOW_WITHIN);
   }
 
@@ -94,7 +94,7 @@ export class ReadingPosition {
   #hold(follows: boolean, held?: Held): void {
     this.#follows = follows;
     this.#held = held;
-    // Were the browser to keep a place, too, that would look as if the reader had scrolled.
+    // If the browser kept a place, too, that would look like the reader scrolling.
     this.#scroller.classList.toggle("held", follows || held !== undefined);
     this.#onFollow(follows);
   }

@@ -90,7 +90,7 @@ export interface Strings {
   busyUntil: (ms: number) => string;
   usingTool: (name: string) => string;
   resultOfTool: (name: string) => string;
-  /** `expectedSeconds`: `null` where nobody knows. The next one has the position 1. */
+  /** `expectedSeconds`: `null` if it is not known. The next one has the position 1. */
   queued: (position: number, expectedSeconds: number | null) => string;
   historyDropped: string;
   historyDroppedByModel: string;
@@ -153,7 +153,7 @@ export type ErrorName =
   | "stillAnswering"
   | "unreachable";
 
-/** Some of the strings, in the place of the language's. */
+/** Some of the strings, which replace those of the language. */
 export type SomeStrings = Partial<Omit<Strings, "errors">> & { readonly errors?: Partial<Strings["errors"]> };
 
 export const ENGLISH: Strings = EN;
@@ -164,18 +164,18 @@ export const LANGUAGES: Readonly<Record<string, Strings>> = { ar: AR, de: DE, en
 /** The languages that are written from right to left, of those that there are. */
 const RIGHT_TO_LEFT = ["ar"];
 
-/** The strings of a language, English where it isn't known, with these in the place of some. */
+/** The strings of a language, or of English if it isn't known, with these replacing some. */
 export function stringsIn(tag: string, own: SomeStrings = {}): Strings {
   const strings = LANGUAGES[languageOf(tag)] ?? ENGLISH;
   return { ...strings, ...own, errors: { ...strings.errors, ...own.errors } };
 }
 
-/** The direction of a language that there are strings of; `undefined` for any other: then it is the page's. */
+/** The direction of a language with strings; `undefined` for any other: then it is the page's. */
 export function directionOf(tag: string): "rtl" | undefined {
   return RIGHT_TO_LEFT.includes(languageOf(tag)) ? "rtl" : undefined;
 }
 
-/** The language in which an element stands: its own, or that of what it is in, through shadows up to the document. */
+/** The language of an element: its own, or the nearest around it, through shadows up to the document. */
 export function languageAround(element: Element): string {
   const named = element.closest("[lang]");
   if (named !== null) return named.getAttribute("lang") ?? "";

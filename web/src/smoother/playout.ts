@@ -68,7 +68,7 @@ export class Playout {
     return this.#give(this.#most(this.#owed(now, 0).overdue));
   }
 
-  /** How much may be given: not a last character that may not be whole yet, unless it has waited for as long as it may. */
+  /** How much may be shown: without a last character that may be incomplete, until it has waited long enough. */
   #most(overdue: number): number {
     const isEnded = this.#endsAt !== Number.POSITIVE_INFINITY;
     const whole = isEnded ? this.#waiting.length : openCharacter(this.#waiting);

@@ -14,7 +14,7 @@ const LETTER = /\p{L}/u;
 const RIGHT_TO_LEFT =
   /[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}\p{Script=Samaritan}\p{Script=Mandaic}]/u;
 
-/** Has `parser` give each block the direction of its text. Code goes from left to right, and decides nothing. */
+/** Has `parser` give each block the direction of its text. Code is left to right, and has no influence on it. */
 export function knowDirections(parser: MarkdownIt): void {
   parser.core.ruler.push("directions", ({ tokens }) => {
     let undecided: Token[] = [];

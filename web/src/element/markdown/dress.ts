@@ -25,7 +25,7 @@ const DRESSES: Readonly<Record<string, Dress>> = {
 };
 const DRESSED = Object.keys(DRESSES).join();
 
-/** Makes of what Markdown has made what a reader can use: code that can be copied, tables that scroll, boxes, buttons. */
+/** Adds to rendered Markdown what a reader can use: code that can be copied, tables that scroll, boxes, buttons. */
 export function dress(fragment: DocumentFragment, strings: Strings, images: Images): DocumentFragment {
   for (const element of fragment.querySelectorAll<HTMLElement>(DRESSED)) {
     for (const [selector, dressOne] of Object.entries(DRESSES)) {
@@ -67,7 +67,7 @@ function dressImage(place: HTMLElement, _strings: Strings, images: Images): void
   place.replaceWith(images.element(place.dataset.image ?? "", place.textContent ?? "", place.closest("a") !== null));
 }
 
-/** What an alert is called; empty for what is none. */
+/** The name of an alert; empty for any other block. */
 export function alertTitle(kind: string, strings: Strings): string {
   return Object.hasOwn(ALERTS, kind) ? strings[ALERTS[kind as keyof typeof ALERTS]] : "";
 }

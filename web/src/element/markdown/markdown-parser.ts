@@ -21,8 +21,8 @@ export function markdownParser({ maths }: { readonly maths: boolean } = { maths:
 }
 
 /**
- * Parses Markdown with GitHub's additions. HTML in it is text like any other, a link that isn't safe stays text, and an image
- * is a place for one: whether it is loaded is not the parser's to say.
+ * Parses Markdown with GitHub's additions. HTML in it is text like any other, a link that isn't safe stays text, and an
+ * image is only a placeholder: the parser doesn't decide whether it is loaded.
  */
 function newParser(): Parser {
   const parser = new MarkdownIt({ html: false, linkify: true, breaks: true });

@@ -8,7 +8,7 @@ const UNESCAPED_PIPE = /(?<!\\)\|/;
 const FENCE = /^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:`{3}|~{3})/gm;
 const CLOSING = /^[ \t>]*(?:`+|~+)$/;
 
-/** A line that may become anything: marks of a block alone, a fence, the name of an alert, of a footnote or of a link. */
+/** A line that may become anything: marks of a block alone, a fence, the name of an alert, a footnote or a link. */
 const UNDECIDED = new RegExp(
   [
     "(?:[-*+=_~`|:#]+|\\d{1,9}[.)])?",
@@ -19,7 +19,7 @@ const UNDECIDED = new RegExp(
     .map((form) => `^[ \\t>]*(?:${form})$`)
     .join("|"),
 );
-/** The same of a number, which is no line's beginning where it is that of the whole text. */
+/** The same for a number, unless it begins the whole text. */
 const UNDECIDED_NUMBER = /^[ \t>]*\d{1,2}$/;
 /** What the end of a line is shown as while it may become something else, one after the other. */
 const UNDECIDED_ENDS: readonly (readonly [RegExp, string])[] = [
@@ -31,8 +31,8 @@ const UNDECIDED_ENDS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * `source`, of which more is to come, without what can't be told yet at its end: no mark is shown that will be none. A table is
- * one from its first cell.
+ * `source` without the ambiguous marks at its end, while more is to come: a mark that may vanish is not shown. A table
+ * is one from its first cell.
  */
 export function decided(source: string): string {
   const { before, line } = lastLineOf(source);

@@ -4,15 +4,15 @@ import { contextOf } from "./inline-context.ts";
 /** What follows a link's text while its address is still arriving. */
 const UNFINISHED_TARGET = /^(?:\(\s*(?:[^\s()]|\([^\s()]*\))*(?:\([^\s()]*)?(?:\s+(?:["'(][^\n]*)?)?|\[[^\]\n]*)?$/;
 const UNFINISHED_FOOTNOTE = /^\[\^[^\s[\]^]*$/;
-/** A link that is longer than this is shown as it comes. An image may be its own address. */
+/** A longer link is shown as it comes. An image may be its own address. */
 const LONGEST_LINK = 2_000;
-/** More marks than this that nothing has closed are no emphasis. */
+/** If more marks than this are open, they are no emphasis. */
 const MOST_OPEN = 4;
 const WORD = /[0-9A-Za-z]/;
 
 /**
- * Has `parser` show the end of a text that goes on as what it will probably be, rather than its marks: emphasis and code that
- * are open are closed there, and of a link is its text. What the text is in the end doesn't depend on it.
+ * Has `parser` show the end of an unfinished text as what it will probably be, rather than its marks: open emphasis and
+ * code are closed there, and a link is its text. The finished text doesn't depend on this.
  */
 export function knowOpenEnd(parser: MarkdownIt): void {
   parser.inline.ruler.before("backticks", "open_code", takeOpenCode);
@@ -20,7 +20,7 @@ export function knowOpenEnd(parser: MarkdownIt): void {
   parser.inline.ruler2.after("balance_pairs", "open_emphasis", closeEmphasis);
 }
 
-/** Takes all that is left behind backticks that nothing has closed. */
+/** Takes all text after backticks that are not closed. */
 function takeOpenCode(state: StateInline, silent: boolean): boolean {
   if (state.src[state.pos] !== "`" || !contextOf(state).isOpenEnd) return false;
   const start = state.pos;
@@ -67,7 +67,7 @@ function closeEmphasis(state: StateInline): void {
   }
 }
 
-/** Those that begin something, are in nothing that is closed, and don't stand within a word. */
+/** Marks that open something, are in nothing that is closed, and don't stand within a word. */
 function openMarks(state: StateInline): Delimiter[] {
   const open: Delimiter[] = [];
   let closedTo = -1;
