@@ -65,8 +65,8 @@ declare interface Message {
     /** Empty where it is no longer kept. */
     readonly question: string;
     /**
-     * The `messageId`s of all messages in this place, oldest first: this one, and those that it replaces or is replaced by.
-     * Each is in another version of the conversation, which {@link Client.messages} reads `through` it.
+     * The `messageId`s of all messages in this place, oldest first: this one, and those that it replaces or is replaced
+     * by. Each is in another version of the conversation, which {@link Client.messages} reads `through` it.
      */
     readonly versions: readonly string[];
     /** `queued` and `streaming`: its answer is on its way, and can be had by {@link Client.follow}. */
@@ -115,11 +115,13 @@ declare interface AskOptions {
     /** Goes on to the model's server: at most 16 names of 64 characters, with values of 512. */
     readonly metadata?: Readonly<Record<string, string>> | undefined;
     /**
-     * The `messageId` of any message of the conversation, which this one replaces in a new version. The model receives neither
-     * that message nor what came after it; both versions are kept.
+     * The `messageId` of any message of the conversation, which this one replaces in a new version. The model receives
+     * neither that message nor what came after it; both versions are kept.
      */
     readonly replaces?: string | undefined;
-    /** The `messageId` of the last message of an older version, to continue that. By default the newest one is continued. */
+    /**
+     * The `messageId` of the last message of an older version, to continue that. By default the newest one is continued.
+     */
     readonly parent?: string | undefined;
 }
 /** A question that was not asked yet; `replaces` as in {@link AskOptions}. */
@@ -142,8 +144,8 @@ declare interface Client {
     /** Whether the session is one of before: something may have been asked in it already. */
     readonly isResumed: boolean;
     /**
-     * The newest messages of the conversation, or the newest `before` one of them: 20, or `limit`. They are those of the newest
-     * version, or of the newest one that goes `through` a message. Rejects with an `EvenflowError`.
+     * The newest messages of the conversation, or the newest `before` one of them: 20, or `limit`. They are those of the
+     * newest version, or of the newest one that goes `through` a message. Rejects with an `EvenflowError`.
      */
     messages(options?: {
         readonly before?: string | undefined;
@@ -175,8 +177,8 @@ declare interface Client {
     /** Calls `listener` whenever `event` happens. Returns what ends that. */
     on<E extends keyof ClientEvents>(event: E, listener: (detail: ClientEvents[E]) => void): () => void;
     /**
-     * Tries to reach the server at once, for a reader who does not want to wait. The answer resumes, and no question is asked
-     * again. The client does this by itself whenever the network may be back, or the reader.
+     * Tries to reach the server at once, for a reader who does not want to wait. The answer resumes, and no question is
+     * asked again. The client does this by itself whenever the network may be back, or the reader.
      */
     reconnect(): void;
     /** Leaves: closes the connection. The answer under way fails with a `ClosedError`; the model is not stopped. */
@@ -238,7 +240,9 @@ declare interface ToolCall {
 declare interface AnswerResult {
     readonly text: string;
     readonly parts: readonly AnswerPart[];
-    /** `cancelled` for an answer that its reader stopped, `abandoned` for one that the server stopped for lack of readers. */
+    /**
+     * `cancelled` for an answer that its reader stopped, `abandoned` for one that the server stopped for lack of readers.
+     */
     readonly finishReason: FinishReason;
     readonly lastIndex: number;
     readonly usage: Usage | null;
@@ -268,7 +272,9 @@ declare type AnswerEvent =
     readonly keep: number;
     readonly parts: readonly AnswerPart[];
 }
-/** The server has the question. Comes again if the model has refused the conversation as too long and receives less. */
+/**
+ * The server has the question. Comes again if the model has refused the conversation as too long and receives less.
+ */
  | {
     readonly type: "accepted";
     readonly responseId: string;

@@ -33,8 +33,8 @@ interface Question extends CallOptions {
 }
 
 /**
- * AI SDK's `ChatTransport` for Evenflow. It resumes after a lost connection, without the chat noticing, and `stop()` stops
- * the model, also after a reload.
+ * AI SDK's `ChatTransport` for Evenflow. It resumes after a lost connection, without the chat noticing, and `stop()`
+ * stops the model, also after a reload.
  *
  * `CHUNK` is AI SDK's `UIMessageChunk`. This module needs nothing of AI SDK, so its types are the caller's.
  */

@@ -16,9 +16,9 @@ export function backoffMs(failures: number, capMs: number = LIMITS.backoffCapMs)
 }
 
 /**
- * The milliseconds from the last try to the next, for a server that has been out of reach for `lostMs`. In a visible tab
- * an answer goes on within two seconds of the network's return. Tries are rarer, but never end, in a hidden tab, after a
- * long outage, and while the browser reports no network: there no reader waits.
+ * The milliseconds from the last try to the next, for a server that has been out of reach for `lostMs`. In a visible
+ * tab an answer goes on within two seconds of the network's return. Tries are rarer, but never end, in a hidden tab,
+ * after a long outage, and while the browser reports no network: there no reader waits.
  */
 export function probeDelayMs(failures: number, lostMs: number): number {
   const isSlow = isOffline() || lostMs > LIMITS.fastProbesMs || (isHidden() && failures > LIMITS.hiddenFastProbes);

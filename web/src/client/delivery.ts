@@ -15,8 +15,8 @@ import type { WakeUps } from "./wake-up.ts";
 const GROWTHS: readonly string[] = ["delta", "part"];
 
 /**
- * Brings one answer to its end, over as many connections as that takes. A lost connection never ends it: the client tries
- * for as long as the page lives. Only a permanent refusal of the server ends it.
+ * Brings one answer to its end, over as many connections as that takes. A lost connection never ends it: the client
+ * tries for as long as the page lives. Only a permanent refusal of the server ends it.
  */
 export class Delivery {
   readonly #inquiry: Inquiry;

@@ -2,8 +2,8 @@ import * as LIMITS from "./limits.ts";
 
 /**
  * Makes a call that a reachable server answers at once. Until the answer comes, the call is repeated twice besides: the
- * browser may have sent the first one into a dead connection that it kept. Returns the first answer, or the first failure;
- * the other calls are aborted.
+ * browser may have sent the first one into a dead connection that it kept. Returns the first answer, or the first
+ * failure; the other calls are aborted.
  */
 export function hedged<T>(signal: AbortSignal, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
   return new Promise((settle, fail) => {

@@ -34,8 +34,8 @@ export const hiddenFastProbes = 4;
 /** After an outage of this length the tries are slow. */
 export const fastProbesMs = 600_000;
 /**
- * How long a try may be without an answer. TCP itself retries after 1, 3 and 7 s, so a try with lost packets is replaced
- * by a fresh one before that takes long. Every third try has twice as long, for slow lines.
+ * How long a try may be without an answer. TCP itself retries after 1, 3 and 7 s, so a try with lost packets is
+ * replaced by a fresh one before that takes long. Every third try has twice as long, for slow lines.
  */
 export const probeMs = 2_000;
 export const longProbeEvery = 3;
@@ -85,7 +85,8 @@ export const heldBackRestMs = 60_000;
 export const stopMs = 3_000;
 /**
  * How long a poll asks the server to hold it while text comes: longer than the server collects text. While none comes,
- * it asks for twice as long each time, so that an answer costs few polls. The longest is below the 29 s of API gateways.
+ * it asks for twice as long each time, so that an answer costs few polls. The longest is below the 29 s of API
+ * gateways.
  */
 export const shortPollMs = 4_000;
 export const pollTimeoutMs = 20_000;

@@ -102,8 +102,9 @@ export class Session {
 
   /**
    * Makes a call that is normally silent for `silenceMs` at most. After that, probes check whether the server can be
-   * reached. If it can't, the call is aborted, and this rejects with a {@link ConnectionError}. If it couldn't for a while,
-   * or the call was due after `dueMs`, the call may be lost, and is made again. The answer's body is not watched.
+   * reached. If it can't, the call is aborted, and this rejects with a {@link ConnectionError}. If it couldn't for a
+   * while, or the call was due after `dueMs`, the call may be lost, and is made again. The answer's body is not
+   * watched.
    */
   async whileReached<T>(
     signal: AbortSignal,

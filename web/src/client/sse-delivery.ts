@@ -156,9 +156,9 @@ export class SseDelivery {
   }
 
   /**
-   * What comes next. After a silence a poll checks whether there is more. If so, a proxy holds the stream back. But if the
-   * streams have brought something, or this one was opened in an outage, it is lost, as when the browser had frozen the
-   * tab.
+   * What comes next. After a silence a poll checks whether there is more. If so, a proxy holds the stream back. But if
+   * the streams have brought something, or this one was opened in an outage, it is lost, as when the browser had frozen
+   * the tab.
    */
   async #nextLetter(): Promise<Letter> {
     for (let polls = 0; polls < LIMITS.quietPolls; polls += 1) {

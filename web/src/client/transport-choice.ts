@@ -37,8 +37,8 @@ export class TransportChoice {
   }
 
   /**
-   * The best transport that works now. Throws if there is none. If the server can't be reached at all, no lower transport is
-   * tried, and this throws, too.
+   * The best transport that works now. Throws if there is none. If the server can't be reached at all, no lower
+   * transport is tried, and this throws, too.
    */
   async choose(): Promise<Choice> {
     let failure: unknown;

@@ -86,8 +86,8 @@ export class WebSocketDelivery {
   }
 
   /**
-   * Checks the connection after a wake-up, since the network may have changed. If it doesn't answer at once, another one is
-   * opened beside it, and the first to bring the answer is read.
+   * Checks the connection after a wake-up, since the network may have changed. If it doesn't answer at once, another
+   * one is opened beside it, and the first to bring the answer is read.
    */
   doubt(patienceMs: number = LIMITS.doubtMs): void {
     const { connection } = this.#line;
@@ -160,7 +160,9 @@ export class WebSocketDelivery {
     yield* line.reading.receive(arrival);
   }
 
-  /** Whether to read `line` from now on: once the answer begins there, or if the present line may live, once text comes. */
+  /**
+   * Whether to read `line` from now on: once the answer begins there, or if the present line may live, once text comes.
+   */
   #mayGoOverTo(line: Line, arrival: Arrival): boolean {
     const hasBegun = this.#beginning !== undefined;
     if (arrival.type === "pong") return false;
@@ -228,8 +230,8 @@ export class WebSocketDelivery {
 
   /**
    * The next frame. A connection may die without a word (a phone that changes networks), so after a silence the server is
-   * asked for a sign of life, however long its model thinks; if nothing comes, the connection is given up. In the middle of
-   * a text this happens sooner, and another connection is opened beside it.
+   * asked for a sign of life, however long its model thinks; if nothing comes, the connection is given up. In the
+   * middle of a text this happens sooner, and another connection is opened beside it.
    */
   async #nextLetter(): Promise<Letter> {
     const letter = await this.#nextInTime();

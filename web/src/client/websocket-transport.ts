@@ -136,9 +136,9 @@ export class WebSocketTransport implements Transport {
 
   /**
    * Firefox keeps the connection of an abandoned handshake until it is answered, or for five minutes. It has six for a
-   * host, so a few such handshakes would leave none. After two of them, or three with a wake-up, an HTTP call checks first
-   * whether the server can be reached: abandoned calls leave no connection. If it can, and handshakes hang nevertheless,
-   * they are blocked.
+   * host, so a few such handshakes would leave none. After two of them, or three with a wake-up, an HTTP call checks
+   * first whether the server can be reached: abandoned calls leave no connection. If it can, and handshakes hang
+   * nevertheless, they are blocked.
    */
   async #checkForRoom(): Promise<void> {
     if (this.#connection?.isUsable || this.#attempt?.isUnderWay) return;

@@ -1,8 +1,8 @@
 /** What the element needs of a client; `connect()` of `@evenflow/client` gives one. */
 export interface ChatClient {
   /**
-   * `replaces`: the `messageId` of a message that this one replaces, in a new version of the conversation. `parent`: that of
-   * the last message of an older version, to continue that.
+   * `replaces`: the `messageId` of a message that this one replaces, in a new version of the conversation. `parent`:
+   * that of the last message of an older version, to continue that.
    */
   ask(
     question: string,
@@ -105,7 +105,9 @@ export type ChatEvent =
   | { readonly type: "part"; readonly position: number; readonly part: ChatPart }
   /** Only the first `keep` characters of the text and these `parts` still stand; what replaces the rest follows. */
   | { readonly type: "restarted"; readonly keep: number; readonly parts?: readonly ChatPart[] }
-  /** `historyDropped`: the number of oldest messages that the model does not receive; `historyDroppedBy`: why, if known. */
+  /**
+   * `historyDropped`: the number of oldest messages that the model does not receive; `historyDroppedBy`: why, if known.
+   */
   | {
       readonly type: "accepted";
       readonly responseId: string;

@@ -375,7 +375,10 @@ export class EvenflowChat extends HostElement {
     return true;
   }
 
-  /** Shows an answer. `before`: the last exchange, if this is another try at it. `onGone`: called if the server has lost it. */
+  /**
+   * Shows an answer. `before`: the last exchange, if this is another try at it. `onGone`: called if the server has lost
+   * it.
+   */
   async #show(answer: ChatAnswer, before?: Exchange, onGone?: (exchange: Exchange) => void): Promise<void> {
     const { question } = answer;
     this.#watch.stop();

@@ -132,7 +132,9 @@ export class History {
     }
   }
 
-  /** Whether there is a new message of another tab. While an older version is shown, only messages newer than all count. */
+  /**
+   * Whether there is a new message of another tab. While an older version is shown, only messages newer than all count.
+   */
   #hasNews({ messages }: ChatPage): boolean {
     if (this.parent !== undefined) return messages.at(-1)?.messageId !== this.#newest;
     return messages.some(({ messageId }) => !this.#known.has(messageId));
@@ -145,7 +147,10 @@ export class History {
     this.#draw(page);
   }
 
-  /** A page of the conversation. None if the session is new by now, or the server can't be reached: then the screen stays. */
+  /**
+   * A page of the conversation. None if the session is new by now, or the server can't be reached: then the screen
+   * stays.
+   */
   async #read(options: { readonly before?: string | undefined; readonly through?: string | undefined }) {
     const page = await this.#client.messages?.(options).catch(() => undefined);
     return this.#isOver ? undefined : page;

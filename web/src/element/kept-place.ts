@@ -4,7 +4,9 @@ export interface Place {
   readonly offset: number;
 }
 
-/** The reader's places in this tab's conversations when the page was left. None for a conversation that was at its end. */
+/**
+ * The reader's places in this tab's conversations when the page was left. None for a conversation that was at its end.
+ */
 const KEY = "evenflow-places";
 /** The most places: more than a page has conversations. So those of abandoned pages are forgotten. */
 const MOST = 10;

@@ -4,8 +4,9 @@ const REFERENCE = /\[\^(?<label>[^\s[\]^]{1,50})\]/y;
 const DEFINITION = /\[\^(?<label>[^\s[\]^]{1,50})\]:[ \t]*/y;
 
 /**
- * Teaches `parser` footnotes: `[^1]`, and lines that begin with `[^1]:`. Each is shown where it is defined and by its own
- * label, so that nothing moves or is renumbered while the text grows. References without a definition are found at the end.
+ * Teaches `parser` footnotes: `[^1]`, and lines that begin with `[^1]:`. Each is shown where it is defined and by its
+ * own label, so that nothing moves or is renumbered while the text grows. References without a definition are found at
+ * the end.
  */
 export function knowFootnotes(parser: MarkdownIt): void {
   const { escapeHtml } = parser.utils;

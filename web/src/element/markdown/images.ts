@@ -3,8 +3,8 @@ import type { Strings } from "../strings.ts";
 import { hostOf, isDataUrl, isSafeImage, NEW_WINDOW } from "./safe-urls.ts";
 
 /**
- * Which images load: none; those that the reader asks for; all; or those of these hosts, and others on request. A model can
- * be made to write an address that sends the conversation to its server.
+ * Which images load: none; those that the reader asks for; all; or those of these hosts, and others on request. A model
+ * can be made to write an address that sends the conversation to its server.
  */
 export type ImagePolicy = "none" | "ask" | "all" | readonly string[];
 
@@ -33,7 +33,9 @@ export class Images {
     this.#strings = strings;
   }
 
-  /** What an image is shown as: itself, or a link with a button that loads it. Within another link it is its text alone. */
+  /**
+   * What an image is shown as: itself, or a link with a button that loads it. Within another link it is its text alone.
+   */
   element(url: string, name: string, isInLink: boolean): HTMLElement {
     if (this.#mayLoad(url)) return imageOf(url, name);
     const text = name === "" ? this.#strings.image : name;
