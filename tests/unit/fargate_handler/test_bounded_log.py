@@ -31,6 +31,11 @@ class Log:
         self.logger = logging.Logger("ours")
         self.logger.addHandler(self.handler)
 
+    def wait_until_counted(self) -> None:
+        """Wait for the writer's thread, which counts what it has written a moment later."""
+        while self.writer.full:
+            time.sleep(0.001)
+
     def _count(self, reason: str) -> None:
         self.counted[reason] += 1
 
@@ -163,12 +168,12 @@ def test_a_pipe_that_nobody_reads_stops_nobody() -> None:
         assert pipe.lines(10 - dropped) == [
             f"INFO ours: line {number}" for number in range(10 - dropped)
         ]
-        while log.writer.full:  # its thread counts what it has written only then
-            time.sleep(0.001)
+        log.wait_until_counted()
         log.logger.info("again")
         assert pipe.lines(1) == [
             f"INFO ours: again ({dropped} lines before it were dropped: the log was not read)"
         ]
+        log.wait_until_counted()
         log.clock.turn(1.0)
         log.logger.info("again")
         assert pipe.lines(1) == ["INFO ours: again"]

@@ -42,8 +42,8 @@ export class EvenflowChatTransport<CHUNK = never> {
   /** Who reconnects is told the answer from its beginning. */
   readonly resumeStreamIsReplay = true;
   readonly #options: EvenflowChatTransportOptions;
-  /** The newest call of each chat: an older one that is aborted no longer stands for the chat. */
-  readonly #newest = new Map<string, object>();
+  /** The newest call of each chat, aborted by the next one: an older one no longer stands for the chat. */
+  readonly #newest = new Map<string, AbortController>();
   readonly #wakeUps = new WakeUps();
   readonly #through = new GettingThrough(
     (signal) => this.#call("/stream", { chatId: NO_CHAT }, { signal }),
@@ -99,24 +99,31 @@ export class EvenflowChatTransport<CHUNK = never> {
 
   /** Stops the answer that runs in a chat, and its model, whoever reads it. */
   async stop(chatId: string, activeStreamId?: string): Promise<void> {
+    await this.#stop(chatId, activeStreamId, new AbortController().signal);
+  }
+
+  async #stop(chatId: string, activeStreamId: string | undefined, signal: AbortSignal): Promise<void> {
     const body = JSON.stringify({ activeStreamId });
     const headers = { "content-type": "application/json" };
     const call: Call = (signal) => this.#call("/stop", { chatId }, { method: "POST", body, headers, signal });
-    await check(await this.#through.respond(call, new AbortController().signal, true));
+    await check(await this.#through.respond(call, signal, true));
   }
 
   /** Begins to read an answer. Its model is stopped where the chat aborts that. */
   #begin({ chatId, abortSignal }: CallOptions, ask: Again) {
-    const token = {};
-    this.#newest.set(chatId, token);
-    const isNewest = () => this.#newest.get(chatId) === token;
+    const { signal: never } = new AbortController();
+    const newest = new AbortController();
+    this.#newest.get(chatId)?.abort();
+    this.#newest.set(chatId, newest);
+    const isNewest = () => this.#newest.get(chatId) === newest;
+    // Without an id a stop ends whatever runs in the chat. After the next question that is another answer.
+    const until = () => (answer.id === undefined ? newest.signal : never);
     // A call that only makes way for the next one of its chat is aborted, too: that one comes at once.
-    const stop = () => setTimeout(() => isNewest() && this.stop(chatId, answer.id).catch(() => {}));
+    const stop = () => setTimeout(() => isNewest() && this.#stop(chatId, answer.id, until()).catch(() => {}));
     const forget = () => {
       abortSignal?.removeEventListener("abort", stop);
       if (isNewest()) this.#newest.delete(chatId);
     };
-    const { signal: never } = new AbortController();
     const first = () => this.#through.respond((signal) => ask("", undefined, signal), abortSignal ?? never, false);
     const again: Again = async (lastId, id, signal) => {
       const either = AbortSignal.any([signal, abortSignal ?? []].flat());

@@ -44,6 +44,7 @@ export class EvenflowClient implements Client {
   readonly #choice: TransportChoice;
   readonly #emitter = new Emitter<ClientEvents>();
   readonly #wakeUps = new WakeUps();
+  readonly #closed = new AbortController();
   #current: Current | undefined;
   transport: TransportName | null = null;
   connection: ConnectionState = "connecting";
@@ -142,6 +143,7 @@ export class EvenflowClient implements Client {
 
   close(): void {
     this.#enter("closed");
+    this.#closed.abort();
     this.#websocket.close();
     this.#current?.inquiry.abandon();
     this.#current?.answer.fail(new ClosedError());
@@ -149,7 +151,7 @@ export class EvenflowClient implements Client {
 
   #answerTo(asked: Asked): LiveAnswer {
     const inquiry = new Inquiry(asked);
-    const delivery = new Delivery(inquiry, this.#session, this.#choice, this.#wakeUps);
+    const delivery = new Delivery(inquiry, this.#session, this.#choice, this.#wakeUps, this.#closed.signal);
     const answer: LiveAnswer = new LiveAnswer(asked, {
       run: () => this.#deliver({ answer, inquiry }, asked, delivery),
       stop: () => delivery.stop(),

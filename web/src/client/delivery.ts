@@ -23,6 +23,7 @@ export class Delivery {
   readonly #session: Session;
   readonly #choice: TransportChoice;
   readonly #wakeUps: WakeUps;
+  readonly #closed: AbortSignal;
   #transport: Transport | undefined;
   /** Failures and refusals in a row since the text last grew; and failures in a row of a blocked transport. */
   #failures = 0;
@@ -36,7 +37,9 @@ export class Delivery {
   #isWoken = false;
   #chainCorrected = false;
 
-  constructor(inquiry: Inquiry, session: Session, choice: TransportChoice, wakeUps: WakeUps) {
+  /** `closed` is aborted when the client is closed: then nothing is tried any more. */
+  constructor(inquiry: Inquiry, session: Session, choice: TransportChoice, wakeUps: WakeUps, closed: AbortSignal) {
+    this.#closed = closed;
     this.#inquiry = inquiry;
     this.#session = session;
     this.#choice = choice;
@@ -51,7 +54,7 @@ export class Delivery {
     } catch (error) {
       if (!this.#inquiry.stopped.aborted) throw error;
       // Stopped while there was no connection to say so over.
-      if (!this.#inquiry.isLeft) cancel(this.#session, this.#inquiry).catch(() => {});
+      if (!this.#inquiry.isLeft) this.#cancelLater().catch(() => {});
       const { lastIndex } = this.#inquiry.log;
       yield { type: "completed", finishReason: "cancelled", lastIndex, usage: null, degraded: false };
     } finally {
@@ -74,6 +77,19 @@ export class Delivery {
   #tell(wish: Wish): void {
     // Where this fails the connection is lost, which `run` finds out for itself.
     this.#transport?.tell(this.#inquiry, wish).catch(() => {});
+  }
+
+  /** Stops the model once the server can be reached, however late: otherwise it would go on to its end. */
+  async #cancelLater(): Promise<void> {
+    const stoppedAt = Date.now();
+    for (let failures = 1; ; failures++) {
+      try {
+        return await cancel(this.#session, this.#inquiry);
+      } catch (error) {
+        if (!(error instanceof ConnectionError)) return;
+      }
+      await this.#wakeUps.pause(probeDelayMs(failures, Date.now() - stoppedAt), this.#closed);
+    }
   }
 
   #wakeUp(): void {

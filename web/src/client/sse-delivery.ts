@@ -96,8 +96,8 @@ export class SseDelivery {
     try {
       const signal = AbortSignal.any([this.#signal, line.signal]);
       const { body, headers } = await this.#session.open(path, { signal });
-      put(null);
       const isOurs = headers.get("Content-Type")?.startsWith("text/event-stream");
+      if (isOurs) put(null);
       const reader = isOurs ? body?.pipeThrough(new TextDecoderStream()).getReader() : undefined;
       for (let part = await reader?.read(); part?.value !== undefined; part = await reader?.read()) {
         put(null);

@@ -128,6 +128,7 @@ export class ConversationView {
   /** Takes everything away. */
   clear(): void {
     this.#log.replaceChildren();
+    this.#noticed.clear();
     this.#last = this.#error = this.#errorOffers = undefined;
     this.#aside = [];
   }

@@ -324,6 +324,21 @@ describe("a server that is leaving in the middle of a stream", () => {
   });
 });
 
+describe("a login page in the place of the next stream", () => {
+  it("is not read from: the one that is leaving still brings the answer", async () => {
+    const { asked, stream } = await asking();
+    stream.delta(0, "a");
+    stream.text(": reconnect 0\n");
+    network.on(EVENTS, () => new Response("<html>", { headers: { "Content-Type": "text/html" } }));
+    await pass(900);
+    expect(stream.isAborted).toBe(false);
+    stream.delta(1, "b");
+    stream.completed(1);
+    await pass();
+    expect([asked.text, asked.ended, asked.of("reconnecting")]).toEqual(["ab", true, []]);
+  });
+});
+
 describe("the ladder", () => {
   it("has server-sent events below a WebSocket that cannot be had", async () => {
     network.onSocket = (socket) => queueMicrotask(() => socket.drop());

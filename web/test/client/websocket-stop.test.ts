@@ -56,6 +56,46 @@ describe("stopping an answer over a WebSocket", () => {
     expect(network.sockets).toHaveLength(1);
   });
 
+  it("reaches a server that is out of reach as soon as it is back", async () => {
+    let isReached = false;
+    const cancel = "POST /chat/message/rsp_1/cancel";
+    network.on(cancel, () => {
+      if (!isReached) throw new TypeError("Failed to fetch");
+      return json(200, { response_id: "rsp_1", status: "cancelled" });
+    });
+    const client = newClient();
+    const asked = await asking(client);
+    network.socket.drop();
+    await pass();
+    void asked.answer.stop();
+    await pass(60_000);
+    expect(asked.of("completed")[0]).toMatchObject({ finishReason: "cancelled" });
+    isReached = true;
+    await pass(3_000);
+    const tries = network.callsTo(cancel).length;
+    expect(tries).toBeGreaterThan(10);
+    await pass(60_000);
+    expect(network.callsTo(cancel)).toHaveLength(tries);
+  });
+
+  it("is not tried for by a client that was closed", async () => {
+    const cancel = "POST /chat/message/rsp_1/cancel";
+    network.on(cancel, () => {
+      throw new TypeError("Failed to fetch");
+    });
+    const client = newClient();
+    const asked = await asking(client);
+    network.socket.drop();
+    await pass();
+    void asked.answer.stop();
+    await pass();
+    client.close();
+    await pass(3_000);
+    const tries = network.callsTo(cancel).length;
+    await pass(60_000);
+    expect(network.callsTo(cancel)).toHaveLength(tries);
+  });
+
   it("ends at once while the session is being made", async () => {
     network.on("POST /session", () => new Promise(() => {}));
     const asked = new Asked(newClient());

@@ -162,6 +162,7 @@ describe("images", () => {
       "A cat",
       "no-referrer",
     ]);
+    expect(image?.getAttributeNames().at(-1), "it says how before it says what").toBe("src");
     markdown.append(" more.\n\nNext");
     expect(element.querySelector("img")).toBe(image);
     expect(element.querySelector("button")).toBeNull();

@@ -71,6 +71,7 @@ export class Images {
 }
 
 function imageOf(url: string, name: string): HTMLImageElement {
-  const attributes = { src: url, alt: name, loading: "lazy", decoding: "async", referrerpolicy: "no-referrer" };
+  // The address is last: browsers may begin to load once it is there.
+  const attributes = { alt: name, loading: "lazy", decoding: "async", referrerpolicy: "no-referrer", src: url };
   return made("img", { attributes });
 }
