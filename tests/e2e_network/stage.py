@@ -121,28 +121,32 @@ class Stage:
         return faults(state, log, model_text=question.answer, model_calls=calls)
 
     async def read_back(self, page: Page, question: Question, server: Server, state: State) -> Log:
-        """The answer as the server has it, from its beginning."""
+        """The answer as the server has it, from its beginning to its end."""
         if state.response_id is None:
             return Log("not known", "")
-        path, headers = f"/chat/message/{state.response_id}?from_index=0", dict[str, str]()
+        path, headers = f"/chat/message/{state.response_id}", dict[str, str]()
         if page is Page.USE_CHAT:
             path = f"/api/chat/{question.reader}/stream?response_id={state.response_id}"
         elif state.token is not None:
             headers["Authorization"] = f"Bearer {state.token}"
+        index = 0
         try:
-            async with (
-                asyncio.timeout(_READ_BACK_SECONDS),
-                self.http.get(server.http_url + path, headers=headers) as answer,
-            ):
-                body = await answer.text()
+            async with asyncio.timeout(_READ_BACK_SECONDS):
+                while True:
+                    asked = path if page is Page.USE_CHAT else f"{path}?from_index={index}"
+                    url = server.http_url + asked
+                    async with self.http.get(url, headers=headers) as answer:
+                        body = await answer.text()
+                    if answer.status != 200:
+                        return Log(f"refused with {answer.status}: {body[:80]}", "")
+                    if page is Page.USE_CHAT:
+                        return _log_of_chunks(body)
+                    read = json.loads(body)
+                    if "full_text" in read:
+                        return Log(read["status"], " ".join(read["full_text"].split()))
+                    index = read["chunk_index"] + 1
         except TimeoutError:
             return Log("still streaming", "")
-        if answer.status != 200:
-            return Log(f"refused with {answer.status}: {body[:80]}", "")
-        if page is Page.USE_CHAT:
-            return _log_of_chunks(body)
-        read = json.loads(body)
-        return Log(read["status"], " ".join(read["full_text"].split()))
 
 
 def _log_of_chunks(body: str) -> Log:
