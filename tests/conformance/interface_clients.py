@@ -82,4 +82,5 @@ def scripted(serve_module: ServeProcess, upstream: ScriptedUpstream) -> ServerPr
         model_url=upstream.url,
         model_name=MODEL,
         sse_heartbeat_seconds=heartbeat,
+        model_repeatable=True,  # an answer that breaks off begins again
     )

@@ -136,6 +136,12 @@ describe("StreamingMarkdown", () => {
     );
   });
 
+  it("gives an empty list no direction of what comes behind it", () => {
+    const text = "*\n[^a]```js\n```js\n.";
+    expect(rendered(...text)).toBe(rendered(text));
+    expect(rendered(text)).toContain("<ul>\n<li></li>");
+  });
+
   it("links what a definition further down stands for", () => {
     const text = "See [it].\n\nMore.\n\n[it]: https://example.com/it\n";
     expect(rendered(...text)).toContain('href="https://example.com/it"');

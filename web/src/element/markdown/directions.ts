@@ -17,14 +17,17 @@ const RIGHT_TO_LEFT =
 /** Has `parser` give each block the direction of its text. Code is left to right, and has no influence on it. */
 export function knowDirections(parser: MarkdownIt): void {
   parser.core.ruler.push("directions", ({ tokens }) => {
-    let undecided: Token[] = [];
+    const open: { readonly token: Token; isDecided: boolean }[] = [];
     for (const [position, token] of tokens.entries()) {
       if (LEAVES.has(token.type) || isTightItem(token, tokens[position + 1])) token.attrSet("dir", "auto");
-      else if (CONTAINERS.has(token.type)) undecided.push(token);
+      if (CONTAINERS.has(token.type)) open.push({ token, isDecided: token.attrGet("dir") !== null });
+      else if (CONTAINERS.has(token.type.replace(/_close$/, "_open"))) open.pop();
       const direction = directionOf(token.children ?? []);
       if (direction === undefined) continue;
-      for (const container of undecided) container.attrSet("dir", direction);
-      undecided = [];
+      for (const container of open) {
+        if (!container.isDecided) container.token.attrSet("dir", direction);
+        container.isDecided = true;
+      }
     }
   });
   parser.renderer.rules.code_inline = (tokens, position) =>
