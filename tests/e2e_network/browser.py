@@ -156,14 +156,15 @@ class ReaderPage:
 
 @asynccontextmanager
 async def open_page(
-    browser: RunningBrowser, page: Page, url: str, name: str
+    browser: RunningBrowser, page: Page, url: str, name: str, without: str = ""
 ) -> AsyncIterator[ReaderPage]:
     """Open a page by way of an address; it is closed when left.
 
     Args:
         name: nobody else's.
+        without: a transport that an application with the client library does not allow.
     """
-    of_chat = {"id": name, "api": "/api/chat", "transport": "evenflow"}
+    of_chat = {"id": name, "api": "/api/chat", "transport": "evenflow", "without": without}
     await browser.tell("open", name, url=f"{url}/#{urlencode({'page': page.value, **of_chat})}")
     try:
         opened = ReaderPage(browser, name)

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 
 from tests.e2e.rough_network import Line, RoughNetwork
 from tests.e2e_network.browser import ReaderPage
-from tests.e2e_network.cells import HAND_TURNED, Cell, Outage, Sign
+from tests.e2e_network.cells import HAND_TURNED, Cell, Outage, Sign, Transport
 from tests.e2e_network.judge import back_after
 from tests.e2e_network.stage import Outcome, Question, Stage, begin, shape
 from tests.integration.local_server import LocalServers
@@ -45,7 +45,10 @@ async def play(cell: Cell, number: int, server: Server, stage: Stage) -> list[Ou
         network = stack.enter_context(RoughNetwork())
         network.lead_to(server)
         shape(network, cell.transport, cell.page)
-        page = await stack.enter_async_context(stage.page(cell.browser, cell.page, network, name))
+        without = "sse" if cell.transport is Transport.POLL else ""
+        page = await stack.enter_async_context(
+            stage.page(cell.browser, cell.page, network, name, without)
+        )
         question = _question(cell, name)
         group = cell.sign.value
         if wrong := await begin(page, question, cell.transport):

@@ -103,10 +103,10 @@ class Stage:
 
     @asynccontextmanager
     async def page(
-        self, browser: Browser, page: Page, network: RoughNetwork, name: str
+        self, browser: Browser, page: Page, network: RoughNetwork, name: str, without: str = ""
     ) -> AsyncIterator[ReaderPage]:
-        """Open one by way of a network."""
-        async with open_page(self.browsers[browser], page, network.url, name) as opened:
+        """Open one by way of a network; `without` as in `open_page`."""
+        async with open_page(self.browsers[browser], page, network.url, name, without) as opened:
             yield opened
 
     async def judged(

@@ -37,7 +37,8 @@ async function element() {
 async function client() {
   const { connect } = await import("/client.js");
   const root = document.body.appendChild(document.createElement("pre"));
-  const connected = connect();
+  const without = new URLSearchParams(location.hash.slice(1)).get("without");
+  const connected = connect({ transports: ["websocket", "sse", "long-poll"].filter((name) => name !== without) });
   let [answer, isOver, problem] = [undefined, false, undefined];
   async function ask(question) {
     answer = connected.ask(question);
