@@ -144,6 +144,9 @@ async def test_what_is_given_up_in_a_black_hole_was_never_connected(
     early = await connect(_HEAD.replace(b"echo", b"early"))
     late = await connect()
     early.writer.close()
+    # Meanwhile the network has taken both connections, and seen the end of one.
+    with pytest.raises(TimeoutError):
+        await late.read(1, _NEVER_WITHIN)
     network.let_flow()
     assert await late.read(len(_ANSWER)) == _ANSWER
     assert heads == [_HEAD]

@@ -27,7 +27,7 @@ describe("explain", () => {
   it.each([
     [new ConnectionError("fetch failed"), "cannot be reached", true],
     [new ProtocolError("bad frame"), "do not understand", false],
-    [new ReplacedError(), "another place", true],
+    [new ReplacedError(), "somewhere else", true],
     [new BusyError(), "on its way", false],
     [refused("rate_limit_error", "queue_full"), "very busy", true],
     [refused("overloaded_error", "node_full"), "very busy", true],
@@ -101,7 +101,7 @@ describe("explain", () => {
 
   it("does not promise that a server which is not set up answers in a minute", () => {
     const { remedy } = explain(new AnswerError({ type: "upstream_error", code: "model_not_set_up", message: "x" }));
-    expect(remedy).toContain("operator has been told");
+    expect(remedy).toContain("operator has been notified");
     expect(remedy).not.toMatch(/again|minute/);
   });
 
