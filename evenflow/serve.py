@@ -43,11 +43,11 @@ def _run(arguments: argparse.Namespace) -> int:
     from evenflow.fargate_handler.__main__ import run  # noqa: PLC0415
 
     options = {option: getattr(arguments, option) for option in _OPTIONS}
-    given = {option: value for option, value in options.items() if value is not None}
-    if "model_url" in given and _variable("model") not in os.environ:
-        given.setdefault("model", "openai")
+    settings = {option: value for option, value in options.items() if value is not None}
+    if "model_url" in settings and _variable("model") not in os.environ:
+        settings.setdefault("model", "openai")
     # Other processes of this server inherit them.
-    os.environ.update({_variable(option): value for option, value in given.items()})
+    os.environ.update({_variable(option): value for option, value in settings.items()})
     return run(arguments.role)
 
 

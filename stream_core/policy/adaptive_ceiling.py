@@ -6,8 +6,8 @@ from math import inf
 
 # The first pause where the server doesn't say how long, and the longest.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 8.0
-# A server may name a shorter time so often. When it refuses once more, that was no time to come.
-_BELIEVED_REFUSALS = 3
+# Consecutive refusals for which a shorter Retry-After is followed. After them pauses double.
+_SHORT_PAUSES_FOLLOWED = 3
 # Where other tasks have calls that run.
 _BESIDE_OTHERS_SECONDS = 0.05
 # Nobody comes back at the very moment that the server names.
@@ -103,7 +103,7 @@ class AdaptiveCeiling:
         self._answered, self._throttled_at = 0, now
         self.refuses_since = min(self.refuses_since, now)
         is_too_short = retry_after is not None and retry_after < _FIRST_PAUSE_SECONDS
-        if retry_after is None or (is_too_short and self._in_a_row > _BELIEVED_REFUSALS):
+        if retry_after is None or (is_too_short and self._in_a_row > _SHORT_PAUSES_FOLLOWED):
             retry_after = max(retry_after or 0.0, self._usual_pause(beside, elsewhere))
         self.pause(now, retry_after * _LATE_SHARE)
 

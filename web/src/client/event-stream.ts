@@ -24,8 +24,8 @@ export class EventStream {
   }
 }
 
-/** When a reader should move on to the next connection, in milliseconds, if a comment of a server that leaves says so. */
+/** Milliseconds until the reader should open its next connection, from the comment of a server that is leaving. */
 export function moveAfterMs(comment: string): number | undefined {
-  const said = /^reconnect (\d+)$/.exec(comment);
-  return said ? Number(said[1]) : undefined;
+  const match = /^reconnect (\d+)$/.exec(comment);
+  return match ? Number(match[1]) : undefined;
 }
