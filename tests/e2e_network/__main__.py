@@ -3,7 +3,8 @@ reader has them: a real Chromium and a real Firefox, README's element, the clien
 SDK's `useChat`, and a TCP path that is cut, swallowed, half-open, slow, or leads to a login page.
 
 Exits with 1 where an answer was given up, is not on the screen as the server's log has it, was
-asked of the model twice, or came back too late.
+asked of the model twice, or came back too late. What was late while the others kept the machine
+busy is played again by itself, and that counts.
 """
 
 from __future__ import annotations
@@ -70,11 +71,15 @@ async def _run(options: argparse.Namespace) -> int:
         server = ServerProcess(stage.folder / "server.log", stage.variables("server"))
         scenarios = list(_scenarios(options.only, cells, server, stage))
         turns, done = asyncio.Semaphore(options.at_once), itertools.count(1)
+        late = list[Scenario]()
 
         async def play(scenario: Scenario) -> None:
             async with turns:
                 ended = await _played(scenario)
-            outcomes.extend(ended)
+            is_late = any(outcome.is_late for outcome in ended)
+            if is_late:
+                late.append(scenario)
+            outcomes.extend(outcome for outcome in ended if outcome.faults or not is_late)
             place = f"{next(done):3d}/{len(scenarios)}"
             for outcome in ended:
                 say(f"{place}  {report.line(outcome)}")
@@ -84,6 +89,10 @@ async def _run(options: argparse.Namespace) -> int:
             async with asyncio.TaskGroup() as group:
                 for scenario in scenarios:
                     group.create_task(play(scenario))
+            for scenario in late:
+                for outcome in await _played(scenario):
+                    outcomes.append(outcome)
+                    say(f"again    {report.line(outcome)}")
         finally:
             await asyncio.to_thread(server.stop)
     return _conclude(folder, outcomes)
@@ -116,8 +125,8 @@ def _scenarios(
     if "drain" in only:
         for leaving in drain.DRAINS:
             yield leaving.name, partial(drain.play, leaving, stage)
-    for number, cell in enumerate(cells):
-        yield str(cell), partial(matrix.play, cell, number, server, stage)
+    for cell in cells:
+        yield str(cell), partial(matrix.play, cell, server, stage)
 
 
 def _conclude(folder: Path, outcomes: Sequence[Outcome]) -> int:

@@ -45,6 +45,12 @@ class Sign(Enum):
     """The reader presses *Reconnect now*. The browser knows nothing."""
 
 
+BACK_SECONDS = {Sign.NONE: 2.0, Sign.EVENT: 0.3, Sign.BUTTON: 0.3}
+"""Within so many, text is on the screen again in 95 of 100 cases."""
+MOST_TIMES = 3
+"""A run fails beyond so many times as much: machines are busy."""
+
+
 class Transport(Enum):
     """How an answer travels, which the network decides: it refuses WebSockets, or besides holds
     event streams back.

@@ -11,7 +11,15 @@ from contextlib import AsyncExitStack
 
 from tests.e2e.rough_network import Line, RoughNetwork
 from tests.e2e_network.browser import ReaderPage
-from tests.e2e_network.cells import HAND_TURNED, Cell, Outage, Sign, Transport
+from tests.e2e_network.cells import (
+    BACK_SECONDS,
+    HAND_TURNED,
+    MOST_TIMES,
+    Cell,
+    Outage,
+    Sign,
+    Transport,
+)
 from tests.e2e_network.judge import back_after
 from tests.e2e_network.stage import Outcome, Question, Stage, begin, shape
 from tests.integration.local_server import LocalServers
@@ -31,13 +39,13 @@ _TURNING_SECONDS = 20
 PassTime = Callable[[ReaderPage, int], Awaitable[None]]
 
 
-async def play(cell: Cell, number: int, server: Server, stage: Stage) -> list[Outcome]:
+async def play(cell: Cell, server: Server, stage: Stage) -> list[Outcome]:
     """Play it.
 
     Args:
         server: of all cells whose time is real.
     """
-    name = f"cell-{number}"
+    name = stage.name("cell")
     async with AsyncExitStack() as stack:
         pass_time: PassTime = _really_pass
         if cell.seconds == HAND_TURNED:
@@ -69,7 +77,8 @@ async def play(cell: Cell, number: int, server: Server, stage: Stage) -> list[Ou
         back = back_after(state, up_at)
         if back is None and not found:
             back = 0.0  # all was there: it had come over the slow line
-        return [Outcome(group, str(cell), back, found, str(state.transport))]
+        most = MOST_TIMES * BACK_SECONDS[cell.sign]
+        return [Outcome(group, str(cell), back, found, str(state.transport), most)]
 
 
 def _question(cell: Cell, name: str) -> Question:

@@ -5,10 +5,12 @@ is read back of an answer.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import math
 import re
 import shutil
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +41,8 @@ class Outcome:
         group: of those that are compared.
         seconds: what was measured; None where it didn't come to that.
         notes: what else is worth a line.
+        most_seconds: more than that is too late. A busy machine is late by itself, so it is a
+            fault only when the scenario is too late again with the machine to itself.
     """
 
     group: str
@@ -46,6 +50,12 @@ class Outcome:
     seconds: float | None
     faults: list[str]
     notes: str = ""
+    most_seconds: float = math.inf
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it is only the time that is wrong."""
+        return not self.faults and self.seconds is not None and self.seconds > self.most_seconds
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,11 @@ class Stage:
     folder: Path
     starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Of servers in this process: each looks at the environment when it starts."""
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def name(self, kind: str) -> str:
+        """One that nobody else has."""
+        return f"{kind}-{next(self.numbers)}"
 
     def settings(self, name: str) -> dict[str, Any]:
         """Of a server; `name` is nobody else's. The others are the product's defaults."""

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from tests.e2e_network import report
 from tests.e2e_network.browser import State
 from tests.e2e_network.judge import Log, back_after, faults, longest_silence
-from tests.e2e_network.stage import Question
+from tests.e2e_network.stage import Outcome, Question
 
 _TEXT = Question("one", 4, 10.0).answer
 _LOG = Log("completed", _TEXT)
@@ -75,3 +76,11 @@ def test_the_times_are_those_of_the_screen() -> None:
     assert back_after(_STATE, 10.1) == pytest.approx(0.4)
     assert back_after(_STATE, 14.0) is None
     assert longest_silence(_STATE) == pytest.approx(2.5)
+
+
+def test_what_is_only_late_is_no_fault_yet() -> None:
+    late = Outcome("drained", "one", 2.0, [], most_seconds=1.0)
+    assert late.is_late
+    assert not replace(late, seconds=0.5).is_late
+    assert not replace(late, faults=["given up"]).is_late
+    assert report.failures([late]) == ["one: 2.00 s, at most 1.00 s"]
