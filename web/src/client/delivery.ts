@@ -178,7 +178,7 @@ export class Delivery {
     const { stopped } = this.#inquiry;
     const serverMs = saidMs(error);
     const probeMs = this.#untilNextTryMs();
-    yield { type: "reconnecting", delayMs: serverMs + probeMs };
+    yield { type: "reconnecting", delayMs: serverMs + probeMs, reason: error.message };
     if (serverMs > 0) await delay(serverMs, stopped);
     await this.#wakeUps.pause(probeMs, stopped);
     stopped.throwIfAborted();

@@ -120,7 +120,8 @@ export type ChatEvent =
   | { readonly type: "queued"; readonly position: number; readonly expectedSeconds: number | null }
   | { readonly type: "lag" }
   | { readonly type: "waiting"; readonly delayMs: number }
-  | { readonly type: "reconnecting"; readonly delayMs: number }
+  /** `reason`: why the last try failed, for the page's maker. */
+  | { readonly type: "reconnecting"; readonly delayMs: number; readonly reason?: string }
   | { readonly type: "resumed" }
   | { readonly type: "polled" }
   | {

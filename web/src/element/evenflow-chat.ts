@@ -11,7 +11,7 @@ import { made } from "./made.ts";
 import { imagePolicyOf } from "./markdown/images.ts";
 import type { Offers } from "./offers.ts";
 import { isGone } from "./plain-language.ts";
-import { advise, type Reach, reachOf, ServerWatch } from "./server-watch.ts";
+import { advise, adviseOfAddress, type Reach, reachOf, ServerWatch } from "./server-watch.ts";
 import { connectionState, StatusView } from "./status-view.ts";
 import { directionOf, languageAround, type SomeStrings, type Strings, stringsIn } from "./strings.ts";
 import { styleSheet } from "./style-sheet.ts";
@@ -35,6 +35,9 @@ interface Current {
 
 /** The parts of the element that have a text of their own. */
 type Frame = Readonly<Record<"frame" | "log" | "scroller" | "dock" | "hint", HTMLElement>>;
+
+/** After this time without any answer the server's address may be wrong, in milliseconds. */
+const NO_ANSWER_MS = 8_000;
 
 /** On a server that renders the page there are no elements, and the class is only a name. */
 const HostElement = globalThis.HTMLElement ?? (class {} as typeof HTMLElement);
@@ -67,11 +70,18 @@ export class EvenflowChat extends HostElement {
   readonly #earlier = made("div", { class: "earlier-place" });
   /** The exchange of which the reader changes the question. */
   #edited: Exchange | undefined;
+  /** The `messageId` of the one whose edit a reload has interrupted, until that is on the screen again. */
+  #interruptedEdit: string | undefined;
   #wasReached = false;
+  /** Whether the server has answered anything: its address is right. */
+  #hasAnswered = false;
   #isForbidden = false;
   #isAdvised = false;
+  /** Whether the page's maker was told that nothing answers. */
+  #isDoubted = false;
   #unsubscribe: (() => void)[] = [];
   readonly #savePosition = (): void => this.#views.conversation.position.save();
+  readonly #lookAgain = (): void => this.#history?.lookAgain();
 
   constructor() {
     super();
@@ -121,10 +131,12 @@ export class EvenflowChat extends HostElement {
   connectedCallback(): void {
     this.#speak();
     addEventListener("pagehide", this.#savePosition);
+    document.addEventListener("visibilitychange", this.#lookAgain);
   }
 
   disconnectedCallback(): void {
     removeEventListener("pagehide", this.#savePosition);
+    document.removeEventListener("visibilitychange", this.#lookAgain);
     this.#watch.stop();
   }
 
@@ -158,17 +170,21 @@ export class EvenflowChat extends HostElement {
     for (const end of this.#unsubscribe) end();
     this.#client = client;
     this.#unsubscribe = [client.on("connection", (state) => this.#showConnection(state))];
-    this.#wasReached = this.#isForbidden = false;
+    this.#wasReached = this.#isForbidden = this.#isDoubted = false;
+    this.#hasAnswered = client.isResumed === true;
     this.#leave(client.resumable);
     this.#showConnection(client.connection);
-    this.#history = this.#newHistory(client);
+    const history = this.#newHistory(client);
+    this.#history = history;
     if (client.resumable !== null) void this.#show(client.resumable);
-    const draft = client.draft ?? null;
-    if (draft !== null && this.#composer.text === "") this.#composer.text = draft.text;
-    void this.#history.restore().then(() => {
-      this.#hideWelcome();
+    this.#takeDraft(client.draft);
+    // What was said before is about to come.
+    this.#welcome.hidden ||= client.isResumed === true;
+    void history.restore().then(() => {
+      if (this.#history !== history) return;
+      this.#welcome.hidden = !this.#views.conversation.isEmpty;
       this.#views.conversation.position.load();
-      if (draft !== null) this.#goOnEditing(draft);
+      this.#goOnEditing();
     });
   }
 
@@ -243,6 +259,7 @@ export class EvenflowChat extends HostElement {
   }
 
   #showConnection(state: ChatConnection): void {
+    this.#hasAnswered ||= state === "open";
     this.#watch.stop();
     // While there is an answer, its own events say it better.
     if (this.isBusy || this.#isForbidden) return;
@@ -277,10 +294,21 @@ export class EvenflowChat extends HostElement {
   }
 
   /** Where an answer has never been reached, finds out whether it ever can be. */
-  async #doubt(current: Current): Promise<void> {
+  async #doubt(current: Current, reason = ""): Promise<void> {
     const url = this.serverUrl;
-    if (this.#wasReached || url === undefined || (await reachOf(url)) !== "forbidden") return;
+    if (this.#wasReached) return;
+    this.#doubtAddress(current, reason);
+    if (url === undefined || (await reachOf(url)) !== "forbidden") return;
     if (this.#current === current) this.#forbid();
+  }
+
+  /** Says after a while that the server's address may be wrong. It is tried all the same. */
+  #doubtAddress({ exchange }: Current, reason: string): void {
+    const isEarly = performance.now() - exchange.askedAt < NO_ANSWER_MS;
+    if (isEarly || this.#hasAnswered || navigator.onLine === false) return;
+    this.#views.status.showLost(this.#strings.nothingAnswers);
+    if (!this.#isDoubted) adviseOfAddress(this.serverUrl, reason);
+    this.#isDoubted = true;
   }
 
   #newHistory(client: ChatClient): History {
@@ -293,10 +321,6 @@ export class EvenflowChat extends HostElement {
     this.#earlier.replaceChildren(history.earlier);
     this.#unsubscribe.push(history.listen());
     return history;
-  }
-
-  #hideWelcome(): void {
-    this.#welcome.hidden ||= !this.#views.conversation.isEmpty;
   }
 
   #offersOf(exchange: () => Exchange): Offers {
@@ -342,14 +366,25 @@ export class EvenflowChat extends HostElement {
   }
 
   #keepDraft(text: string): void {
+    if (text === "") this.#interruptedEdit = undefined;
     if (this.#client?.draft === undefined) return;
-    this.#client.draft = text === "" ? null : { text, replaces: this.#edited?.messageId };
+    const replaces = this.#edited?.messageId ?? this.#interruptedEdit;
+    this.#client.draft = text === "" ? null : { text, replaces };
+  }
+
+  /** Puts what the reader had typed before a reload into the box. */
+  #takeDraft(draft: ChatDraft | null | undefined): void {
+    if (!draft || this.#composer.text !== "") return;
+    this.#interruptedEdit = draft.replaces;
+    this.#composer.text = draft.text;
   }
 
   /** Resumes an edit that a reload has interrupted. */
-  #goOnEditing({ text, replaces }: ChatDraft): void {
-    const exchange = replaces === undefined ? undefined : this.#history?.exchangeOf(replaces);
-    if (exchange === undefined || this.#composer.text !== text) return;
+  #goOnEditing(): void {
+    const exchange = this.#history?.exchangeOf(this.#interruptedEdit ?? "");
+    this.#interruptedEdit = undefined;
+    if (exchange === undefined || this.#edited !== undefined) return;
+    const { text } = this.#composer;
     this.#edited = exchange;
     this.#composer.text = "";
     this.#composer.edit(text);
@@ -402,7 +437,7 @@ export class EvenflowChat extends HostElement {
         this.#tell("evenflow-event", event);
         await exchange.show(event);
         this.#wasReached ||= exchange.wasReached;
-        if (event.type === "reconnecting") void this.#doubt(current);
+        if (event.type === "reconnecting") void this.#doubt(current, event.reason);
       }
     } catch (error) {
       if (this.#current !== current) return;

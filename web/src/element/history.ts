@@ -1,11 +1,17 @@
+import { WakeUps } from "../client/wake-up.ts";
 import { Announcer } from "./announcer.ts";
 import type { ChatAnswer, ChatClient, ChatMessage, ChatPage, ChatQuestion, OtherQuestion } from "./chat-client.ts";
 import type { ConversationView } from "./conversation-view.ts";
 import { Exchange } from "./exchange.ts";
 import { button } from "./made.ts";
 import type { Offers } from "./offers.ts";
+import { mayPass } from "./plain-language.ts";
 import { StatusView } from "./status-view.ts";
 import type { Views } from "./views.ts";
+
+/** The pauses between two tries to read what was said before, in milliseconds. */
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 15_000;
 
 /** What the history asks of the element that it is shown in. */
 export interface HistoryActions {
@@ -34,7 +40,9 @@ export class History {
   #newest: string | undefined;
   #before: string | null = null;
   #isMissing = false;
-  #isOver = false;
+  /** End the pause before the next try, and all tries. */
+  readonly #wakeUps = new WakeUps();
+  readonly #over = new AbortController();
 
   constructor(client: ChatClient, conversation: ConversationView, actions: HistoryActions) {
     this.#client = client;
@@ -63,10 +71,13 @@ export class History {
     return this.#known.get(messageId);
   }
 
-  /** Shows what was said before, if there may be something: above what is there already. */
+  /**
+   * Shows what was said before, if there may be something: above what is there already. While the server can't be
+   * reached this tries again: at growing intervals, and at once when the connection opens.
+   */
   async restore(): Promise<void> {
     if (this.#client.isResumed !== true) return;
-    const page = await this.#read({});
+    const page = await this.#newestPage();
     if (page !== undefined) this.#take(page);
   }
 
@@ -93,16 +104,21 @@ export class History {
 
   /** Begins to show what others ask. Returns what ends that, and everything else. */
   listen(): () => void {
-    const lookAgain = () => {
-      if (!document.hidden && this.#client.connection === "waiting") void this.catchUp();
-    };
-    document.addEventListener("visibilitychange", lookAgain);
-    const end = this.#client.on("message", (message) => this.#onMessage(message));
+    const ends = [
+      this.#client.on("message", (message) => this.#onMessage(message)),
+      this.#client.on("connection", (state) => {
+        if (state === "open" || state === "closed") this.#wakeUps.ring();
+      }),
+    ];
     return () => {
-      this.#isOver = true;
-      document.removeEventListener("visibilitychange", lookAgain);
-      end();
+      this.#over.abort();
+      for (const end of ends) end();
     };
+  }
+
+  /** The reader may be back: without a connection nothing was received meanwhile. */
+  lookAgain(): void {
+    if (!document.hidden && this.#client.connection === "waiting") void this.catchUp();
   }
 
   /** Shows what others have said since, if there may be something. What is on its way is not disturbed. */
@@ -153,7 +169,23 @@ export class History {
    */
   async #read(options: { readonly before?: string | undefined; readonly through?: string | undefined }) {
     const page = await this.#client.messages?.(options).catch(() => undefined);
-    return this.#isOver ? undefined : page;
+    return this.#over.signal.aborted ? undefined : page;
+  }
+
+  /** The newest page of the conversation. None if it can't be had, or another client has come meanwhile. */
+  async #newestPage(): Promise<ChatPage | undefined> {
+    const { signal } = this.#over;
+    for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+      try {
+        const page = await this.#client.messages?.({});
+        return signal.aborted ? undefined : page;
+      } catch (error) {
+        if (!mayPass(error)) return undefined;
+        await this.#wakeUps.pause(pauseMs, signal).catch(() => {});
+        if (this.#client.connection === "closed") return undefined;
+      }
+    }
+    return undefined;
   }
 
   #note({ before }: ChatPage): void {

@@ -173,6 +173,29 @@ describe("what is typed", () => {
     expect([client.last.question, client.last.replaces]).toEqual(["Better?", "m1"]);
   });
 
+  it("is still that edit where the conversation can't be read before the next reload, and once it can", async () => {
+    client.draft = { text: "Better?", replaces: "m1" };
+    client.failure = Object.assign(new Error("no route"), { kind: "connection" });
+    await restored(said("m1"), said("m2"));
+    expect([scene.box.value, client.draft]).toEqual(["Better?", { text: "Better?", replaces: "m1" }]);
+    typed("Best?");
+    expect(client.draft).toEqual({ text: "Best?", replaces: "m1" });
+    client.failure = undefined;
+    client.enter("open");
+    await settle();
+    scene.press({ key: "Enter" });
+    expect([client.last.question, client.last.replaces]).toEqual(["Best?", "m1"]);
+  });
+
+  it("is no edit any more once it was asked before the conversation could be read", async () => {
+    client.draft = { text: "Better?", replaces: "m1" };
+    client.failure = Object.assign(new Error("no route"), { kind: "connection" });
+    await restored(said("m1"));
+    scene.press({ key: "Enter" });
+    typed("Next");
+    expect([client.last.replaces, client.draft]).toEqual([undefined, { text: "Next" }]);
+  });
+
   it("is in the box again once another question was edited, or not", async () => {
     await restored(said("m1"));
     typed("Mine");
