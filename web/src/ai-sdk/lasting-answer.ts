@@ -1,9 +1,9 @@
 import { probeDelayMs } from "../client/backoff.ts";
-import { moveAfterMs } from "../client/event-stream.ts";
+import { EventStream, moveAfterMs, type ServerEvent } from "../client/event-stream.ts";
 import * as LIMITS from "../client/limits.ts";
 import { Mailbox } from "../client/mailbox.ts";
 import type { WakeUps } from "../client/wake-up.ts";
-import { eventsOf, type ServerEvent } from "./events.ts";
+import { textOf } from "./body-text.ts";
 
 interface Chunk {
   type: string;
@@ -13,10 +13,13 @@ interface Chunk {
 /** A connection, which is read until it is aborted. */
 type Line = AbortController;
 
+/** An event, or what a comment says. */
+type Item = ServerEvent | { readonly comment: string };
+
 /** What a connection has brought; `null` stands for its loss, and an error for the server's refusal. */
 interface Letter {
   readonly line: Line;
-  readonly arrival: ServerEvent | Error | null;
+  readonly arrival: Item | Error | null;
 }
 
 /** The next connection is slow: the present one is read on. */
@@ -44,7 +47,7 @@ export class LastingAnswer {
   /** Whether it was suspected, and proved alive. */
   #isSlow = false;
   /** What this one has brought since then: the next one brings it, too. */
-  #kept: ServerEvent[] = [];
+  #kept: Item[] = [];
   #held: Chunk[] = [];
   #lastId = "";
   #heardAt = Date.now();
@@ -119,8 +122,10 @@ export class LastingAnswer {
 
   async #read(line: Line, { body }: Response): Promise<void> {
     const put = (arrival: Letter["arrival"]) => this.#letters.put({ line, arrival });
+    const events = new EventStream((comment) => put({ comment }));
     try {
-      if (body !== null) for await (const event of eventsOf(body, line.signal)) put(event);
+      if (body !== null)
+        for await (const text of textOf(body, line.signal)) for (const event of events.take(text)) put(event);
     } catch {
       // It is lost.
     }
@@ -168,7 +173,7 @@ export class LastingAnswer {
     else yield* this.#give(arrival);
   }
 
-  *#give(event: ServerEvent): Generator<Chunk, void, void> {
+  *#give(event: Item): Generator<Chunk, void, void> {
     if (this.#isOver) return;
     if ("comment" in event) return this.#listenTo(event.comment);
     const { id, data } = event;

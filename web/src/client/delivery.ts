@@ -133,7 +133,10 @@ export class Delivery {
     for await (const event of transport.deliver(this.#inquiry)) {
       this.#triedAt = undefined;
       this.#isWoken = false;
-      if (GROWTHS.includes(event.type)) this.#failures = this.#refusals = this.#blocked = 0;
+      if (GROWTHS.includes(event.type)) {
+        this.#failures = this.#refusals = this.#blocked = 0;
+        this.#choice.carried(transport);
+      }
       yield event;
       // What ends after a stop is on its way already: to change would be to miss it.
       if (!turns.includes(event.type) || this.#inquiry.stopped.aborted) continue;

@@ -14,7 +14,7 @@ export interface Choice {
 /** A transport, and what was found out about it. */
 interface Rung {
   readonly transport: Transport;
-  /** Times in a row that it could not be had. */
+  /** Times in a row that it could not be had, or brought nothing. */
   failures: number;
   /** From when on it may be tried again in the middle of an answer; by HTTP, from when on it may be used at all. */
   restsUntil: number;
@@ -65,8 +65,14 @@ export class TransportChoice {
     const next = this.#rungs.find((rung, below) => below > index && !isResting(rung));
     const rung = this.#rungs[index];
     if (!rung || !next) return undefined;
-    this.#rest(rung, isHeldBack ? LIMITS.heldBackRestMs : 0);
+    // What opens, and brings nothing again, is held back, too.
+    this.#rest(rung, isHeldBack || rung.failures > 0 ? LIMITS.heldBackRestMs : 0);
     return this.#chosen(next);
+  }
+
+  /** Notes that something of an answer came by this transport: only that ends a row of failures. */
+  carried({ name }: Transport): void {
+    for (const rung of this.#rungs) if (rung.transport.name === name) rung.failures = 0;
   }
 
   /**
@@ -81,7 +87,9 @@ export class TransportChoice {
       if (isResting(rung)) continue;
       rung.restsUntil = Infinity;
       transport.connect?.(LIMITS.openAttemptMs).then(
-        () => this.#rested(rung),
+        () => {
+          rung.restsUntil = 0;
+        },
         () => this.#rest(rung),
       );
     }
@@ -95,13 +103,9 @@ export class TransportChoice {
 
   #chosen(rung: Rung): Choice {
     const { transport } = rung;
-    this.#rested(rung);
+    rung.restsUntil = 0;
     this.#memory.keep({ transport: transport.name });
     return { transport, fallback: rung !== this.#rungs[0] };
-  }
-
-  #rested(rung: Rung): void {
-    rung.failures = rung.restsUntil = 0;
   }
 
   #rest(rung: Rung, atLeastMs = 0): void {

@@ -260,6 +260,20 @@ describe("the next transport", () => {
     ]);
   });
 
+  it("is not left again and again for connections that open and bring nothing", async () => {
+    network.onSocket = (socket) => {
+      queueMicrotask(() => socket.ready());
+      socket.onSend = () => queueMicrotask(() => socket.drop());
+    };
+    const asked = new Asked(newClient({ transports: ["websocket", "long-poll"] }));
+    for (let index = 0; index < 200; index += 1) {
+      written += 1;
+      await pass(250);
+    }
+    const ways = asked.of("transport").map(({ transport }) => transport);
+    expect(ways).toEqual(["websocket", "long-poll", "websocket", "long-poll"]);
+  });
+
   it("is not used for a question while nothing is reached", async () => {
     network.path = "dark";
     const asked = new Asked(newClient());
