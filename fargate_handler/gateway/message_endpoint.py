@@ -154,4 +154,6 @@ def _polled(stream: ResponseStream, point: ResumePoint) -> Polled:
         degraded=stream.degraded,
         full_text=stream.log.text if stream.log.closed else None,
         place=stream.place,
+        history_dropped=stream.history_dropped,
+        history_dropped_by=stream.history_dropped_by,
     )

@@ -16,7 +16,7 @@ from evenflow.stream_core.protocol.http_bodies import (
     QueuedAt,
     TextReplaced,
 )
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.protocol.messages import HistoryBound, Usage
 from evenflow.stream_core.protocol.part_objects import part_object
 
 DEFAULT_TIMEOUT_MS = 10_000
@@ -137,7 +137,8 @@ def check_from_index(from_index: int, next_index: int) -> None:
 @dataclass(frozen=True, slots=True)
 class Polled:
     """The answer to a poll. `full_text` is there once the response has ended. `place` is where it
-    waits for its model.
+    waits for its model. `history_dropped` is the number of the conversation's oldest messages that
+    the model does not receive, as far as it is known here.
     """
 
     response_id: str
@@ -151,6 +152,8 @@ class Polled:
     epoch: int = 1
     full_text: str | None = None
     place: QueuePlace | None = None
+    history_dropped: int = 0
+    history_dropped_by: HistoryBound | None = None
 
     def to_body(self) -> dict[str, Any]:
         """The body of the HTTP answer."""
@@ -167,6 +170,8 @@ class Polled:
             else None,
             error=dict(self.error) if self.error is not None else None,
             queued=QueuedAt(**self.place._asdict()) if self.place is not None else None,
+            history_dropped=self.history_dropped,
+            history_dropped_by=self.history_dropped_by,
         )
         body = PollAnswer(
             response_id=self.response_id,

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.event_stream import EventStream
+from evenflow.fargate_handler.gateway.events_endpoint import check_stays
 from evenflow.fargate_handler.gateway.http_answers import (
     check_room,
     json_answer,
@@ -102,8 +103,10 @@ class ChatEndpoint:
     async def stream(self, request: web.Request) -> web.StreamResponse:
         """The answer that runs, from its beginning. 204 if none does.
 
-        With `response_id` it is that answer, also after its end, from `Last-Event-ID` on.
+        With `response_id` it is that answer, also after its end, from `Last-Event-ID` on. `moving`
+        is as for `GET /chat/message/{response_id}/events`.
         """
+        check_stays(request, self._context)
         channel, orchestrator = (
             await self._channel(request, Right.READ),
             self._context.orchestrator,
@@ -187,7 +190,13 @@ def _messages_of(newest: SaidMessage) -> list[dict[str, Any]]:
     contents = newest.outcome.contents
     if messages and contents:
         has_ended = newest.last_index is None
-        messages.append(ui_message(newest.entry.response_id, contents, has_ended=has_ended))
+        answer = ui_message(newest.entry.response_id, contents, has_ended=has_ended)
+        if newest.entry.message_id.startswith(_CONTINUES):
+            # The client has it as a further step of its last message.
+            last = messages[-1]
+            messages[-1] = last | {"parts": [*last.get("parts", ()), *answer["parts"]]}
+        else:
+            messages.append(answer)
     return messages
 
 

@@ -25,8 +25,16 @@ interface Letter {
 /** The next connection is slow: the present one is read on. */
 class LateError extends Error {}
 
-/** Opens the next connection, after the chunk `lastId`. Rejects only with a refusal of the server, or when aborted. */
-export type Again = (lastId: string, id: string | undefined, signal: AbortSignal) => Promise<Response>;
+/**
+ * Opens the next connection, after the chunk `lastId`. Rejects only with a refusal of the server, or when aborted.
+ * `isMoving`: the server of the present one is leaving.
+ */
+export type Again = (
+  lastId: string,
+  id: string | undefined,
+  signal: AbortSignal,
+  isMoving?: boolean,
+) => Promise<Response>;
 
 /**
  * An answer that outlives its connections: when one is lost, the next one continues after the last chunk with an id.
@@ -104,17 +112,17 @@ export class LastingAnswer {
     this.#moveOn(0);
   }
 
-  #moveOn(pauseMs: number): Line {
+  #moveOn(pauseMs: number, isMoving = false): Line {
     const next = new AbortController();
     this.#next = next;
-    void this.#open(next, pauseMs);
+    void this.#open(next, pauseMs, isMoving);
     return next;
   }
 
-  async #open(next: Line, pauseMs: number): Promise<void> {
+  async #open(next: Line, pauseMs: number, isMoving: boolean): Promise<void> {
     try {
       await this.#wakeUps.pause(pauseMs, next.signal);
-      await this.#read(next, await this.#again(this.#lastId, this.id, next.signal));
+      await this.#read(next, await this.#again(this.#lastId, this.id, next.signal, isMoving));
     } catch (error) {
       if (!next.signal.aborted) this.#letters.put({ line: next, arrival: error as Error });
     }
@@ -201,7 +209,7 @@ export class LastingAnswer {
     const line = this.#line;
     setTimeout(() => {
       if (this.#isOver || line !== this.#line || this.#next) return;
-      const next = this.#moveOn(0);
+      const next = this.#moveOn(0, true);
       setTimeout(() => this.#letters.put({ line: next, arrival: new LateError() }), LIMITS.reopenPatienceMs);
     }, ms);
   }
