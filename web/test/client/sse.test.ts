@@ -310,10 +310,12 @@ describe("a server that is leaving in the middle of a stream", () => {
 
   it("says how much of the conversation the model does not receive, also while it is paused", async () => {
     const { asked, stream } = await asking();
+    stream.delta(0, "a");
+    await pass();
     asked.answer.pause();
-    const start = { type: "chat.response.start", response_id: "rsp_1", message_id: "id-1", next_index: 2 };
+    const start = { type: "chat.response.start", response_id: "rsp_1", message_id: "id-1", next_index: 1 };
     stream.frame({ ...start, history_dropped: 2, history_dropped_by: "model" });
-    stream.completed(1);
+    stream.completed(0);
     await pass();
     asked.answer.resume();
     await pass();
