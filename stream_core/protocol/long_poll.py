@@ -24,6 +24,7 @@ DEFAULT_TIMEOUT_MS = 10_000
 _FIRST_LINGER_SECONDS, _LONGEST_LINGER_SECONDS = 1.0, 3.0
 # What came while a poll was on its way is less than this. Slow entries may be few.
 _BEHIND_SECONDS, _BEHIND_ENTRIES = 1.0, 10
+_HALF_MINUTE_SECONDS = 30.0
 
 
 def linger_seconds(from_index: int, seconds_since_first_delta: float) -> float:
@@ -118,6 +119,14 @@ class PollPatience:
         if ended_at is not None:
             return max(self._started, ended_at)
         return max(self._due, self._nothing_at) if has_news else self._due
+
+
+def polls_per_half_minute(polls: int, seconds: float) -> float:
+    """The polls for each half-minute of an answer. A shorter one counts as half a minute.
+
+    While text comes, polls collect it for 3 s. So an answer of any length takes about ten.
+    """
+    return polls / max(1.0, seconds / _HALF_MINUTE_SECONDS)
 
 
 def check_from_index(from_index: int, next_index: int) -> None:
