@@ -139,10 +139,11 @@ export interface AskOptions {
   readonly parent?: string | undefined;
 }
 
-/** A question that was not asked yet; `replaces` as in {@link AskOptions}. */
+/** A question that was not asked yet, which may be empty; `replaces` and `parent` as in {@link AskOptions}. */
 export interface Draft {
   readonly text: string;
   readonly replaces?: string | undefined;
+  readonly parent?: string | undefined;
 }
 
 /** A conversation with an Evenflow server: one question at a time, each answer delivered whole and exactly once. */

@@ -177,10 +177,12 @@ export class EvenflowChat extends HostElement {
     const history = this.#newHistory(client);
     this.#history = history;
     if (client.resumable !== null) void this.#show(client.resumable);
-    this.#takeDraft(client.draft);
+    const { draft } = client;
+    const restored = history.restore(draft?.parent);
+    this.#takeDraft(draft);
     // What was said before is about to come.
     this.#welcome.hidden ||= client.isResumed === true;
-    void history.restore().then(() => {
+    void restored.then(() => {
       if (this.#history !== history) return;
       this.#welcome.hidden = !this.#views.conversation.isEmpty;
       this.#views.conversation.position.load();
@@ -317,6 +319,7 @@ export class EvenflowChat extends HostElement {
       show: (answer) => void this.#show(answer),
       underWay: (messageId) => (this.#current?.answer.messageId === messageId ? this.#current?.exchange : undefined),
       isBusy: () => this.isBusy,
+      keepVersion: () => this.#keepDraft(this.#composer.text),
     });
     this.#earlier.replaceChildren(history.earlier);
     this.#unsubscribe.push(history.listen());
@@ -369,7 +372,8 @@ export class EvenflowChat extends HostElement {
     if (text === "") this.#interruptedEdit = undefined;
     if (this.#client?.draft === undefined) return;
     const replaces = this.#edited?.messageId ?? this.#interruptedEdit;
-    this.#client.draft = text === "" ? null : { text, replaces };
+    const parent = this.#history?.parent;
+    this.#client.draft = text === "" && parent === undefined ? null : { text, replaces, parent };
   }
 
   /** Puts what the reader had typed before a reload into the box. */
@@ -446,7 +450,7 @@ export class EvenflowChat extends HostElement {
         return onGone(exchange);
       }
       mustChange = await exchange.fail(error);
-      if (exchange.isPutBack && this.#history !== undefined) this.#history.last = last;
+      if (exchange.isPutBack) this.#history?.putBack(last);
     }
     if (this.#current !== current) return;
     this.#end();

@@ -23,6 +23,8 @@ export interface HistoryActions {
   underWay(messageId: string): Exchange | undefined;
   /** Whether one is. */
   isBusy(): boolean;
+  /** Keeps over a reload which version of the conversation is shown, as {@link History.parent} says. */
+  keepVersion(): void;
 }
 
 /** What was said in a conversation before this page was loaded, or by others since: it is on the screen again. */
@@ -38,6 +40,8 @@ export class History {
   last: string | undefined;
   /** The last message of the conversation, which may be in another version than that on the screen. */
   #newest: string | undefined;
+  /** The version that was shown before a reload, until that is on the screen again. */
+  #chosen: string | undefined;
   #before: string | null = null;
   #isMissing = false;
   /** End the pause before the next try, and all tries. */
@@ -58,12 +62,21 @@ export class History {
 
   /** Notes a message that the server has just accepted, and that is the last one on the screen. */
   noteLast(messageId: string | undefined): void {
-    if (messageId !== undefined) this.last = this.#newest = messageId;
+    if (messageId === undefined) return;
+    this.last = this.#newest = messageId;
+    this.#chosen = undefined;
+    this.#actions.keepVersion();
+  }
+
+  /** Notes that an older version is on the screen again, with this last message: nothing has replaced it. */
+  putBack(last: string | undefined): void {
+    this.last = last;
+    this.#actions.keepVersion();
   }
 
   /** The last message of the older version that the next question continues, if it does. */
   get parent(): string | undefined {
-    return this.last === this.#newest ? undefined : this.last;
+    return this.#chosen ?? (this.last === this.#newest ? undefined : this.last);
   }
 
   /** What shows a message that was said before. */
@@ -73,12 +86,17 @@ export class History {
 
   /**
    * Shows what was said before, if there may be something: above what is there already. While the server can't be
-   * reached this tries again: at growing intervals, and at once when the connection opens.
+   * reached this tries again: at growing intervals, and at once when the connection opens. `chosen`: the last message of
+   * the older version that was shown.
    */
-  async restore(): Promise<void> {
+  async restore(chosen?: string): Promise<void> {
     if (this.#client.isResumed !== true) return;
+    this.#chosen = chosen;
     const page = await this.#newestPage();
-    if (page !== undefined) this.#take(page);
+    const isOlder = this.#chosen !== undefined && page?.messages.at(-1)?.messageId !== chosen;
+    const older = isOlder ? await this.#read({ through: chosen }) : undefined;
+    this.#chosen = undefined;
+    if (page !== undefined && !this.#over.signal.aborted) this.#take(older ?? page, page);
   }
 
   /** Shows the version of the conversation that has this message, at the place of `before` on the screen. */
@@ -94,6 +112,7 @@ export class History {
     const all = { messages, before: page.before };
     this.#note(all);
     this.last = messages.at(-1)?.messageId;
+    this.#actions.keepVersion();
     this.#views.conversation.redraw(before, () => {
       this.#known.clear();
       this.#draw(all);
@@ -156,9 +175,11 @@ export class History {
     return messages.some(({ messageId }) => !this.#known.has(messageId));
   }
 
-  /** Shows the newest page. */
-  #take(page: ChatPage): void {
-    this.last = this.#newest = page.messages.at(-1)?.messageId;
+  /** Shows a page: the newest of the conversation, or of an older version of it. */
+  #take(page: ChatPage, newest = page): void {
+    this.last = page.messages.at(-1)?.messageId;
+    this.#newest = newest.messages.at(-1)?.messageId;
+    this.#actions.keepVersion();
     this.#note(page);
     this.#draw(page);
   }

@@ -117,6 +117,45 @@ describe("the versions of a question", () => {
     expect(client.last.parent, "it is the newest one now").toBeUndefined();
   });
 
+  it("are as they were chosen after a reload, until the older one is gone on with", async () => {
+    client.versions.set("m2", [said("m1", BOTH), said("m2")]);
+    click("earlier-version", 0);
+    await settle();
+    expect(client.draft).toEqual({ text: "", parent: "m2" });
+    scene = new ChatScene();
+    scene.chat.client = client;
+    expect(client.draft, "before it is read").toEqual({ text: "", parent: "m2" });
+    await settle();
+    expect([seen(), switches()]).toEqual([["Question m1", "Answer m1", "Question m2", "Answer m2"], ["1/2"]]);
+    scene.type("Next?");
+    expect([client.last.question, client.last.parent]).toEqual(["Next?", "m2"]);
+    client.last.accept();
+    await settle();
+    expect(client.draft).toBeNull();
+  });
+
+  it("are the newest again after a reload once that was chosen", async () => {
+    click("earlier-version", 0);
+    await settle();
+    click("later-version", 0);
+    await settle();
+    expect(client.draft).toBeNull();
+  });
+
+  it("are the newest where the chosen one is no longer kept", async () => {
+    client.draft = { text: "Half", parent: "gone" };
+    const { messages } = client;
+    client.messages = async (options) => {
+      if (options?.through === "gone") throw Object.assign(new Error("gone"), { kind: "refused" });
+      return messages.call(client, options);
+    };
+    scene = new ChatScene();
+    scene.chat.client = client;
+    await settle();
+    expect([seen(), scene.box.value]).toEqual([["Question m3", "Answer m3"], "Half"]);
+    expect(client.draft).toEqual({ text: "Half" });
+  });
+
   it("stay as they are while an answer is on its way", async () => {
     scene.chat.ask("Next?");
     click("earlier-version", 0);
