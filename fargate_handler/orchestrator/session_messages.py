@@ -175,8 +175,8 @@ class SessionMessages:
                     continue
                 if len(page) == limit or size >= MOST_BYTES_PER_PAGE:
                     return MessagesPage(page[::-1], page[-1].entry.message_id)
-                said = await self._said(channel, entry)
-                page.append(replace(said, versions=versions))
+                message = await self._said(channel, entry)
+                page.append(replace(message, versions=versions))
                 size += page[-1].size
         if not found:
             raise _not_found("before")
