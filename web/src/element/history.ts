@@ -199,7 +199,10 @@ export class History {
     for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       try {
         const page = await this.#client.messages?.({});
-        return signal.aborted ? undefined : page;
+        if (signal.aborted) return undefined;
+        // The server is there again, though nothing was asked that would open the connection.
+        if (pauseMs > FIRST_PAUSE_MS && this.#client.connection === "waiting") this.#client.reconnect?.();
+        return page;
       } catch (error) {
         if (!mayPass(error)) return undefined;
         await this.#wakeUps.pause(pauseMs, signal).catch(() => {});
