@@ -18,6 +18,8 @@ interface Rung {
   failures: number;
   /** From when on it may be tried again in the middle of an answer; by HTTP, from when on it may be used at all. */
   restsUntil: number;
+  /** Whether it could be had again and again, and brought nothing: then it rests for questions, too. */
+  isMute?: boolean;
 }
 
 /** Decides how an answer travels: by the best transport that works, which is found out again and again. */
@@ -44,8 +46,8 @@ export class TransportChoice {
     let failure: unknown;
     for (const rung of this.#rungs) {
       const { transport, failures } = rung;
-      // A WebSocket is tried for every question: that costs half a second at most.
-      if (transport.name !== "websocket" && isResting(rung)) continue;
+      // A WebSocket that may not open is tried for every question: that costs half a second at most.
+      if (isResting(rung) && (transport.name !== "websocket" || rung.isMute)) continue;
       try {
         await transport.connectOrProbe?.(failures > 0 ? 0 : LIMITS.openPatienceMs);
         return this.#chosen(rung);
@@ -65,8 +67,8 @@ export class TransportChoice {
     const next = this.#rungs.find((rung, below) => below > index && !isResting(rung));
     const rung = this.#rungs[index];
     if (!rung || !next) return undefined;
-    // What opens, and brings nothing again, is held back, too.
-    this.#rest(rung, isHeldBack || rung.failures > 0 ? LIMITS.heldBackRestMs : 0);
+    rung.isMute = isHeldBack || rung.failures > 0;
+    this.#rest(rung, rung.isMute ? LIMITS.heldBackRestMs : 0);
     return this.#chosen(next);
   }
 

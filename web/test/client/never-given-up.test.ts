@@ -265,13 +265,19 @@ describe("the next transport", () => {
       queueMicrotask(() => socket.ready());
       socket.onSend = () => queueMicrotask(() => socket.drop());
     };
-    const asked = new Asked(newClient({ transports: ["websocket", "long-poll"] }));
-    for (let index = 0; index < 200; index += 1) {
+    const client = newClient({ transports: ["websocket", "long-poll"] });
+    const asked = new Asked(client);
+    for (let index = 0; index < 160; index += 1) {
       written += 1;
       await pass(250);
     }
     const ways = asked.of("transport").map(({ transport }) => transport);
     expect(ways).toEqual(["websocket", "long-poll", "websocket", "long-poll"]);
+    void asked.answer.stop();
+    await pass(4_000);
+    const next = new Asked(client, "And then?");
+    await pass(100);
+    expect(next.of("transport")).toEqual([{ type: "transport", transport: "long-poll", fallback: true }]);
   });
 
   it("is not used for a question while nothing is reached", async () => {
