@@ -74,7 +74,11 @@ export class TransportChoice {
 
   /** Notes that something of an answer came by this transport: only that ends a row of failures. */
   carried({ name }: Transport): void {
-    for (const rung of this.#rungs) if (rung.transport.name === name) rung.failures = 0;
+    const rung = this.#rungs.find(({ transport }) => transport.name === name);
+    if (rung) {
+      rung.failures = 0;
+      rung.isMute = false;
+    }
   }
 
   /**

@@ -1,8 +1,9 @@
 import { Announcer } from "./announcer.ts";
-import type { ChatAnswer, ChatClient, ChatConnection, ChatDraft, ChatEvent } from "./chat-client.ts";
+import type { ChatAnswer, ChatClient, ChatConnection, ChatEvent } from "./chat-client.ts";
 import { Composer } from "./composer.ts";
 import { isOfComposition } from "./composition.ts";
 import { ConversationView } from "./conversation-view.ts";
+import { Editing } from "./editing.ts";
 import { inWords, ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
 import { Exchange } from "./exchange.ts";
 import type { DrawDiagram } from "./extras/diagrams.ts";
@@ -56,11 +57,10 @@ export class EvenflowChat extends HostElement {
   readonly #composer = new Composer({
     ask: (question) => this.#client !== undefined && this.#askOrEdit(question),
     stop: () => this.stop(),
-    endEdit: () => {
-      this.#edited = undefined;
-    },
-    type: (text) => this.#keepDraft(text),
+    endEdit: () => this.#editing.end(),
+    type: (text) => this.#editing.keep(text),
   });
+  readonly #editing = new Editing(this.#composer, () => this.isBusy);
   readonly #welcome = made("slot", { attributes: { name: "welcome" } });
   readonly #watch = new ServerWatch((reach) => this.#showReach(reach));
   #client: ChatClient | undefined;
@@ -68,10 +68,6 @@ export class EvenflowChat extends HostElement {
   #current: Current | undefined;
   #history: History | undefined;
   readonly #earlier = made("div", { class: "earlier-place" });
-  /** The exchange of which the reader changes the question. */
-  #edited: Exchange | undefined;
-  /** The `messageId` of the one whose edit a reload has interrupted, until that is on the screen again. */
-  #interruptedEdit: string | undefined;
   #wasReached = false;
   /** Whether the server has answered anything: its address is right. */
   #hasAnswered = false;
@@ -176,17 +172,16 @@ export class EvenflowChat extends HostElement {
     this.#showConnection(client.connection);
     const history = this.#newHistory(client);
     this.#history = history;
+    const restored = history.restore(client.draft?.parent);
+    this.#editing.begin(client, history);
     if (client.resumable !== null) void this.#show(client.resumable);
-    const { draft } = client;
-    const restored = history.restore(draft?.parent);
-    this.#takeDraft(draft);
     // What was said before is about to come.
     this.#welcome.hidden ||= client.isResumed === true;
     void restored.then(() => {
       if (this.#history !== history) return;
       this.#welcome.hidden = !this.#views.conversation.isEmpty;
       this.#views.conversation.position.load();
-      this.#goOnEditing();
+      this.#editing.resume();
     });
   }
 
@@ -319,7 +314,7 @@ export class EvenflowChat extends HostElement {
       show: (answer) => void this.#show(answer),
       underWay: (messageId) => (this.#current?.answer.messageId === messageId ? this.#current?.exchange : undefined),
       isBusy: () => this.isBusy,
-      keepVersion: () => this.#keepDraft(this.#composer.text),
+      keepVersion: () => this.#editing.keep(),
     });
     this.#earlier.replaceChildren(history.earlier);
     this.#unsubscribe.push(history.listen());
@@ -329,31 +324,14 @@ export class EvenflowChat extends HostElement {
   #offersOf(exchange: () => Exchange): Offers {
     return {
       again: () => this.#readOrAskAgain(exchange()),
-      edit: () => this.#edit(exchange()),
+      edit: () => this.#editing.edit(exchange()),
       goOn: () => this.ask(this.#strings.goOnQuestion),
       select: (messageId) => this.#select(exchange(), messageId),
     };
   }
 
-  #edit(exchange: Exchange): boolean {
-    if (this.isBusy) return false;
-    this.#edited = exchange;
-    this.#composer.edit(exchange.question);
-    return true;
-  }
-
-  /** Puts an edited question that the server has rejected back into the box. */
-  #editAgain(before: Exchange | undefined, question: string): void {
-    if (before === undefined || before.question === question || !this.#edit(before)) return;
-    this.#composer.text = question;
-  }
-
   #askOrEdit(question: string): boolean {
-    const edited = this.#edited;
-    if (edited === undefined) return this.ask(question);
-    // A message of another tab may have redrawn the conversation.
-    const { isConnected } = edited.questionView.element;
-    const shown = isConnected ? edited : this.#history?.exchangeOf(edited.messageId ?? "");
+    const { shown } = this.#editing;
     return shown === undefined ? this.ask(question) : this.#askAgain(shown, question);
   }
 
@@ -366,32 +344,6 @@ export class EvenflowChat extends HostElement {
       this.#views.announcer.say(`${shown.questionView.place}.`);
     });
     return true;
-  }
-
-  #keepDraft(text: string): void {
-    if (text === "") this.#interruptedEdit = undefined;
-    if (this.#client?.draft === undefined) return;
-    const replaces = this.#edited?.messageId ?? this.#interruptedEdit;
-    const parent = this.#history?.parent;
-    this.#client.draft = text === "" && parent === undefined ? null : { text, replaces, parent };
-  }
-
-  /** Puts what the reader had typed before a reload into the box. */
-  #takeDraft(draft: ChatDraft | null | undefined): void {
-    if (!draft || this.#composer.text !== "") return;
-    this.#interruptedEdit = draft.replaces;
-    this.#composer.text = draft.text;
-  }
-
-  /** Resumes an edit that a reload has interrupted. */
-  #goOnEditing(): void {
-    const exchange = this.#history?.exchangeOf(this.#interruptedEdit ?? "");
-    this.#interruptedEdit = undefined;
-    if (exchange === undefined || this.#edited !== undefined) return;
-    const { text } = this.#composer;
-    this.#edited = exchange;
-    this.#composer.text = "";
-    this.#composer.edit(text);
   }
 
   #askAgain(before: Exchange, question = before.question): boolean {
@@ -456,8 +408,8 @@ export class EvenflowChat extends HostElement {
     this.#end();
     if (answer.responseId !== null) return;
     // Neither a rejected question nor what the reader has typed meanwhile is lost.
-    if (exchange.isPutBack) this.#editAgain(before, question);
-    else if (mustChange && this.#composer.isEmpty) this.#edit(exchange);
+    if (exchange.isPutBack) this.#editing.editAgain(before, question);
+    else if (mustChange && this.#composer.isEmpty) this.#editing.edit(exchange);
   }
 
   /** Lets go of an answer that is on its way. If `successor` is the same again, that takes its place. */
