@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 
@@ -40,10 +39,9 @@ from evenflow.stream_core.ports.response_store import (
     StoredEntries,
     StoreUnavailable,
     TaskLease,
+    Unwritable,
     gapless,
 )
-
-_logger = logging.getLogger(__name__)
 
 _MOST_NOTED = 10_000
 
@@ -80,8 +78,11 @@ class DynamoDBResponseStore:
         left = await self._note_forms(chunks)
         if left:
             chunks = [chunk for chunk in chunks if chunk not in left]
+        refused: list[tuple[Chunk, Exception]] = []
         for first in range(0, len(chunks), self.chunks_per_write):
-            left += await self._append(chunks[first : first + self.chunks_per_write])
+            left += await self._append(chunks[first : first + self.chunks_per_write], refused)
+        if refused:
+            raise Unwritable([chunk for chunk, _ in refused], left) from refused[0][1]
         return left
 
     async def _note_forms(self, chunks: Sequence[Chunk]) -> list[Chunk]:
@@ -109,7 +110,9 @@ class DynamoDBResponseStore:
         self._noted[chunk.response_id, chunk.epoch] = None
         return True
 
-    async def _append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+    async def _append(
+        self, chunks: Sequence[Chunk], refused: list[tuple[Chunk, Exception]]
+    ) -> Sequence[Chunk]:
         try:
             # By key: a request with the same key twice is refused.
             items = {_key(item): item for item in map(chunk_item, chunks)}
@@ -120,13 +123,9 @@ class DynamoDBResponseStore:
                 return chunks
             if len(chunks) > 1 and _is_of_one_item(error):
                 # One bad chunk must not keep the others out.
-                return [left for chunk in chunks for left in await self._append([chunk])]
-            _logger.error(
-                "the response buffer refused a write of response %s …: %s",
-                chunks[0].response_id,
-                error,
-            )
-            return chunks
+                return [left for chunk in chunks for left in await self._append([chunk], refused)]
+            refused += [(chunk, error) for chunk in chunks]
+            return ()
         keys = {
             _key(write["PutRequest"]["Item"])
             for write in answer.get("UnprocessedItems", {}).get(self._table, ())

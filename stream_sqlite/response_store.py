@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,6 +19,7 @@ from evenflow.stream_core.ports.response_store import (
     ResponseHead,
     StoredEntries,
     TaskLease,
+    Unwritable,
     gapless,
 )
 from evenflow.stream_core.ports.stored_json import (
@@ -32,8 +32,6 @@ from evenflow.stream_sqlite import leases
 from evenflow.stream_sqlite.file import ProcessLock
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.writes import Writes
-
-_logger = logging.getLogger(__name__)
 
 _HEAD = (
     "response_id, channel, message_id, owner, epoch, created_at, expires_at, polls, hand_overs, "
@@ -70,14 +68,11 @@ class SQLiteResponseStore:
             return ()
         try:
             rows = orjson.dumps([_row(chunk) for chunk in chunks]).decode()
-        except TypeError:
+        except TypeError as error:
             if len(chunks) == 1:
-                _logger.exception(
-                    "a chunk of response %s has text that can't be stored", chunks[0].response_id
-                )
-                return chunks
-            # One bad chunk must not keep the others out.
-            return [left for chunk in chunks for left in await self.append([chunk])]
+                raise Unwritable(chunks, ()) from error
+            await self._append_each(chunks)
+            return ()
         forms = [
             (chunk.form, chunk.response_id, chunk.epoch)
             for chunk in chunks
@@ -85,6 +80,17 @@ class SQLiteResponseStore:
         ]
         await self._writes.run(partial(_append, rows=rows, forms=forms))
         return ()
+
+    async def _append_each(self, chunks: Sequence[Chunk]) -> None:
+        """Write chunks one by one, so that one with a text that is none keeps no other out."""
+        refused: list[Chunk] = []
+        for chunk in chunks:
+            try:
+                await self.append([chunk])
+            except Unwritable:
+                refused.append(chunk)
+        if refused:
+            raise Unwritable(refused, ())
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
         await self._writes.run(

@@ -23,6 +23,10 @@ from evenflow.stream_core.records.reader_record import Left
 STILL_HERE = b": still here\n"
 
 
+EncodeStart = Callable[[ResponseStream, int], bytes]
+"""Encodes how an answer begins, for a reader whose next entry has this index."""
+
+
 class EventSocket(Protocol):
     """The socket of an answer, as its reader sees it. Its methods never wait or raise."""
 
@@ -68,6 +72,7 @@ class EventReader(LiveReader):
         heartbeat: what is sent where nothing else was for long.
         protocol: whose API it is, for the log.
         user: whose reader it is. None: another task's.
+        start: encodes how the answer begins. None: the protocol has no event for it.
 
     Attributes:
         over: whether the socket has taken everything, to the end of the response.
@@ -84,6 +89,7 @@ class EventReader(LiveReader):
         "_send",
         "_sent_at",
         "_socket",
+        "_start",
         "_timer",
         "_user",
         "error",
@@ -100,9 +106,11 @@ class EventReader(LiveReader):
         heartbeat: bytes = STILL_HERE,
         protocol: str = EVENFLOW,
         user: str | None = "",
+        start: EncodeStart | None = None,
     ) -> None:
         super().__init__(context, stream, encoder.cursor, protocol, "sse")
         self._user = user
+        self._start = start
         self.over = False
         self.error: EvenflowError | None = None
         self._encoder = encoder
@@ -215,9 +223,12 @@ class EventReader(LiveReader):
 
     def queued(self, place: QueuePlace) -> None:
         """Tell the client where the response waits, once its head was sent."""
-        if self._socket.open and not self._socket.blocked and self._flow.may_send:
-            self._outbox.flush()
-            self._send(self._encoder.queued(place))
+        self._send_notice(self._encoder.queued(place))
+
+    def start_again(self) -> None:
+        """Send how the answer begins, where its protocol says that, once the head was sent."""
+        if self._start is not None:
+            self._send_notice(self._start(self.stream, self._cursor.next_index))
 
     def look_at_readers(self, now: float) -> None:
         """Let the client go if it lags too far."""
@@ -231,6 +242,12 @@ class EventReader(LiveReader):
         self._fail(self._too_slow("of what waits for it, and this node needs the memory"))
 
     # -- in between --------------------------------------------------------------------------------
+
+    def _send_notice(self, event: bytes) -> None:
+        """Send an event that has no place in the log."""
+        if self._socket.open and not self._socket.blocked and self._flow.may_send:
+            self._outbox.flush()
+            self._send(event)
 
     @property
     def _blocked(self) -> bool:

@@ -10,7 +10,12 @@ from aiohttp.abc import AbstractStreamWriter
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.deadline import Deadline
-from evenflow.fargate_handler.gateway.event_reader import STILL_HERE, ClockTimer, EventReader
+from evenflow.fargate_handler.gateway.event_reader import (
+    STILL_HERE,
+    ClockTimer,
+    EncodeStart,
+    EventReader,
+)
 from evenflow.fargate_handler.gateway.http_answers import VIA_HEADER, protocol_of, user_of
 from evenflow.fargate_handler.gateway.resumption import Progress, resume
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
@@ -43,6 +48,7 @@ class EventStream:
             the stream breaks off when this copy ends.
         deadline: how long the client waits for the end.
         heartbeat: what is sent where nothing else was for long.
+        start: encodes how the answer begins. None: the protocol has no event for it.
         payer: whom it is counted to as a connection. None: to nobody, as where it answers a
             message, which is counted itself.
     """
@@ -58,6 +64,7 @@ class EventStream:
         for_task: bool = False,
         deadline: Deadline | None = None,
         heartbeat: bytes = STILL_HERE,
+        start: EncodeStart | None = None,
         payer: Payer | None = None,
     ) -> None:
         self._context = context
@@ -69,6 +76,7 @@ class EventStream:
         self._for_task = for_task
         self._deadline = deadline or Deadline(None, context.monotonic)
         self._heartbeat = heartbeat
+        self._start = start
         self._answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS | dict(headers))
         self._socket = AnswerSocket(context, request, self._answer)
         self._reconnect = b""
@@ -128,6 +136,7 @@ class EventStream:
             self._heartbeat,
             self._protocol,
             self._user,
+            self._start,
         )
         reader.attach()
         self._socket.read_by(reader)
@@ -152,6 +161,8 @@ class EventStream:
         reader.unblock()
         if reader.stream.place is not None:
             reader.queued(reader.stream.place)
+        if reader.stream.history_dropped:
+            reader.start_again()
 
     async def _tell(self, error: EvenflowError) -> None:
         """Tell the client why its stream ends, if it still takes that."""

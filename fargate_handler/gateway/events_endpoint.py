@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from evenflow.fargate_handler.gateway.client_reader import start_frame
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.cookies import EVENTS_COOKIE
 from evenflow.fargate_handler.gateway.event_stream import EventStream
@@ -19,6 +20,7 @@ from evenflow.fargate_handler.gateway.http_answers import (
 from evenflow.fargate_handler.gateway.resumption import Progress
 from evenflow.stream_core.encoders.frames import EventEncoder
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
+from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.protocol.errors import Overloaded
 
@@ -35,12 +37,7 @@ class EventsEndpoint:
     async def get(self, request: web.Request) -> web.StreamResponse:
         """The events after the last one that the client has."""
         context, last = self._context, _last_event(request)
-        if request.query.get("moving") and context.orchestrator.draining:
-            raise Overloaded(
-                "this node is leaving, too; open the next stream again a little later",
-                code="draining",
-                retry_after_ms=1000,
-            )
+        check_stays(request, context)
         joined = number_of_query(request, "joined", 1) > 0
         progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
         channel = _reader(request, context) if joined else peer_channel(request, context)
@@ -57,11 +54,32 @@ class EventsEndpoint:
             headers,
             at_once=True,
             for_task=not joined,
+            start=_start_event if joined else None,
             payer=payer_of(request, context) if joined else None,
         )
         copied_at = None if joined else request.query.get("task")
         with context.orchestrator.presence.copied(stream.response_id, copied_at):
             return await answer.write(stream)
+
+
+def check_stays(request: web.Request, context: GatewayContext) -> None:
+    """Check that a reader that another node has asked to move has not come to one that leaves, too.
+
+    Raises:
+        Overloaded: this one does.
+    """
+    if request.query.get("moving") and context.orchestrator.draining:
+        raise Overloaded(
+            "this node is leaving, too; open the next stream again a little later",
+            code="draining",
+            retry_after_ms=1000,
+        )
+
+
+def _start_event(stream: ResponseStream, next_index: int) -> bytes:
+    """An event without an id: it changes nothing of what the reader has."""
+    frame = start_frame(stream, next_index, None, duplicate=False)
+    return b"event: %b\ndata: %b\n\n" % (frame.type.encode(), frame.to_json())
 
 
 def _reader(request: web.Request, context: GatewayContext) -> Channel:

@@ -34,7 +34,12 @@ from evenflow.stream_core.policy.rights import Right, check_right
 from evenflow.stream_core.policy.trace_context import TRACEPARENT, known_traceparent
 from evenflow.stream_core.protocol.content_encoding import GZIP
 from evenflow.stream_core.protocol.http_bodies import MessageAccepted, ResponseStatus
-from evenflow.stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS, Polled, PollPatience
+from evenflow.stream_core.protocol.long_poll import (
+    DEFAULT_TIMEOUT_MS,
+    Polled,
+    PollPatience,
+    polls_per_half_minute,
+)
 from evenflow.stream_core.protocol.messages import POSTED_MESSAGE, parse
 from evenflow.stream_core.protocol.routes import EVENFLOW
 from evenflow.stream_core.records.reader_record import ReaderFigures
@@ -109,8 +114,10 @@ class MessageEndpoint:
         metrics.distribution(catalogue.POLL_LATENCY).record(
             (self._context.monotonic() - ready_at) * 1000
         )
-        if stream.log.closed:
-            metrics.distribution(catalogue.POLL_COUNT).record(stream.polls)
+        if stream.ended_at is not None:
+            seconds = stream.ended_at - stream.created_at
+            count = polls_per_half_minute(stream.polls, seconds)
+            metrics.distribution(catalogue.POLL_COUNT).record(count)
         log_event(figures.answered(stream, stream.log.next_index, self._context.monotonic()))
         return answer
 
@@ -154,4 +161,6 @@ def _polled(stream: ResponseStream, point: ResumePoint) -> Polled:
         degraded=stream.degraded,
         full_text=stream.log.text if stream.log.closed else None,
         place=stream.place,
+        history_dropped=stream.history_dropped,
+        history_dropped_by=stream.history_dropped_by,
     )

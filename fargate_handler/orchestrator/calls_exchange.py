@@ -126,8 +126,8 @@ class CallsExchange:
                     delay=prefills.window.slope or 0.0,
                     slots=prefills.slots.told,
                 )
-        asked = self._generations.charges.recent.here(self._monotonic())
-        return TaskCalls(task=self._task, asked=asked, calls=calls)
+        questions = self._generations.charges.recent.here(self._monotonic())
+        return TaskCalls(task=self._task, asked=questions, calls=calls)
 
     def _learn(self, own: TaskCalls, rows: Iterable[TaskCalls]) -> None:
         now = self._monotonic()
@@ -149,8 +149,9 @@ class CallsExchange:
         """How many questions tenants have asked other tasks since they told it last."""
         before, self._questions_told = self._questions_told, {it.task: it.asked for it in others}
         new = Counter[str]()
-        for task, asked in self._questions_told.items():
-            told = before.get(task, {})
-            for tenant, count in asked.items():
-                new[tenant] += max(0, count - told[tenant]) if tenant in told else 1
+        for task, counts in self._questions_told.items():
+            known_counts = before.get(task, {})
+            for tenant, count in counts.items():
+                known = known_counts.get(tenant)
+                new[tenant] += 1 if known is None else max(0, count - known)
         return new

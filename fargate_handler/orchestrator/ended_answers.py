@@ -6,7 +6,7 @@ from evenflow.fargate_handler.metrics import Metrics
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.protocol.errors import is_refusal
+from evenflow.stream_core.protocol.errors import is_failure
 
 _OUTCOMES = {
     ResponseState.COMPLETED: catalogue.RESPONSES_COMPLETED,
@@ -14,7 +14,6 @@ _OUTCOMES = {
     ResponseState.CANCELLED: catalogue.RESPONSES_CANCELLED,
 }
 _LONG_WAIT_SECONDS = 10.0
-_THROTTLED = "upstream_throttled"
 # Labels: of the model that the source has by itself, and where nobody has read.
 _OWN_MODEL, _NOBODY = "default", "none"
 
@@ -51,14 +50,13 @@ class EndedAnswers:
             metrics.divided(catalogue.FIRST_TOKEN).record_of(model, waited * 1000)
 
     def _count_failure(self, stream: ResponseStream) -> None:
-        failed, error = stream.state is ResponseState.ERROR, stream.error
-        # `upstream.throttles` pages for a model over its quota. A rollback would not help it.
-        is_left_out = error is not None and (is_refusal(error) or error["code"] == _THROTTLED)
-        if stream.state is ResponseState.CANCELLED or (failed and is_left_out):
+        has_failed = stream.state is ResponseState.ERROR
+        is_left_out = has_failed and stream.error is not None and not is_failure(stream.error)
+        if stream.state is ResponseState.CANCELLED or is_left_out:
             return
         rate = self._metrics.ratio(catalogue.RESPONSE_FAILURE_RATE)
         rate.whole += 1
-        rate.part += failed or stream.degraded
+        rate.part += has_failed or stream.degraded
 
 
 def _first_token_at(stream: ResponseStream) -> float | None:

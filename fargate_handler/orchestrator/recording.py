@@ -28,6 +28,7 @@ class Recording:
         "backlog_bytes",
         "due_at",
         "end_reported",
+        "errors",
         "failures",
         "lease",
         "look_at",
@@ -78,7 +79,8 @@ class Recording:
         stream.note_stored(self.stored_bytes)
         self.end_reported = False
         """Whether its end is on record, and was told."""
-        self.failures = 0
+        self.failures = self.errors = 0
+        """Tries in a row that failed, and those of them that failed for an unknown reason."""
         self.backlog_bytes = 0
         """Text that the store did not have when this response had its last turn."""
         self.look_at = look_at
@@ -171,7 +173,7 @@ class Recording:
     def take_note(self, wrote_at: float) -> None:
         """The store has what was sent at `wrote_at`."""
         self.wrote_at = wrote_at
-        self.failures = 0
+        self.failures = self.errors = 0
         self.written = self.sent
         self.stored_bytes = self.sent_bytes
         self.stream.note_stored(self.stored_bytes)

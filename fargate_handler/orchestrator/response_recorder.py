@@ -23,6 +23,7 @@ from evenflow.stream_core.ports.response_store import (
     LeaseLost,
     ResponseStore,
     StoreUnavailable,
+    Unwritable,
 )
 from evenflow.stream_core.ports.session_store import SessionStore
 
@@ -34,6 +35,10 @@ _RESPONSES_AT_ONCE = 100
 # Turns are not quite even: one that comes so much early, of the time between two, is in time.
 _EARLY_SHARE = 0.25
 _LONGEST_PAUSE_SECONDS = 1.0
+# What the store fails at so often, for a reason that does not pass, it will never take: half a
+# minute of tries. Of a response that still runs, the tries are rare from then on.
+_MOST_ERRORS = 60
+_ERROR_PAUSE_SECONDS = 60.0
 _DRAIN_STEP_SECONDS = 0.01
 
 
@@ -48,7 +53,8 @@ class ResponseRecorder:
 
     What the store does not take stays in the log, and is written again with jitter. When too much
     waits, `behind` is true and new messages are refused. A response that could not be written until
-    it expires is given up and counted.
+    it expires is given up and counted; so is one that has ended, and at which the store has failed
+    `_MOST_ERRORS` times in a row otherwise than by being out of reach.
 
     Args:
         on_ended: called once with each response whose end is on record: no other task ends it.
@@ -290,9 +296,23 @@ class ResponseRecorder:
             return await self._responses.append(chunks)
         except StoreUnavailable:
             return chunks
-        except Exception:
-            _logger.exception("writing to the store failed with an unknown error")
-            return chunks
+        except Exception as error:
+            known = error if isinstance(error, Unwritable) else Unwritable(chunks, ())
+            for chunk in known.chunks:
+                if (recording := self._recordings.get(chunk.response_id)) is not None:
+                    self._note_error(recording, error)
+            return [*known.chunks, *known.left]
+
+    def _note_error(self, recording: Recording, error: Exception) -> None:
+        """Count an error, and log the first one of a response: the next ones say the same."""
+        recording.errors += 1
+        if recording.errors == 1:
+            _logger.warning(
+                "the store refuses response %s; it is tried again %d times",
+                recording.lease.response_id,
+                _MOST_ERRORS - 1,
+                exc_info=error,
+            )
 
     def _began_at(self, recording: Recording) -> float:
         """When its first delta came, in seconds since the epoch. Now, if none has come."""
@@ -329,7 +349,7 @@ class ResponseRecorder:
             return
         except Exception as error:
             if not isinstance(error, StoreUnavailable | TimeoutError):
-                _logger.exception("the end of a response could not be written")
+                self._note_error(recording, error)
             recording.writing = False
             if self._is_ours(recording):
                 self._try_later(recording, self._monotonic())
@@ -344,25 +364,29 @@ class ResponseRecorder:
     def _try_later(self, recording: Recording, now: float) -> None:
         stream = recording.stream
         self._retries.value += 1
-        if (
-            stream.ended_at is not None
-            and now - stream.ended_at > self._limits.response_ttl_seconds
-        ):
+        age = now - stream.ended_at if stream.ended_at is not None else 0.0
+        has_expired = age > self._limits.response_ttl_seconds
+        is_hopeless = recording.errors >= _MOST_ERRORS
+        if has_expired or (is_hopeless and stream.log.closed):
             self._give_up(
                 recording,
-                "response %s expired before the store had its last %d deltas and its end",
+                "response %s %s before the store had its last %d deltas and its end",
                 stream.response_id,
+                "expired" if has_expired else f"was refused {recording.errors} times",
                 recording.missing,
             )
             self._tell_end(recording)  # nothing else will
             return
         recording.failures += 1
         longest = min(_LONGEST_PAUSE_SECONDS, self._interval * 2 ** min(recording.failures, 8))
-        recording.due_at = now + random.uniform(0, longest)
+        recording.due_at = now + random.uniform(0, _ERROR_PAUSE_SECONDS if is_hopeless else longest)
 
     def _give_up(self, recording: Recording, loss: str, *arguments: object) -> None:
         if recording.end_reported:  # its end is on record
-            _logger.error("the usage of response %s is not on record", recording.lease.response_id)
+            _logger.error(
+                "the usage of response %s is not on record, or its place in the conversation",
+                recording.lease.response_id,
+            )
         else:
             _logger.error(loss, *arguments)
             self._lost.value += max(1, recording.missing)  # a missing end is a loss, too

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.followed_responses import store_reached
@@ -31,6 +32,8 @@ MOST_BYTES_PER_PAGE = 1_048_576
 # More wait: each may have a page in memory, and the message that makes it too long.
 _READ_AT_ONCE = 16
 _END_LOOK_SECONDS, _END_LOOKS = 0.05, 60
+# For so long a tree may have messages that have expired; of so many sessions it is kept.
+_TREE_SECONDS, _MOST_TREES = 60.0, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,14 @@ class MessagesPage:
 
     messages: Sequence[SaidMessage]
     next_before: str | None
+
+
+class _KnownTree(NamedTuple):
+    """The tree of a session as far as this message, and when it was read."""
+
+    tree: ConversationTree
+    last_message_id: str | None
+    read_at: float
 
 
 def session_ended() -> Gone:
@@ -107,6 +118,10 @@ class SessionMessages:
         self._stored = stored
         self._wall_time = context.wall_time
         self._places = asyncio.Semaphore(_READ_AT_ONCE)
+        self._trees: dict[Channel, _KnownTree] = {}
+        """Those that were read last, the newest last: each page of a conversation needs its tree,
+        and a read of it may take the whole ledger of the session.
+        """
 
     async def page(
         self, channel: Channel, before: str | None, limit: int, through: str | None = None
@@ -160,8 +175,8 @@ class SessionMessages:
                     continue
                 if len(page) == limit or size >= MOST_BYTES_PER_PAGE:
                     return MessagesPage(page[::-1], page[-1].entry.message_id)
-                said = await self._said(channel, entry)
-                page.append(replace(said, versions=versions))
+                message = await self._said(channel, entry)
+                page.append(replace(message, versions=versions))
                 size += page[-1].size
         if not found:
             raise _not_found("before")
@@ -210,9 +225,16 @@ class SessionMessages:
             )
 
     async def _tree(self, channel: Channel, session: StoredConversation) -> ConversationTree:
-        last = session.last_message_id
-        links = await self._sessions.links(channel, last, self._wall_time()) if last else ()
-        return ConversationTree(links)
+        """The session's tree: from a read of a moment ago, if no message has come since."""
+        last, now = session.last_message_id, self._wall_time()
+        known = self._trees.pop(channel, None)
+        if known is None or known.last_message_id != last or now > known.read_at + _TREE_SECONDS:
+            links = await self._sessions.links(channel, last, now) if last else ()
+            known = _KnownTree(ConversationTree(links), last, now)
+        self._trees[channel] = known
+        if len(self._trees) > _MOST_TREES:
+            del self._trees[next(iter(self._trees))]
+        return known.tree
 
     async def end(self, channel: Channel) -> Sequence[LedgerEntry]:
         """End a session: its messages are deleted, and no further one is accepted.

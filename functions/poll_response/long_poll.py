@@ -15,7 +15,12 @@ from evenflow.stream_core.ports.response_store import (
     StoredEntries,
     gapless,
 )
-from evenflow.stream_core.protocol.long_poll import Polled, PollPatience, check_from_index
+from evenflow.stream_core.protocol.long_poll import (
+    Polled,
+    PollPatience,
+    check_from_index,
+    polls_per_half_minute,
+)
 
 # How long the first news may wait to be seen, and an end while the poll lingers: on average half of
 # it. A look costs a read unit.
@@ -28,12 +33,13 @@ class PollResult:
 
     Args:
         late_ms: milliseconds from the moment at which it could have answered.
-        polls: how many polls the whole response took. None while it hasn't ended.
+        polls: how many polls the whole response took, for each half-minute of it. None while it
+            hasn't ended.
     """
 
     polled: Polled
     late_ms: float
-    polls: int | None
+    polls: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +178,9 @@ class LongPoll:
             degraded=ending.degraded,
             full_text=self._full_text(look),
         )
-        return PollResult(polled, self._late_ms(look), look.head.polls)
+        seconds = ending.ended_at - look.head.created_at
+        polls = polls_per_half_minute(look.head.polls, seconds)
+        return PollResult(polled, self._late_ms(look), polls)
 
     def _part(self, look: _Look) -> LogSlice:
         part = slice_of(look.found.entries, look.found.first_index)

@@ -242,7 +242,8 @@ POLL_COUNT = Metric(
     "fallback.poll_count_per_response",
     _D,
     "polls",
-    "polls that a response took, counted when one of them returns its end",
+    "polls that a response took for each half-minute of it, a shorter one counting as that long; "
+    "recorded when one of them returns its end",
     "avg < 10",
     Alarm(Statistic.AVERAGE, 20, "", silence="nobody uses the fallback"),
 )

@@ -53,6 +53,12 @@ def in_causal_order(last_message_id: str | None, messages: Sequence[Message]) ->
     return chain[::-1]
 
 
+_Place = tuple[str | None, str | None]
+"""A place in the conversation: that of a message which is no longer kept, or behind a message,
+which may no longer be kept either.
+"""
+
+
 class ConversationTree:
     """The messages of a session as a tree. Each version of the conversation is a path in it.
 
@@ -62,17 +68,24 @@ class ConversationTree:
 
     def __init__(self, links: Iterable[MessageLink]) -> None:
         self._parents: dict[str, str | None] = {}
-        self._children: dict[str | None, list[str]] = {}
+        self._places: dict[str, _Place] = {}
+        self._versions: dict[_Place, list[str]] = {}
         for link in links:
-            parent = self._parents[link.message_id] = self._parent_of(link)
-            self._children.setdefault(parent, []).append(link.message_id)
+            place = self._places[link.message_id] = self._place_of(link)
+            self._parents[link.message_id] = self._parent_of(link)
+            self._versions.setdefault(place, []).append(link.message_id)
 
     def _parent_of(self, link: MessageLink) -> str | None:
         if link.replaces is not None:
             # One that is no longer kept was before all that are.
             return self._parents.get(link.replaces)
-        parent = link.parent_message_id or link.previous_message_id
+        parent = _named_parent(link)
         return parent if parent in self._parents else None
+
+    def _place_of(self, link: MessageLink) -> _Place:
+        if link.replaces is not None:
+            return self._places.get(link.replaces, (link.replaces, None))
+        return None, _named_parent(link)
 
     def path_through(self, message_id: str | None) -> list[str]:
         """The newest version that has this message, oldest first. Empty for an unknown one."""
@@ -99,4 +112,9 @@ class ConversationTree:
 
     def versions_of(self, message_id: str) -> Sequence[str]:
         """This message and all that stand in its place in other versions, oldest first."""
-        return self._children[self._parents[message_id]] if message_id in self._parents else ()
+        return self._versions[self._places[message_id]] if message_id in self._places else ()
+
+
+def _named_parent(link: MessageLink) -> str | None:
+    """The message before this one, as the link names it. It may no longer be kept."""
+    return link.parent_message_id or link.previous_message_id

@@ -280,6 +280,10 @@ class MemorySessionStore:
                 "last one"
             )
         expires_at = now + kept_seconds(entry, self._lifetime)
+        before = session.entries.get(entry.previous_message_id or "")
+        if before is not None and before.ended and _brings_conversation(before):
+            # This one has all of that conversation: it is what a reader is given from now on.
+            session.entries[before.message_id] = self._without_text(before)
         session.entries[entry.message_id] = entry
         session.last_message_id = entry.message_id
         session.expires_at = expires_at
@@ -304,7 +308,7 @@ class MemorySessionStore:
         session = self._sessions.get(channel)
         if session is not None and (entry := session.entries.get(message_id)) is not None:
             kind = MessageKind.from_text(entry.kind)
-            if kind.recalled:
+            if kind.recalled and message_id == session.last_message_id:
                 expires_at = self._responses.expires_at(entry.response_id)
                 self._recalled.add(expires_at, (channel, message_id))
             elif kind.brings_conversation:
@@ -337,6 +341,10 @@ class MemorySessionStore:
                 session.entries.pop(message_id, None)
                 if not session.entries and session.expires_at <= now:
                     del self._sessions[channel]
+
+
+def _brings_conversation(entry: LedgerEntry) -> bool:
+    return MessageKind.from_text(entry.kind).brings_conversation
 
 
 class MemoryLargeTexts:

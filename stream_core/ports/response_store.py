@@ -44,6 +44,20 @@ class StoreUnavailable(Exception):
     """The store failed, also when it was asked again. The state is unknown: ask later."""
 
 
+class Unwritable(Exception):
+    """The store refuses chunks for a reason that does not pass.
+
+    Args:
+        chunks: those. The others of the call were written, or are in `left`.
+        left: those that were not written this time.
+    """
+
+    def __init__(self, chunks: Sequence[Chunk], left: Sequence[Chunk]) -> None:
+        super().__init__(f"the store refuses chunks of {chunks[0].response_id}")
+        self.chunks = chunks
+        self.left = left
+
+
 class NewerForm(StoreUnavailable):
     """A newer version of this program writes the response, and this one can't read it.
 
@@ -199,7 +213,11 @@ class ResponseStore(Protocol):
     def chunks_per_second(self) -> int: ...
 
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        """Write chunks of any responses, in any order. Returns those that were not written."""
+        """Write chunks of any responses, in any order. Returns those that were not written.
+
+        Raises:
+            Unwritable: it refuses some of them, and will again. The others are not held up.
+        """
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
         """Close a response whose entries are all written. Later endings change nothing.

@@ -221,11 +221,15 @@ class UpstreamTimeout(EvenflowError):
 _REFUSALS = (400, 413, 422)
 
 
-def is_refusal(error: Mapping[str, Any]) -> bool:
-    """Whether the model refused the message. That is the sender's error, not a failure."""
-    return (
-        error["type"] in (ModelRefused.type, UnsupportedByModel.type)
-        or error.get("status") in _REFUSALS
+def is_failure(error: Mapping[str, Any]) -> bool:
+    """Whether an answer's error is a failure of this service or of its model.
+
+    A message that the model refused is its sender's error. For a model over its quota the metric
+    `upstream.throttles` pages: a rollback would not help it.
+    """
+    is_refusal = error["type"] in (ModelRefused.type, UnsupportedByModel.type)
+    return not (
+        is_refusal or error.get("status") in _REFUSALS or error["code"] == "upstream_throttled"
     )
 
 

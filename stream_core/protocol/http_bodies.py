@@ -10,6 +10,7 @@ from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.protocol.http_contract import ErrorFields
 from evenflow.stream_core.protocol.messages import (
     FinishReason,
+    HistoryBound,
     ResponseDelta,
     ResponsePart,
     ResponseRestarted,
@@ -130,7 +131,10 @@ class QueuedAt(BaseModel):
 
 
 class PollMetadata(BaseModel):
-    """The next poll asks with `next_index` and `epoch`. `error` comes with the status `error`."""
+    """The next poll asks with `next_index` and `epoch`. `error` comes with the status `error`.
+
+    `history_dropped` and `history_dropped_by` are as in `chat.response.start`.
+    """
 
     message_id: str
     next_index: int
@@ -141,6 +145,8 @@ class PollMetadata(BaseModel):
     restarted: TextReplaced | None
     error: ErrorFields | None = None
     queued: QueuedAt | None = None
+    history_dropped: int = 0
+    history_dropped_by: HistoryBound | None = None
 
 
 class PolledPart(PartObject):

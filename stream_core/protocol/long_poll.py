@@ -16,7 +16,7 @@ from evenflow.stream_core.protocol.http_bodies import (
     QueuedAt,
     TextReplaced,
 )
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.protocol.messages import HistoryBound, Usage
 from evenflow.stream_core.protocol.part_objects import part_object
 
 DEFAULT_TIMEOUT_MS = 10_000
@@ -24,6 +24,7 @@ DEFAULT_TIMEOUT_MS = 10_000
 _FIRST_LINGER_SECONDS, _LONGEST_LINGER_SECONDS = 1.0, 3.0
 # What came while a poll was on its way is less than this. Slow entries may be few.
 _BEHIND_SECONDS, _BEHIND_ENTRIES = 1.0, 10
+_HALF_MINUTE_SECONDS = 30.0
 
 
 def linger_seconds(from_index: int, seconds_since_first_delta: float) -> float:
@@ -120,6 +121,14 @@ class PollPatience:
         return max(self._due, self._nothing_at) if has_news else self._due
 
 
+def polls_per_half_minute(polls: int, seconds: float) -> float:
+    """The polls for each half-minute of an answer. A shorter one counts as half a minute.
+
+    While text comes, polls collect it for 3 s. So an answer of any length takes about ten.
+    """
+    return polls / max(1.0, seconds / _HALF_MINUTE_SECONDS)
+
+
 def check_from_index(from_index: int, next_index: int) -> None:
     """Check the index from which a poll asks.
 
@@ -137,7 +146,8 @@ def check_from_index(from_index: int, next_index: int) -> None:
 @dataclass(frozen=True, slots=True)
 class Polled:
     """The answer to a poll. `full_text` is there once the response has ended. `place` is where it
-    waits for its model.
+    waits for its model. `history_dropped` is the number of the conversation's oldest messages that
+    the model does not receive, as far as it is known here.
     """
 
     response_id: str
@@ -151,6 +161,8 @@ class Polled:
     epoch: int = 1
     full_text: str | None = None
     place: QueuePlace | None = None
+    history_dropped: int = 0
+    history_dropped_by: HistoryBound | None = None
 
     def to_body(self) -> dict[str, Any]:
         """The body of the HTTP answer."""
@@ -167,6 +179,8 @@ class Polled:
             else None,
             error=dict(self.error) if self.error is not None else None,
             queued=QueuedAt(**self.place._asdict()) if self.place is not None else None,
+            history_dropped=self.history_dropped,
+            history_dropped_by=self.history_dropped_by,
         )
         body = PollAnswer(
             response_id=self.response_id,

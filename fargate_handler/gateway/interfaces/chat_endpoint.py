@@ -11,6 +11,7 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.event_stream import EventStream
+from evenflow.fargate_handler.gateway.events_endpoint import check_stays
 from evenflow.fargate_handler.gateway.http_answers import (
     check_room,
     json_answer,
@@ -69,16 +70,17 @@ class ChatEndpoint:
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
-            asked = parse(CHAT_REQUEST, await read_request(request, sender, context, reading))
-            channel = chat_channel(sender.tenant, sender.own(asked.id), sender.session)
-            whole = asked_of_agent(context, sender, turns_of(asked.messages), asked)
-            whole = whole._replace(whole=replace(whole.whole, echo=_echo_of(asked)))
+            body = parse(CHAT_REQUEST, await read_request(request, sender, context, reading))
+            channel = chat_channel(sender.tenant, sender.own(body.id), sender.session)
+            turns = turns_of(body.messages)
+            whole = asked_of_agent(context, sender, turns, body)
+            whole = whole._replace(whole=replace(whole.whole, echo=_echo_of(body)))
             name = secrets.token_hex(16) if key is None else digest_of(key, sender)
-            message_id = _message_id(asked, name)
+            message_id = _message_id(body, name)
             stream, _ = await submit_as_next(
                 context, sender, channel, message_id, whole, CHAT_OF_INTERFACE
             )
-            del asked, whole
+            del body, turns, whole
         return await self._answer(request, stream, last)
 
     async def messages(self, request: web.Request) -> web.Response:
@@ -102,8 +104,10 @@ class ChatEndpoint:
     async def stream(self, request: web.Request) -> web.StreamResponse:
         """The answer that runs, from its beginning. 204 if none does.
 
-        With `response_id` it is that answer, also after its end, from `Last-Event-ID` on.
+        With `response_id` it is that answer, also after its end, from `Last-Event-ID` on. `moving`
+        is as for `GET /chat/message/{response_id}/events`.
         """
+        check_stays(request, self._context)
         channel, orchestrator = (
             await self._channel(request, Right.READ),
             self._context.orchestrator,
@@ -129,9 +133,9 @@ class ChatEndpoint:
         """Stop the answer that runs, and its model, whoever reads it and wherever."""
         context, channel = self._context, await self._channel(request, Right.CANCEL)
         body = await read_body(request, context, context.limits.message_bytes)
-        asked = parse(STOP_REQUEST, body) if body else StopRequest()
+        stop_request = parse(STOP_REQUEST, body) if body else StopRequest()
         stream = await context.orchestrator.newest(channel)
-        if stream is not None and asked.active_stream_id in (None, stream.response_id):
+        if stream is not None and stop_request.active_stream_id in (None, stream.response_id):
             await context.orchestrator.cancel(stream)
         return json_answer(Stopped().model_dump())
 
@@ -167,14 +171,14 @@ class ChatEndpoint:
         return await answer.write(stream)
 
 
-def _message_id(asked: ChatRequest, name: str) -> str:
+def _message_id(request: ChatRequest, name: str) -> str:
     """The id of the message that a request becomes. It says whether the answer continues one."""
-    return name if asked.messages[-1].role != "assistant" else f"{_CONTINUES}{name}"
+    return name if request.messages[-1].role != "assistant" else f"{_CONTINUES}{name}"
 
 
-def _echo_of(asked: ChatRequest) -> dict[str, Any]:
+def _echo_of(request: ChatRequest) -> dict[str, Any]:
     """The messages as the chat's client sent them, for its next reload."""
-    messages = [message.model_dump(by_alias=True, exclude_unset=True) for message in asked.messages]
+    messages = [each.model_dump(by_alias=True, exclude_unset=True) for each in request.messages]
     check_json(messages, "messages")
     return {"messages": messages}
 
@@ -187,7 +191,13 @@ def _messages_of(newest: SaidMessage) -> list[dict[str, Any]]:
     contents = newest.outcome.contents
     if messages and contents:
         has_ended = newest.last_index is None
-        messages.append(ui_message(newest.entry.response_id, contents, has_ended=has_ended))
+        answer = ui_message(newest.entry.response_id, contents, has_ended=has_ended)
+        if newest.entry.message_id.startswith(_CONTINUES):
+            # The client has it as a further step of its last message.
+            last = messages[-1]
+            messages[-1] = last | {"parts": [*last.get("parts", ()), *answer["parts"]]}
+        else:
+            messages.append(answer)
     return messages
 
 

@@ -96,9 +96,9 @@ class Passages:
 
     def answer(self, question: str) -> Answer:
         """The best passage in Markdown, with its source. Where none fits, what this model is."""
-        asked = frozenset(_terms(question))
-        least = _LEAST_SHARE * sum(self._rarity.get(term, self._rarest) for term in asked)
-        scores = [self._score(asked, least, number) for number in range(len(self._passages))]
+        question_terms = frozenset(_terms(question))
+        least = _LEAST_SHARE * sum(self._rarity.get(term, self._rarest) for term in question_terms)
+        scores = [self._score(question_terms, least, number) for number in range(len(self._passages))]
         best = max(scores, default=0.0)
         if best == 0.0:
             return Answer(NO_PASSAGE)
@@ -107,16 +107,16 @@ class Passages:
         credit = f"*The demo model found this in {source}.*"
         return Answer("\n\n".join([*_fitting(passage), credit]), source)
 
-    def _score(self, asked: frozenset[str], least: float, number: int) -> float:
+    def _score(self, question_terms: frozenset[str], least: float, number: int) -> float:
         """How well a passage answers. 0: it doesn't, or has less than `least` of the words."""
         terms, heading = self._terms[number], self._headings[number]
-        shared = [term for term in asked if term in terms]
-        if asked.isdisjoint(heading) or sum(self._rarity[term] for term in shared) < least:
+        shared = [term for term in question_terms if term in terms]
+        if question_terms.isdisjoint(heading) or sum(self._rarity[term] for term in shared) < least:
             return 0.0
         # A frequent word means little more than one that comes twice.
         found = sum(self._rarity[term] * terms[term] / (terms[term] + 1) for term in shared)
         found *= _OF_QUESTIONS if self._passages[number].page == _QUESTIONS else 1.0
-        return found * (1 + 2 * len(asked & heading) / len(asked | heading))
+        return found * (1 + 2 * len(question_terms & heading) / len(question_terms | heading))
 
 
 def split(page: str, markdown: str) -> list[Passage]:

@@ -13,7 +13,7 @@ import pytest
 
 from evenflow.stream_aws.dynamodb_usage_store import DynamoDBUsageStore
 from evenflow.stream_aws.response_items import is_chunk, read_chunk
-from evenflow.stream_core.ports.response_store import Chunk, Lease, StoreUnavailable
+from evenflow.stream_core.ports.response_store import Chunk, Lease, StoreUnavailable, Unwritable
 from evenflow.stream_core.ports.session_store import NotAccepted
 from evenflow.stream_core.ports.task_calls import TaskCalls
 from evenflow.stream_core.ports.tenant_activity import Activity
@@ -370,8 +370,9 @@ async def test_a_chunk_that_can_never_be_taken_holds_up_nothing_else(
     stores = dynamodb_stores
     big, small = await stores.begin("a"), await stores.begin("a")
     too_big = chunk(big, 0, entries)
-    left = await stores.responses.append([chunk(small, 0, ["a"]), too_big, chunk(small, 1, ["b"])])
-    assert list(left) == [too_big]
+    with pytest.raises(Unwritable) as refused:
+        await stores.responses.append([chunk(small, 0, ["a"]), too_big, chunk(small, 1, ["b"])])
+    assert (list(refused.value.chunks), list(refused.value.left)) == ([too_big], [])
     assert await stores.read(small.response_id) == ["a", "b"]
     assert all("Item size" in breach for breach in stores.dynamodb.refused)
     stores.dynamodb.refused.clear()

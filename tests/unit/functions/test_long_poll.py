@@ -166,6 +166,16 @@ def test_the_last_poll_knows_how_many_there_were() -> None:
     assert buffer.poll(1).polls == 3
 
 
+def test_of_a_long_answer_they_are_counted_for_each_half_minute() -> None:
+    buffer = Buffer()
+    buffer.write("a")
+    for _ in range(5):
+        buffer.poll()
+    buffer.sleep(90.0)
+    buffer.end()
+    assert buffer.poll(1).polls == pytest.approx(6 / 3, rel=0.05)
+
+
 # -- what it answers -------------------------------------------------------------------------------
 
 

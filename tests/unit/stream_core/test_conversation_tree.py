@@ -57,3 +57,29 @@ def test_what_takes_the_place_of_something_forgotten_begins_the_conversation() -
     assert tree.path_through("c") == ["c", "d"]
     assert (tree.path_through("a"), tree.path_through(None)) == ([], [])
     assert (tree.versions_of("a"), tree.parent_of("c")) == ((), None)
+
+
+def test_messages_whose_parents_were_forgotten_are_versions_only_of_one_place() -> None:
+    """Of `a`, `b`, `c`, … the first two are no longer kept. `d` and `f` continue `a`."""
+    tree = ConversationTree(
+        [
+            MessageLink("c", "b"),
+            MessageLink("d", "c", parent_message_id="a"),
+            MessageLink("e", "d"),
+            MessageLink("f", "e", parent_message_id="a"),
+            MessageLink("g", "f", replaces="b"),
+            MessageLink("h", "g", replaces="a"),
+            MessageLink("i", "h", replaces="g"),
+        ]
+    )
+    versions = {name: list(tree.versions_of(name)) for name in "cdefghi"}
+    assert versions == {
+        "c": ["c"],
+        "d": ["d", "f"],
+        "e": ["e"],
+        "f": ["d", "f"],
+        "g": ["g", "i"],
+        "h": ["h"],
+        "i": ["g", "i"],
+    }
+    assert tree.path_through("e") == ["d", "e"]

@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.protocol.long_poll import PollPatience, answer_at, linger_seconds
+from evenflow.stream_core.protocol.long_poll import (
+    PollPatience,
+    answer_at,
+    linger_seconds,
+    polls_per_half_minute,
+)
 
 _LONGEST_LINGER_SECONDS = 3.0
 
@@ -146,3 +151,13 @@ def test_without_news_a_poll_answers_at_its_timeout_and_with_news_when_its_linge
     assert answer_at(linger_until=linger, timeout_at=timeout, has_news=True, ended=False) == min(
         linger, timeout
     )
+
+
+@pytest.mark.parametrize("seconds", [1.0, 30.0, 52.0, 120.0, 1_800.0])
+def test_an_answer_of_any_length_takes_about_ten_polls_for_each_half_minute(
+    seconds: float,
+) -> None:
+    """The alarm is at twenty."""
+    assert polls_per_half_minute(len(polls_of(seconds, network=0.05)), seconds) < 13
+    hurried = polls_of(seconds, timeout=0.4, network=0.05)
+    assert polls_per_half_minute(len(hurried), seconds) > 20 or seconds < 30

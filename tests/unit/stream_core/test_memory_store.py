@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evenflow.stream_core.policy.channel import COMPLETION, RESPONSE
+from evenflow.stream_core.policy.channel import CHAT_OF_INTERFACE, COMPLETION, RESPONSE
 from evenflow.stream_core.ports.memory_store import (
     MemoryLargeTexts,
     MemoryResponseStore,
@@ -88,3 +88,35 @@ async def test_the_text_of_a_request_that_is_recalled_is_kept_as_long_as_its_ans
         await sessions.accept(new_channel(), new_message(None), now)
         (entry,) = (await sessions.load(channel, now)).entries
         assert entry.text == text
+
+
+async def test_of_a_chat_that_brings_its_conversation_only_the_newest_request_keeps_its_text() -> (
+    None
+):
+    sessions = MemorySessionStore(MemoryResponseStore())
+    channel, kind = new_channel(), CHAT_OF_INTERFACE.to_text()
+
+    async def texts() -> list[str]:
+        return [entry.text for entry in (await sessions.load(channel, NOW)).entries]
+
+    first = replace(new_message(None), kind=kind, text="one")
+    await sessions.accept(channel, first, NOW)
+    await sessions.answered(channel, first.message_id, None)
+    assert await texts() == ["one"]
+    second = replace(new_message(first), kind=kind, text="one two")
+    await sessions.accept(channel, second, NOW)
+    assert await texts() == ["", "one two"]
+    third = replace(new_message(second), kind=kind, text="one two three")
+    await sessions.accept(channel, third, NOW)
+    assert await texts() == ["", "one two", "one two three"], "its answer runs"
+    await sessions.answered(channel, second.message_id, None)
+    assert await texts() == ["", "", "one two three"]
+
+
+async def test_messages_of_a_session_keep_theirs() -> None:
+    sessions = MemorySessionStore(MemoryResponseStore())
+    channel, first = new_channel(), new_message(None)
+    await sessions.accept(channel, first, NOW)
+    await sessions.answered(channel, first.message_id, "yes")
+    await sessions.accept(channel, new_message(first), NOW)
+    assert (await sessions.load(channel, NOW)).entries[0].text == first.text != ""

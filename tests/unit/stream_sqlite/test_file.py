@@ -16,7 +16,12 @@ import pytest
 
 from evenflow.stream_core.log.entries import Kind, Part
 from evenflow.stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
-from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, LeaseLost, StoreUnavailable
+from evenflow.stream_core.ports.response_store import (
+    LIFETIME_SECONDS,
+    LeaseLost,
+    StoreUnavailable,
+    Unwritable,
+)
 from evenflow.stream_sqlite import file
 from evenflow.stream_sqlite.file import UPGRADES, FileUnusable, ProcessLock
 from evenflow.stream_sqlite.stores import SQLiteStores
@@ -214,7 +219,9 @@ async def test_when_the_disk_is_full_nothing_is_torn_and_what_was_kept_can_be_re
 async def test_a_text_that_cant_be_kept_keeps_no_other_out(stores: Stores) -> None:
     lease, other = await stores.begin("a"), await stores.begin("a")
     broken = chunk(lease, 0, ["\ud800"])
-    assert list(await stores.responses.append([broken, chunk(other, 0, ["a"])])) == [broken]
+    with pytest.raises(Unwritable) as refused:
+        await stores.responses.append([broken, chunk(other, 0, ["a"])])
+    assert (list(refused.value.chunks), list(refused.value.left)) == ([broken], [])
     assert await stores.read(other.response_id) == ["a"]
 
 

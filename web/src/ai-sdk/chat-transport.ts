@@ -66,9 +66,10 @@ export class EvenflowChatTransport<CHUNK = never> {
       messageId,
     });
     const headers = { "content-type": "application/json", "idempotency-key": crypto.randomUUID() };
-    const ask: Again = async (lastId, responseId, signal) => {
+    const ask: Again = async (lastId, responseId, signal, isMoving) => {
       // Once the answer has an id, the question is not uploaded again.
-      const known = responseId === undefined ? undefined : await this.#read(question, lastId, responseId, signal);
+      const known =
+        responseId === undefined ? undefined : await this.#read(question, lastId, responseId, signal, isMoving);
       if (known && known.status !== 404 && known.status !== 405) return known;
       return this.#call(null, question, { method: "POST", body, headers: { ...headers, ...from(lastId) }, signal });
     };
@@ -80,7 +81,7 @@ export class EvenflowChatTransport<CHUNK = never> {
 
   /** Reads the answer that runs in a chat, from its beginning. `null` where none does. */
   async reconnectToStream(options: CallOptions): Promise<ReadableStream<CHUNK> | null> {
-    const ask: Again = (lastId, id, signal) => this.#read(options, lastId, id, signal);
+    const ask: Again = (...where) => this.#read(options, ...where);
     const { answer, first, forget } = this.#begin(options, ask);
     const response = await first();
     if (response.status === 204) forget();
@@ -125,9 +126,9 @@ export class EvenflowChatTransport<CHUNK = never> {
       if (isNewest()) this.#newest.delete(chatId);
     };
     const first = () => this.#through.respond((signal) => ask("", undefined, signal), abortSignal ?? never, false);
-    const again: Again = async (lastId, id, signal) => {
+    const again: Again = async (lastId, id, signal, isMoving) => {
       const either = AbortSignal.any([signal, abortSignal ?? []].flat());
-      const call: Call = (signal) => ask(lastId, id, signal);
+      const call: Call = (signal) => ask(lastId, id, signal, isMoving);
       const response = await this.#through.respond(call, either, true, id !== undefined);
       await check(response);
       return response;
@@ -137,8 +138,9 @@ export class EvenflowChatTransport<CHUNK = never> {
     return { answer, first, forget };
   }
 
-  #read(options: CallOptions, lastId: string, id: string | undefined, signal: AbortSignal): Promise<Response> {
-    const query = id === undefined ? "" : `?response_id=${encodeURIComponent(id)}`;
+  #read(options: CallOptions, ...[lastId, id, signal, isMoving]: Parameters<Again>): Promise<Response> {
+    const moving = isMoving ? "&moving=1" : "";
+    const query = id === undefined ? "" : `?response_id=${encodeURIComponent(id)}${moving}`;
     return this.#call(`/stream${query}`, options, { headers: from(lastId), signal });
   }
 

@@ -7,6 +7,9 @@ import type { WakeUps } from "../client/wake-up.ts";
 /** The longest `Retry-After` that is waited for. */
 const SOON_SECONDS = 60;
 
+/** After this time without any answer the address may be wrong, in milliseconds. */
+const NO_ANSWER_MS = 8_000;
+
 /** Makes a call, which `signal` ends. */
 export type Call = (signal: AbortSignal) => Promise<Response>;
 
@@ -14,6 +17,8 @@ export type Call = (signal: AbortSignal) => Promise<Response>;
 export class GettingThrough {
   readonly #probe: Call;
   readonly #wakeUps: WakeUps;
+  /** Whether a server has answered, or the console says that none does. */
+  #isSettled = false;
 
   /** `probe` is a call that the server answers at once, whatever it says. */
   constructor(probe: Call, wakeUps: WakeUps) {
@@ -27,20 +32,23 @@ export class GettingThrough {
    * question `isAccepted`: its answer is never given up. `isQuick`: the call is normally answered at once.
    */
   async respond(call: Call, signal: AbortSignal, isAccepted: boolean, isQuick = false): Promise<Response> {
-    let lostAt = Date.now();
+    const begunAt = Date.now();
+    let lostAt = begunAt;
     const endWakeUps = this.#wakeUps.on(() => {
       lostAt = Date.now();
     });
     try {
       for (let failures = 1, refusals = 1; ; failures += 1) {
         const triedAt = Date.now();
-        const response = await this.#try(call, signal, isQuick, failures);
+        const response = await this.#try(call, signal, isAccepted, isQuick, failures);
         if (response === undefined) {
+          if (Date.now() - begunAt > NO_ANSWER_MS) this.#adviseOfAddress();
           const isWoken = lostAt > triedAt;
           const pauseMs = isWoken ? 0 : probeDelayMs(failures, Date.now() - lostAt) - (Date.now() - triedAt);
           await this.#wakeUps.pause(Math.max(0, pauseMs), signal);
           continue;
         }
+        this.#isSettled = true;
         const laterMs = laterMsOf(response);
         if (laterMs === undefined || (refusals > LIMITS.refusals && !isAccepted)) return response;
         await delay(laterMs + probeDelayMs(refusals, 0), signal);
@@ -52,7 +60,13 @@ export class GettingThrough {
   }
 
   /** The answer to a call; undefined if the server can't be reached, or something in between has answered. */
-  async #try(call: Call, signal: AbortSignal, isQuick: boolean, failures: number): Promise<Response | undefined> {
+  async #try(
+    call: Call,
+    signal: AbortSignal,
+    isAccepted: boolean,
+    isQuick: boolean,
+    failures: number,
+  ): Promise<Response | undefined> {
     const [end, over] = [new AbortController(), new AbortController()];
     const begunAt = Date.now();
     const endWakeUps = this.#wakeUps.on(() => {
@@ -64,7 +78,7 @@ export class GettingThrough {
     try {
       // A chat's own `fetch` may ignore the signal.
       const response = await unlessAborted(end.signal, isQuick ? hedged(either, call) : call(either));
-      return isOurs(response) ? response : undefined;
+      return isOurs(response, isAccepted) ? response : undefined;
     } catch (error) {
       // Any other error than those of `fetch` comes from the function that gives the headers.
       if (signal.aborted || !(error instanceof TypeError || end.signal.aborted)) throw error;
@@ -89,19 +103,34 @@ export class GettingThrough {
     }
   }
 
+  /** Says once where nobody answers, to whoever has made the page. */
+  #adviseOfAddress(): void {
+    if (this.#isSettled) return;
+    this.#isSettled = true;
+    // biome-ignore lint/suspicious/noConsole: it is where they look
+    console.error(
+      "Evenflow: no server has answered at the chat's address so far. The call is kept and tried again. " +
+        "If the server has another address, correct `api`.",
+    );
+  }
+
   async #isReached(): Promise<boolean> {
     try {
-      return isOurs(await this.#probe(AbortSignal.timeout(LIMITS.probeMs)));
+      return isOurs(await this.#probe(AbortSignal.timeout(LIMITS.probeMs)), false);
     } catch {
       return false;
     }
   }
 }
 
-/** Whether the server has answered, and not a proxy that doesn't reach it, or a network that wants a login first. */
-function isOurs({ ok, status, headers }: Response): boolean {
+/**
+ * Whether the server has answered, and not a proxy that doesn't reach it, or a network that wants a login first. An HTML
+ * page is never an answer. To a question that was not accepted it may be the refusal of an own backend.
+ */
+function isOurs({ ok, status, headers }: Response, isAccepted: boolean): boolean {
   const type = headers.get("content-type") ?? "";
-  return ok ? !type.startsWith("text/html") : type.includes("json") || status < 502;
+  if (type.startsWith("text/html") && (ok || isAccepted)) return false;
+  return ok || type.includes("json") || status < 502;
 }
 
 /** How long the server says to wait, in milliseconds; undefined if it doesn't, or for too long. */

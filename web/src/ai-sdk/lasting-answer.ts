@@ -1,9 +1,9 @@
 import { probeDelayMs } from "../client/backoff.ts";
-import { moveAfterMs } from "../client/event-stream.ts";
+import { EventStream, moveAfterMs, type ServerEvent } from "../client/event-stream.ts";
 import * as LIMITS from "../client/limits.ts";
 import { Mailbox } from "../client/mailbox.ts";
 import type { WakeUps } from "../client/wake-up.ts";
-import { eventsOf, type ServerEvent } from "./events.ts";
+import { textOf } from "./body-text.ts";
 
 interface Chunk {
   type: string;
@@ -13,17 +13,28 @@ interface Chunk {
 /** A connection, which is read until it is aborted. */
 type Line = AbortController;
 
+/** An event, or what a comment says. */
+type Item = ServerEvent | { readonly comment: string };
+
 /** What a connection has brought; `null` stands for its loss, and an error for the server's refusal. */
 interface Letter {
   readonly line: Line;
-  readonly arrival: ServerEvent | Error | null;
+  readonly arrival: Item | Error | null;
 }
 
 /** The next connection is slow: the present one is read on. */
 class LateError extends Error {}
 
-/** Opens the next connection, after the chunk `lastId`. Rejects only with a refusal of the server, or when aborted. */
-export type Again = (lastId: string, id: string | undefined, signal: AbortSignal) => Promise<Response>;
+/**
+ * Opens the next connection, after the chunk `lastId`. Rejects only with a refusal of the server, or when aborted.
+ * `isMoving`: the server of the present one is leaving.
+ */
+export type Again = (
+  lastId: string,
+  id: string | undefined,
+  signal: AbortSignal,
+  isMoving?: boolean,
+) => Promise<Response>;
 
 /**
  * An answer that outlives its connections: when one is lost, the next one continues after the last chunk with an id.
@@ -44,7 +55,7 @@ export class LastingAnswer {
   /** Whether it was suspected, and proved alive. */
   #isSlow = false;
   /** What this one has brought since then: the next one brings it, too. */
-  #kept: ServerEvent[] = [];
+  #kept: Item[] = [];
   #held: Chunk[] = [];
   #lastId = "";
   #heardAt = Date.now();
@@ -101,17 +112,17 @@ export class LastingAnswer {
     this.#moveOn(0);
   }
 
-  #moveOn(pauseMs: number): Line {
+  #moveOn(pauseMs: number, isMoving = false): Line {
     const next = new AbortController();
     this.#next = next;
-    void this.#open(next, pauseMs);
+    void this.#open(next, pauseMs, isMoving);
     return next;
   }
 
-  async #open(next: Line, pauseMs: number): Promise<void> {
+  async #open(next: Line, pauseMs: number, isMoving: boolean): Promise<void> {
     try {
       await this.#wakeUps.pause(pauseMs, next.signal);
-      await this.#read(next, await this.#again(this.#lastId, this.id, next.signal));
+      await this.#read(next, await this.#again(this.#lastId, this.id, next.signal, isMoving));
     } catch (error) {
       if (!next.signal.aborted) this.#letters.put({ line: next, arrival: error as Error });
     }
@@ -119,8 +130,10 @@ export class LastingAnswer {
 
   async #read(line: Line, { body }: Response): Promise<void> {
     const put = (arrival: Letter["arrival"]) => this.#letters.put({ line, arrival });
+    const events = new EventStream((comment) => put({ comment }));
     try {
-      if (body !== null) for await (const event of eventsOf(body, line.signal)) put(event);
+      if (body !== null)
+        for await (const text of textOf(body, line.signal)) for (const event of events.take(text)) put(event);
     } catch {
       // It is lost.
     }
@@ -168,7 +181,7 @@ export class LastingAnswer {
     else yield* this.#give(arrival);
   }
 
-  *#give(event: ServerEvent): Generator<Chunk, void, void> {
+  *#give(event: Item): Generator<Chunk, void, void> {
     if (this.#isOver) return;
     if ("comment" in event) return this.#listenTo(event.comment);
     const { id, data } = event;
@@ -196,7 +209,7 @@ export class LastingAnswer {
     const line = this.#line;
     setTimeout(() => {
       if (this.#isOver || line !== this.#line || this.#next) return;
-      const next = this.#moveOn(0);
+      const next = this.#moveOn(0, true);
       setTimeout(() => this.#letters.put({ line: next, arrival: new LateError() }), LIMITS.reopenPatienceMs);
     }, ms);
   }

@@ -58,10 +58,10 @@ export class AnswerReading {
     this.#sender.send({ type: "response.ack", response_id: responseId, index: this.#delivered });
   }
 
-  /** Says what the reader wants of the response, where there is one. */
+  /** Says what the reader wants of the response, where there is one, and a way to say it. */
   tell(wish: Wish): void {
     const { responseId } = this.#inquiry;
-    if (responseId) this.#sender.send({ type: `response.${wish}`, response_id: responseId });
+    if (responseId && this.#sender.isOpen) this.#sender.send({ type: `response.${wish}`, response_id: responseId });
   }
 
   /** Whether with this frame the server begins to deliver the answer. */
@@ -142,13 +142,10 @@ export class AnswerReading {
     this.#inquiry.responseId = frame.response_id;
     // Whoever asks is given everything, until they say otherwise.
     if (this.#inquiry.paused) this.tell("pause");
-    const { response_id, history_dropped: historyDropped, history_dropped_by: bound } = frame;
-    // It comes again where the model has refused the whole conversation as too long.
-    const isShorter = historyDropped > this.#inquiry.historyDropped;
-    this.#inquiry.historyDropped = historyDropped;
     if (!responseId && this.#inquiry.stopped.aborted) this.tell("cancel");
-    const dropped = isShorter && { historyDropped, ...(bound !== null && { historyDroppedBy: bound }) };
-    if (!responseId || isShorter) yield { type: "accepted", responseId: response_id, messageId, ...dropped };
+    // It comes again where the model has refused the whole conversation as too long.
+    const dropped = this.#inquiry.dropped(frame);
+    if (!responseId || dropped) yield { type: "accepted", responseId: frame.response_id, messageId, ...dropped };
     if (responseId) yield { type: "resumed" };
   }
 

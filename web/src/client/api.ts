@@ -139,10 +139,11 @@ export interface AskOptions {
   readonly parent?: string | undefined;
 }
 
-/** A question that was not asked yet; `replaces` as in {@link AskOptions}. */
+/** A question that was not asked yet, which may be empty; `replaces` and `parent` as in {@link AskOptions}. */
 export interface Draft {
   readonly text: string;
   readonly replaces?: string | undefined;
+  readonly parent?: string | undefined;
 }
 
 /** A conversation with an Evenflow server: one question at a time, each answer delivered whole and exactly once. */
@@ -292,8 +293,8 @@ export type AnswerEvent =
   | { readonly type: "lag"; readonly behindDeltas: number; readonly behindMs: number }
   /** The server is busy; the question is sent again in `delayMs`. */
   | { readonly type: "waiting"; readonly delayMs: number; readonly code: string }
-  /** The connection was lost; it is opened again in `delayMs`. */
-  | { readonly type: "reconnecting"; readonly delayMs: number }
+  /** The connection was lost, or never opened, for this `reason`; it is opened again in `delayMs`. */
+  | { readonly type: "reconnecting"; readonly delayMs: number; readonly reason: string }
   /** The connection is back, and the answer goes on. */
   | { readonly type: "resumed" }
   /** A poll was answered, and what it has brought is told. */

@@ -133,7 +133,10 @@ export class Delivery {
     for await (const event of transport.deliver(this.#inquiry)) {
       this.#triedAt = undefined;
       this.#isWoken = false;
-      if (GROWTHS.includes(event.type)) this.#failures = this.#refusals = this.#blocked = 0;
+      if (GROWTHS.includes(event.type)) {
+        this.#failures = this.#refusals = this.#blocked = 0;
+        this.#choice.carried(transport);
+      }
       yield event;
       // What ends after a stop is on its way already: to change would be to miss it.
       if (!turns.includes(event.type) || this.#inquiry.stopped.aborted) continue;
@@ -178,7 +181,7 @@ export class Delivery {
     const { stopped } = this.#inquiry;
     const serverMs = saidMs(error);
     const probeMs = this.#untilNextTryMs();
-    yield { type: "reconnecting", delayMs: serverMs + probeMs };
+    yield { type: "reconnecting", delayMs: serverMs + probeMs, reason: error.message };
     if (serverMs > 0) await delay(serverMs, stopped);
     await this.#wakeUps.pause(probeMs, stopped);
     stopped.throwIfAborted();

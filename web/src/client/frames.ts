@@ -14,6 +14,17 @@ export const usage = optional(object as Check<unknown> as Check<Usage>, null);
  */
 export const epoch = optional(number, 1);
 
+/** The number of the conversation's oldest messages that the model does not receive, and the bound. */
+export interface DroppedHistory {
+  readonly history_dropped: number;
+  readonly history_dropped_by: HistoryBound | null;
+}
+
+export const HISTORY = {
+  history_dropped: optional(number, 0),
+  history_dropped_by: optional(string as Check<HistoryBound>, null),
+};
+
 const name = optional(string, null);
 /** A message was not accepted (`throttle`: a rate or quota; `system.busy`: the queue is full). */
 const refusal = shape({
@@ -42,9 +53,7 @@ export const FRAMES = {
     /** The first index that will follow. */
     next_index: index,
     epoch,
-    /** The number of the conversation's oldest messages that the model does not receive, and the bound. */
-    history_dropped: optional(number, 0),
-    history_dropped_by: optional(string as Check<HistoryBound>, null),
+    ...HISTORY,
     /** Stands for the response in compact deltas. */
     stream: optional(number, null),
   }),

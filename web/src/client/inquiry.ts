@@ -1,4 +1,4 @@
-import type { Message } from "./frames.ts";
+import type { DroppedHistory, Message } from "./frames.ts";
 import * as LIMITS from "./limits.ts";
 import type { Asked, Payload } from "./memory.ts";
 import { ResponseLog } from "./response-log.ts";
@@ -42,6 +42,13 @@ export class Inquiry {
       parent_message_id: this.parent,
       payload: this.payload,
     };
+  }
+
+  /** What is new of the messages that the model does not receive, if there are more than were known. */
+  dropped({ history_dropped: historyDropped, history_dropped_by: by }: DroppedHistory) {
+    if (historyDropped <= this.historyDropped) return undefined;
+    this.historyDropped = historyDropped;
+    return { historyDropped, ...(by && { historyDroppedBy: by }) };
   }
 
   /** Aborted when the reader wants no more: whatever only waits ends at once. */

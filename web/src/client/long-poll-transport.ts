@@ -26,6 +26,9 @@ export class LongPollTransport extends HttpTransport {
       const from = inquiry.log.lastIndex + 1;
       const found = await readPoll(await ask(waitMs), signal);
       this.heardAt = Date.now();
+      const dropped = inquiry.dropped(found.metadata);
+      const { responseId = "", messageId } = inquiry;
+      if (dropped) yield { type: "accepted", responseId, messageId, ...dropped };
       const taken = yield* take(inquiry, found);
       yield { type: "polled" };
       if (taken && isFinal(found)) return yield* finish(found);

@@ -1,6 +1,6 @@
 import { PLACED } from "./content.ts";
 import { errorBody } from "./error-body.ts";
-import { epoch, finishReason, usage } from "./frames.ts";
+import { epoch, finishReason, HISTORY, usage } from "./frames.ts";
 import { readJson } from "./http-call.ts";
 import { pathOf } from "./http-question.ts";
 import type { Inquiry } from "./inquiry.ts";
@@ -23,6 +23,7 @@ const answer = shape({
     usage,
     degraded: flag,
     error: optional(errorBody, null),
+    ...HISTORY,
   }),
 });
 

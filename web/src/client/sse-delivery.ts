@@ -101,7 +101,7 @@ export class SseDelivery {
       const reader = isOurs ? body?.pipeThrough(new TextDecoderStream()).getReader() : undefined;
       for (let part = await reader?.read(); part?.value !== undefined; part = await reader?.read()) {
         put(null);
-        for (const data of events.take(part.value)) put(readFrame(data));
+        for (const { data } of events.take(part.value)) put(readFrame(data));
       }
       put(new ConnectionError(LOST));
     } catch (error) {

@@ -14,10 +14,12 @@ export interface Choice {
 /** A transport, and what was found out about it. */
 interface Rung {
   readonly transport: Transport;
-  /** Times in a row that it could not be had. */
+  /** Times in a row that it could not be had, or brought nothing. */
   failures: number;
   /** From when on it may be tried again in the middle of an answer; by HTTP, from when on it may be used at all. */
   restsUntil: number;
+  /** Whether it could be had again and again, and brought nothing: then it rests for questions, too. */
+  isMute?: boolean;
 }
 
 /** Decides how an answer travels: by the best transport that works, which is found out again and again. */
@@ -44,8 +46,8 @@ export class TransportChoice {
     let failure: unknown;
     for (const rung of this.#rungs) {
       const { transport, failures } = rung;
-      // A WebSocket is tried for every question: that costs half a second at most.
-      if (transport.name !== "websocket" && isResting(rung)) continue;
+      // A WebSocket that may not open is tried for every question: that costs half a second at most.
+      if (isResting(rung) && (transport.name !== "websocket" || rung.isMute)) continue;
       try {
         await transport.connectOrProbe?.(failures > 0 ? 0 : LIMITS.openPatienceMs);
         return this.#chosen(rung);
@@ -65,8 +67,18 @@ export class TransportChoice {
     const next = this.#rungs.find((rung, below) => below > index && !isResting(rung));
     const rung = this.#rungs[index];
     if (!rung || !next) return undefined;
-    this.#rest(rung, isHeldBack ? LIMITS.heldBackRestMs : 0);
+    rung.isMute = isHeldBack || rung.failures > 0;
+    this.#rest(rung, rung.isMute ? LIMITS.heldBackRestMs : 0);
     return this.#chosen(next);
+  }
+
+  /** Notes that something of an answer came by this transport: only that ends a row of failures. */
+  carried({ name }: Transport): void {
+    const rung = this.#rungs.find(({ transport }) => transport.name === name);
+    if (rung) {
+      rung.failures = 0;
+      rung.isMute = false;
+    }
   }
 
   /**
@@ -81,7 +93,9 @@ export class TransportChoice {
       if (isResting(rung)) continue;
       rung.restsUntil = Infinity;
       transport.connect?.(LIMITS.openAttemptMs).then(
-        () => this.#rested(rung),
+        () => {
+          rung.restsUntil = 0;
+        },
         () => this.#rest(rung),
       );
     }
@@ -95,13 +109,9 @@ export class TransportChoice {
 
   #chosen(rung: Rung): Choice {
     const { transport } = rung;
-    this.#rested(rung);
+    rung.restsUntil = 0;
     this.#memory.keep({ transport: transport.name });
     return { transport, fallback: rung !== this.#rungs[0] };
-  }
-
-  #rested(rung: Rung): void {
-    rung.failures = rung.restsUntil = 0;
   }
 
   #rest(rung: Rung, atLeastMs = 0): void {

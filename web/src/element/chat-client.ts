@@ -19,7 +19,7 @@ export interface ChatClient {
     readonly before?: string | undefined;
     readonly through?: string | undefined;
   }): Promise<ChatPage>;
-  /** What the reader has typed and not asked yet, kept over a reload; `replaces`: the message that is edited. */
+  /** What the reader has typed and not asked yet, and which version of the conversation they read, kept over a reload. */
   draft?: ChatDraft | null;
   /** Tries at once to reach a server that is out of reach. */
   reconnect?(): void;
@@ -38,10 +38,11 @@ export interface ChatQuestion {
   readonly question: string;
 }
 
-/** A question that was not asked yet. */
+/** A question that was not asked yet, which may be empty; `replaces` and `parent` as in {@link ChatClient.ask}. */
 export interface ChatDraft {
   readonly text: string;
   readonly replaces?: string | undefined;
+  readonly parent?: string | undefined;
 }
 
 /** A question of somebody else; `replaces` and `parent` as in {@link ChatClient.ask}. */
@@ -120,7 +121,8 @@ export type ChatEvent =
   | { readonly type: "queued"; readonly position: number; readonly expectedSeconds: number | null }
   | { readonly type: "lag" }
   | { readonly type: "waiting"; readonly delayMs: number }
-  | { readonly type: "reconnecting"; readonly delayMs: number }
+  /** `reason`: why the last try failed, for the page's maker. */
+  | { readonly type: "reconnecting"; readonly delayMs: number; readonly reason?: string }
   | { readonly type: "resumed" }
   | { readonly type: "polled" }
   | {

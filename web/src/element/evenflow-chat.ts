@@ -1,8 +1,9 @@
 import { Announcer } from "./announcer.ts";
-import type { ChatAnswer, ChatClient, ChatConnection, ChatDraft, ChatEvent } from "./chat-client.ts";
+import type { ChatAnswer, ChatClient, ChatConnection, ChatEvent } from "./chat-client.ts";
 import { Composer } from "./composer.ts";
 import { isOfComposition } from "./composition.ts";
 import { ConversationView } from "./conversation-view.ts";
+import { Editing } from "./editing.ts";
 import { inWords, ORIGIN_NOT_ALLOWED } from "./error-codes.ts";
 import { Exchange } from "./exchange.ts";
 import type { DrawDiagram } from "./extras/diagrams.ts";
@@ -11,7 +12,7 @@ import { made } from "./made.ts";
 import { imagePolicyOf } from "./markdown/images.ts";
 import type { Offers } from "./offers.ts";
 import { isGone } from "./plain-language.ts";
-import { advise, type Reach, reachOf, ServerWatch } from "./server-watch.ts";
+import { advise, adviseOfAddress, type Reach, reachOf, ServerWatch } from "./server-watch.ts";
 import { connectionState, StatusView } from "./status-view.ts";
 import { directionOf, languageAround, type SomeStrings, type Strings, stringsIn } from "./strings.ts";
 import { styleSheet } from "./style-sheet.ts";
@@ -36,6 +37,9 @@ interface Current {
 /** The parts of the element that have a text of their own. */
 type Frame = Readonly<Record<"frame" | "log" | "scroller" | "dock" | "hint", HTMLElement>>;
 
+/** After this time without any answer the server's address may be wrong, in milliseconds. */
+const NO_ANSWER_MS = 8_000;
+
 /** On a server that renders the page there are no elements, and the class is only a name. */
 const HostElement = globalThis.HTMLElement ?? (class {} as typeof HTMLElement);
 
@@ -53,11 +57,10 @@ export class EvenflowChat extends HostElement {
   readonly #composer = new Composer({
     ask: (question) => this.#client !== undefined && this.#askOrEdit(question),
     stop: () => this.stop(),
-    endEdit: () => {
-      this.#edited = undefined;
-    },
-    type: (text) => this.#keepDraft(text),
+    endEdit: () => this.#editing.end(),
+    type: (text) => this.#editing.keep(text),
   });
+  readonly #editing = new Editing(this.#composer, () => this.isBusy);
   readonly #welcome = made("slot", { attributes: { name: "welcome" } });
   readonly #watch = new ServerWatch((reach) => this.#showReach(reach));
   #client: ChatClient | undefined;
@@ -65,13 +68,16 @@ export class EvenflowChat extends HostElement {
   #current: Current | undefined;
   #history: History | undefined;
   readonly #earlier = made("div", { class: "earlier-place" });
-  /** The exchange of which the reader changes the question. */
-  #edited: Exchange | undefined;
   #wasReached = false;
+  /** Whether the server has answered anything: its address is right. */
+  #hasAnswered = false;
   #isForbidden = false;
   #isAdvised = false;
+  /** Whether the page's maker was told that nothing answers. */
+  #isDoubted = false;
   #unsubscribe: (() => void)[] = [];
   readonly #savePosition = (): void => this.#views.conversation.position.save();
+  readonly #lookAgain = (): void => this.#history?.lookAgain();
 
   constructor() {
     super();
@@ -121,10 +127,12 @@ export class EvenflowChat extends HostElement {
   connectedCallback(): void {
     this.#speak();
     addEventListener("pagehide", this.#savePosition);
+    document.addEventListener("visibilitychange", this.#lookAgain);
   }
 
   disconnectedCallback(): void {
     removeEventListener("pagehide", this.#savePosition);
+    document.removeEventListener("visibilitychange", this.#lookAgain);
     this.#watch.stop();
   }
 
@@ -158,17 +166,22 @@ export class EvenflowChat extends HostElement {
     for (const end of this.#unsubscribe) end();
     this.#client = client;
     this.#unsubscribe = [client.on("connection", (state) => this.#showConnection(state))];
-    this.#wasReached = this.#isForbidden = false;
+    this.#wasReached = this.#isForbidden = this.#isDoubted = false;
+    this.#hasAnswered = client.isResumed === true;
     this.#leave(client.resumable);
     this.#showConnection(client.connection);
-    this.#history = this.#newHistory(client);
+    const history = this.#newHistory(client);
+    this.#history = history;
+    const restored = history.restore(client.draft?.parent);
+    this.#editing.begin(client, history);
     if (client.resumable !== null) void this.#show(client.resumable);
-    const draft = client.draft ?? null;
-    if (draft !== null && this.#composer.text === "") this.#composer.text = draft.text;
-    void this.#history.restore().then(() => {
-      this.#hideWelcome();
+    // What was said before is about to come.
+    this.#welcome.hidden ||= client.isResumed === true;
+    void restored.then(() => {
+      if (this.#history !== history) return;
+      this.#welcome.hidden = !this.#views.conversation.isEmpty;
       this.#views.conversation.position.load();
-      if (draft !== null) this.#goOnEditing(draft);
+      this.#editing.resume();
     });
   }
 
@@ -243,6 +256,7 @@ export class EvenflowChat extends HostElement {
   }
 
   #showConnection(state: ChatConnection): void {
+    this.#hasAnswered ||= state === "open";
     this.#watch.stop();
     // While there is an answer, its own events say it better.
     if (this.isBusy || this.#isForbidden) return;
@@ -277,10 +291,21 @@ export class EvenflowChat extends HostElement {
   }
 
   /** Where an answer has never been reached, finds out whether it ever can be. */
-  async #doubt(current: Current): Promise<void> {
+  async #doubt(current: Current, reason = ""): Promise<void> {
     const url = this.serverUrl;
-    if (this.#wasReached || url === undefined || (await reachOf(url)) !== "forbidden") return;
+    if (this.#wasReached) return;
+    this.#doubtAddress(current, reason);
+    if (url === undefined || (await reachOf(url)) !== "forbidden") return;
     if (this.#current === current) this.#forbid();
+  }
+
+  /** Says after a while that the server's address may be wrong. It is tried all the same. */
+  #doubtAddress({ exchange }: Current, reason: string): void {
+    const isEarly = performance.now() - exchange.askedAt < NO_ANSWER_MS;
+    if (isEarly || this.#hasAnswered || navigator.onLine === false) return;
+    this.#views.status.showLost(this.#strings.nothingAnswers);
+    if (!this.#isDoubted) adviseOfAddress(this.serverUrl, reason);
+    this.#isDoubted = true;
   }
 
   #newHistory(client: ChatClient): History {
@@ -289,44 +314,24 @@ export class EvenflowChat extends HostElement {
       show: (answer) => void this.#show(answer),
       underWay: (messageId) => (this.#current?.answer.messageId === messageId ? this.#current?.exchange : undefined),
       isBusy: () => this.isBusy,
+      keepVersion: () => this.#editing.keep(),
     });
     this.#earlier.replaceChildren(history.earlier);
     this.#unsubscribe.push(history.listen());
     return history;
   }
 
-  #hideWelcome(): void {
-    this.#welcome.hidden ||= !this.#views.conversation.isEmpty;
-  }
-
   #offersOf(exchange: () => Exchange): Offers {
     return {
       again: () => this.#readOrAskAgain(exchange()),
-      edit: () => this.#edit(exchange()),
+      edit: () => this.#editing.edit(exchange()),
       goOn: () => this.ask(this.#strings.goOnQuestion),
       select: (messageId) => this.#select(exchange(), messageId),
     };
   }
 
-  #edit(exchange: Exchange): boolean {
-    if (this.isBusy) return false;
-    this.#edited = exchange;
-    this.#composer.edit(exchange.question);
-    return true;
-  }
-
-  /** Puts an edited question that the server has rejected back into the box. */
-  #editAgain(before: Exchange | undefined, question: string): void {
-    if (before === undefined || before.question === question || !this.#edit(before)) return;
-    this.#composer.text = question;
-  }
-
   #askOrEdit(question: string): boolean {
-    const edited = this.#edited;
-    if (edited === undefined) return this.ask(question);
-    // A message of another tab may have redrawn the conversation.
-    const { isConnected } = edited.questionView.element;
-    const shown = isConnected ? edited : this.#history?.exchangeOf(edited.messageId ?? "");
+    const { shown } = this.#editing;
     return shown === undefined ? this.ask(question) : this.#askAgain(shown, question);
   }
 
@@ -339,20 +344,6 @@ export class EvenflowChat extends HostElement {
       this.#views.announcer.say(`${shown.questionView.place}.`);
     });
     return true;
-  }
-
-  #keepDraft(text: string): void {
-    if (this.#client?.draft === undefined) return;
-    this.#client.draft = text === "" ? null : { text, replaces: this.#edited?.messageId };
-  }
-
-  /** Resumes an edit that a reload has interrupted. */
-  #goOnEditing({ text, replaces }: ChatDraft): void {
-    const exchange = replaces === undefined ? undefined : this.#history?.exchangeOf(replaces);
-    if (exchange === undefined || this.#composer.text !== text) return;
-    this.#edited = exchange;
-    this.#composer.text = "";
-    this.#composer.edit(text);
   }
 
   #askAgain(before: Exchange, question = before.question): boolean {
@@ -402,7 +393,7 @@ export class EvenflowChat extends HostElement {
         this.#tell("evenflow-event", event);
         await exchange.show(event);
         this.#wasReached ||= exchange.wasReached;
-        if (event.type === "reconnecting") void this.#doubt(current);
+        if (event.type === "reconnecting") void this.#doubt(current, event.reason);
       }
     } catch (error) {
       if (this.#current !== current) return;
@@ -411,14 +402,14 @@ export class EvenflowChat extends HostElement {
         return onGone(exchange);
       }
       mustChange = await exchange.fail(error);
-      if (exchange.isPutBack && this.#history !== undefined) this.#history.last = last;
+      if (exchange.isPutBack) this.#history?.putBack(last);
     }
     if (this.#current !== current) return;
     this.#end();
     if (answer.responseId !== null) return;
     // Neither a rejected question nor what the reader has typed meanwhile is lost.
-    if (exchange.isPutBack) this.#editAgain(before, question);
-    else if (mustChange && this.#composer.isEmpty) this.#edit(exchange);
+    if (exchange.isPutBack) this.#editing.editAgain(before, question);
+    else if (mustChange && this.#composer.isEmpty) this.#editing.edit(exchange);
   }
 
   /** Lets go of an answer that is on its way. If `successor` is the same again, that takes its place. */

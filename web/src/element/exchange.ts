@@ -30,7 +30,7 @@ export class Exchange {
   #misses = 0;
   /** What the model does while no text comes; empty where that isn't told. */
   #doing = "";
-  readonly #askedAt = performance.now();
+  readonly askedAt = performance.now();
 
   /** `offers`: what the reader may choose at the end. `before`: the last exchange, if this is another try at it. */
   constructor(views: Views, source: ChatAnswer, offers: Offers, before?: Exchange) {
@@ -306,7 +306,7 @@ export class Exchange {
   }
 
   async #complete(event: Completed): Promise<void> {
-    const tookMs = performance.now() - this.#askedAt;
+    const tookMs = performance.now() - this.askedAt;
     const { state, label, note, announcement, canGoOn } = endingOf(event, this.#strings, tookMs);
     this.#takeOver();
     await this.#answer.end();

@@ -1,11 +1,17 @@
+import { WakeUps } from "../client/wake-up.ts";
 import { Announcer } from "./announcer.ts";
 import type { ChatAnswer, ChatClient, ChatMessage, ChatPage, ChatQuestion, OtherQuestion } from "./chat-client.ts";
 import type { ConversationView } from "./conversation-view.ts";
 import { Exchange } from "./exchange.ts";
 import { button } from "./made.ts";
 import type { Offers } from "./offers.ts";
+import { mayPass } from "./plain-language.ts";
 import { StatusView } from "./status-view.ts";
 import type { Views } from "./views.ts";
+
+/** The pauses between two tries to read what was said before, in milliseconds. */
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 15_000;
 
 /** What the history asks of the element that it is shown in. */
 export interface HistoryActions {
@@ -17,6 +23,8 @@ export interface HistoryActions {
   underWay(messageId: string): Exchange | undefined;
   /** Whether one is. */
   isBusy(): boolean;
+  /** Keeps over a reload which version of the conversation is shown, as {@link History.parent} says. */
+  keepVersion(): void;
 }
 
 /** What was said in a conversation before this page was loaded, or by others since: it is on the screen again. */
@@ -32,9 +40,13 @@ export class History {
   last: string | undefined;
   /** The last message of the conversation, which may be in another version than that on the screen. */
   #newest: string | undefined;
+  /** The version that was shown before a reload, until that is on the screen again. */
+  #chosen: string | undefined;
   #before: string | null = null;
   #isMissing = false;
-  #isOver = false;
+  /** End the pause before the next try, and all tries. */
+  readonly #wakeUps = new WakeUps();
+  readonly #over = new AbortController();
 
   constructor(client: ChatClient, conversation: ConversationView, actions: HistoryActions) {
     this.#client = client;
@@ -50,12 +62,21 @@ export class History {
 
   /** Notes a message that the server has just accepted, and that is the last one on the screen. */
   noteLast(messageId: string | undefined): void {
-    if (messageId !== undefined) this.last = this.#newest = messageId;
+    if (messageId === undefined) return;
+    this.last = this.#newest = messageId;
+    this.#chosen = undefined;
+    this.#actions.keepVersion();
+  }
+
+  /** Notes that an older version is on the screen again, with this last message: nothing has replaced it. */
+  putBack(last: string | undefined): void {
+    this.last = last;
+    this.#actions.keepVersion();
   }
 
   /** The last message of the older version that the next question continues, if it does. */
   get parent(): string | undefined {
-    return this.last === this.#newest ? undefined : this.last;
+    return this.#chosen ?? (this.last === this.#newest ? undefined : this.last);
   }
 
   /** What shows a message that was said before. */
@@ -63,11 +84,19 @@ export class History {
     return this.#known.get(messageId);
   }
 
-  /** Shows what was said before, if there may be something: above what is there already. */
-  async restore(): Promise<void> {
+  /**
+   * Shows what was said before, if there may be something: above what is there already. While the server can't be
+   * reached this tries again: at growing intervals, and at once when the connection opens. `chosen`: the last message of
+   * the older version that was shown.
+   */
+  async restore(chosen?: string): Promise<void> {
     if (this.#client.isResumed !== true) return;
-    const page = await this.#read({});
-    if (page !== undefined) this.#take(page);
+    this.#chosen = chosen;
+    const page = await this.#newestPage();
+    const isOlder = this.#chosen !== undefined && page?.messages.at(-1)?.messageId !== chosen;
+    const older = isOlder ? await this.#read({ through: chosen }) : undefined;
+    this.#chosen = undefined;
+    if (page !== undefined && !this.#over.signal.aborted) this.#take(older ?? page, page);
   }
 
   /** Shows the version of the conversation that has this message, at the place of `before` on the screen. */
@@ -83,6 +112,7 @@ export class History {
     const all = { messages, before: page.before };
     this.#note(all);
     this.last = messages.at(-1)?.messageId;
+    this.#actions.keepVersion();
     this.#views.conversation.redraw(before, () => {
       this.#known.clear();
       this.#draw(all);
@@ -93,16 +123,21 @@ export class History {
 
   /** Begins to show what others ask. Returns what ends that, and everything else. */
   listen(): () => void {
-    const lookAgain = () => {
-      if (!document.hidden && this.#client.connection === "waiting") void this.catchUp();
-    };
-    document.addEventListener("visibilitychange", lookAgain);
-    const end = this.#client.on("message", (message) => this.#onMessage(message));
+    const ends = [
+      this.#client.on("message", (message) => this.#onMessage(message)),
+      this.#client.on("connection", (state) => {
+        if (state === "open" || state === "closed") this.#wakeUps.ring();
+      }),
+    ];
     return () => {
-      this.#isOver = true;
-      document.removeEventListener("visibilitychange", lookAgain);
-      end();
+      this.#over.abort();
+      for (const end of ends) end();
     };
+  }
+
+  /** The reader may be back: without a connection nothing was received meanwhile. */
+  lookAgain(): void {
+    if (!document.hidden && this.#client.connection === "waiting") void this.catchUp();
   }
 
   /** Shows what others have said since, if there may be something. What is on its way is not disturbed. */
@@ -140,9 +175,11 @@ export class History {
     return messages.some(({ messageId }) => !this.#known.has(messageId));
   }
 
-  /** Shows the newest page. */
-  #take(page: ChatPage): void {
-    this.last = this.#newest = page.messages.at(-1)?.messageId;
+  /** Shows a page: the newest of the conversation, or of an older version of it. */
+  #take(page: ChatPage, newest = page): void {
+    this.last = page.messages.at(-1)?.messageId;
+    this.#newest = newest.messages.at(-1)?.messageId;
+    this.#actions.keepVersion();
     this.#note(page);
     this.#draw(page);
   }
@@ -153,7 +190,26 @@ export class History {
    */
   async #read(options: { readonly before?: string | undefined; readonly through?: string | undefined }) {
     const page = await this.#client.messages?.(options).catch(() => undefined);
-    return this.#isOver ? undefined : page;
+    return this.#over.signal.aborted ? undefined : page;
+  }
+
+  /** The newest page of the conversation. None if it can't be had, or another client has come meanwhile. */
+  async #newestPage(): Promise<ChatPage | undefined> {
+    const { signal } = this.#over;
+    for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+      try {
+        const page = await this.#client.messages?.({});
+        if (signal.aborted) return undefined;
+        // The server is there again, though nothing was asked that would open the connection.
+        if (pauseMs > FIRST_PAUSE_MS && this.#client.connection === "waiting") this.#client.reconnect?.();
+        return page;
+      } catch (error) {
+        if (!mayPass(error)) return undefined;
+        await this.#wakeUps.pause(pauseMs, signal).catch(() => {});
+        if (this.#client.connection === "closed") return undefined;
+      }
+    }
+    return undefined;
   }
 
   #note({ before }: ChatPage): void {

@@ -34,6 +34,8 @@ const BY_TYPE: ReadonlyMap<string, KnownError> = new Map<string, KnownError>([
   ["invalid_request_error", PAGE_TOO_OLD],
 ]);
 
+/** Types of refusals that pass. */
+const PASSING = ["rate_limit_error", "overloaded_error"];
 /** Codes that mean: the server had the answer once. */
 const GONE = ["response_not_found", "response_expired"];
 /** The message is the backend's own, for readers; it would say the same again. */
@@ -55,6 +57,11 @@ export function explain(error: unknown, strings: Strings, hasText = false, now =
 /** Whether the server did not take a question, or the rest of an answer. */
 export function isRefusal(error: unknown): boolean {
   return isClientError(error) && error.kind === "refused";
+}
+
+/** Whether the same call may succeed later. */
+export function mayPass(error: unknown): boolean {
+  return isClientError(error) && (error.kind === "connection" || PASSING.includes(error.body?.type ?? ""));
 }
 
 /** Whether the answer itself has ended so, and not its delivery. */

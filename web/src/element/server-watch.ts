@@ -62,6 +62,15 @@ export function advise(url: string): void {
   console.error(adviceFor(url));
 }
 
+/** Tells whoever has made the page that the server's address may be wrong. `reason`: why the last try failed. */
+export function adviseOfAddress(url: string | undefined, reason: string): void {
+  // biome-ignore lint/suspicious/noConsole: it is where they look
+  console.error(
+    `Evenflow: nothing has answered at ${url ?? "the client's address"} so far (${reason}). The question is kept and ` +
+      "tried again. If the server has another address, correct `url`.",
+  );
+}
+
 function adviceFor(url: string): string {
   return origin === "null"
     ? `Evenflow: ${url} lets no page in that was opened as a file, which has no origin. Serve the page over HTTP, from ` +

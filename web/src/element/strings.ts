@@ -86,6 +86,8 @@ export interface Strings {
   connectionLost: string;
   offline: string;
   unreachable: string;
+  /** For a server that has never answered. */
+  nothingAnswers: string;
   reconnectNow: string;
   busyUntil: (ms: number) => string;
   usingTool: (name: string) => string;

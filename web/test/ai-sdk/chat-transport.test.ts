@@ -12,6 +12,28 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
+test("an answer whose server leaves is read at another one, which may leave, too, and then says so", async () => {
+  const calls: string[] = [];
+  const event = 'id: 0\ndata: {"type":"text-delta","delta":"a"}\n\n';
+  const transport = new EvenflowChatTransport({
+    api: API,
+    fetch: async (url) => {
+      calls.push(String(url));
+      const body = new ReadableStream<Uint8Array>({
+        start: (controller) => controller.enqueue(new TextEncoder().encode(`${event}: reconnect 10\n`)),
+      });
+      const headers = { "content-type": "text/event-stream", "x-request-id": "rsp_1" };
+      return new Response(body, { headers });
+    },
+  });
+  const reader = (await transport.sendMessages(QUESTION)).getReader();
+  await reader.read();
+  void reader.read();
+  await vi.advanceTimersByTimeAsync(100);
+  expect(calls[1]).toBe(`${API}/c/stream?response_id=rsp_1&moving=1`);
+  await reader.cancel();
+});
+
 test.each([
   ["does not stop what was asked since", true, [API]],
   ["reaches the server, where nothing was asked since", false, [`${API}/c/stop`]],

@@ -100,6 +100,39 @@ test.each([
   expect(outcome.response?.status).toBe(200);
 });
 
+test.each([401, 403, 404, 500])("with a page of status %i an accepted answer is tried for on", async (status) => {
+  answers = [pageOf(status)];
+  const outcome = respond(true);
+  await pass(60_000);
+  expect([outcome.response, outcome.error]).toEqual([undefined, undefined]);
+  answers = [refused(404)];
+  await pass(2_000);
+  expect(outcome.response?.status, "this is the server's").toBe(404);
+});
+
+test("that nothing answers is said to the page's maker after some seconds, once", async () => {
+  const said = vi.spyOn(console, "error").mockImplementation(() => {});
+  const through = new GettingThrough(unreachable, wakeUps);
+  const never = new AbortController().signal;
+  for (const _ of [1, 2]) void through.respond(unreachable, never, false);
+  await pass(7_000);
+  expect(said).not.toHaveBeenCalled();
+  await pass(60_000);
+  expect(said.mock.calls).toEqual([[expect.stringContaining("correct `api`")]]);
+  said.mockRestore();
+});
+
+test("that a server is out of reach which has answered before is no news", async () => {
+  const said = vi.spyOn(console, "error").mockImplementation(() => {});
+  const through = new GettingThrough(unreachable, wakeUps);
+  const never = new AbortController().signal;
+  await through.respond(refused(404), never, false);
+  void through.respond(unreachable, never, false);
+  await pass(60_000);
+  expect(said).not.toHaveBeenCalled();
+  said.mockRestore();
+});
+
 test("a call that hangs in a black hole is made anew", async () => {
   answers = [dark];
   isReachable = false;

@@ -57,8 +57,8 @@ class Scene {
   readonly #answer: LastingAnswer;
 
   constructor() {
-    const again = async (lastId: string, id: string | undefined, signal: AbortSignal) => {
-      this.asked.push(`${id} ${lastId}`);
+    const again = async (lastId: string, id: string | undefined, signal: AbortSignal, isMoving = false) => {
+      this.asked.push(`${id} ${lastId}${isMoving ? " moving" : ""}`);
       if (this.openMs > 0) await new Promise((resolve) => setTimeout(resolve, this.openMs));
       signal.throwIfAborted();
       if (this.refusal) throw this.refusal;
@@ -210,7 +210,7 @@ test("a server that leaves is read until the next one has begun, and nothing com
   scene.last.bring(delta(1, "b"));
   await pass(200);
   const [first, second] = scene.connections;
-  expect([scene.asked, first?.isLeft]).toEqual([["rsp_1 1"], false]);
+  expect([scene.asked, first?.isLeft]).toEqual([["rsp_1 1 moving"], false]);
   first?.bring(delta(2, "c"));
   await pass();
   second?.bring(delta(2, "c"), delta(3, "d"), DONE);

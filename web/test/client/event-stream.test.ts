@@ -5,7 +5,7 @@ import { SeededRandom } from "./seeded-random.ts";
 /** The data of the events in `text`, which comes in the given parts. */
 function read(...parts: string[]): string[] {
   const events = new EventStream();
-  return parts.flatMap((part) => [...events.take(part)]);
+  return parts.flatMap((part) => [...events.take(part)].map(({ data }) => data));
 }
 
 describe("EventStream", () => {
@@ -15,6 +15,18 @@ describe("EventStream", () => {
 
   it("joins several lines of data, and takes away one space at most", () => {
     expect(read("data:a\ndata:  b\ndata\ndata: c\n\n")).toEqual(["a\n b\nc"]);
+  });
+
+  it("gives each event its own id, and what comments say", () => {
+    const comments: string[] = [];
+    const events = new EventStream((comment) => comments.push(comment));
+    const text = ": reconnect 5\nid: 1.2\ndata: a\n\ndata: b\n\nid:3\r\ndata: c\r\n\r\n";
+    expect([...events.take(text)]).toEqual([
+      { id: "1.2", data: "a" },
+      { id: "", data: "b" },
+      { id: "3", data: "c" },
+    ]);
+    expect(comments).toEqual(["reconnect 5"]);
   });
 
   it("gives an event only when it is whole", () => {

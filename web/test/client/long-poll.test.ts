@@ -64,6 +64,19 @@ describe("an answer by long-polling", () => {
     expect(network.sockets).toEqual([]);
   });
 
+  it("says once how much of the conversation the model does not receive", async () => {
+    const dropped = { history_dropped: 2, history_dropped_by: "model" };
+    network.onEach(RESPONSE, [
+      poll(0, "a", 1, "streaming", dropped),
+      poll(1, "b", 1, "completed", { full_text: "ab", ...dropped }),
+    ]);
+    const asked = new Asked(pollingClient());
+    await pass();
+    expect(asked.of("accepted").slice(1)).toEqual([
+      { type: "accepted", responseId: "rsp_1", messageId: "id-1", historyDropped: 2, historyDroppedBy: "model" },
+    ]);
+  });
+
   it("chains the messages", async () => {
     network.on(RESPONSE, poll(0, "", 0, "completed", { full_text: "" }));
     const client = pollingClient();

@@ -260,6 +260,26 @@ describe("the next transport", () => {
     ]);
   });
 
+  it("is not left again and again for connections that open and bring nothing", async () => {
+    network.onSocket = (socket) => {
+      queueMicrotask(() => socket.ready());
+      socket.onSend = () => queueMicrotask(() => socket.drop());
+    };
+    const client = newClient({ transports: ["websocket", "long-poll"] });
+    const asked = new Asked(client);
+    for (let index = 0; index < 160; index += 1) {
+      written += 1;
+      await pass(250);
+    }
+    const ways = asked.of("transport").map(({ transport }) => transport);
+    expect(ways).toEqual(["websocket", "long-poll", "websocket", "long-poll"]);
+    void asked.answer.stop();
+    await pass(4_000);
+    const next = new Asked(client, "And then?");
+    await pass(100);
+    expect(next.of("transport")).toEqual([{ type: "transport", transport: "long-poll", fallback: true }]);
+  });
+
   it("is not used for a question while nothing is reached", async () => {
     network.path = "dark";
     const asked = new Asked(newClient());

@@ -308,6 +308,21 @@ describe("a server that is leaving in the middle of a stream", () => {
     expect([asked.text, asked.of("reconnecting"), asked.of("restarted")]).toEqual(["abcd", [], []]);
   });
 
+  it("says how much of the conversation the model does not receive, also while it is paused", async () => {
+    const { asked, stream } = await asking();
+    stream.delta(0, "a");
+    await pass();
+    asked.answer.pause();
+    const start = { type: "chat.response.start", response_id: "rsp_1", message_id: "id-1", next_index: 1 };
+    stream.frame({ ...start, history_dropped: 2, history_dropped_by: "model" });
+    stream.completed(0);
+    await pass();
+    asked.answer.resume();
+    await pass();
+    expect(asked.of("accepted").at(-1)).toMatchObject({ historyDropped: 2, historyDroppedBy: "model" });
+    expect([asked.ended, asked.error, asked.of("reconnecting")]).toEqual([true, undefined, []]);
+  });
+
   it("is read on while no other one can be had", async () => {
     const { asked, stream } = await asking();
     stream.delta(0, "a");

@@ -12,7 +12,7 @@ describe("a WebSocket that is lost in the middle of an answer", () => {
     network.socket.delta(0, "a");
     network.socket.drop();
     await pass();
-    expect(asked.of("reconnecting")).toEqual([{ type: "reconnecting", delayMs: 250 }]);
+    expect(asked.of("reconnecting")).toEqual([{ type: "reconnecting", delayMs: 250, reason: "closed with 1006" }]);
     await pass(250);
     expect(network.sockets).toHaveLength(2);
     expect(network.socket.sent).toEqual([{ type: "response.resume", response_id: "rsp_1", after: 0, epoch: 1 }]);

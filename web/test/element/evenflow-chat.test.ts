@@ -256,6 +256,39 @@ describe("the status", () => {
     expect(scene.status).toBe("The server can't be reached. Trying again…");
   });
 
+  it("says after some seconds that nothing answers at the address, once to the page's maker, and tries on", async () => {
+    const told = vi.spyOn(console, "error").mockImplementation(() => {});
+    const lost = { type: "reconnecting", delayMs: 500, reason: "no key: TypeError: x is undefined" } as const;
+    client.connection = "waiting";
+    scene.chat.client = client;
+    const now = performance.now();
+    scene.chat.ask("Well?");
+    client.last.tell(lost);
+    await settle();
+    expect([scene.status, told.mock.calls]).toEqual(["The server can't be reached. Trying again…", []]);
+    vi.spyOn(performance, "now").mockReturnValue(now + 9_000);
+    client.last.tell(lost, lost);
+    await settle();
+    expect(scene.status).toBe("Nothing answers at this chat's address. It may be wrong. Trying again…");
+    expect(scene.button("Reconnect now")).toBeDefined();
+    expect(told.mock.calls).toEqual([[expect.stringContaining(lost.reason)]]);
+    expect([client.last.isStopped, scene.chat.isBusy]).toEqual([false, true]);
+    vi.restoreAllMocks();
+  });
+
+  it.each(["open", "resumed"])("does not doubt the address of a server that has answered: %s", async (how) => {
+    client.connection = how === "open" ? "open" : "waiting";
+    client.isResumed = how === "resumed";
+    scene.chat.client = client;
+    const now = performance.now();
+    scene.chat.ask("Well?");
+    vi.spyOn(performance, "now").mockReturnValue(now + 9_000);
+    client.last.tell({ type: "reconnecting", delayMs: 500 });
+    await settle();
+    expect(scene.status).toBe("The server can't be reached. Trying again…");
+    vi.restoreAllMocks();
+  });
+
   it("says nothing of transports", async () => {
     scene.chat.client = client;
     scene.chat.ask("Well?");

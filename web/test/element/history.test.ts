@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { ChatMessage } from "../../src/element/chat-client.ts";
 import { ChatScene, settle } from "./chat-scene.ts";
 import { ScriptedAnswer, ScriptedClient } from "./scripted-client.ts";
@@ -19,6 +19,13 @@ async function restored(...messages: ChatMessage[]): Promise<void> {
   client.isResumed = true;
   scene.chat.client = client;
   await settle();
+}
+
+/** What the page shows in the place of a conversation. */
+function welcome(): HTMLSlotElement {
+  const slot = scene.chat.shadowRoot?.querySelector<HTMLSlotElement>("slot[name=welcome]");
+  if (!slot) throw new Error("there is no welcome");
+  return slot;
 }
 
 beforeEach(() => {
@@ -125,12 +132,63 @@ describe("a conversation of before", () => {
     expect([scene.chat.lastText, scene.buttons("Retry")]).toEqual(["Answer m1", []]);
   });
 
-  it("that can't be had leaves the page as it is", async () => {
-    client.messages = async () => {
-      throw new Error("gone");
-    };
+  it.each([
+    ["opens", ["Question m1", "Answer m1", ""]],
+    ["is closed", []],
+  ])("is read again when the connection %s, and the welcome does not come back meanwhile", async (how, seen) => {
+    client.failure = Object.assign(new Error("no route"), { kind: "connection" });
+    client.connection = "waiting";
     await restored(said("m1"));
-    expect([scene.conversation, scene.chat.ask("New?")]).toEqual([[], true]);
+    expect([client.reads, welcome().hidden]).toEqual([1, true]);
+    client.failure = undefined;
+    client.enter(how === "opens" ? "open" : "closed");
+    await settle();
+    expect(scene.conversation).toEqual(seen);
+  });
+
+  it("is read again without an event of the connection, at growing intervals", async () => {
+    vi.useFakeTimers();
+    try {
+      client.failure = Object.assign(new Error("no route"), { kind: "connection" });
+      client.said = [said("m1")];
+      client.isResumed = true;
+      client.connection = "waiting";
+      scene.chat.client = client;
+      await vi.advanceTimersByTimeAsync(7_000);
+      expect(client.reads).toBe(1 + 3);
+      client.failure = undefined;
+      await vi.advanceTimersByTimeAsync(8_000);
+      expect(scene.chat.lastText).toBe("Answer m1");
+      await vi.advanceTimersByTimeAsync(60_000);
+      expect([client.reads, client.reconnects], "others' questions come live again").toEqual([1 + 3 + 1, 1]);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it("comes above what was asked before it could be read", async () => {
+    client.failure = Object.assign(new Error("no route"), { kind: "connection" });
+    await restored(said("m0"));
+    scene.chat.ask("New?");
+    client.last.accept();
+    client.last.say("Yes.");
+    await settle();
+    client.failure = undefined;
+    client.said.push(said("m1", { question: "New?", status: "streaming" }));
+    client.enter("open");
+    await settle();
+    expect(scene.conversation).toEqual(["Question m0", "Answer m0", "", "New?", "Yes.", ""]);
+  });
+
+  it("shows the welcome once it is known to be empty", async () => {
+    await restored();
+    expect(welcome().hidden).toBe(false);
+  });
+
+  it("that can't be had leaves the page as it is", async () => {
+    client.failure = new Error("gone");
+    await restored(said("m1"));
+    expect([scene.conversation, welcome().hidden, scene.chat.ask("New?")]).toEqual([[], false, true]);
   });
 });
 
@@ -180,6 +238,19 @@ describe("what others ask in it", () => {
     document.dispatchEvent(new Event("visibilitychange"));
     await settle();
     expect(scene.chat.lastText).toBe("Answer m2");
+  });
+
+  it("is not looked for by an element that was taken out of the page", async () => {
+    await restored(said("m1"));
+    client.enter("waiting");
+    scene.chat.remove();
+    document.dispatchEvent(new Event("visibilitychange"));
+    await settle();
+    expect(client.reads).toBe(1);
+    document.body.append(scene.chat);
+    document.dispatchEvent(new Event("visibilitychange"));
+    await settle();
+    expect(client.reads, "it is there again").toBe(2);
   });
 });
 

@@ -82,9 +82,12 @@ export class ScriptedClient implements ChatClient {
   /** The messages that the server has, and what was asked of them. */
   said: ChatMessage[] = [];
   readonly followed: ScriptedAnswer[] = [];
+  /** How often they were read, and why they can't be, if they can't. */
+  reads = 0;
+  failure: Error | undefined;
   /** How often the reader did not want to wait. */
   reconnects = 0;
-  #listener: ((state: ChatConnection) => void) | undefined;
+  readonly #listeners = new Set<(state: ChatConnection) => void>();
 
   constructor(resumable: ScriptedAnswer | null = null) {
     this.resumable = resumable;
@@ -97,13 +100,16 @@ export class ScriptedClient implements ChatClient {
   }
 
   on(event: "connection" | "transport" | "message", listener: (detail: never) => void): () => void {
-    if (event === "connection") this.#listener = listener as (state: ChatConnection) => void;
     if (event === "message") this.tellMessage = listener as typeof this.tellMessage;
-    return () => {};
+    if (event !== "connection") return () => {};
+    this.#listeners.add(listener as (state: ChatConnection) => void);
+    return () => this.#listeners.delete(listener as (state: ChatConnection) => void);
   }
 
   /** Two messages a page. */
   async messages({ before, through = "" }: PageOptions = {}): Promise<ChatPage> {
+    this.reads += 1;
+    if (this.failure !== undefined) throw this.failure;
     const said = this.versions.get(through) ?? this.said;
     const end = before === undefined ? said.length : said.findIndex(({ messageId }) => messageId === before);
     const start = Math.max(0, end - 2);
@@ -122,7 +128,7 @@ export class ScriptedClient implements ChatClient {
 
   enter(connection: ChatConnection): void {
     this.connection = connection;
-    this.#listener?.(connection);
+    for (const listener of this.#listeners) listener(connection);
   }
 
   /** The answer to the last question. */

@@ -117,6 +117,45 @@ describe("the versions of a question", () => {
     expect(client.last.parent, "it is the newest one now").toBeUndefined();
   });
 
+  it("are as they were chosen after a reload, until the older one is gone on with", async () => {
+    client.versions.set("m2", [said("m1", BOTH), said("m2")]);
+    click("earlier-version", 0);
+    await settle();
+    expect(client.draft).toEqual({ text: "", parent: "m2" });
+    scene = new ChatScene();
+    scene.chat.client = client;
+    expect(client.draft, "before it is read").toEqual({ text: "", parent: "m2" });
+    await settle();
+    expect([seen(), switches()]).toEqual([["Question m1", "Answer m1", "Question m2", "Answer m2"], ["1/2"]]);
+    scene.type("Next?");
+    expect([client.last.question, client.last.parent]).toEqual(["Next?", "m2"]);
+    client.last.accept();
+    await settle();
+    expect(client.draft).toBeNull();
+  });
+
+  it("are the newest again after a reload once that was chosen", async () => {
+    click("earlier-version", 0);
+    await settle();
+    click("later-version", 0);
+    await settle();
+    expect(client.draft).toBeNull();
+  });
+
+  it("are the newest where the chosen one is no longer kept", async () => {
+    client.draft = { text: "Half", parent: "gone" };
+    const { messages } = client;
+    client.messages = async (options) => {
+      if (options?.through === "gone") throw Object.assign(new Error("gone"), { kind: "refused" });
+      return messages.call(client, options);
+    };
+    scene = new ChatScene();
+    scene.chat.client = client;
+    await settle();
+    expect([seen(), scene.box.value]).toEqual([["Question m3", "Answer m3"], "Half"]);
+    expect(client.draft).toEqual({ text: "Half" });
+  });
+
   it("stay as they are while an answer is on its way", async () => {
     scene.chat.ask("Next?");
     click("earlier-version", 0);
@@ -171,6 +210,29 @@ describe("what is typed", () => {
     expect(client.draft).toEqual({ text: "Better?", replaces: "m1" });
     scene.press({ key: "Enter" });
     expect([client.last.question, client.last.replaces]).toEqual(["Better?", "m1"]);
+  });
+
+  it("is still that edit where the conversation can't be read before the next reload, and once it can", async () => {
+    client.draft = { text: "Better?", replaces: "m1" };
+    client.failure = Object.assign(new Error("no route"), { kind: "connection" });
+    await restored(said("m1"), said("m2"));
+    expect([scene.box.value, client.draft]).toEqual(["Better?", { text: "Better?", replaces: "m1" }]);
+    typed("Best?");
+    expect(client.draft).toEqual({ text: "Best?", replaces: "m1" });
+    client.failure = undefined;
+    client.enter("open");
+    await settle();
+    scene.press({ key: "Enter" });
+    expect([client.last.question, client.last.replaces]).toEqual(["Best?", "m1"]);
+  });
+
+  it("is no edit any more once it was asked before the conversation could be read", async () => {
+    client.draft = { text: "Better?", replaces: "m1" };
+    client.failure = Object.assign(new Error("no route"), { kind: "connection" });
+    await restored(said("m1"));
+    scene.press({ key: "Enter" });
+    typed("Next");
+    expect([client.last.replaces, client.draft]).toEqual([undefined, { text: "Next" }]);
   });
 
   it("is in the box again once another question was edited, or not", async () => {

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from evenflow.fargate_handler.orchestrator import response_recorder
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.ports.response_store import Chunk, Unwritable
 from tests.unit.fargate_handler.orchestrator.recorder_node import INTERVAL, Node, started
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
@@ -97,6 +99,71 @@ async def test_an_end_that_was_never_taken_is_no_quiet_loss() -> None:
     assert not node.recorder.busy
     assert node.count(catalogue.STORE_DELTAS_LOST) > 0
     assert node.ended == [stream], "no other task ends it"
+
+
+BUG = ValueError("a bug in the store")
+
+
+@pytest.mark.parametrize("call", ["append", "finish", "answered"])
+async def test_what_the_store_fails_at_again_and_again_is_given_up_long_before_it_expires(
+    call: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = await started(Limits())
+    for network in (node.responses.network, node.sessions.network):
+        network.failures[call] = BUG
+    stream = await node.begin()
+    stream.push("x")
+    stream.complete("stop", None)
+    await node.time(90.0, step=0.1)
+    assert (node.recorder.busy, node.ended) == (False, [stream])
+    logged = [(record.levelname, record.exc_info is not None) for record in caplog.records]
+    assert logged == [("WARNING", True), ("ERROR", False)], "not once a try"
+    lost = {"append": "its last 1 deltas and its end", "finish": "its last 0 deltas and its end"}
+    assert lost.get(call, "its place in the conversation") in caplog.text
+    assert (node.count(catalogue.STORE_DELTAS_LOST) > 0) == (call in lost)
+
+
+async def test_a_response_at_which_the_store_fails_is_tried_seldom_while_it_runs() -> None:
+    node = await started(Limits())
+    stream = await node.begin()
+    node.responses.network.failures["append"] = BUG
+    stream.push("x")
+    await node.time(100.0, step=0.1)
+    before = node.responses.network.calls["append"]
+    await node.time(300.0, step=0.5)
+    assert 0 < node.responses.network.calls["append"] - before < 40
+    node.responses.network.failures.clear()
+    await node.time(61.0, step=0.5)
+    assert await node.stored() == ["x"]
+    stream.cancel()
+    await node.time(2.0)
+    assert not node.recorder.busy
+
+
+async def test_what_is_refused_for_good_takes_no_other_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = await started(Limits())
+    append = node.memory.append
+
+    async def refuse_one(chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        refused = [each for each in chunks if each.response_id == "bad"]
+        await append([each for each in chunks if each not in refused])
+        if refused:
+            raise Unwritable(refused, ())
+        return ()
+
+    monkeypatch.setattr(node.memory, "append", refuse_one)
+    bad, good = await node.begin("bad"), await node.begin("good")
+    for stream in (bad, good):
+        stream.push("x")
+        stream.complete("stop", None)
+    await node.time(0.5)
+    assert node.head("good").ending is not None
+    await node.time(90.0, step=0.1)
+    assert not node.recorder.busy
+    assert node.head("bad").ending is None
+    assert node.count(catalogue.STORE_DELTAS_LOST) == 1
 
 
 async def test_a_response_that_still_runs_is_never_given_up() -> None:

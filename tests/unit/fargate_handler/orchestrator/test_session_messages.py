@@ -105,3 +105,37 @@ async def test_a_name_that_was_given_again_ends_the_page() -> None:
     stored["a"] = LedgerEntry("a", "c", "?", "rsp_again", "task")
     task.shared._sessions._sessions[CHANNEL].last_message_id = "a"
     assert await pages(task, 10) == [["b", "c", "a"]]
+
+
+async def test_the_versions_of_a_conversation_are_read_once_for_all_its_pages() -> None:
+    task = Task.alone()
+    reads = task.sessions.network.calls
+    ledger = ledger_of([*[("n", 0)] * 4, ("r", 1), ("n", 0)])
+    await accept(task, *ledger[:-1])
+    assert await pages(task, 1) == [["m4"], ["m0"]]
+    await pages(task, 1, "m3")
+    assert reads["links"] == 1
+    await accept(task, ledger[-1])
+    assert await pages(task, 1) == [["m5"], ["m4"], ["m0"]]
+    assert reads["links"] == 2
+    task.clock.turn(61.0)
+    await pages(task, 1)
+    assert reads["links"] == 3, "messages expire"
+
+
+async def test_it_is_kept_of_the_sessions_that_were_read_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session_messages, "_MOST_TREES", 1)
+    task = Task.alone()
+    reads = task.sessions.network.calls
+    ledger = ledger_of([("n", 0), ("r", 0)])
+    other = Channel("public", "demo", "another")
+    for channel in (CHANNEL, other):
+        for entry in ledger:
+            named = replace(entry, response_id=f"{channel.session}_{entry.response_id}")
+            await task.shared.sessions.accept(channel, named, task.clock.now)
+    for _ in range(2):
+        await pages(task, 1)
+        await task.orchestrator.messages.page(other, None, 1)
+    assert reads["links"] == 4

@@ -77,6 +77,7 @@ export const AR: Strings = {
   connectionLost: "انقطع الاتصال، جارٍ إعادة الاتصال…",
   offline: "أنت غير متصل. ستستمر الإجابة عند عودة الشبكة.",
   unreachable: "تعذّر الوصول إلى الخادم. جارٍ إعادة المحاولة…",
+  nothingAnswers: "لا رد من عنوان هذه الدردشة. قد يكون خاطئًا. جارٍ إعادة المحاولة…",
   reconnectNow: "إعادة الاتصال الآن",
   busyUntil: (ms) => `مشغول، إعادة المحاولة بعد ${inSeconds(TAG, ms)} ث`,
   usingTool: (name) => `استخدام ${name}`,

@@ -74,6 +74,7 @@ export const DE: Strings = {
   connectionLost: "Verbindung verloren, verbindet neu…",
   offline: "Du bist offline. Es geht weiter, sobald das Netz zurück ist.",
   unreachable: "Der Server ist nicht erreichbar. Neuer Versuch…",
+  nothingAnswers: "Unter der Adresse dieses Chats antwortet nichts. Vielleicht ist sie falsch. Neuer Versuch…",
   reconnectNow: "Jetzt verbinden",
   busyUntil: (ms) => `Ausgelastet, neuer Versuch in ${inSeconds("de", ms)} s`,
   usingTool: (name) => `Benutzt ${name}`,

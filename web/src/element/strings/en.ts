@@ -74,6 +74,7 @@ export const EN: Strings = {
   connectionLost: "Connection lost, reconnecting…",
   offline: "You are offline. The chat goes on when the network is back.",
   unreachable: "The server can't be reached. Trying again…",
+  nothingAnswers: "Nothing answers at this chat's address. It may be wrong. Trying again…",
   reconnectNow: "Reconnect now",
   busyUntil: (ms) => `Busy, trying again in ${inSeconds("en", ms)} s`,
   usingTool: (name) => `Using ${name}`,

@@ -74,6 +74,7 @@ export const ES: Strings = {
   connectionLost: "Conexión perdida, reconectando…",
   offline: "Estás sin conexión. Continuará cuando vuelva la red.",
   unreachable: "No se puede llegar al servidor. Reintentando…",
+  nothingAnswers: "Nada responde en la dirección de este chat. Puede ser incorrecta. Reintentando…",
   reconnectNow: "Reconectar ahora",
   busyUntil: (ms) => `Ocupado, nuevo intento en ${inSeconds("es", ms)} s`,
   usingTool: (name) => `Usando ${name}`,

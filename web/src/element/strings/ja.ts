@@ -74,6 +74,7 @@ export const JA: Strings = {
   connectionLost: "接続が切れました。再接続中…",
   offline: "オフラインです。ネットワークが戻ると続きます。",
   unreachable: "サーバーに接続できません。再試行中…",
+  nothingAnswers: "このチャットのアドレスから応答がありません。アドレスが間違っている可能性があります。再試行中…",
   reconnectNow: "今すぐ再接続",
   busyUntil: (ms) => `混雑しています。${inSeconds("ja", ms)} 秒後に再試行します`,
   usingTool: (name) => `${name} を使用中`,
