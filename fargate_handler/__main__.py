@@ -40,6 +40,7 @@ from evenflow.fargate_handler.processes import (
 )
 from evenflow.fargate_handler.scale_in_protection import deactivated
 from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings, load_settings
+from evenflow.fargate_handler.standard_descriptors import open_standard_descriptors
 from evenflow.fargate_handler.supervisor import (
     WRONG_CONFIGURATION,
     HandlerProcess,
@@ -74,6 +75,7 @@ class _Serving(Protocol):
 
 def main() -> int:
     """Serve as the arguments say. Returns the exit status."""
+    open_standard_descriptors()
     parser = argparse.ArgumentParser(
         prog="python -m evenflow.fargate_handler", description="Serve until told to leave."
     )

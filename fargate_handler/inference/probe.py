@@ -9,6 +9,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from evenflow.fargate_handler.environment import meant_variables
+from evenflow.fargate_handler.standard_descriptors import open_standard_descriptors
 
 _SECONDS = 3.0
 
@@ -18,6 +19,7 @@ def main() -> int:
 
     Returns the exit status: 0 if the worker answers, whatever it says, otherwise 1.
     """
+    open_standard_descriptors()
     # A worker that is full or leaves is alive. A restart would cut its answers off.
     port = meant_variables(os.environ).get("EVENFLOW_WORKER_PORT", "50051")
     address = f"127.0.0.1:{port}"

@@ -148,18 +148,14 @@ def test_a_byte_order_mark_before_a_value_is_cut(environment: Environment) -> No
     assert settings.keys_of_tenants == {"acme": _KEY}
 
 
-@pytest.mark.parametrize("secret", [f"{_KEY}\n{_KEY}", f"{_KEY}\r{_KEY}", f"{_KEY}\0", _TYPOGRAPHIC])
+@pytest.mark.parametrize("secret", [f"{_KEY}\n{_KEY}", f"{_KEY}\r{_KEY}", _TYPOGRAPHIC])
 @pytest.mark.parametrize("name", ["MODEL_API_KEY", "DRAIN_KEY", "TOKEN_KEYS", "TENANT_KEYS"])
 def test_a_secret_that_no_header_carries_is_refused_by_its_name(
-    environment: Environment, monkeypatch: pytest.MonkeyPatch, name: str, secret: str
+    environment: Environment, name: str, secret: str
 ) -> None:
     value = {"TOKEN_KEYS": f"k1:{secret}", "TENANT_KEYS": json.dumps({"acme": secret})}
     variable = f"EVENFLOW_{name}"
-    environment()
-    # No process can be given a NUL in a variable, but JSON can have one.
-    if "\0" in secret and name != "TENANT_KEYS":
-        pytest.skip("no variable has a NUL")
-    monkeypatch.setenv(variable, value.get(name, secret))
+    environment(**{variable: value.get(name, secret)})
     message = _refusal()
     assert variable in message
     assert "Latin-1" in message
