@@ -20,6 +20,7 @@ import uvloop
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.bounded_log import BoundedLog
 from evenflow.fargate_handler.chosen_adapters import open_adapters, open_tracing
+from evenflow.fargate_handler.forward_proxy import except_loopback
 from evenflow.fargate_handler.gateway.http_endpoints import NO_PAGE
 from evenflow.fargate_handler.handler import Handler
 from evenflow.fargate_handler.leave import Leave, signals
@@ -101,6 +102,7 @@ def run(role: str, place: Place | None = None) -> int:
         ConfigurationError: a variable is wrong.
     """
     settings = load_settings()
+    except_loopback()
     metrics = Metrics(None if place is None else place.number)
     task = secrets.token_hex(8)
     _log(settings, task, place, metrics)
