@@ -46,6 +46,7 @@ class HttpConnection(web.RequestHandler):
         "_on_half_close",
         "_registry",
         "_socket",
+        "_unsent",
         "end_stream",
     )
 
@@ -73,6 +74,7 @@ class HttpConnection(web.RequestHandler):
         self._registry = context.registry
         self.end_stream: Callable[[], None] | None = None
         self._half_closed = False
+        self._unsent = 0  # at the last look
         self._on_half_close: Callable[[], None] | None = None
         self._last_body: StreamReader | None = None
         self._clock = context.clock
@@ -115,6 +117,8 @@ class HttpConnection(web.RequestHandler):
             return False
         self._half_closed = True
         self._close_after_last()
+        self._unsent = 0
+        self._look_at_unsent()
         if self._on_half_close is not None:
             self._on_half_close()
         return True
@@ -137,6 +141,7 @@ class HttpConnection(web.RequestHandler):
         """The kernel takes more again."""
         super().resume_writing()
         self._registry.blocked.discard(self)
+        self._unsent = 0
 
     # -- a client that has ended its side ----------------------------------------------------------
 
@@ -158,6 +163,16 @@ class HttpConnection(web.RequestHandler):
         """Close the connection with the answer to the last request."""
         if self._half_closed and not self._messages:
             self.close()
+
+    def _look_at_unsent(self) -> None:
+        """Disconnect the client if it has taken nothing since the last look."""
+        if self.transport is None or not (unsent := self.unsent_bytes):
+            return
+        if 0 < self._unsent <= unsent:
+            self.transport.abort()
+            return
+        self._unsent = unsent
+        self._clock.put_after(ClockTimer(self._look_at_unsent), CLOSE_SECONDS)
 
     def _end(self, transport: asyncio.Transport) -> None:
         if transport.get_write_buffer_size():
