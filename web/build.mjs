@@ -4,7 +4,7 @@ import { copyFile, readFile, rm, writeFile } from "node:fs/promises";
 import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { LIBRARY } from "./library-bundle.mjs";
+import { BROWSERS, LIBRARY } from "./library-bundle.mjs";
 
 process.chdir(fileURLToPath(new URL(".", import.meta.url)));
 await rm("dist", { recursive: true, force: true });
@@ -37,7 +37,7 @@ function bundled(options) {
   return build({
     bundle: true,
     minify: true,
-    target: ["chrome116", "firefox124", "safari17.4"],
+    target: BROWSERS,
     logLevel: "warning",
     ...options,
   });

@@ -82,7 +82,7 @@ export class History {
     if (this.#actions.isBusy()) return undefined;
     const all = { messages, before: page.before };
     this.#note(all);
-    this.last = messages.at(-1)?.messageId;
+    this.last = messages.slice(-1)[0]?.messageId;
     this.#views.conversation.redraw(before, () => {
       this.#known.clear();
       this.#draw(all);
@@ -136,13 +136,13 @@ export class History {
    * Whether there is a new message of another tab. While an older version is shown, only messages newer than all count.
    */
   #hasNews({ messages }: ChatPage): boolean {
-    if (this.parent !== undefined) return messages.at(-1)?.messageId !== this.#newest;
+    if (this.parent !== undefined) return messages.slice(-1)[0]?.messageId !== this.#newest;
     return messages.some(({ messageId }) => !this.#known.has(messageId));
   }
 
   /** Shows the newest page. */
   #take(page: ChatPage): void {
-    this.last = this.#newest = page.messages.at(-1)?.messageId;
+    this.last = this.#newest = page.messages.slice(-1)[0]?.messageId;
     this.#note(page);
     this.#draw(page);
   }
@@ -167,8 +167,8 @@ export class History {
       if (versions !== undefined) this.#actions.underWay(messageId)?.showVersions(versions);
     }
     const news = messages.filter(({ messageId }) => !this.#known.has(messageId));
-    const running = news.findLast(({ status }) => status === "queued" || status === "streaming");
-    const last = this.#known.size === 0 ? messages.at(-1) : undefined;
+    const running = news.filter(({ status }) => status === "queued" || status === "streaming").slice(-1)[0];
+    const last = this.#known.size === 0 ? messages.slice(-1)[0] : undefined;
     const add = () => {
       for (const message of news) if (message !== running) this.#add(message, message === last);
     };
