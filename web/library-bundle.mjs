@@ -74,3 +74,12 @@ export const ELEMENT = {
   ],
   logLevel: "warning",
 };
+
+/**
+ * A bundle whose modules have what they export, and nothing that an old script has added to `Object.prototype`: bundlers go
+ * through all properties, and the browser refuses those.
+ */
+export function withOwnProperties(code) {
+  const all = /for ?\(var ([\w$]+) in ([\w$]+)\)(?=\s*[\w$]+\([\w$]+, ?\1, ?\{\s*get: ?\2\[\1\])/g;
+  return code.replace(all, "for(var $1 of Object.keys($2))");
+}
