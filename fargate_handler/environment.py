@@ -53,11 +53,9 @@ def is_link(value: str) -> bool:
 
 def meant_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables of settings by their names, with the values that were meant."""
-    ours = {
-        name: trimmed(value)
-        for name, value in environment.items()
-        if name.upper().startswith(PREFIX)
-    }
+    # A file of variables may begin with the mark, so the first name, too.
+    named = ((name.lstrip(_BYTE_ORDER_MARK), value) for name, value in environment.items())
+    ours = {name: trimmed(value) for name, value in named if name.upper().startswith(PREFIX)}
     return {
         name: value
         for name, value in ours.items()

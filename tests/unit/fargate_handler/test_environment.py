@@ -137,12 +137,14 @@ def test_white_space_behind_a_value_is_cut(environment: Environment, added: str)
     assert server_variable("store") == "memory"
 
 
-def test_a_byte_order_mark_before_a_value_is_cut(environment: Environment) -> None:
+def test_a_byte_order_mark_before_a_value_or_a_name_is_cut(environment: Environment) -> None:
     environment(
+        **{"\ufeffEVENFLOW_HTTP_PORT": "8081"},
         EVENFLOW_MODEL_API_KEY="\ufeffsk-abc",
         EVENFLOW_TENANT_KEYS="\ufeff" + json.dumps({"acme": _KEY}),
     )
     settings = load_settings()
+    assert settings.http_port == 8081
     assert settings.model_api_key is not None
     assert settings.model_api_key.get_secret_value() == "sk-abc"
     assert settings.keys_of_tenants == {"acme": _KEY}
