@@ -10,6 +10,7 @@ from evenflow import __version__, serve, tenants
 from evenflow.command_line import CommandFailed, Parser
 from evenflow.doctor import command as doctor
 from evenflow.fargate_handler.settings import ConfigurationError
+from evenflow.fargate_handler.standard_descriptors import open_standard_descriptors
 from evenflow.stream_core.ports.response_store import StoreUnavailable
 
 
@@ -20,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: the command's, 1 if it can't be done, 2 for wrong arguments or a wrong
         configuration.
     """
+    open_standard_descriptors()
     parser = Parser(prog="evenflow", description=__doc__)
     parser.add_argument("--version", action="version", version=f"evenflow {__version__}")
     commands = parser.add_subparsers(metavar="command", required=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evenflow.command_line import CommandFailed
+from evenflow.fargate_handler.environment import meant_variables
 from evenflow.fargate_handler.settings import HOW_TO_INSTALL_AWS, ConfigurationError
 from evenflow.server_variables import server_variable
 from evenflow.stream_core.ports.tenant_store import TenantStore
@@ -48,7 +49,7 @@ def open_tenants(place: str | None = None) -> AbstractAsyncContextManager[Opened
     if store == "sqlite":
         return _file(Path(place or server_variable("store_path")).absolute())
     if store == "dynamodb":
-        return _table(place or os.environ.get("EVENFLOW_TENANTS_TABLE", ""))
+        return _table(place or meant_variables(os.environ).get("EVENFLOW_TENANTS_TABLE", ""))
     if store == "memory":
         raise ConfigurationError(_NO_RECORDS)
     raise ConfigurationError(f"EVENFLOW_STORE={store!r} must be sqlite or dynamodb")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 
+from evenflow.fargate_handler.environment import PREFIX, meant_variables
 from evenflow.fargate_handler.settings import HandlerSettings
 
 
 def server_variable(setting: str) -> str:
     """The value of `EVENFLOW_<SETTING>`, or the setting's default."""
     default = str(HandlerSettings.model_fields[setting].default)
-    return os.environ.get(f"EVENFLOW_{setting.upper()}", default)
+    return meant_variables(os.environ).get(f"{PREFIX}{setting.upper()}", default)

@@ -20,6 +20,7 @@ import uvloop
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.bounded_log import BoundedLog
 from evenflow.fargate_handler.chosen_adapters import open_adapters, open_tracing
+from evenflow.fargate_handler.forward_proxy import except_loopback
 from evenflow.fargate_handler.gateway.http_endpoints import NO_PAGE
 from evenflow.fargate_handler.handler import Handler
 from evenflow.fargate_handler.leave import Leave, signals
@@ -40,6 +41,7 @@ from evenflow.fargate_handler.processes import (
 )
 from evenflow.fargate_handler.scale_in_protection import deactivated
 from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings, load_settings
+from evenflow.fargate_handler.standard_descriptors import open_standard_descriptors
 from evenflow.fargate_handler.supervisor import (
     WRONG_CONFIGURATION,
     HandlerProcess,
@@ -74,6 +76,7 @@ class _Serving(Protocol):
 
 def main() -> int:
     """Serve as the arguments say. Returns the exit status."""
+    open_standard_descriptors()
     parser = argparse.ArgumentParser(
         prog="python -m evenflow.fargate_handler", description="Serve until told to leave."
     )
@@ -99,6 +102,7 @@ def run(role: str, place: Place | None = None) -> int:
         ConfigurationError: a variable is wrong.
     """
     settings = load_settings()
+    except_loopback()
     metrics = Metrics(None if place is None else place.number)
     task = secrets.token_hex(8)
     _log(settings, task, place, metrics)

@@ -26,6 +26,7 @@ from evenflow.stream_core.ports.tenant_activity import TenantActivity
 from evenflow.stream_core.ports.tenant_store import TenantStore
 from evenflow.stream_core.ports.usage_store import KEPT_SECONDS, UsageStore
 from evenflow.stream_sqlite.file import FileUnusable
+from evenflow.stream_sqlite.file_watch import FileWatch
 from evenflow.stream_sqlite.stores import SQLiteStores
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Stores:
         leases: the responses again, with connections of their own. Renewing a lease must not wait
             for writes of what it covers.
         large_texts: None if texts that are too large for the ledger are refused.
+        watch: notices that their file was deleted. None: they have none.
         longest_answer: bytes of the longest answer that a session keeps for its model. None: any.
         usage: None if nothing is reserved or recorded for tenants.
         outlives_process: whether another process can go on with what this one leaves.
@@ -73,6 +75,7 @@ class Stores:
     activity: TenantActivity | None = None
     calls: CallsOfTasks | None = None
     longest_answer: int | None = None
+    watch: FileWatch | None = None
 
 
 def memory_stores(lifetime: float = LIFETIME_SECONDS, usage_kept: float = KEPT_SECONDS) -> Stores:
@@ -151,4 +154,5 @@ def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
             tenants=file.tenants,
             activity=file.activity,
             calls=file.calls,
+            watch=file.watch,
         )

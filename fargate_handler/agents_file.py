@@ -21,7 +21,7 @@ def read_agents(settings: HandlerSettings) -> dict[str, Agent]:
     """
     try:
         if settings.agents is not None:
-            return agents_from_toml(settings.agents.read_text("utf-8"), str(settings.agents))
+            return agents_from_toml(settings.agents.read_text("utf-8-sig"), str(settings.agents))
         if settings.agents_json:
             return agents_from_json(settings.agents_json, "EVENFLOW_AGENTS_JSON")
     except AgentsError as error:

@@ -321,12 +321,24 @@ class Handler:
         if now >= self._read_keys_at:
             self._read_keys_at = now + _KEYS_SECONDS
             self._read_all_keys()
+        self._look_at_file(now)
         records = self._membership.tenant_records
         if records is not None and now >= self._look_at_tenants_at:
             self._look_at_tenants_at = now + _TENANTS_SECONDS
             self._background.run(records.look())
         if _minute_of(self._wall_time()) > self._minute:
             self._end_minute(now)
+
+    def _look_at_file(self, now: float) -> None:
+        """See whether the file of the stores is still there, and take over what another one has."""
+        watch = self._adapters.stores.watch
+        key = None if watch is None else watch.look(now, needs_tenants=bool(self._tenants.records))
+        if key is None:
+            return
+        self._tokens.replace_keys(self._settings.signing_keys_beside(key))
+        if self._membership.tenant_records is not None:
+            self._membership.tenant_records.expect_others()
+            self._look_at_tenants_at = now
 
     def _end_minute(self, now: float) -> None:
         # By the wall clock, so that all tasks have the same minutes.
@@ -426,7 +438,7 @@ class Handler:
         )
 
     def _context(self) -> GatewayContext:
-        settings = self._settings
+        settings, watch = self._settings, self._adapters.stores.watch
         return GatewayContext(
             limits=settings,
             clock=self._clock,
@@ -462,6 +474,7 @@ class Handler:
             models=tuple(settings.served_models),
             agents=self._agents,
             identities=self._identities,
+            store_is_lost=lambda: watch is not None and watch.is_lost,
         )
 
 

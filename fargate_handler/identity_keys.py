@@ -9,6 +9,8 @@ from collections.abc import Callable
 import aiohttp
 
 from evenflow.fargate_handler.background import Background
+from evenflow.fargate_handler.forward_proxy import forward_proxy
+from evenflow.fargate_handler.settings import ConfigurationError
 from evenflow.stream_core.policy.oidc import IdentityTokens
 from evenflow.stream_core.policy.oidc_keys import (
     FETCH_SECONDS,
@@ -20,6 +22,9 @@ from evenflow.stream_core.policy.oidc_keys import (
 
 _logger = logging.getLogger(__name__)
 _PIECE = 16_384
+_UNREADABLE = (
+    aiohttp.ClientError, TimeoutError, OSError, DocumentUnreadable, ConfigurationError,
+)  # fmt: skip
 
 
 class IdentityKeys:
@@ -66,7 +71,7 @@ class IdentityKeys:
                 if url is None:
                     url = keys_url_in(await _document(http, settings.discovery_url), settings)
                 keys.replace(parse_keys(await _document(http, url)), self._wall_time())
-        except (aiohttp.ClientError, TimeoutError, OSError, DocumentUnreadable) as error:
+        except _UNREADABLE as error:
             reason = str(error) or type(error).__name__
             _logger.error("the identity provider's keys stay as they are: %s", reason)
         finally:
@@ -78,8 +83,9 @@ async def _document(http: aiohttp.ClientSession, url: str) -> bytes:
 
     Raises:
         DocumentUnreadable: it is too large, or there is none.
+        ConfigurationError: the proxy that leads there cannot be used.
     """
-    async with http.get(url, allow_redirects=False) as answer:
+    async with http.get(url, allow_redirects=False, proxy=forward_proxy(url)) as answer:
         if answer.status != 200:
             raise DocumentUnreadable(f"{url} answers {answer.status}")
         document = bytearray()

@@ -6,12 +6,14 @@ import difflib
 import os
 import re
 import secrets
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, cast
 
 from annotated_types import Ge, Le
 from pydantic import (
+    AfterValidator,
     AnyHttpUrl,
     AnyUrl,
     DirectoryPath,
@@ -23,8 +25,21 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
+from evenflow.fargate_handler.environment import (
+    PREFIX,
+    is_link,
+    is_quoted,
+    meant_variables,
+    trimmed,
+)
 from evenflow.fargate_handler.inference.worker_pool import split_address
 from evenflow.fargate_handler.memory import usable_cores
 from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
@@ -47,7 +62,6 @@ from evenflow.stream_core.policy.oidc_settings import Claim, Issuer, OidcSetting
 from evenflow.stream_core.policy.public_models import own_name, parse_models
 from evenflow.stream_core.protocol.session_init import OPEN_TENANT
 
-_PREFIX = "EVENFLOW_"
 _ROOT = Path(__file__).resolve().parent.parent
 _SHORTEST_SECRET = 32
 _OIDC = "oidc_"
@@ -61,10 +75,25 @@ HOW_TO_INSTALL_AWS = "install Evenflow with its extra aws, in a clone by `pip in
 """What to do where the SDK is missing."""
 
 
+def _in_a_header(secret: SecretStr) -> SecretStr:
+    """A secret without the white space around it, which requests can carry."""
+    value = trimmed(secret.get_secret_value())
+    if not value.isprintable() or any(character > "\xff" for character in value):
+        raise ValueError(
+            "has a line break or a character that no header carries: it must be one line of "
+            "printable characters of Latin-1"
+        )
+    return SecretStr(value)
+
+
+Secret = Annotated[SecretStr, AfterValidator(_in_a_header)]
+"""A key or a token."""
+
+
 class HandlerSettings(Limits, BaseSettings):
     """All settings. Each field is the variable `EVENFLOW_<FIELD IN CAPITALS>`."""
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
     http_host: str = Field("127.0.0.1", description="address on which this is served")
     http_port: int = Field(8080, ge=1, le=65535, description="port of HTTP and WebSockets")
@@ -116,7 +145,7 @@ class HandlerSettings(Limits, BaseSettings):
             "names, but none where http_host is this machine's own loopback"
         ),
     )
-    drain_key: SecretStr | None = Field(
+    drain_key: Secret | None = Field(
         None,
         min_length=16,
         description=(
@@ -206,7 +235,7 @@ class HandlerSettings(Limits, BaseSettings):
         "127.0.0.1", description="address on which a worker serves gRPC (--role worker)"
     )
     worker_port: int = Field(50051, ge=1, le=65535, description="port of a worker (--role worker)")
-    model_api_key: SecretStr | None = Field(
+    model_api_key: Secret | None = Field(
         None, description="bearer token for the model's server (secret)"
     )
     models: str = Field(
@@ -336,7 +365,7 @@ class HandlerSettings(Limits, BaseSettings):
             "token_keys"
         ),
     )
-    token_keys: Annotated[SecretStr, NoDecode] = Field(
+    token_keys: Annotated[Secret, NoDecode] = Field(
         default_factory=lambda: SecretStr(f"local:{secrets.token_urlsafe(32)}"),
         description=(
             "keys that sign session tokens, `kid:secret,kid:secret`; the first signs; secrets of "
@@ -353,7 +382,7 @@ class HandlerSettings(Limits, BaseSettings):
         description="the tenant that opens sessions without its key, though it has one",
     )
     tenant_keys: dict[
-        Annotated[str, Field(pattern=NAME_PATTERN)], Annotated[SecretStr, Field(min_length=16)]
+        Annotated[str, Field(pattern=NAME_PATTERN)], Annotated[Secret, Field(min_length=16)]
     ] = Field(
         {},
         description=(
@@ -419,6 +448,22 @@ class HandlerSettings(Limits, BaseSettings):
     docs: DirectoryPath = Field(
         _ROOT / "docs", description="folder of the pages that the demo model answers from"
     )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read the environment alone, and of that what was meant."""
+        meant = meant_variables(os.environ)
+        cast("EnvSettingsSource", env_settings).env_vars = {
+            name.lower(): value for name, value in meant.items()
+        }
+        return init_settings, env_settings
 
     @field_validator("processes", mode="before")
     @classmethod
@@ -696,24 +741,29 @@ def load_settings() -> HandlerSettings:
     Raises:
         ConfigurationError: a variable is wrong, or unknown.
     """
-    _refuse_unknown()
+    _refuse_unusable(meant_variables(os.environ))
     try:
         return HandlerSettings()
     except ValidationError as error:
         raise ConfigurationError(_explain(error.errors(include_url=False)[0])) from None
     except ValueError as error:  # a value should be JSON and isn't
         raise ConfigurationError(
-            f"{_PREFIX}TENANT_KEYS must be JSON: {error.__cause__ or error}"
+            f"{PREFIX}TENANT_KEYS must be JSON: {error.__cause__ or error}"
         ) from None
 
 
-def _refuse_unknown() -> None:
-    known = {f"{_PREFIX}{name.upper()}" for name in HandlerSettings.model_fields}
-    for name in sorted(os.environ):
-        if name.startswith(_PREFIX) and name not in known:
+def _refuse_unusable(variables: Mapping[str, str]) -> None:
+    known = {f"{PREFIX}{name.upper()}" for name in HandlerSettings.model_fields}
+    for name, value in sorted(variables.items()):
+        if name.startswith(PREFIX) and name not in known:
             close = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ConfigurationError(f"{name} is not a setting{hint} docs/limits.md lists them all")
+        if is_quoted(value):
+            raise ConfigurationError(
+                f"{name} has quotation marks around its value, which would be a part of it: take "
+                "them away (`docker run --env-file` keeps them, a shell does not)"
+            )
 
 
 def _explain(error: ErrorDetails) -> str:
@@ -721,7 +771,7 @@ def _explain(error: ErrorDetails) -> str:
     if not error["loc"]:
         # A rule about several settings names them by their fields.
         for name in sorted(HandlerSettings.model_fields, key=len, reverse=True):
-            variable = f"{_PREFIX}{name.upper()}"
+            variable = f"{PREFIX}{name.upper()}"
             # One word, such as `model`, may also be a word of the text.
             if "_" in name or variable not in said:
                 said = re.sub(rf"\b{name}\b", variable, said)
@@ -730,7 +780,10 @@ def _explain(error: ErrorDetails) -> str:
     field = HandlerSettings.model_fields[name]
     secret = "(secret" in (field.description or "")
     given = "…" if secret else repr(error["input"])
-    return f"{_PREFIX}{name.upper()}={given}: {_accepted(field) or f'{said} ({field.description})'}"
+    accepted = _accepted(field) or f"{said} ({field.description})"
+    if is_link(str(error["input"])):
+        accepted += "; this is the address of a service, as Kubernetes writes it for the pods"
+    return f"{PREFIX}{name.upper()}={given}: {accepted}"
 
 
 def _accepted(field: FieldInfo) -> str | None:

@@ -45,6 +45,10 @@ class TenantRecords:
         self._revision = stored.revision
         self._tell_missing_prices()
 
+    def expect_others(self) -> None:
+        """The store has other records, which are read at the next look, whatever its revision."""
+        self._revision = -1
+
     async def look(self) -> None:
         """Read the records if there is another revision. One look at a time.
 

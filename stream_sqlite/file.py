@@ -6,10 +6,29 @@ import fcntl
 import os
 import secrets
 import sqlite3
+import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 _LOCK_INFIX = "-process-"
+# A process makes its lock anew when somebody has deleted it: it looks once a second.
+_MISSING_SECONDS = 2.0
+# What the log of writes shrinks to when nobody reads in it any more; SQLite empties it by itself
+# when it has as much.
+_LOG_BYTES = 4_194_304
+
+FileId = tuple[int, int]
+"""Which file it is that has a name, whoever else had that name before."""
+
+
+def file_id(path: Path) -> FileId | None:
+    """Which file has this name now. None: there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class ProcessLock:
@@ -18,18 +37,38 @@ class ProcessLock:
 
     Args:
         database: the shared file.
+        monotonic: seconds.
 
     Raises:
         OSError: the lock's file can't be made.
     """
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.name = secrets.token_hex(8)
         """The name by which other processes find the lock."""
         self._database = database
+        self._monotonic = monotonic
         self._path = self._path_of(self.name)
-        self.descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        fcntl.flock(self.descriptor, fcntl.LOCK_EX)
+        self._missing_since: dict[str, float] = {}
+        self.descriptor = self._make()
+
+    def _make(self) -> int:
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return descriptor
+
+    def keep(self) -> bool:
+        """Make the lock anew if somebody has deleted its file. Returns whether that was so.
+
+        Raises:
+            OSError: it can't be made.
+        """
+        if file_id(self._path) is not None:
+            return False
+        made = self._make()
+        os.close(self.descriptor)
+        self.descriptor = made
+        return True
 
     def release(self) -> None:
         """Give the lock up, because the process ends."""
@@ -37,8 +76,17 @@ class ProcessLock:
         os.close(self.descriptor)
 
     def is_gone(self, name: str) -> bool:
-        """Whether the process with this lock has ended. If so, its file is deleted."""
+        """Whether the process with this lock has ended. If so, its file is deleted.
+
+        One whose file is missing may have lost it to a cleaner of files, and gets time to notice.
+        """
+        if name == self.name:
+            return False
         path = self._path_of(name)
+        if file_id(path) is None:
+            now = self._monotonic()
+            return now - self._missing_since.setdefault(name, now) >= _MISSING_SECONDS
+        self._missing_since.pop(name, None)
         if _is_locked(path):
             return False
         path.unlink(missing_ok=True)
@@ -283,6 +331,7 @@ def connect(path: Path) -> sqlite3.Connection:
     )
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA foreign_keys=ON")
+    connection.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}")
     return connection
 
 

@@ -32,10 +32,14 @@ class Reads:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._transactions = Transactions(path, writes=False)
         self._outcomes = Outcomes(path)
         self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
-        self._closed = False
+        self.open()
+
+    def open(self) -> None:
+        """Take reads, for the first time or after `close`."""
+        self._closed: str | None = None
+        self._transactions = Transactions(self._path, writes=False)
         self._thread = Thread(target=self._work, name="sqlite-reads", daemon=True)
         self._thread.start()
 
@@ -46,17 +50,22 @@ class Reads:
             StoreUnavailable: the file could not be read.
             Exception: whatever the operation raised.
         """
-        if self._closed:
-            raise StoreUnavailable(f"{self._path} is closed")
+        if self._closed is not None:
+            raise StoreUnavailable(self._closed)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._asked.put(_Asked(Call(single(operation)), answer))
         return await answer
 
-    def close(self) -> None:
-        """Finish the reads that wait, and close the connection."""
-        self._closed = True
-        self._asked.put(None)
-        self._thread.join()
+    def close(self, why: str | None = None) -> None:
+        """Finish the reads that wait, and close the connection.
+
+        Args:
+            why: what later reads are told.
+        """
+        if self._closed is None:
+            self._asked.put(None)
+            self._thread.join()
+        self._closed = why or f"{self._path} is closed"
 
     def _work(self) -> None:
         going_on = True

@@ -14,6 +14,7 @@ from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, StoreUna
 from evenflow.stream_core.ports.session_store import LARGE_TEXT_SECONDS
 from evenflow.stream_core.ports.usage_store import KEPT_SECONDS
 from evenflow.stream_sqlite.file import FileUnusable, ProcessLock, connect, prepare, signing_key
+from evenflow.stream_sqlite.file_watch import FileWatch
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.response_store import SQLiteResponseStore
 from evenflow.stream_sqlite.session_store import SQLiteSessionStore
@@ -68,6 +69,7 @@ class SQLiteStores:
         self.large_texts = SQLiteLargeTexts(self._writes, self._reads, wall_time)
         self.activity = SQLiteTenantActivity(self._writes, self._reads)
         self.calls = SQLiteCallsOfTasks(self._writes, self._reads)
+        self.watch = FileWatch(path, self._lock, self._reads, self._writes)
 
     def close(self) -> None:
         """Finish the operations that wait, and close the file."""

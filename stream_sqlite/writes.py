@@ -44,7 +44,7 @@ class Writes:
         self._path = path
         self._kept_open = kept_open
         self._outcomes = Outcomes(path)
-        self._closed = False
+        self._closed: str | None = None
         self._writer: _Writer | None = None
 
     async def run(
@@ -84,17 +84,25 @@ class Writes:
             StoreUnavailable: the file could not be read or written.
             Exception: whatever the operation raised, or returned for this call.
         """
-        if self._closed:
-            raise StoreUnavailable(f"{self._path} is closed")
+        if self._closed is not None:
+            raise StoreUnavailable(self._closed)
         if self._writer is None or self._writer.ended:
             self._writer = self._start()
         return await self._writer.ask(Call(operation, argument, durable, urgent))  # type: ignore[no-any-return]
 
-    def close(self) -> None:
-        """Finish the operations that wait, and end the process."""
-        self._closed = True
+    def close(self, why: str | None = None) -> None:
+        """Finish the operations that wait, and end the process.
+
+        Args:
+            why: what later calls are told.
+        """
+        self._closed = why or f"{self._path} is closed"
         if self._writer is not None and not self._writer.ended:
             self._writer.close()
+
+    def open(self, kept_open: Sequence[int]) -> None:
+        """Take calls again, after `close`."""
+        self._kept_open, self._closed = kept_open, None
 
     def _start(self) -> _Writer:
         try:

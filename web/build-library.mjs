@@ -9,7 +9,7 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
-import { AI_SDK, ELEMENT, LIBRARY } from "./library-bundle.mjs";
+import { AI_SDK, ELEMENT, LIBRARY, withOwnProperties } from "./library-bundle.mjs";
 
 const MOST_BYTES = 13 * 1024;
 /** The modules that the public API is declared in; nothing in them may need another one. */
@@ -25,7 +25,7 @@ const transport = await build({ ...AI_SDK, outfile: "lib/ai-sdk.js", write: fals
 await put("lib/ai-sdk.js", transport.outputFiles[0].contents);
 await put("lib/ai-sdk.d.ts", (await emitted("src/ai-sdk", "chat-transport"))[0]);
 const element = await build({ ...ELEMENT, write: false });
-for (const { path, contents } of element.outputFiles) await put(relative(".", path), contents);
+for (const { path, text } of element.outputFiles) await put(relative(".", path), withOwnProperties(text));
 for (const [name, text] of await elementTypes()) await put(`lib/element/${name}.d.ts`, text);
 const exported = ELEMENT_TYPES.map((name) => `export type * from "./element/${name}.js";\n`);
 await put("lib/element.d.ts", `${exported.join("")}import "./element/jsx.js";\n`);

@@ -1,10 +1,10 @@
 // Builds into dist/: the two modules that pages anywhere load, by names that stay; the page's assets, with the hash of their
 // content in their names; then index.html, which names those.
-import { copyFile, readFile, rm, writeFile } from "node:fs/promises";
-import { basename } from "node:path";
+import { copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { basename, dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { LIBRARY } from "./library-bundle.mjs";
+import { BROWSERS, LIBRARY, withOwnProperties } from "./library-bundle.mjs";
 
 process.chdir(fileURLToPath(new URL(".", import.meta.url)));
 await rm("dist", { recursive: true, force: true });
@@ -33,14 +33,14 @@ const page = await readFile("src/page/index.html", "utf8");
 // Last, because its time tells make that the whole build is done.
 await writeFile("dist/index.html", page.replace(/(?<=\/assets\/)(main|style)\.(js|css)/g, nameWithHash));
 
-function bundled(options) {
-  return build({
-    bundle: true,
-    minify: true,
-    target: ["chrome116", "firefox124", "safari17.4"],
-    logLevel: "warning",
-    ...options,
-  });
+async function bundled(options) {
+  const shared = { bundle: true, minify: true, target: BROWSERS, logLevel: "warning", write: false };
+  const result = await build({ ...shared, ...options });
+  for (const { path, text } of result.outputFiles) {
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, withOwnProperties(text));
+  }
+  return result;
 }
 
 /** Has a module import the extras from `folder`, as it is seen from there. */

@@ -21,13 +21,19 @@ const STORED = {
   websocketUrl: "w",
 };
 
+/**
+ * The oldest browsers that everything runs in: Windows 7 and 8.1 have no newer Chromium, nor Firefox, and iOS 16 no newer
+ * Safari.
+ */
+export const BROWSERS = ["chrome109", "firefox115", "safari16.4"];
+
 /** Options of esbuild, all but the output. */
 export const LIBRARY = {
   entryPoints: ["src/client/index.ts"],
   bundle: true,
   minify: true,
   format: "esm",
-  target: ["chrome116", "firefox124", "safari17.4"],
+  target: BROWSERS,
   mangleProps: new RegExp(`^(${[...INTERNAL.split(" "), ...Object.keys(STORED)].join("|")})$`),
   mangleCache: STORED,
   logLevel: "warning",
@@ -68,3 +74,12 @@ export const ELEMENT = {
   ],
   logLevel: "warning",
 };
+
+/**
+ * A bundle whose modules have what they export, and nothing that an old script has added to `Object.prototype`: bundlers go
+ * through all properties, and the browser refuses those.
+ */
+export function withOwnProperties(code) {
+  const all = /for ?\(var ([\w$]+) in ([\w$]+)\)(?=\s*[\w$]+\([\w$]+, ?\1, ?\{\s*get: ?\2\[\1\])/g;
+  return code.replace(all, "for(var $1 of Object.keys($2))");
+}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from evenflow.command_line import CommandFailed
 from evenflow.doctor.diagnosis import Diagnosis, Examination, NotReached, diagnose
 from evenflow.doctor.report import as_json, as_text
+from evenflow.fargate_handler.environment import trimmed
 from evenflow.functions.canary.front_door import FrontDoor
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def add_to(commands: Commands) -> None:
 
 async def _run(arguments: argparse.Namespace) -> int:
     examination = Examination(
-        os.environ.get(_KEY_VARIABLE) or None,
+        trimmed(os.environ.get(_KEY_VARIABLE, "")) or None,
         arguments.tenant,
         arguments.question,
         arguments.idle,

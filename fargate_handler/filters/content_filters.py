@@ -177,7 +177,7 @@ def patterns_from_toml(path: Path) -> tuple[Pattern, ...]:
         FilterUnusable: the file can't be read, or a pattern can't be used.
     """
     try:
-        tables: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+        tables: dict[str, Any] = tomllib.loads(path.read_text("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise FilterUnusable(f"cannot be read ({error})") from None
     return tuple(_pattern(name, table) for name, table in tables.items())

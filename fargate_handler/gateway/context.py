@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from evenflow.fargate_handler.background import Background
@@ -57,6 +58,7 @@ class GatewayContext(ClientContext):
         drain_key: what `POST /drain` needs. None: there is no such path.
         node_id: this task in the cookie by which a load balancer sends clients back to it.
         identities: who is believed beside tenants' keys. None: nobody.
+        store_is_lost: whether the file of the stores was deleted.
         models: the model's names for OpenAI's clients.
     """
 
@@ -80,6 +82,7 @@ class GatewayContext(ClientContext):
     models: tuple[str, ...]
     agents: Agents
     identities: IdentityKeys | None = None
+    store_is_lost: Callable[[], bool] = lambda: False
 
     def sender(self, channel: Channel, address: str) -> tuple[str, str]:
         """The tenant and the address that a session's messages are counted to.

@@ -22,6 +22,9 @@ from evenflow.stream_core.records.reader_record import Left
 # among them, take a comment with one for an event without data.
 STILL_HERE = b": still here\n"
 
+PROBE_SECONDS = 1.0
+"""How soon something is written to a client that has ended its side, to see whether it is there."""
+
 
 EncodeStart = Callable[[ResponseStream, int], bytes]
 """Encodes how an answer begins, for a reader whose next entry has this index."""
@@ -82,6 +85,7 @@ class EventReader(LiveReader):
 
     __slots__ = (
         "_beat_due",
+        "_beat_seconds",
         "_call",
         "_deadline",
         "_encoder",
@@ -120,6 +124,7 @@ class EventReader(LiveReader):
         self._heartbeat = heartbeat
         self._sent_at = context.monotonic()
         self._beat_due = False
+        self._beat_seconds = context.limits.sse_heartbeat_seconds
         self._call = asyncio.Event()
         self._timer = ClockTimer(self._on_time)
 
@@ -237,6 +242,13 @@ class EventReader(LiveReader):
         elif self.current:
             self._context.registry.slow.discard(self)
 
+    def hurry(self) -> None:
+        """The client has ended its side. Heartbeats show whether it is there."""
+        self._beat_seconds = min(self._beat_seconds, PROBE_SECONDS)
+        self._timer.stop()
+        self._timer = ClockTimer(self._on_time)
+        self._put_timer()
+
     def let_go(self) -> None:
         """End the stream, since the node has no memory for what the client doesn't take."""
         self._fail(self._too_slow("of what waits for it, and this node needs the memory"))
@@ -316,7 +328,7 @@ class EventReader(LiveReader):
 
     def _put_timer(self) -> None:
         context = self._context
-        beat_in = self._sent_at + context.limits.sse_heartbeat_seconds - context.monotonic()
+        beat_in = self._sent_at + self._beat_seconds - context.monotonic()
         context.clock.put_after(self._timer, max(0.0, min(beat_in, self._deadline.left)))
 
     def _on_time(self) -> None:
@@ -329,7 +341,7 @@ class EventReader(LiveReader):
             self._fail(error)
             return
         now = self._context.monotonic()
-        if now - self._sent_at >= self._context.limits.sse_heartbeat_seconds:
+        if now - self._sent_at >= self._beat_seconds:
             self._beat(now)
         self._put_timer()
 

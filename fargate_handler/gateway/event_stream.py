@@ -201,6 +201,8 @@ class AnswerSocket:
         """Set who reads the response for this socket."""
         self.reader = reader
         self._protocol.end_stream = None if reader is None else reader.let_go
+        if reader is not None:
+            self._protocol.when_half_closed(reader.hurry)
 
     @property
     def open(self) -> bool:

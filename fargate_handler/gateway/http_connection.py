@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import cast
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 
 from evenflow.fargate_handler.gateway.accepted_connections import Cut
 from evenflow.fargate_handler.gateway.context import GatewayContext
@@ -39,10 +39,14 @@ class HttpConnection(web.RequestHandler):
     __slots__ = (
         "_accepted",
         "_clock",
+        "_half_closed",
         "_head_seconds",
         "_head_timer",
+        "_last_body",
+        "_on_half_close",
         "_registry",
         "_socket",
+        "_unsent",
         "end_stream",
     )
 
@@ -69,6 +73,10 @@ class HttpConnection(web.RequestHandler):
         self._accepted = context.accepted
         self._registry = context.registry
         self.end_stream: Callable[[], None] | None = None
+        self._half_closed = False
+        self._unsent = 0  # at the last look
+        self._on_half_close: Callable[[], None] | None = None
+        self._last_body: StreamReader | None = None
         self._clock = context.clock
         self._head_seconds = limits.head_seconds
         self._socket: asyncio.Transport | None = transport
@@ -90,16 +98,30 @@ class HttpConnection(web.RequestHandler):
             and not data.isspace()
         ):
             self._head_timer = self._loop.call_later(self._head_seconds, self._head_is_late)
+        if self._messages:
+            _, self._last_body = self._messages[-1]
 
-    def eof_received(self) -> None:
-        """The client has ended its side. The loop closes the transport when all is sent."""
+    def eof_received(self) -> bool:
+        """The client sends no more: it waits for the answers to what it has sent, or is gone.
+
+        Only a write shows which of them it is: a client that is gone resets the connection then.
+
+        Returns:
+            Whether the connection stays open. Otherwise the loop closes it when all is sent.
+        """
         transport = self._socket
-        if transport is None or not transport.get_write_buffer_size():
-            return
-        # One that doesn't read would never take it, and its reader would stay.
-        if self._task_handler is not None:
-            self._task_handler.cancel()
-        self._clock.put_after(ClockTimer(transport.abort), CLOSE_SECONDS)
+        if transport is None:
+            return False
+        if not self._awaits_answers:
+            self._end(transport)
+            return False
+        self._half_closed = True
+        self._close_after_last()
+        self._unsent = 0
+        self._look_at_unsent()
+        if self._on_half_close is not None:
+            self._on_half_close()
+        return True
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """The connection is gone."""
@@ -119,6 +141,45 @@ class HttpConnection(web.RequestHandler):
         """The kernel takes more again."""
         super().resume_writing()
         self._registry.blocked.discard(self)
+        self._unsent = 0
+
+    # -- a client that has ended its side ----------------------------------------------------------
+
+    def when_half_closed(self, call: Callable[[], None]) -> None:
+        """Have the request that is answered now called when its client has ended its side."""
+        self._on_half_close = call
+        if self._half_closed:
+            call()
+
+    @property
+    def _awaits_answers(self) -> bool:
+        """Whether all requests that have begun are whole, and one is not answered."""
+        waiter = self._waiter
+        if not self._messages and (waiter is not None and not waiter.done()):
+            return False
+        return self._last_body is not None and self._last_body.is_eof()
+
+    def _close_after_last(self) -> None:
+        """Close the connection with the answer to the last request."""
+        if self._half_closed and not self._messages:
+            self.close()
+
+    def _look_at_unsent(self) -> None:
+        """Disconnect the client if it has taken nothing since the last look."""
+        if self.transport is None or not (unsent := self.unsent_bytes):
+            return
+        if 0 < self._unsent <= unsent:
+            self.transport.abort()
+            return
+        self._unsent = unsent
+        self._clock.put_after(ClockTimer(self._look_at_unsent), CLOSE_SECONDS)
+
+    def _end(self, transport: asyncio.Transport) -> None:
+        if transport.get_write_buffer_size():
+            # One that doesn't read would never take it, and its reader would stay.
+            if self._task_handler is not None:
+                self._task_handler.cancel()
+            self._clock.put_after(ClockTimer(transport.abort), CLOSE_SECONDS)
 
     # -- what the client doesn't take --------------------------------------------------------------
 
@@ -143,6 +204,7 @@ class HttpConnection(web.RequestHandler):
         request_handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
     ) -> tuple[web.StreamResponse, bool]:
         self._stop_head_timer()
+        self._close_after_last()
         if self._socket is not None:
             self._accepted.serve(self._socket)
         try:
@@ -151,6 +213,7 @@ class HttpConnection(web.RequestHandler):
                 self.force_close()  # aiohttp would wait ten seconds more for the rest of the body
             return answer, reset
         finally:
+            self._on_half_close = None
             if self._socket is not None:
                 self._accepted.wait_for_request(self._socket)
 
@@ -182,3 +245,8 @@ class HttpConnection(web.RequestHandler):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+def when_half_closed(request: web.BaseRequest, call: Callable[[], None]) -> None:
+    """Have `call` called when the client of a request has ended its side, or at once if it has."""
+    cast("HttpConnection", request.protocol).when_half_closed(call)
+

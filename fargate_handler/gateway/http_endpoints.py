@@ -303,13 +303,14 @@ class HttpEndpoints:
         context = self._context
         draining = context.orchestrator.draining
         full = context.registry.full or context.accepted.full
-        status: Literal["draining", "full", "serving"] = (
-            "draining" if draining else "full" if full else "serving"
+        lost = context.store_is_lost()
+        status: Literal["store_lost", "draining", "full", "serving"] = (
+            "store_lost" if lost else "draining" if draining else "full" if full else "serving"
         )
         # ECS kills a task that its load balancer finds unhealthy. So a full or leaving task is
         # healthy to that one.
         for_life = request.headers.get("User-Agent", "").startswith(_LOAD_BALANCER)
-        refuses = (draining or full) and not for_life
+        refuses = lost or ((draining or full) and not for_life)
         health = Health(
             status=status,
             connections=len(context.registry),

@@ -10,6 +10,7 @@ from aiohttp import web
 from evenflow.fargate_handler.event_log import log_event
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.cookies import events_cookie, ticket_of
+from evenflow.fargate_handler.gateway.event_reader import PROBE_SECONDS
 from evenflow.fargate_handler.gateway.http_answers import (
     VIA_HEADER,
     address_of,
@@ -22,6 +23,7 @@ from evenflow.fargate_handler.gateway.http_answers import (
     requested_stream,
     user_of,
 )
+from evenflow.fargate_handler.gateway.http_connection import when_half_closed
 from evenflow.fargate_handler.gateway.other_connections import tell_others
 from evenflow.fargate_handler.gateway.request_body import read_body
 from evenflow.fargate_handler.gateway.requests.submission import first_token_ms
@@ -107,7 +109,7 @@ class MessageEndpoint:
         figures = ReaderFigures(
             stream, EVENFLOW, "poll", point.next_index, self._context.monotonic()
         )
-        ready_at = await self._wait(stream, user_of(request), point.next_index, timeout_ms / 1000)
+        ready_at = await self._wait(stream, request, point.next_index, timeout_ms / 1000)
         check_room_for_text(self._context, stream)
         answer = json_answer(_polled(stream, point).to_body(), headers={VIA_HEADER: stream.via})
         self._context.measures.delivered.value += stream.log.next_index - point.next_index
@@ -122,12 +124,19 @@ class MessageEndpoint:
         return answer
 
     async def _wait(
-        self, stream: ResponseStream, user: str, from_index: int, patience: float
+        self, stream: ResponseStream, request: web.Request, from_index: int, patience: float
     ) -> float:
         """Wait until the poll may answer. Returns the earliest moment at which it could have."""
         monotonic = self._context.monotonic
         poll = PollPatience(from_index, monotonic(), patience)
-        with self._context.measures.waiting_poll(), reading(stream, "poll", user) as reader:
+        measures, user = self._context.measures, user_of(request)
+        with measures.waiting_poll(), reading(stream, "poll", user) as reader:
+
+            def hurry() -> None:
+                poll.end_by(monotonic() + PROBE_SECONDS)
+                reader.wake()
+
+            when_half_closed(request, hurry)
             while True:
                 next_index, ended = stream.log.next_index, stream.log.closed
                 has_news = next_index > from_index

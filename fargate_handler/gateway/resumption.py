@@ -87,6 +87,10 @@ class WakingReader:
         self.left_behind = True
         self._news.set()
 
+    def wake(self) -> None:
+        """Have the request look again, though there is no news."""
+        self._news.set()
+
     async def wait(self, seconds: float) -> bool:
         """Wait for news, at most so long. Returns whether there is any. The first look is news."""
         try:

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from evenflow.fargate_handler.event_log import log_event
 from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.event_reader import PROBE_SECONDS
 from evenflow.fargate_handler.gateway.event_stream import EventStream
 from evenflow.fargate_handler.gateway.http_answers import (
     VIA_HEADER,
@@ -20,6 +21,7 @@ from evenflow.fargate_handler.gateway.http_answers import (
     requested_resumption,
     user_of,
 )
+from evenflow.fargate_handler.gateway.http_connection import when_half_closed
 from evenflow.fargate_handler.gateway.resumption import Progress, Resumption, reading
 from evenflow.stream_core.encoders.durable_streams import (
     Chunk,
@@ -108,18 +110,26 @@ class StreamsEndpoint:
         cursor = {_CURSOR: self._cursor(request)}
         figures = self._reading(found, "poll")
         if not _has_all(found, has):
-            await self._wait(found, user_of(request))
+            await self._wait(found, request)
         chunk = self._chunk(found, has, figures)
         if chunk.body != b"[]":
             return _kept(request, found, offset_of(has), chunk, cursor)
         more = _place(chunk.has) if chunk.has.end else _place(chunk.has) | cursor
         return web.Response(status=204, headers=NEVER_CACHED | _FOR_BROWSERS | _UP_TO_DATE | more)
 
-    async def _wait(self, found: Resumption, user: str) -> None:
+    async def _wait(self, found: Resumption, request: web.Request) -> None:
         context, (stream, point) = self._context, found
         patience = min(LONGEST_WAIT_SECONDS, context.limits.poll_timeout_max_ms / 1000)
         give_up_at = context.monotonic() + patience
+        user = user_of(request)
         with context.measures.waiting_poll(), reading(stream, "poll", user) as reader:
+
+            def hurry() -> None:
+                nonlocal give_up_at
+                give_up_at = min(give_up_at, context.monotonic() + PROBE_SECONDS)
+                reader.wake()
+
+            when_half_closed(request, hurry)
             while not (
                 stream.log.next_index > point.next_index
                 or point.restarted

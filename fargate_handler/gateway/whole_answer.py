@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -11,6 +12,7 @@ from aiohttp import web
 from evenflow.fargate_handler.event_log import log_event
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.deadline import Deadline
+from evenflow.fargate_handler.gateway.event_reader import PROBE_SECONDS
 from evenflow.fargate_handler.gateway.http_answers import (
     VIA_HEADER,
     check_room_for_text,
@@ -18,6 +20,7 @@ from evenflow.fargate_handler.gateway.http_answers import (
     protocol_of,
     user_of,
 )
+from evenflow.fargate_handler.gateway.http_connection import when_half_closed
 from evenflow.fargate_handler.gateway.resumption import Progress, WakingReader, reading
 from evenflow.stream_core.encoders.completion_chunks import check_completed
 from evenflow.stream_core.log.response_stream import ResponseStream
@@ -61,7 +64,8 @@ class WholeAnswer:
         self._headers = headers
         self._answer = web.StreamResponse(headers=NEVER_CACHED | headers)
         self._answer.content_type = "application/json"
-        self._beat_at = context.monotonic() + context.limits.sse_heartbeat_seconds
+        self._beat_seconds = context.limits.sse_heartbeat_seconds
+        self._beat_at = context.monotonic() + self._beat_seconds
 
     async def write(self, stream: ResponseStream) -> web.StreamResponse:
         """Write the answer once the response has ended.
@@ -102,6 +106,7 @@ class WholeAnswer:
         if not stream.log.closed:
             with reading(stream, "http", user_of(self._request)) as reader:
                 reader.only_end = True
+                when_half_closed(self._request, partial(self._hurry, reader))
                 while not reader.stream.log.closed:
                     await self._wait(reader)
             stream = reader.stream
@@ -118,8 +123,14 @@ class WholeAnswer:
         if self._context.monotonic() >= self._beat_at and not reader.stream.log.closed:
             await self._beat(reader.stream)
 
+    def _hurry(self, reader: WakingReader) -> None:
+        """The client has ended its side. Heartbeats show whether it is there."""
+        self._beat_seconds = min(self._beat_seconds, PROBE_SECONDS)
+        self._beat_at = min(self._beat_at, self._context.monotonic() + self._beat_seconds)
+        reader.wake()
+
     async def _beat(self, stream: ResponseStream) -> None:
-        self._beat_at = self._context.monotonic() + self._context.limits.sse_heartbeat_seconds
+        self._beat_at = self._context.monotonic() + self._beat_seconds
         if not self._answer.prepared:
             self._answer.headers[VIA_HEADER] = stream.via
             await self._answer.prepare(self._request)

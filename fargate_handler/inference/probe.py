@@ -8,6 +8,9 @@ import sys
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from evenflow.fargate_handler.environment import meant_variables
+from evenflow.fargate_handler.standard_descriptors import open_standard_descriptors
+
 _SECONDS = 3.0
 
 
@@ -16,8 +19,10 @@ def main() -> int:
 
     Returns the exit status: 0 if the worker answers, whatever it says, otherwise 1.
     """
+    open_standard_descriptors()
     # A worker that is full or leaves is alive. A restart would cut its answers off.
-    address = f"127.0.0.1:{os.environ.get('EVENFLOW_WORKER_PORT', '50051')}"
+    port = meant_variables(os.environ).get("EVENFLOW_WORKER_PORT", "50051")
+    address = f"127.0.0.1:{port}"
     with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
         try:
             health_pb2_grpc.HealthStub(channel).Check(

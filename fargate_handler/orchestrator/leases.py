@@ -71,7 +71,7 @@ class LeaseKeeper:
         self._renew_at = -inf
         self._renewed_at = -inf
         self._steady_since = inf
-        self._released = False
+        self._released = self._is_failing = False
         self._under_way = 0
         self._background = Background()
 
@@ -129,12 +129,13 @@ class LeaseKeeper:
             await self._renew(owner)
         except StoreUnavailable:
             now = self._monotonic()
-            if not self._is_break(now):
+            if not (self._is_failing or self._is_break(now)):
                 _logger.warning(
                     "the lease of this task could not be renewed; it is tried again, and in %.1f s "
                     "what it answers may be taken over",
                     max(0.0, self._in_force_until - now),
                 )
+            self._is_failing = True
             self._renew_at = min(self._renew_at, now + random.uniform(*_AGAIN_SECONDS))
         except LeaseLost:
             await self._lose(owner)
@@ -158,6 +159,7 @@ class LeaseKeeper:
         begun = self._monotonic()
         self._until = max(self._wall_time() + self._seconds, self._until + _STEP_SECONDS)
         await self._store.renew(owner, self._until, self.address)
+        self._is_failing = False
         if owner != self.owner:
             return
         self._in_force_until = max(self._in_force_until, begun + self._seconds)

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import logging
+
+from evenflow.fargate_handler.forward_proxy import forward_proxy
 from evenflow.fargate_handler.settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.demo.passages import Passages
 from evenflow.fargate_handler.token_sources.demo.source import DemoModel
@@ -10,9 +13,15 @@ from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.fargate_handler.token_sources.port import TokenSource
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 
+_logger = logging.getLogger(__name__)
+
 
 def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSource:
-    """A token source in the running loop. The demo model's timers use `clock`."""
+    """A token source in the running loop. The demo model's timers use `clock`.
+
+    Raises:
+        ConfigurationError: the proxy to the model's server cannot be used.
+    """
     if settings.model == "openai":
         key = settings.model_api_key
         secret = key.get_secret_value() if key else None
@@ -23,6 +32,7 @@ def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSourc
             settings.model_max_tokens,
             response_bytes=settings.response_bytes,
             continues=settings.model_continues,
+            proxy=_logged_proxy(str(settings.model_url)),
         )
     if settings.model == "grpc":
         from evenflow.fargate_handler.inference.worker_source import GrpcWorkers
@@ -44,3 +54,14 @@ def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSourc
             settings.model_name, settings.model_max_tokens, settings.generations_per_node
         )
     return DemoModel(Passages.read(settings.docs), clock, settings.demo_seed)
+
+
+def _logged_proxy(url: str) -> str | None:
+    """The proxy between this process and the model's server, if there is one."""
+    proxy = forward_proxy(url)
+    if proxy is not None:
+        _logger.info(
+            "the model's server is called through the proxy %s, as the environment says",
+            proxy.rpartition("@")[2],
+        )
+    return proxy

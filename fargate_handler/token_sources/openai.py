@@ -54,6 +54,7 @@ class OpenAIModel:
             256 MiB, is stopped.
         continues: whether the server continues an assistant's turn that comes last (vLLM's
             `continue_final_message`).
+        proxy: through which the server is called. None: it is called directly.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class OpenAIModel:
         *,
         response_bytes: int = 0,
         continues: bool = False,
+        proxy: str | None = None,
     ) -> None:
         self._continues = continues
         self._max_tokens = max_tokens
@@ -82,6 +84,7 @@ class OpenAIModel:
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
             connector=GuardedConnector(_KEEP_ALIVE_SECONDS, self._failures.unasked),
+            proxy=proxy,
             auto_decompress=False,
             read_bufsize=READ_AHEAD_BYTES // 2,  # aiohttp reads on up to twice as much
             # All users share the connections: what one was given is not for the next.
@@ -123,7 +126,7 @@ class OpenAIModel:
         except aiohttp.InvalidURL as error:
             raise self._failures.not_set_up("the address of the model's server is wrong") from error
         except (aiohttp.ClientError, OSError) as error:
-            if isinstance(error, aiohttp.ClientConnectorError):
+            if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError):
                 self._failures.unreachable(error)
             raise UpstreamFailed(
                 f"the connection to the model's server failed ({type(error).__name__}); what it "

@@ -103,7 +103,7 @@ class Failures:
         """Log that no connection could be made."""
         self._operator.error(
             f"the model's server cannot be reached ({type(error).__name__}): check "
-            "EVENFLOW_MODEL_URL"
+            "EVENFLOW_MODEL_URL, and HTTPS_PROXY or HTTP_PROXY where one is set"
         )
 
     def unasked(self) -> None:

@@ -173,7 +173,7 @@ class PollAnswer(BaseModel):
 class Health(BaseModel):
     """Whether the task takes new connections (otherwise 503), how many it has, and its load."""
 
-    status: Literal["serving", "draining", "full"]
+    status: Literal["serving", "draining", "full", "store_lost"]
     connections: int
     load_percent: float = Field(
         description="the largest share of a limit that is in use, mean of the last minute"

@@ -81,6 +81,10 @@ class PollPatience:
         self._due = started
         self._is_behind: bool | None = None  # at its beginning
 
+    def end_by(self, at: float) -> None:
+        """Answer at this time at the latest."""
+        self._timeout_at = min(self._timeout_at, at)
+
     def look(
         self,
         now: float,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -108,7 +109,7 @@ class ScriptedModel:
 
 @asynccontextmanager
 async def scripted_model(
-    wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    wait: Callable[[float], Awaitable[None]] = asyncio.sleep, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[ScriptedModel]:
     """Serve one on a free port.
 
@@ -120,7 +121,7 @@ async def scripted_model(
     app.add_routes([web.post("/v1/chat/completions", model.answer)])
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
     model.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
     try:
         yield model

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -18,6 +19,13 @@ from tests.integration.answer import Answer
 from tests.integration.chat_client import call, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve, ServeProcess
 from tests.integration.event_stream import read_answer, read_events
+from tests.integration.server_process import (
+    DEFAULTS,
+    HandlerProcess,
+    clean_environment,
+    free_port,
+    server_command,
+)
 
 
 async def test_nothing_runs_and_the_exit_is_quick(
@@ -197,3 +205,12 @@ async def test_a_paused_reader_does_not_hold_up_the_exit(opened: OpenSession, se
         await asyncio.sleep(0.1)
         server.leave()
         await server.ended()
+
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_started_without_a_standard_descriptor_it_ends_in_order(closed: str, tmp_path: Path) -> None:
+    environment = clean_environment(DEFAULTS | {"EVENFLOW_HTTP_PORT": str(free_port())})
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *server_command()]
+    server = HandlerProcess(tmp_path / "log", (), environment, "serving http", shell)
+    server.wait_until_serving().stop()  # which checks the exit status

@@ -1,4 +1,4 @@
-"""A certificate for `localhost`, made anew."""
+"""A certificate for a name, made anew."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def tls_of_localhost(folder: Path) -> tuple[ssl.SSLContext, Path]:
-    """A server's context, and the file that clients must trust (AWS_CA_BUNDLE).
+def tls_of_localhost(folder: Path, host: str = "localhost") -> tuple[ssl.SSLContext, Path]:
+    """A server's context, and the file that clients must trust (AWS_CA_BUNDLE, SSL_CERT_FILE).
 
     Both live in `folder`.
     """
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     now = datetime.now(UTC)
     certificate = (
         x509.CertificateBuilder()
@@ -28,7 +28,7 @@ def tls_of_localhost(folder: Path) -> tuple[ssl.SSLContext, Path]:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
         .sign(key, hashes.SHA256())
     )
     pem, private = folder / "localhost.pem", folder / "localhost.key"

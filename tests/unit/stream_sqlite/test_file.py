@@ -4,6 +4,7 @@ later.
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import stat
@@ -288,7 +289,9 @@ async def test_the_leases_of_a_process_that_ended_are_lost_at_once(
         return {lease.owner: lease.lost for lease in await opened.responses.leases()}
 
     assert await lost() == {"killed": False, "alive": False}
-    killed.close()
+    killed._reads.close()
+    killed._writes.close()
+    os.close(killed._lock.descriptor)  # as the kernel does
     assert await lost() == {"killed": True, "alive": False}
     assert await opened.responses.take_over(left.response_id, "alive", NOW) is not None
     with pytest.raises(LeaseLost):

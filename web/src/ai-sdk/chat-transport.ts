@@ -1,3 +1,4 @@
+import { firstOf } from "../client/delay.ts";
 import { WakeUps } from "../client/wake-up.ts";
 import { type Call, GettingThrough } from "./getting-through.ts";
 import { type Again, LastingAnswer } from "./lasting-answer.ts";
@@ -127,7 +128,7 @@ export class EvenflowChatTransport<CHUNK = never> {
     };
     const first = () => this.#through.respond((signal) => ask("", undefined, signal), abortSignal ?? never, false);
     const again: Again = async (lastId, id, signal, isMoving) => {
-      const either = AbortSignal.any([signal, abortSignal ?? []].flat());
+      const either = firstOf(...[signal, abortSignal ?? []].flat());
       const call: Call = (signal) => ask(lastId, id, signal, isMoving);
       const response = await this.#through.respond(call, either, true, id !== undefined);
       await check(response);

@@ -1,5 +1,5 @@
 import { probeDelayMs } from "../client/backoff.ts";
-import { delay, unlessAborted } from "../client/delay.ts";
+import { delay, firstOf, timeout, unlessAborted } from "../client/delay.ts";
 import { hedged } from "../client/hedge.ts";
 import * as LIMITS from "../client/limits.ts";
 import type { WakeUps } from "../client/wake-up.ts";
@@ -74,7 +74,7 @@ export class GettingThrough {
     });
     const watch = isQuick ? this.#limit(end, over.signal, failures) : this.#watch(end, over.signal);
     watch.catch(() => {});
-    const either = AbortSignal.any([signal, end.signal]);
+    const either = firstOf(signal, end.signal);
     try {
       // A chat's own `fetch` may ignore the signal.
       const response = await unlessAborted(end.signal, isQuick ? hedged(either, call) : call(either));
@@ -116,7 +116,7 @@ export class GettingThrough {
 
   async #isReached(): Promise<boolean> {
     try {
-      return isOurs(await this.#probe(AbortSignal.timeout(LIMITS.probeMs)), false);
+      return isOurs(await this.#probe(timeout(LIMITS.probeMs)), false);
     } catch {
       return false;
     }

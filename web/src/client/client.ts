@@ -113,7 +113,7 @@ export class EvenflowClient implements Client {
 
   async messages(options: PageOptions = {}): Promise<MessagePage> {
     const page = await readMessages(this.#session, options);
-    const last = page.messages.at(-1);
+    const last = page.messages.slice(-1)[0];
     if (last && !options.before && !options.through && !this.#current)
       this.#memory.keep({ lastMessageId: last.messageId });
     return page;

@@ -12,3 +12,23 @@ export function unlessAborted<T>(signal: AbortSignal, result: Promise<T>): Promi
     result.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
   });
 }
+
+/** Aborted with the first of these. Safari has `AbortSignal.any` since 17.4, Firefox since 124. */
+export function firstOf(...signals: readonly AbortSignal[]): AbortSignal {
+  if (AbortSignal.any) return AbortSignal.any(signals);
+  const end = new AbortController();
+  for (const signal of signals) {
+    const abort = () => end.abort(signal.reason);
+    if (signal.aborted) abort();
+    signal.addEventListener("abort", abort);
+  }
+  return end.signal;
+}
+
+/** Aborted in `ms` milliseconds. */
+export function timeout(ms: number): AbortSignal {
+  if (AbortSignal.timeout) return AbortSignal.timeout(ms);
+  const end = new AbortController();
+  setTimeout(() => end.abort(), ms);
+  return end.signal;
+}

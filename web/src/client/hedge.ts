@@ -1,3 +1,4 @@
+import { firstOf } from "./delay.ts";
 import * as LIMITS from "./limits.ts";
 
 /**
@@ -20,7 +21,7 @@ export function hedged<T>(signal: AbortSignal, call: (signal: AbortSignal) => Pr
     const begin = () => {
       const end = new AbortController();
       ends.push(end);
-      call(AbortSignal.any([signal, end.signal])).then(
+      call(firstOf(signal, end.signal)).then(
         (answer) => finish(end) && settle(answer),
         (error: unknown) => finish() && fail(error),
       );

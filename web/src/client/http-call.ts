@@ -1,3 +1,4 @@
+import { firstOf, timeout } from "./delay.ts";
 import { errorBody } from "./error-body.ts";
 import { ConnectionError, ProtocolError, RefusedError } from "./errors.ts";
 import { type Check, shape } from "./shape.ts";
@@ -16,8 +17,6 @@ export interface HttpCall {
 
 type Abortable = Pick<HttpCall, "signal">;
 
-/** The longest that timers know: 24 days. */
-const FOR_EVER_MS = 2 ** 31 - 1;
 /** What a hotel's network says in the server's place, or a proxy: no page of theirs is an answer. */
 const NOT_OURS = "something in between has answered";
 
@@ -26,11 +25,11 @@ const refused = shape({ error: errorBody });
 /**
  * Makes one call and returns its answer, the body of which is still to be read. Throws {@link RefusedError} for an answer
  * in the protocol's error shape, {@link ConnectionError} for anything in the way of the server (the network, a time-out, a
- * page of whatever status that a proxy or a portal has made), {@link ProtocolError} for a refusal in another API's JSON; and
- * the signal's reason when aborted.
+ * page of whatever status that a proxy or a portal has made), {@link ProtocolError} for a refusal in another API's JSON, and
+ * for a call that this browser can not make; and the signal's reason when aborted.
  */
 export async function openCall(call: HttpCall): Promise<Response> {
-  const { method = "GET", url, bearer, body, timeLimit = FOR_EVER_MS, signal } = call;
+  const { method = "GET", url, bearer, body, timeLimit, signal } = call;
   const response = await reached(signal, () =>
     fetch(url, {
       method,
@@ -40,7 +39,7 @@ export async function openCall(call: HttpCall): Promise<Response> {
       },
       // Chromium's cache makes a call wait for another one to the same address, which may hang.
       cache: "no-store",
-      signal: AbortSignal.any([AbortSignal.timeout(timeLimit), signal ?? []].flat()),
+      signal: firstOf(...[timeLimit ? timeout(timeLimit) : [], signal ?? []].flat()),
       body: JSON.stringify(body),
     }),
   );
@@ -59,11 +58,15 @@ export async function readJson<T>({ signal }: Abortable, response: Response, che
 }
 
 async function reached<T>(signal: AbortSignal | undefined, exchange: () => Promise<T>): Promise<T> {
+  let isBegun = false;
   try {
-    return await exchange();
+    const result = exchange();
+    isBegun = true;
+    return await result;
   } catch (error) {
     if (signal?.aborted) throw signal.reason;
-    throw new ConnectionError(`not reached: ${error}`);
+    // What fails before there is a call fails each time.
+    throw new (isBegun ? ConnectionError : ProtocolError)(`not reached: ${error}`);
   }
 }
 

@@ -1,4 +1,5 @@
 import type { AnswerEvent, TransportName } from "./api.ts";
+import { firstOf } from "./delay.ts";
 import { cancel, submit } from "./http-question.ts";
 import type { Inquiry } from "./inquiry.ts";
 import * as LIMITS from "./limits.ts";
@@ -24,8 +25,8 @@ export abstract class HttpTransport implements Transport {
       const { signal } = this.#renewal;
       this.heardAt = Date.now();
       try {
-        yield* submit(this.session, inquiry, AbortSignal.any([inquiry.abandoned, signal]));
-        return yield* this.follow(inquiry, AbortSignal.any([inquiry.abandoned, signal]));
+        yield* submit(this.session, inquiry, firstOf(inquiry.abandoned, signal));
+        return yield* this.follow(inquiry, firstOf(inquiry.abandoned, signal));
       } catch (error) {
         if (!signal.aborted || inquiry.abandoned.aborted) throw error;
       }

@@ -78,7 +78,7 @@ function joined<K extends "text" | "reasoning" | "refusal">(
   type: K,
   text: string,
 ): Placed<{ readonly type: K; readonly text: string }> {
-  const last = parts.at(-1);
+  const last = parts.slice(-1)[0];
   if (last?.type !== type) return { position: parts.length, part: { type, text } };
   return { position: parts.length - 1, part: { type, text: (last as { readonly text: string }).text + text } };
 }

@@ -49,7 +49,7 @@ export class ResponseLog {
 
   /** The last index that is held; -1 for none. */
   get lastIndex(): number {
-    return (this.#pieces.at(-1) ?? BEGINNING).index;
+    return (this.#pieces.slice(-1)[0] ?? BEGINNING).index;
   }
 
   /** The newest owner of the response in whose log all that is held stands. */

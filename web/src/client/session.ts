@@ -1,5 +1,5 @@
 import type { ConnectOptions } from "./api.ts";
-import { delay } from "./delay.ts";
+import { delay, firstOf } from "./delay.ts";
 import { ConnectionError, RefusedError } from "./errors.ts";
 import { hedged } from "./hedge.ts";
 import { type HttpCall, openCall, readJson } from "./http-call.ts";
@@ -130,7 +130,7 @@ export class Session {
       };
       watch().catch(() => {});
       try {
-        return await call(AbortSignal.any([signal, loss.signal]));
+        return await call(firstOf(signal, loss.signal));
       } catch (error) {
         if (!isStale || signal.aborted) throw error;
       } finally {

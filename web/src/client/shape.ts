@@ -46,7 +46,7 @@ export function shape<F extends Readonly<Record<string, Check<unknown>>>>(
   return (value, name) => {
     const found = object(value, name);
     const read: Record<string, unknown> = {};
-    for (const field in fields) read[field] = fields[field]?.(found[field], field);
+    for (const field of Object.keys(fields)) read[field] = fields[field]?.(found[field], field);
     return read as { readonly [N in keyof F]: Checked<F[N]> };
   };
 }

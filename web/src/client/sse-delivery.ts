@@ -1,7 +1,7 @@
 import { AnswerReading } from "./answer-reading.ts";
 import type { AnswerEvent } from "./api.ts";
 import { backoffMs } from "./backoff.ts";
-import { delay } from "./delay.ts";
+import { delay, firstOf } from "./delay.ts";
 import { ConnectionError, isEvenflowError } from "./errors.ts";
 import { EventStream, moveAfterMs } from "./event-stream.ts";
 import { hedged } from "./hedge.ts";
@@ -62,7 +62,7 @@ export class SseDelivery {
     this.#inquiry = inquiry;
     this.#hear = hear;
     this.#reading = new AnswerReading(inquiry, { isOpen: false, send: askAgain });
-    this.#signal = AbortSignal.any([signal, this.#end.signal]);
+    this.#signal = firstOf(signal, this.#end.signal);
     this.#begun = inquiry.log.lastIndex;
     this.#isSuspect = session.isSuspect;
     this.#line = this.#open("");
@@ -94,7 +94,7 @@ export class SseDelivery {
       if (after_ms !== undefined) put({ type: "reconnect", after_ms });
     });
     try {
-      const signal = AbortSignal.any([this.#signal, line.signal]);
+      const signal = firstOf(this.#signal, line.signal);
       const { body, headers } = await this.#session.open(path, { signal });
       const isOurs = headers.get("Content-Type")?.startsWith("text/event-stream");
       if (isOurs) put(null);

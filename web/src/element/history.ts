@@ -111,7 +111,7 @@ export class History {
     if (this.#actions.isBusy()) return undefined;
     const all = { messages, before: page.before };
     this.#note(all);
-    this.last = messages.at(-1)?.messageId;
+    this.last = messages.slice(-1)[0]?.messageId;
     this.#actions.keepVersion();
     this.#views.conversation.redraw(before, () => {
       this.#known.clear();
@@ -171,14 +171,14 @@ export class History {
    * Whether there is a new message of another tab. While an older version is shown, only messages newer than all count.
    */
   #hasNews({ messages }: ChatPage): boolean {
-    if (this.parent !== undefined) return messages.at(-1)?.messageId !== this.#newest;
+    if (this.parent !== undefined) return messages.slice(-1)[0]?.messageId !== this.#newest;
     return messages.some(({ messageId }) => !this.#known.has(messageId));
   }
 
   /** Shows a page: the newest of the conversation, or of an older version of it. */
   #take(page: ChatPage, newest = page): void {
-    this.last = page.messages.at(-1)?.messageId;
-    this.#newest = newest.messages.at(-1)?.messageId;
+    this.last = page.messages.slice(-1)[0]?.messageId;
+    this.#newest = newest.messages.slice(-1)[0]?.messageId;
     this.#actions.keepVersion();
     this.#note(page);
     this.#draw(page);
@@ -223,8 +223,8 @@ export class History {
       if (versions !== undefined) this.#actions.underWay(messageId)?.showVersions(versions);
     }
     const news = messages.filter(({ messageId }) => !this.#known.has(messageId));
-    const running = news.findLast(({ status }) => status === "queued" || status === "streaming");
-    const last = this.#known.size === 0 ? messages.at(-1) : undefined;
+    const running = news.filter(({ status }) => status === "queued" || status === "streaming").slice(-1)[0];
+    const last = this.#known.size === 0 ? messages.slice(-1)[0] : undefined;
     const add = () => {
       for (const message of news) if (message !== running) this.#add(message, message === last);
     };

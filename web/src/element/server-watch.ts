@@ -1,3 +1,5 @@
+import { timeout } from "../client/delay.ts";
+
 /** What a page can find out about a server: `forbidden` is there, and does not let pages of this origin in. */
 export type Reach = "reached" | "unreachable" | "forbidden";
 
@@ -17,7 +19,7 @@ export async function reachOf(url: string): Promise<Reach> {
 
 async function answers(url: string, mode: "cors" | "no-cors"): Promise<boolean> {
   try {
-    await fetch(url + PROBE, { mode, credentials: "omit", cache: "no-store", signal: AbortSignal.timeout(LOOK_MS) });
+    await fetch(url + PROBE, { mode, credentials: "omit", cache: "no-store", signal: timeout(LOOK_MS) });
     return true;
   } catch {
     return false;

@@ -1,0 +1,76 @@
+"""Which calls go out through a forward proxy: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
+
+Only addresses of settings are called, and no redirect is followed, so a request cannot have the
+proxy call anything. Tasks call each other directly, and workers, too.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import getproxies_environment, proxy_bypass_environment
+
+from evenflow.fargate_handler.environment import trimmed
+from evenflow.fargate_handler.settings import ConfigurationError
+from evenflow.stream_core.policy.allowed_hosts import is_loopback
+
+_KINDS = ("http", "https")
+_LOOPBACK = "localhost,127.0.0.1,::1"
+
+
+def forward_proxy(url: str) -> str | None:
+    """The proxy for calls of an address. None: they are direct.
+
+    Raises:
+        ConfigurationError: the proxy that is named cannot be used.
+    """
+    called, proxies = urlsplit(url), getproxies_environment()
+    variable = called.scheme if called.scheme in proxies else "all"
+    named = trimmed(proxies.get(variable, ""))
+    if not named or _is_excepted(called, proxies.get("no", "")):
+        return None
+    proxy = named if "://" in named else f"http://{named}"
+    if not _is_usable(proxy):
+        raise ConfigurationError(
+            f"{variable.upper()}_PROXY must be the address of an HTTP proxy, "
+            f"http://proxy.example.com:3128, to reach {called.hostname}; with "
+            f"NO_PROXY={called.hostname} it is called directly"
+        )
+    return proxy
+
+
+def except_loopback() -> None:
+    """Have libraries call this machine directly, too. Some except only what NO_PROXY names."""
+    if not any(name.lower().endswith("_proxy") for name in os.environ):
+        return
+    excepted = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
+    os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(filter(None, (excepted, _LOOPBACK)))
+
+
+def _is_usable(proxy: str) -> bool:
+    try:
+        address = urlsplit(proxy)
+        return address.scheme in _KINDS and bool(address.hostname) and address.port != 0
+    except ValueError:
+        return False
+
+
+def _is_excepted(called: SplitResult, no_proxy: str) -> bool:
+    host = called.hostname or ""
+    if is_loopback(host) or host.endswith(".localhost") or _is_in_networks(host, no_proxy):
+        return True
+    port = called.port or {"https": 443}.get(called.scheme, 80)
+    return bool(proxy_bypass_environment(f"{host}:{port}", {"no": no_proxy}))
+
+
+def _is_in_networks(host: str, no_proxy: str) -> bool:
+    """Whether a host is an address in one of the networks, such as `10.0.0.0/8`."""
+    with suppress(ValueError):
+        address = ip_address(host)
+        for entry in no_proxy.split(","):
+            with suppress(ValueError):
+                if address in ip_network(entry.strip(), strict=False):
+                    return True
+    return False

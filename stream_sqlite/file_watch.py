@@ -1,0 +1,137 @@
+"""Notices that the file of the stores was deleted or replaced while it is in use."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from contextlib import closing
+from math import inf
+from pathlib import Path
+
+from evenflow.stream_sqlite.file import (
+    FileId,
+    FileUnusable,
+    ProcessLock,
+    connect,
+    file_id,
+    prepare,
+    signing_key,
+)
+from evenflow.stream_sqlite.reads import Reads
+from evenflow.stream_sqlite.writes import Writes
+
+_logger = logging.getLogger(__name__)
+
+# SQLite has these two beside the file as long as it is open.
+_SUFFIXES = ("", "-wal", "-shm")
+# By then all processes that use the file have noticed, and closed it: they look once a second.
+_PAUSE_SECONDS = 3.0
+
+
+class FileWatch:
+    """Looks whether the file is still the one that was opened.
+
+    SQLite does not: it goes on in a deleted file, of which nothing is left at the end. So a file
+    that is gone is closed at once, which saves what was written if only a file beside it is gone.
+    Nothing is read or written then, until there is a file again.
+
+    Args:
+        path: the file, which the stores have opened.
+        lock: of this process.
+    """
+
+    def __init__(self, path: Path, lock: ProcessLock, reads: Reads, writes: Writes) -> None:
+        self._path = path
+        self._lock = lock
+        self._reads = reads
+        self._writes = writes
+        self._begin()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the file is gone, and nothing is read or written."""
+        return self._again_at < inf
+
+    def look(self, now: float, *, needs_tenants: bool) -> str | None:
+        """Look at the file, about once a second.
+
+        Args:
+            now: seconds, on a monotonic clock.
+            needs_tenants: whether a file without tenants is not used. Otherwise everybody might
+                use a server that was for those with keys.
+
+        Returns:
+            The key of session tokens in another file, which is used from now on.
+        """
+        if self.is_lost:
+            return self._open_again(needs_tenants=needs_tenants) if now >= self._again_at else None
+        found = self._found()
+        gone = [suffix for suffix, file in self._used.items() if found.get(suffix) != file]
+        if gone:
+            self._lose(gone, now)
+        else:
+            self._used = found
+            self._keep_lock()
+        return None
+
+    def _begin(self) -> None:
+        # Those beside it may be made with the first transaction.
+        self._used = {suffix: file for suffix, file in self._found().items() if not suffix}
+        self._again_at = inf
+
+    def _found(self) -> dict[str, FileId]:
+        found = {suffix: file_id(Path(f"{self._path}{suffix}")) for suffix in _SUFFIXES}
+        return {suffix: file for suffix, file in found.items() if file is not None}
+
+    def _lose(self, gone: list[str], now: float) -> None:
+        self._again_at = now + _PAUSE_SECONDS
+        names = ", ".join(f"{self._path.name}{suffix}" for suffix in gone)
+        what = f"EVENFLOW_STORE_PATH={self._path}: {names} was deleted or replaced while in use"
+        _logger.error(
+            "%s; until there is a file again nothing is kept, new messages are refused and /health "
+            "says store_lost. Put a copy back, or restart the server, which makes an empty file: "
+            "sessions, tenants and usage of a deleted file are lost",
+            what,
+        )
+        # The last one saves what was written, if only a file beside it is gone.
+        self._reads.close(what)
+        self._writes.close(what)
+
+    def _open_again(self, *, needs_tenants: bool) -> str | None:
+        """Use the file that has the name now, if it is one of ours."""
+        if file_id(self._path) is None:
+            return None
+        try:
+            prepare(self._path)
+            with closing(connect(self._path)) as connection:
+                if needs_tenants and not _has_tenants(connection):
+                    return None
+                key = signing_key(connection)
+            self._lock.keep()
+        except (FileUnusable, sqlite3.Error, OSError):
+            return None
+        self._writes.open((self._lock.descriptor,))
+        self._reads.open()
+        self._begin()
+        _logger.warning("EVENFLOW_STORE_PATH=%s: the file that is there now is used", self._path)
+        return key
+
+    def _keep_lock(self) -> None:
+        try:
+            is_new = self._lock.keep()
+        except OSError as error:
+            _logger.error("the lock of this process beside %s can't be made: %s", self._path, error)
+            return
+        if is_new:
+            _logger.warning(
+                "the lock of this process beside %s was deleted, and was made anew; files named "
+                "%s-process-… are those of running servers: leave them there",
+                self._path, self._path.name,
+            )  # fmt: skip
+            # The process that writes has the lock, too.
+            self._writes.close()
+            self._writes.open((self._lock.descriptor,))
+
+
+def _has_tenants(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM tenants").fetchone() is not None
