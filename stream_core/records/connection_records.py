@@ -29,6 +29,10 @@ class RefusalRecord(EventRecord):
     ]
     tenant: Annotated[str | None, "the tenant, where a key or a token has told it"] = None
     retry_after_ms: Annotated[int | None, "when it may come again"] = None
+    unnamed_proxy: Annotated[
+        str | None,
+        "the proxy that passed it on, where EVENFLOW_TRUSTED_PROXIES does not name it",
+    ] = None
 
     @classmethod
     def of(
@@ -49,7 +53,9 @@ class RefusalRecord(EventRecord):
         return f"{self.EVENT} {self.code}"
 
     def __str__(self) -> str:
-        return f"refused {self.what} over {self.transport}: {self.code}"
+        proxy = self.unnamed_proxy
+        through = f"; EVENFLOW_TRUSTED_PROXIES does not name the proxy {proxy}" if proxy else ""
+        return f"refused {self.what} over {self.transport}: {self.code}{through}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
