@@ -11,7 +11,12 @@ from aiohttp.abc import AbstractStreamWriter
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.deadline import Deadline
 from evenflow.fargate_handler.gateway.event_reader import STILL_HERE, ClockTimer, EventReader
-from evenflow.fargate_handler.gateway.http_answers import VIA_HEADER, protocol_of, user_of
+from evenflow.fargate_handler.gateway.http_answers import (
+    VIA_HEADER,
+    heartbeat_bytes,
+    protocol_of,
+    user_of,
+)
 from evenflow.fargate_handler.gateway.resumption import Progress, resume
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
 from evenflow.stream_core.log.response_stream import ResponseStream
@@ -68,7 +73,8 @@ class EventStream:
         self._at_once = at_once
         self._for_task = for_task
         self._deadline = deadline or Deadline(None, context.monotonic)
-        self._heartbeat = heartbeat
+        blank = b" " * heartbeat_bytes(request)
+        self._heartbeat = heartbeat if len(blank) == 1 else b":%b\n%b" % (blank, heartbeat)
         self._answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS | dict(headers))
         self._socket = AnswerSocket(context, request, self._answer)
         self._reconnect = b""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import orjson
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.deadline import TimedOut
@@ -38,6 +38,9 @@ RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _TEXTS_IN_ANSWER = 2
 # As much as aiohttp keeps for a client before it says so.
 _SMALL_BYTES = 65_536
+# What nginx collects of an answer to HTTP/1.0 before it passes it on, where it has no
+# X-Accel-Buffering: of two nginx in a row the first takes that header away.
+_PROXY_BUFFER_BYTES = 4_096
 API_KEY = "x-api-key"
 CLIENT = web.RequestKey("client", Client)
 """Who sent a request, once that was worked out."""
@@ -95,6 +98,11 @@ def error_answer(error: EvenflowError) -> web.Response:
     if isinstance(error, RequestTimeout):
         answer.force_close()
     return answer
+
+
+def heartbeat_bytes(request: web.Request) -> int:
+    """How long a heartbeat must be, so that every proxy passes it on."""
+    return _PROXY_BUFFER_BYTES if request.version < HttpVersion11 else 1
 
 
 def protocol_of(request: web.Request) -> str:

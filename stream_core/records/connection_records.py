@@ -25,7 +25,8 @@ class RefusalRecord(EventRecord):
     transport: Annotated[str, "websocket or http"]
     what: Annotated[
         str,
-        "the method and the route, `handshake`, or the frame's type; `frame` where it is unknown",
+        "the method and the route, `handshake`, `head` of a request that can't be read, or the "
+        "frame's type; `frame` where it is unknown",
     ]
     tenant: Annotated[str | None, "the tenant, where a key or a token has told it"] = None
     retry_after_ms: Annotated[int | None, "when it may come again"] = None
