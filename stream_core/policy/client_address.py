@@ -169,7 +169,8 @@ def _parsed(entry: str) -> _Proxies:
         pass
     raise ValueError(
         "must be addresses or networks of proxies, 127.0.0.1,10.0.0.0/16,::1, each perhaps with "
-        f"how many there are in a row, 10.0.0.0/16=2 (1 to {MOST_ADDRESSES}); {entry[:100]!r} is none"
+        f"how many there are in a row, 10.0.0.0/16=2 (1 to {MOST_ADDRESSES}); {entry[:100]!r} is "
+        "none"
     )
 
 
