@@ -10,7 +10,6 @@ from evenflow.stream_core.policy.forwarded import (
     MOST_ADDRESSES,
     CalledUrl,
     RequestHeaders,
-    last_addresses,
     read_forwarded,
 )
 
@@ -26,15 +25,21 @@ _THIS_MACHINE = "::/64"  # of ::1
 
 
 def is_of_this_machine(address: str) -> bool:
-    """Whether an address, as `TrustedProxies.client_address` gives it, is one of this machine."""
+    """Whether an address, as `counted_address` gives it, is one of this machine."""
     return address.startswith("127.") or address == _THIS_MACHINE
+
+
+def counted_address(peer: str) -> str:
+    """An address as bounds count it: one of IPv6 as its /64. A Unix socket's is as it is."""
+    address = _read(peer)
+    return peer if address is None else _counted(address)
 
 
 class Client(NamedTuple):
     """Who sent a request, and how.
 
     Attributes:
-        address: as bounds count it: one of IPv6 as its /64.
+        address: as `counted_address` gives it.
         url: the URL that the client used, as far as trusted proxies say.
         is_forwarded: whether a proxy, trusted or not, has passed the request on.
         is_doubtful: whether a proxy that is not trusted says how it was called. That isn't
@@ -116,22 +121,6 @@ class TrustedProxies:
             is_forwarded=forwarded.is_forwarded,
             unnamed_proxy="" if origin.is_known else str(origin.address),
         )
-
-    def client_address(self, peer: str, forwarded_for: str | None) -> str:
-        """The address of who sent a request, as bounds count it: one of IPv6 as its /64.
-
-        Args:
-            peer: the connection's other end.
-            forwarded_for: the header `X-Forwarded-For`; several are joined with commas.
-        """
-        address = _read(peer)
-        if address is None:
-            return peer  # a Unix socket's
-        proxies = self._of(address)
-        if proxies is None or not forwarded_for:
-            return _counted(address)
-        written = last_addresses([forwarded_for])
-        return _counted(self._origin(address, proxies.hops, written).address)
 
     def _origin(self, nearest: _Address, hops: int | None, written: Sequence[str]) -> _Origin:
         """Follow what was written from the last address on, to the first that is no proxy's.

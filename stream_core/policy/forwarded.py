@@ -74,7 +74,7 @@ def read_forwarded(headers: RequestHeaders) -> Forwarded:
         _prefix(headers.getall(_PREFIX, ())),
     )
     if FORWARDED_FOR in headers or any(url):
-        addresses = last_addresses(headers.getall(FORWARDED_FOR, ()))
+        addresses = _last_addresses(headers.getall(FORWARDED_FOR, ()))
         return Forwarded(addresses, (url,) if any(url) else (), is_forwarded=True)
     elements = [each for line in headers.getall(_STANDARD, ()) for each in _elements(line)]
     if not elements:
@@ -90,7 +90,7 @@ def read_forwarded(headers: RequestHeaders) -> Forwarded:
     )
 
 
-def last_addresses(lines: Sequence[str]) -> Sequence[str]:
+def _last_addresses(lines: Sequence[str]) -> Sequence[str]:
     """The last addresses of these lines of `X-Forwarded-For`."""
     return ",".join(lines).rsplit(",", MOST_ADDRESSES)[-MOST_ADDRESSES:] if lines else ()
 
