@@ -132,7 +132,8 @@ class HandlerSettings(Limits, BaseSettings):
     trusted_proxies: str = Field(
         LOCAL_PROXIES,
         description=(
-            "addresses and networks of the proxies whose X-Forwarded-For names the client; "
+            "addresses and networks of the proxies that are believed who the client is, and which "
+            "URL it called (X-Forwarded-For, -Proto, -Host and -Prefix, or Forwarded); "
             "`10.0.0.0/16=2`: there are two in a row, and the second address from the right is the "
             "client's"
         ),

@@ -11,7 +11,7 @@ import orjson
 from aws_lambda_powertools import Logger
 
 from evenflow.stream_core.policy.allowed_origins import AllowedOrigins
-from evenflow.stream_core.policy.client_address import TrustedProxies
+from evenflow.stream_core.policy.client_address import counted_address
 from evenflow.stream_core.protocol.content_encoding import ContentDecoder
 from evenflow.stream_core.protocol.errors import EvenflowError
 from evenflow.stream_core.protocol.http_contract import (
@@ -30,7 +30,6 @@ Event = Mapping[str, Any]
 # CloudFront's function puts them in place of any that a viewer sends.
 _VIEWER_HOST = "x-evenflow-host"
 _VIEWER_ADDRESS = "x-evenflow-address"
-_BY_ADDRESS = TrustedProxies("")
 
 
 class HttpApiAnswer(TypedDict):
@@ -51,7 +50,7 @@ class HttpApiRequest:
         query: the parameters. The HTTP API joins the values of a repeated one by commas.
         headers: by their names in lower case.
         domain: the host name by which the HTTP API was called.
-        address: the viewer's, as `TrustedProxies.client_address` gives it.
+        address: the viewer's, as `counted_address` gives it.
     """
 
     path_names: Mapping[str, str]
@@ -181,8 +180,8 @@ def _request(event: Event, path_names: Mapping[str, str], body_limit: int) -> Ht
         headers=headers,
         body=body,
         domain=event["requestContext"]["domainName"],
-        address=_BY_ADDRESS.client_address(
-            headers.get(_VIEWER_ADDRESS) or event["requestContext"]["http"]["sourceIp"], None
+        address=counted_address(
+            headers.get(_VIEWER_ADDRESS) or event["requestContext"]["http"]["sourceIp"]
         ),
     )
 

@@ -31,7 +31,7 @@ await copyFile("src/page/favicon.svg", "dist/assets/favicon.svg");
 const built = [style, main].flatMap(({ metafile }) => Object.keys(metafile.outputs)).map((path) => basename(path));
 const page = await readFile("src/page/index.html", "utf8");
 // Last, because its time tells make that the whole build is done.
-await writeFile("dist/index.html", page.replace(/(?<=\/assets\/)(main|style)\.(js|css)/g, nameWithHash));
+await writeFile("dist/index.html", page.replace(/(?<="assets\/)(main|style)\.(js|css)/g, nameWithHash));
 
 async function bundled(options) {
   const shared = { bundle: true, minify: true, target: BROWSERS, logLevel: "warning", write: false };

@@ -45,7 +45,7 @@ def check_address(front_door: FrontDoor, opened: HttpAnswer) -> str:
     """Check that clients are sent to the address that was called. Returns what was seen."""
     announced_url = opened.json["http_url"]
     if announced_url != front_door.url:
-        raise HopFaultFound(HOST, f"clients are sent to {announced_url}")
+        raise HopFaultFound(HOST, f"clients are sent to {announced_url or 'no known address'}")
     if (opened.headers.get("Connection") or "").lower() == "close":
         raise HopFaultFound(CLOSING, "answers come with `Connection: close`")
     return "opens sessions, and sends clients to this address"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.gateway.accepted_connections import AcceptedConnections
@@ -12,6 +12,7 @@ from evenflow.fargate_handler.gateway.address_turns import AddressTurns
 from evenflow.fargate_handler.gateway.connection_registry import ConnectionRegistry
 from evenflow.fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from evenflow.fargate_handler.gateway.reconnect_rate import ReconnectRate
+from evenflow.fargate_handler.gateway.unnamed_proxies import UnnamedProxies
 from evenflow.fargate_handler.identity_keys import IdentityKeys
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.orchestrator import Orchestrator
@@ -20,14 +21,12 @@ from evenflow.stream_core.policy.agents import Agents
 from evenflow.stream_core.policy.allowed_hosts import AllowedHosts
 from evenflow.stream_core.policy.allowed_origins import AllowedOrigins, is_own_page
 from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.client_address import TrustedProxies
+from evenflow.stream_core.policy.client_address import Client, TrustedProxies
+from evenflow.stream_core.policy.forwarded import CalledUrl, RequestHeaders
 from evenflow.stream_core.policy.node_load import LoadFigure
 from evenflow.stream_core.policy.session_token import SessionTokens
 from evenflow.stream_core.protocol.session_init import OPEN_TENANT
 from evenflow.stream_core.tenants.access import check_origin, usable_models
-
-# A name or an address, with or without a port.
-_AUTHORITY = re.compile(r"([A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class GatewayContext(ClientContext):
         ws_url: the public address of the WebSocket. None: `ws_port` of the host that was called, or
             beside `http_url`.
         http_port: where this task serves its page.
-        trusted_proxies: whose word about clients' addresses is believed.
+        trusted_proxies: the proxies whose headers about their clients are believed.
         metrics_port: where there is `/metrics` and nothing else. None: it is at the other ports.
         sessions_opened: how many sessions each address opens without a key.
         allowed_origins: other origins whose pages may call.
@@ -83,6 +82,18 @@ class GatewayContext(ClientContext):
     agents: Agents
     identities: IdentityKeys | None = None
     store_is_lost: Callable[[], bool] = lambda: False
+    unnamed_proxies: UnnamedProxies = field(default_factory=UnnamedProxies)
+
+    def client(self, peer: str, headers: RequestHeaders) -> Client:
+        """Who sent a request. Warns of a proxy that is not named.
+
+        Args:
+            peer: the connection's other end.
+        """
+        client = self.trusted_proxies.client(peer, headers)
+        if client.unnamed_proxy:
+            self.unnamed_proxies.note(client.unnamed_proxy)
+        return client
 
     def sender(self, channel: Channel, address: str) -> tuple[str, str]:
         """The tenant and the address that a session's messages are counted to.
@@ -117,17 +128,19 @@ class GatewayContext(ClientContext):
         """The models that a tenant's requests may name."""
         return usable_models(self.tenants.of(tenant_id), self.models)
 
-    def public_urls(self, scheme: str, host: str) -> tuple[str, str]:
-        """The WebSocket's address and the base of HTTP calls, for a client that called this one.
+    def public_urls(self, called: CalledUrl) -> tuple[str, str]:
+        """The WebSocket's address and the base of HTTP calls, for a client.
 
         Args:
-            host: the header `Host`. A wrong one is not repeated.
+            called: what the client called. Without a host both are relative, unless they are set.
         """
-        called = _AUTHORITY.fullmatch(host)
-        name = called[1] if called else "127.0.0.1"
-        http_url = self.http_url or f"{scheme}://{host if called else f'{name}:{self.http_port}'}"
+        http_url = self.http_url
+        if http_url is None:
+            scheme, host, prefix = called
+            http_url = f"{scheme}://{host}{prefix}" if host else prefix
         if self.ws_url is not None:
             return self.ws_url, http_url
-        if self.ws_port is not None:
+        if self.ws_port is not None and called.host:
+            name = re.sub(r":[0-9]+\Z", "", called.host)
             return f"ws://{name}:{self.ws_port}/ws", http_url
-        return f"ws{http_url.removeprefix('http')}/ws", http_url
+        return f"{re.sub('^http', 'ws', http_url)}/ws", http_url

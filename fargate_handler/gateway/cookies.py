@@ -35,15 +35,21 @@ def released_cookie(context: GatewayContext) -> str:
     return _cookie(context.cookie_secure, STICKY_COOKIE, "", 0.0, "/", "Lax")
 
 
-def events_cookie(context: GatewayContext, claims: SessionClaims, response_id: str) -> str:
-    """The `Set-Cookie` that opens one response's events. It is valid as long as the token."""
+def events_cookie(
+    context: GatewayContext, claims: SessionClaims, response_id: str, path_prefix: str
+) -> str:
+    """The `Set-Cookie` that opens one response's events. It is valid as long as the token.
+
+    Args:
+        path_prefix: what the client writes before the paths of this server.
+    """
     ticket, expires_at = ticket_of(context, claims, response_id)
     return _cookie(
         context.cookie_secure,
         EVENTS_COOKIE,
         ticket,
         expires_at,
-        EVENTS.with_names(response_id=response_id),
+        path_prefix + EVENTS.with_names(response_id=response_id),
         "Strict",
     )
 

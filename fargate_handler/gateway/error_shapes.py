@@ -9,6 +9,7 @@ from aiohttp import web
 from evenflow.fargate_handler.event_log import log_event
 from evenflow.fargate_handler.gateway.anthropic.refusals import is_of_anthropic, refusal
 from evenflow.fargate_handler.gateway.http_answers import (
+    CLIENT,
     ERROR_CODE,
     TENANT,
     RequestHandler,
@@ -39,6 +40,7 @@ async def errors_in_shape(request: web.Request, handler: RequestHandler) -> web.
     if code is not None:
         resource = request.match_info.route.resource
         route = "of no path" if resource is None else resource.canonical
+        client = request.get(CLIENT)
         log_event(
             RefusalRecord(
                 code=code,
@@ -46,6 +48,7 @@ async def errors_in_shape(request: web.Request, handler: RequestHandler) -> web.
                 transport="http",
                 what=f"{request.method} {route}",
                 tenant=request.get(TENANT),
+                unnamed_proxy=client.unnamed_proxy or None if client else None,
             )
         )
     return answer

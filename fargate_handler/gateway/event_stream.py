@@ -16,7 +16,12 @@ from evenflow.fargate_handler.gateway.event_reader import (
     EncodeStart,
     EventReader,
 )
-from evenflow.fargate_handler.gateway.http_answers import VIA_HEADER, protocol_of, user_of
+from evenflow.fargate_handler.gateway.http_answers import (
+    VIA_HEADER,
+    heartbeat_bytes,
+    protocol_of,
+    user_of,
+)
 from evenflow.fargate_handler.gateway.resumption import Progress, resume
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
 from evenflow.stream_core.log.response_stream import ResponseStream
@@ -75,7 +80,8 @@ class EventStream:
         self._at_once = at_once
         self._for_task = for_task
         self._deadline = deadline or Deadline(None, context.monotonic)
-        self._heartbeat = heartbeat
+        blank = b" " * heartbeat_bytes(request)
+        self._heartbeat = heartbeat if len(blank) == 1 else b":%b\n%b" % (blank, heartbeat)
         self._start = start
         self._answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS | dict(headers))
         self._socket = AnswerSocket(context, request, self._answer)

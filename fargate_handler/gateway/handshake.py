@@ -9,7 +9,12 @@ from collections.abc import Iterable
 
 from picows import WSUpgradeRequest
 
-from evenflow.stream_core.protocol.errors import InvalidRequest, UpgradeRequired
+from evenflow.stream_core.protocol.errors import (
+    EvenflowError,
+    HeadTooLarge,
+    InvalidRequest,
+    UpgradeRequired,
+)
 
 LONGEST_HEAD = 16_384
 """In bytes. picows takes none that is as long."""
@@ -25,7 +30,7 @@ _FIELD_BYTES = bytes([9, *range(32, 127), *range(128, 256)])
 _NO_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*0[ \t]*(?:\r|\Z)")
 
 
-def head_fault(head: bytes) -> InvalidRequest | None:
+def head_fault(head: bytes) -> EvenflowError | None:
     """The error of a head that can't be a handshake's, in our shape, not picows'. None if it can.
 
     Args:
@@ -35,7 +40,11 @@ def head_fault(head: bytes) -> InvalidRequest | None:
     if _REQUEST_LINE.fullmatch(line) is None:
         message = "a WebSocket handshake is a GET of HTTP/1.1, and this request is not"
     elif len(head) >= LONGEST_HEAD:
-        message = f"the head of a WebSocket handshake has less than {LONGEST_HEAD} bytes"
+        return HeadTooLarge(
+            f"the head of a WebSocket handshake has less than {LONGEST_HEAD} bytes, and this one "
+            "has more; send fewer cookies, or a shorter token",
+            code="head_too_large",
+        )
     elif head.count(b"\r\n") > _MOST_HEADERS:
         message = f"a request may have {_MOST_HEADERS} headers, and this one has more"
     elif _NAMELESS_LINE.search(head) or head.replace(b"\r\n", b"").translate(None, _FIELD_BYTES):

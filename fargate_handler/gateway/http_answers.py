@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import orjson
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.deadline import TimedOut
@@ -18,7 +18,7 @@ from evenflow.fargate_handler.gateway.resumption import (
 )
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.client_address import FORWARDED_FOR
+from evenflow.stream_core.policy.client_address import Client
 from evenflow.stream_core.policy.rights import Right
 from evenflow.stream_core.policy.session_token import SessionClaims, for_peers
 from evenflow.stream_core.protocol.errors import EvenflowError, RequestTimeout, is_worth_repeating
@@ -38,8 +38,12 @@ RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _TEXTS_IN_ANSWER = 2
 # As much as aiohttp keeps for a client before it says so.
 _SMALL_BYTES = 65_536
+# What nginx collects of an answer to HTTP/1.0 before it passes it on, where it has no
+# X-Accel-Buffering: of two nginx in a row the first takes that header away.
+_PROXY_BUFFER_BYTES = 4_096
 API_KEY = "x-api-key"
-_ADDRESS = web.RequestKey("address", str)
+CLIENT = web.RequestKey("client", Client)
+"""Who sent a request, once that was worked out."""
 PROTOCOL = web.RequestKey("protocol", str)
 """Whose API a request is of, by its route."""
 TENANT = web.RequestKey("tenant", str)
@@ -94,6 +98,11 @@ def error_answer(error: EvenflowError) -> web.Response:
     if isinstance(error, RequestTimeout):
         answer.force_close()
     return answer
+
+
+def heartbeat_bytes(request: web.Request) -> int:
+    """How long a heartbeat must be, so that every proxy passes it on."""
+    return _PROXY_BUFFER_BYTES if request.version < HttpVersion11 else 1
 
 
 def protocol_of(request: web.Request) -> str:
@@ -152,14 +161,22 @@ def claims_of(request: web.Request, context: GatewayContext, right: Right) -> Se
     return note_tenant(request, claims, context)
 
 
+def client_of(request: web.Request, context: GatewayContext) -> Client:
+    """Who sent a request, also behind proxies. Worked out once a request."""
+    client = request.get(CLIENT)
+    if client is None:
+        client = request[CLIENT] = context.client(request.remote or "", request.headers)
+    return client
+
+
 def address_of(request: web.Request, context: GatewayContext) -> str:
-    """The client's address, also behind proxies. Worked out once a request."""
-    known = request.get(_ADDRESS)
-    if known is None:
-        known = request[_ADDRESS] = context.trusted_proxies.client_address(
-            request.remote or "", ",".join(request.headers.getall(FORWARDED_FOR, ()))
-        )
-    return known
+    """The client's address, also behind proxies."""
+    return client_of(request, context).address
+
+
+def host_of(request: web.Request, context: GatewayContext) -> str:
+    """The host that the client called, as far as it is known: the header `Host`, or a proxy's."""
+    return client_of(request, context).url.host or request.headers.get("Host", "")
 
 
 def credentials_of(request: web.Request) -> str:
@@ -192,7 +209,7 @@ def note_tenant(
     tenant = request[TENANT] = claims.channel.tenant
     request[PAYER] = Payer(tenant, claims.key, claims.known_user)
     request[READER] = claims.user
-    context.check_origin(tenant, request.headers.get("Origin"), request.host)
+    context.check_origin(tenant, request.headers.get("Origin"), host_of(request, context))
     return claims
 
 

@@ -9,17 +9,29 @@ from http import HTTPStatus
 from typing import cast
 
 from aiohttp import StreamReader, web
+from aiohttp.http_exceptions import LineTooLong
 
+from evenflow.fargate_handler.event_log import log_event
 from evenflow.fargate_handler.gateway.accepted_connections import Cut
+from evenflow.fargate_handler.gateway.anthropic.refusals import is_of_anthropic, refusal
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.event_reader import ClockTimer
 from evenflow.fargate_handler.gateway.http_answers import error_answer
 from evenflow.stream_core.policy.memory_bound import READ_AHEAD_BYTES
 from evenflow.stream_core.protocol.client_session import CLOSE_SECONDS
-from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.errors import EvenflowError, HeadTooLarge, InvalidRequest
+from evenflow.stream_core.records.connection_records import RefusalRecord
+
+_LONGEST_HEADER = 16_384
+"""Of a name and its value, in bytes, as load balancers of AWS take it: an identity provider's token
+names up to 200 groups in 11,000.
+"""
 
 # A proxy that nobody has named still says so. Whoever makes it up gets a longer idle time only.
 _SAYS_PROXY = re.compile(rb"\n(?:x-forwarded-for|forwarded|via):", re.IGNORECASE)
+# Enough of a head to tell whose API it calls.
+_BEGINNING_BYTES = 64
+_LINGER_SECONDS = 1.0
 
 
 class HttpConnection(web.RequestHandler):
@@ -38,6 +50,7 @@ class HttpConnection(web.RequestHandler):
 
     __slots__ = (
         "_accepted",
+        "_beginning",
         "_clock",
         "_half_closed",
         "_head_seconds",
@@ -69,8 +82,10 @@ class HttpConnection(web.RequestHandler):
             auto_decompress=False,
             keepalive_timeout=keep_alive,
             read_bufsize=READ_AHEAD_BYTES // 2,  # aiohttp reads on up to twice as much
+            max_field_size=_LONGEST_HEADER,
         )
         self._accepted = context.accepted
+        self._beginning = first[:_BEGINNING_BYTES]
         self._registry = context.registry
         self.end_stream: Callable[[], None] | None = None
         self._half_closed = False
@@ -91,15 +106,18 @@ class HttpConnection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
+        if self._awaits_head:
+            self._beginning = data[:_BEGINNING_BYTES]
         super().data_received(data)
-        if (
-            self._head_timer is None
-            and not (self._messages or self._request_in_progress)
-            and not data.isspace()
-        ):
+        if self._awaits_head and not data.isspace():
             self._head_timer = self._loop.call_later(self._head_seconds, self._head_is_late)
         if self._messages:
             _, self._last_body = self._messages[-1]
+
+    @property
+    def _awaits_head(self) -> bool:
+        """Whether nothing of a head has come since the last request was answered."""
+        return self._head_timer is None and not (self._messages or self._request_in_progress)
 
     def eof_received(self) -> bool:
         """The client sends no more: it waits for the answers to what it has sent, or is gone.
@@ -211,6 +229,10 @@ class HttpConnection(web.RequestHandler):
             answer, reset = await super()._handle_request(request, start_time, request_handler)
             if answer.status == HTTPStatus.REQUEST_TIMEOUT:
                 self.force_close()  # aiohttp would wait ten seconds more for the rest of the body
+            if answer.status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+                # A socket that is closed with unread bytes is reset, which may lose the answer.
+                self.close()  # what comes is read, and ignored
+                await asyncio.sleep(_LINGER_SECONDS)
             return answer, reset
         finally:
             self._on_half_close = None
@@ -227,10 +249,13 @@ class HttpConnection(web.RequestHandler):
         """The answer to what is no request of HTTP. The connection ends with it."""
         answer = super().handle_error(request, status, exc, message)
         if status == HTTPStatus.BAD_REQUEST:
-            what = (message or "").partition("\n")[0].rstrip(": ")
-            answer = error_answer(
-                InvalidRequest(f"this request can't be read: {what}", code="bad_request")
+            error = _fault_of(exc, message or "")
+            _, _, target = self._beginning.partition(b" ")
+            path = target.partition(b" ")[0].partition(b"?")[0].decode("latin-1")
+            log_event(
+                RefusalRecord(code=error.code, status=error.status, transport="http", what="head")
             )
+            answer = refusal(error) if is_of_anthropic(path) else error_answer(error)
             answer.force_close()
         return answer
 
@@ -250,3 +275,14 @@ def when_half_closed(request: web.BaseRequest, call: Callable[[], None]) -> None
     """Have `call` called when the client of a request has ended its side, or at once if it has."""
     cast("HttpConnection", request.protocol).when_half_closed(call)
 
+
+def _fault_of(exc: BaseException | None, message: str) -> EvenflowError:
+    """The error of a request that aiohttp can't read."""
+    if isinstance(exc, LineTooLong) and exc.args[1] == _LONGEST_HEADER:
+        return HeadTooLarge(
+            f"a header of this request is longer than {_LONGEST_HEADER} bytes; nothing was "
+            "accepted. Send fewer cookies, or a shorter token",
+            code="head_too_large",
+        )
+    what = message.partition("\n")[0].rstrip(": ")
+    return InvalidRequest(f"this request can't be read: {what}", code="bad_request")

@@ -17,6 +17,7 @@ from evenflow.fargate_handler.gateway.anthropic.messages_endpoint import Message
 from evenflow.fargate_handler.gateway.anthropic.messages_endpoint import (
     not_served as anthropic_not_served,
 )
+from evenflow.fargate_handler.gateway.called_url import public_urls_of
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from evenflow.fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
@@ -344,9 +345,10 @@ class HttpEndpoints:
         index = self._page / "index.html"
         if not index.is_file():
             raise NotFound(NO_PAGE, code="path_not_found")
-        ws_url, _ = self._context.public_urls(request.scheme, request.host)
+        ws_url, _ = public_urls_of(request, self._context)
+        elsewhere = [ws_url] if "://" in ws_url else []
         headers = {
-            "Content-Security-Policy": page_policy(ws_url),
+            "Content-Security-Policy": page_policy(*elsewhere),
             **_NO_SNIFFING,
             "Referrer-Policy": "no-referrer",
             "Cache-Control": "no-cache",

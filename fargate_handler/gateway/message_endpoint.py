@@ -8,6 +8,7 @@ from dataclasses import replace
 from aiohttp import web
 
 from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.called_url import path_prefix_of
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.cookies import events_cookie, ticket_of
 from evenflow.fargate_handler.gateway.event_reader import PROBE_SECONDS
@@ -77,7 +78,9 @@ class MessageEndpoint:
             accepted.ticket, _ = ticket_of(context, claims, stream.response_id)
         answer = json_answer(accepted.model_dump(exclude_defaults=True), status=202)
         if message.cookie:
-            answer.headers.add("Set-Cookie", events_cookie(context, claims, stream.response_id))
+            prefix = path_prefix_of(request, context)
+            cookie = events_cookie(context, claims, stream.response_id, prefix)
+            answer.headers.add("Set-Cookie", cookie)
         return answer
 
     async def _submit(self, event: IngestEvent) -> ResponseStream:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.http_answers import RequestHandler
+from evenflow.fargate_handler.gateway.http_answers import RequestHandler, host_of
 
 _ALLOW = "Access-Control-Allow-Origin"
 
@@ -39,7 +39,8 @@ class OtherOrigins:
     async def unasked(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
         """Refuse what pages send without asking, but for the server's own and allowed ones."""
         origin = request.headers.get("Origin")
-        if origin is not None and not self._context.is_own_page(origin, request.host):
+        host = host_of(request, self._context)
+        if origin is not None and not self._context.is_own_page(origin, host):
             self._allowed.check_unasked(request.method, request.headers)
         return await handler(request)
 

@@ -7,11 +7,13 @@ from typing import Any
 
 from aiohttp import web
 
+from evenflow.fargate_handler.gateway.called_url import public_urls_of
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import (
-    address_of,
     check_room,
     claims_of,
+    client_of,
+    host_of,
     json_answer,
     number_of_query,
 )
@@ -45,7 +47,8 @@ class SessionEndpoint:
         # Who calls is in the body.
         body = await read_body(request, context, context.limits.message_bytes)
         given = bearer(request.headers.get("Authorization"))
-        identities, origin = context.identities, request.headers.get("Origin")
+        identities, client = context.identities, client_of(request, context)
+        origin = request.headers.get("Origin")
         if identities is not None:
             await identities.prepare(given)
         opened = open_session(
@@ -57,12 +60,15 @@ class SessionEndpoint:
             now=context.wall_time(),
             ttl=context.limits.session_token_ttl_seconds,
             check_without_key=lambda: check_address(
-                context.sessions_opened, address_of(request, context), context.monotonic()
+                context.sessions_opened,
+                client.address,
+                context.monotonic(),
+                is_proxy=bool(client.unnamed_proxy),
             ),
             identities=None if identities is None else identities.tokens,
-            origin=None if context.is_own_page(origin or "", request.host) else origin,
+            origin=None if context.is_own_page(origin or "", host_of(request, context)) else origin,
         )
-        ws_url, http_url = context.public_urls(request.scheme, request.host)
+        ws_url, http_url = public_urls_of(request, context)
         return json_answer(opened.to_body(ws_url=ws_url, http_url=http_url), status=201)
 
     async def messages(self, request: web.Request) -> web.Response:
@@ -104,7 +110,7 @@ class SessionEndpoint:
             may=TO_READ,
             shared=True,
         )
-        ws_url, http_url = context.public_urls(request.scheme, request.host)
+        ws_url, http_url = public_urls_of(request, context)
         shared = SessionShared(
             token=token, expires_at=iso_time(expires_at), ws_url=ws_url, http_url=http_url
         )

@@ -30,7 +30,7 @@ from evenflow.fargate_handler.gateway.websocket_connection import WEBSOCKET as O
 from evenflow.fargate_handler.gateway.websocket_connection import WebSocketConnection
 from evenflow.fargate_handler.gateway.websocket_protocol import WebSocketProtocol
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.client_address import FORWARDED_FOR
+from evenflow.stream_core.policy.client_address import Client
 from evenflow.stream_core.policy.rights import Right, check_right
 from evenflow.stream_core.policy.trace_context import TRACEPARENT, known_traceparent
 from evenflow.stream_core.protocol import openai_realtime
@@ -150,10 +150,9 @@ class WebSocketEndpoint:
         context = self._context
         context.allowed_hosts.check(request.headers.get("Host"))
         path, _, query = request.path.decode("latin-1").partition("?")
-        forwarded_for = ",".join(request.headers.getall(FORWARDED_FOR, ()))
-        address = context.trusted_proxies.client_address(peer, forwarded_for)
+        caller = context.client(peer, request.headers)
         if path == RESPONSES_WEBSOCKET.path:
-            return self._accept_responses(request, address)
+            return self._accept_responses(request, caller)
         dialects = _dialects(path)
         check_handshake(request)
         asked = parse_qs(query)
@@ -163,9 +162,9 @@ class WebSocketEndpoint:
             offered, asked, beta
         ):
             return _realtime_refusal(offered)
-        self._check_origin(request)
+        self._check_origin(request, caller)
         claims = context.tokens.verify_any(_token(request, offered), context.wall_time())
-        self._check_tenant_origin(claims.channel.tenant, request)
+        self._check_tenant_origin(claims.channel.tenant, request, caller)
         check_right(Right.READ, claims.may)
         dialect, answer_headers = _select(offered, dialects)
         replaces = asked.get("replace") == ["1"]
@@ -175,7 +174,7 @@ class WebSocketEndpoint:
             context,
             claims,
             dialect,
-            address=address,
+            address=caller.address,
             replaces=replaces,
             asked_at=asked_at,
         )
@@ -185,18 +184,18 @@ class WebSocketEndpoint:
         )
 
     def _accept_responses(
-        self, request: WSUpgradeRequest, address: str
+        self, request: WSUpgradeRequest, caller: Client
     ) -> WSUpgradeResponseWithListener:
         """Accept a client of OpenAI's Responses API. It may need no key, so its page is known."""
         context = self._context
         check_handshake(request)
-        self._check_origin(request, always=True)
+        self._check_origin(request, caller, always=True)
         given = bearer(request.headers.get("Authorization"))
         if context.identities is not None:
             # A handshake can't wait for keys: it is told to come again.
             context.identities.look_at(given)
-        sender = sender_with(given, address, context)
-        self._check_tenant_origin(sender.tenant, request)
+        sender = sender_with(given, caller.address, context)
+        self._check_tenant_origin(sender.tenant, request, caller)
         sender = sender._replace(traceparent=known_traceparent(request.headers.get(TRACEPARENT)))
         if context.orchestrator.draining:
             raise Overloaded(
@@ -210,7 +209,9 @@ class WebSocketEndpoint:
             WSUpgradeResponse.create_101_response(answer_headers), WebSocketConnection(client)
         )
 
-    def _check_origin(self, request: WSUpgradeRequest, *, always: bool = False) -> None:
+    def _check_origin(
+        self, request: WSUpgradeRequest, caller: Client, *, always: bool = False
+    ) -> None:
         """Check the page that opens the WebSocket, if origins are set. Browsers don't.
 
         Args:
@@ -223,16 +224,18 @@ class WebSocketEndpoint:
             or context.allowed_origins.admits(origin)
         ):
             return
-        if not context.is_own_page(origin, request.headers.get("Host", "")):
+        if not context.is_own_page(origin, _host(request, caller)):
             raise OriginNotAllowed(
                 f"pages of {origin[:100]} may not connect; EVENFLOW_ALLOWED_ORIGINS names those "
                 "that may",
                 code="origin_not_allowed",
             )
 
-    def _check_tenant_origin(self, tenant_id: str, request: WSUpgradeRequest) -> None:
-        headers = request.headers
-        self._context.check_origin(tenant_id, headers.get("Origin"), headers.get("Host", ""))
+    def _check_tenant_origin(
+        self, tenant_id: str, request: WSUpgradeRequest, caller: Client
+    ) -> None:
+        origin = request.headers.get("Origin")
+        self._context.check_origin(tenant_id, origin, _host(request, caller))
 
     def _error_response(self, error: EvenflowError) -> WSUpgradeResponse:
         log_event(RefusalRecord.of(error, OVER_WEBSOCKET, "handshake"))
@@ -245,6 +248,12 @@ class WebSocketEndpoint:
             error.status, body, headers
         )
         return response
+
+
+def _host(request: WSUpgradeRequest, caller: Client) -> str:
+    """The host that the client called, as far as it is known."""
+    host: str = caller.url.host or request.headers.get("Host", "")
+    return host
 
 
 def _dialects(path: str) -> tuple[Dialect, ...]:

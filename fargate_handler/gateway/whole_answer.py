@@ -16,6 +16,7 @@ from evenflow.fargate_handler.gateway.event_reader import PROBE_SECONDS
 from evenflow.fargate_handler.gateway.http_answers import (
     VIA_HEADER,
     check_room_for_text,
+    heartbeat_bytes,
     json_answer,
     protocol_of,
     user_of,
@@ -25,11 +26,12 @@ from evenflow.fargate_handler.gateway.resumption import Progress, WakingReader, 
 from evenflow.stream_core.encoders.completion_chunks import check_completed
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.protocol.errors import EvenflowError
-from evenflow.stream_core.protocol.http_contract import NEVER_CACHED
 from evenflow.stream_core.records.reader_record import Left, ReaderFigures
 
 # Readers of JSON ignore white space before it.
 _STILL_HERE = b"\n"
+# A proxy that collects or compresses the answer would keep the heartbeats.
+_AS_IT_COMES = {"Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no"}
 
 
 class WholeAnswer:
@@ -61,10 +63,11 @@ class WholeAnswer:
         self._make = make
         self._make_error = make_error
         self._deadline = deadline
-        self._headers = headers
-        self._answer = web.StreamResponse(headers=NEVER_CACHED | headers)
+        self._headers = _AS_IT_COMES | headers
+        self._answer = web.StreamResponse(headers=self._headers)
         self._answer.content_type = "application/json"
         self._beat_seconds = context.limits.sse_heartbeat_seconds
+        self._still_here = _STILL_HERE * heartbeat_bytes(request)
         self._beat_at = context.monotonic() + self._beat_seconds
 
     async def write(self, stream: ResponseStream) -> web.StreamResponse:
@@ -134,4 +137,4 @@ class WholeAnswer:
         if not self._answer.prepared:
             self._answer.headers[VIA_HEADER] = stream.via
             await self._answer.prepare(self._request)
-        await self._answer.write(_STILL_HERE)
+        await self._answer.write(self._still_here)

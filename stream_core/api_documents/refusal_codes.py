@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 HOST = {403: ("host_not_allowed",)}
-ANY = {400: ("bad_request",), **HOST, 500: ("internal_error",), 503: ("node_full",)}
+ANY = {
+    400: ("bad_request",),
+    **HOST,
+    431: ("head_too_large",),
+    500: ("internal_error",),
+    503: ("node_full",),
+}
 POST = {415: ("unsupported_media_type",), 417: ("bad_request",)}
 BODY = {
     **POST,

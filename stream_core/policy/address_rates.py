@@ -35,7 +35,7 @@ class AddressRates:
         """Count one more. Returns 0.0, or the seconds until it may be; then it was not counted.
 
         Args:
-            address: as `TrustedProxies.client_address` gives it.
+            address: as `counted_address` gives it.
             now: seconds of a clock that never goes back.
         """
         if is_of_this_machine(address):

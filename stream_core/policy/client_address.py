@@ -1,17 +1,21 @@
-"""Whose address a request came from, also behind proxies."""
+"""Who sent a request, and which URL it used, also behind proxies."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
+
+from evenflow.stream_core.policy.forwarded import (
+    MOST_ADDRESSES,
+    CalledUrl,
+    RequestHeaders,
+    read_forwarded,
+)
 
 LOCAL_PROXIES = "127.0.0.0/8,::1"
 """The default: a proxy on this machine."""
 
-FORWARDED_FOR = "X-Forwarded-For"
-"""The header to which each proxy appends the address that called it."""
-
-_MOST_HOPS = 9
 _SITE_BITS = 64  # what one IPv6 customer has at least: its host part is free to choose
 
 _Address = IPv4Address | IPv6Address
@@ -21,8 +25,33 @@ _THIS_MACHINE = "::/64"  # of ::1
 
 
 def is_of_this_machine(address: str) -> bool:
-    """Whether an address, as `TrustedProxies.client_address` gives it, is one of this machine."""
+    """Whether an address, as `counted_address` gives it, is one of this machine."""
     return address.startswith("127.") or address == _THIS_MACHINE
+
+
+def counted_address(peer: str) -> str:
+    """An address as bounds count it: one of IPv6 as its /64. A Unix socket's is as it is."""
+    address = _read(peer)
+    return peer if address is None else _counted(address)
+
+
+class Client(NamedTuple):
+    """Who sent a request, and how.
+
+    Attributes:
+        address: as `counted_address` gives it.
+        url: the URL that the client used, as far as trusted proxies say.
+        is_forwarded: whether a proxy, trusted or not, has passed the request on.
+        is_doubtful: whether a proxy that is not trusted says how it was called. That isn't
+            believed, but then `Host` may be wrong, too.
+        unnamed_proxy: the address of what looks like a proxy and isn't trusted. Empty: none does.
+    """
+
+    address: str
+    url: CalledUrl = CalledUrl()
+    is_forwarded: bool = False
+    is_doubtful: bool = False
+    unnamed_proxy: str = ""
 
 
 class _Proxies(NamedTuple):
@@ -30,8 +59,21 @@ class _Proxies(NamedTuple):
     hops: int | None
 
 
+class _Origin(NamedTuple):
+    """Where the way back from the nearest proxy to the client ends.
+
+    Attributes:
+        believed: how many of the addresses, from the last one on, trusted proxies have written.
+        is_known: whether all proxies on the way are named, or their number is.
+    """
+
+    address: _Address
+    believed: int
+    is_known: bool = True
+
+
 class TrustedProxies:
-    """The proxies whose `X-Forwarded-For` is believed.
+    """The proxies whose headers about their clients are believed.
 
     What stands to the left of what trusted proxies wrote, the client may have made up.
 
@@ -54,30 +96,51 @@ class TrustedProxies:
         address = _read(peer)
         return address is not None and self._of(address) is not None
 
-    def client_address(self, peer: str, forwarded_for: str | None) -> str:
-        """The address of who sent a request, as bounds count it: one of IPv6 as its /64.
+    def client(self, peer: str, headers: RequestHeaders) -> Client:
+        """Who sent a request.
 
         Args:
             peer: the connection's other end.
-            forwarded_for: the header `X-Forwarded-For`; several are joined with commas.
         """
-        address = _read(peer)
+        forwarded, address = read_forwarded(headers), _read(peer)
         if address is None:
-            return peer  # a Unix socket's
+            return Client(peer, is_forwarded=forwarded.is_forwarded)  # a Unix socket's
         proxies = self._of(address)
-        if proxies is None or not forwarded_for:
-            return _counted(address)
-        # A client may have written thousands of addresses before it.
-        written = forwarded_for.rsplit(",", _MOST_HOPS)[-_MOST_HOPS:]
-        hops = proxies.hops
+        if proxies is None:
+            unnamed = str(address) if forwarded.addresses else ""
+            return Client(
+                _counted(address),
+                is_forwarded=forwarded.is_forwarded,
+                is_doubtful=any(map(any, forwarded.urls)),
+                unnamed_proxy=unnamed,
+            )
+        origin = self._origin(address, proxies.hops, forwarded.addresses)
+        return Client(
+            _counted(origin.address),
+            forwarded.url(origin.believed),
+            is_forwarded=forwarded.is_forwarded,
+            unnamed_proxy="" if origin.is_known else str(origin.address),
+        )
+
+    def _origin(self, nearest: _Address, hops: int | None, written: Sequence[str]) -> _Origin:
+        """Follow what was written from the last address on, to the first that is no proxy's.
+
+        Args:
+            nearest: the address of the proxy that is connected.
+            hops: how many proxies there are. None: those that are named.
+        """
+        address, place = nearest, 0
         for place, text in enumerate(reversed(written), start=1):
             sender = _read(text.strip())
             if sender is None:
                 break  # no address, but whoever sent it came through the last one that is
             address = sender
-            if place == hops or (hops is None and self._of(sender) is None):
+            if place == hops:
                 break
-        return _counted(address)
+            if hops is None and self._of(sender) is None:
+                # A client can write an address before its own. It has none of a private network.
+                return _Origin(address, place, place == len(written) or sender.is_global)
+        return _Origin(address, place)
 
     def _of(self, address: _Address) -> _Proxies | None:
         return next((known for known in self._proxies if address in known.network), None)
@@ -89,13 +152,14 @@ def _parsed(entry: str) -> _Proxies:
         parsed = ip_network(network)
         if not counted:
             return _Proxies(parsed, None)
-        if 1 <= int(hops) <= _MOST_HOPS:
+        if 1 <= int(hops) <= MOST_ADDRESSES:
             return _Proxies(parsed, int(hops))
     except ValueError:
         pass
     raise ValueError(
         "must be addresses or networks of proxies, 127.0.0.1,10.0.0.0/16,::1, each perhaps with "
-        f"how many there are in a row, 10.0.0.0/16=2 (1 to {_MOST_HOPS}); {entry[:100]!r} is none"
+        f"how many there are in a row, 10.0.0.0/16=2 (1 to {MOST_ADDRESSES}); {entry[:100]!r} is "
+        "none"
     )
 
 

@@ -106,7 +106,7 @@ class Limits(BaseModel):
     lag_close_bytes: int = _limit(
         262_144, 4_096, 67_108_864, "closed with 4008, or an event `error`, and the resume point"
     )
-    heartbeat_seconds: float = _limit(30, 0.1, 600, "ping")
+    heartbeat_seconds: float = _limit(25, 0.1, 600, "ping")
     pong_timeout_seconds: float = _limit(60, 0.2, 1_200, "closed with 4010 and deregistered")
     head_seconds: float = _limit(
         10, 0.1, 600, "cut: a connection, or a request over it, whose head is not whole"

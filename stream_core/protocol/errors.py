@@ -166,6 +166,11 @@ class RateLimited(EvenflowError):
     type = "rate_limit_error"
 
 
+class HeadTooLarge(EvenflowError):
+    status = 431
+    type = "invalid_request_error"
+
+
 class UpstreamFailed(EvenflowError):
     status = 502
     type = "upstream_error"

@@ -165,20 +165,27 @@ def _of_user(user: str, session_id: str) -> str:
     return own + session_id
 
 
-def check_address(rates: AddressRates, address: str, now: float) -> None:
+def check_address(
+    rates: AddressRates, address: str, now: float, *, is_proxy: bool = False
+) -> None:
     """Check that an address may open one more session without a key.
 
     Args:
         now: seconds of a clock that never goes back.
+        is_proxy: whether the address seems to be that of a proxy that is not trusted.
 
     Raises:
         RateLimited: it has opened too many. The error says when to try again.
     """
     seconds = rates.take(address, now)
     if seconds:
+        shared = (
+            "; all clients of a proxy share this address, since EVENFLOW_TRUSTED_PROXIES does not "
+            "name the proxy"
+        )
         raise RateLimited(
             "too many sessions were opened from this address; none was opened now, try again "
-            "later, or open them with a tenant's key",
+            f"later, or open them with a tenant's key{shared if is_proxy else ''}",
             code="address_sessions",
             retry_after_ms=math.ceil(seconds * 1000),
         )

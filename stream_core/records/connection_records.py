@@ -25,10 +25,15 @@ class RefusalRecord(EventRecord):
     transport: Annotated[str, "websocket or http"]
     what: Annotated[
         str,
-        "the method and the route, `handshake`, or the frame's type; `frame` where it is unknown",
+        "the method and the route, `handshake`, `head` of a request that can't be read, or the "
+        "frame's type; `frame` where it is unknown",
     ]
     tenant: Annotated[str | None, "the tenant, where a key or a token has told it"] = None
     retry_after_ms: Annotated[int | None, "when it may come again"] = None
+    unnamed_proxy: Annotated[
+        str | None,
+        "the proxy that passed it on, where EVENFLOW_TRUSTED_PROXIES does not name it",
+    ] = None
 
     @classmethod
     def of(
@@ -49,7 +54,9 @@ class RefusalRecord(EventRecord):
         return f"{self.EVENT} {self.code}"
 
     def __str__(self) -> str:
-        return f"refused {self.what} over {self.transport}: {self.code}"
+        proxy = self.unnamed_proxy
+        through = f"; EVENFLOW_TRUSTED_PROXIES does not name the proxy {proxy}" if proxy else ""
+        return f"refused {self.what} over {self.transport}: {self.code}{through}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from tests.integration.server_process import ServerProcess
 OpenPage = Callable[[str], Page]
 
 _TOKENS, _SEED = 300, 97
-_QUESTION = demo(tokens=_TOKENS, gap_ms=20, seed=_SEED)
+QUESTION = demo(tokens=_TOKENS, gap_ms=20, seed=_SEED)
 _TEXT = "".join(demo_tokens(_SEED, _TOKENS))
 _WHOLE_SECONDS = 45
 _STOCK_PAGE = Path(__file__).parent / "stock_page"
@@ -101,7 +101,7 @@ def test_an_event_source_reads_an_answer_and_stops_at_its_end(
     open_page: OpenPage, server: ServerProcess
 ) -> None:
     page = open_page(f"{server.http_url}/")
-    page.evaluate("text => overEventSource(text, true)", _QUESTION)
+    page.evaluate("text => overEventSource(text, true)", QUESTION)
     # It comes again behind the end, is answered 204, and closes itself.
     until(page, "seen.state === EventSource.CLOSED")
     told = seen(page)
@@ -115,7 +115,7 @@ def test_an_event_source_comes_back_by_itself_and_misses_nothing(
     open_page: OpenPage, network: RoughNetwork
 ) -> None:
     page = open_page(f"{network.url}/")
-    page.evaluate("text => overEventSource(text, true)", _QUESTION)
+    page.evaluate("text => overEventSource(text, true)", QUESTION)
     for opened in (1, 2, 3):
         until(page, f"seen.opened === {opened} && seen.pieces.length > {4 * opened}")
         assert seen(page)["end"] is None, "the answer was over before the connection was cut"
@@ -132,7 +132,7 @@ def test_an_event_source_misses_nothing_while_the_server_hangs(
     on.
     """
     page = open_page(f"{network.url}/")
-    page.evaluate("text => overEventSource(text, true)", _QUESTION)
+    page.evaluate("text => overEventSource(text, true)", QUESTION)
     until(page, "seen.pieces.length > 5")
     with server.suspended():
         network.cut()
@@ -148,7 +148,7 @@ def test_an_event_source_comes_back_to_another_task_when_its_own_is_killed(
     with RoughNetwork() as network:
         network.lead_to(owner, other)
         page = open_page(f"{network.url}/")
-        page.evaluate("text => overEventSource(text, true)", _QUESTION)
+        page.evaluate("text => overEventSource(text, true)", QUESTION)
         until(page, "seen.pieces.length > 20")
         owner.kill()
         until(page, "seen.end !== null")
@@ -164,7 +164,7 @@ def test_without_the_cookie_an_event_source_is_refused(
     open_page: OpenPage, server: ServerProcess
 ) -> None:
     page = open_page(f"{server.http_url}/")
-    page.evaluate("text => overEventSource(text, false)", _QUESTION)
+    page.evaluate("text => overEventSource(text, false)", QUESTION)
     until(page, "seen.state === EventSource.CLOSED")
     assert (seen(page)["opened"], seen(page)["text"]) == (0, "")
 
@@ -174,7 +174,7 @@ def test_another_site_reads_nothing(
 ) -> None:
     page = open_page(f"{server.http_url}/")
     with page.expect_request("**/events") as asked:
-        page.evaluate("text => overEventSource(text, true)", _QUESTION)
+        page.evaluate("text => overEventSource(text, true)", QUESTION)
     until(page, "seen.pieces.length > 0")
     assert "evenflow-events" in asked.value.all_headers()["cookie"]
     other = page.context.new_page()
@@ -188,7 +188,7 @@ def test_another_site_reads_nothing(
 
 def test_a_websocket_reads_an_answer(open_page: OpenPage, server: ServerProcess) -> None:
     page = open_page(f"{server.http_url}/")
-    page.evaluate("text => overWebSocket(text)", _QUESTION)
+    page.evaluate("text => overWebSocket(text)", QUESTION)
     until(page, "seen.state !== null")
     told = seen(page)
     assert_each_index_once(told)

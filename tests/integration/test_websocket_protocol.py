@@ -82,7 +82,7 @@ async def test_ready_describes_the_session(opened: OpenSession) -> None:
         assert ready["responses"] == []
         limits = {"message_bytes": 65536, "messages_in_flight": 4, "batch_window_ms": 50}
         assert limits.items() <= ready["limits"].items()
-        assert {"heartbeat_seconds": 30, "pong_timeout_seconds": 60}.items() <= ready[
+        assert {"heartbeat_seconds": 25, "pong_timeout_seconds": 60}.items() <= ready[
             "limits"
         ].items()
         first = await connection.ask("m1", None, _QUICK)

@@ -13,7 +13,13 @@ from typing import NamedTuple
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.http_answers import API_KEY, PAYER, TENANT, address_of
+from evenflow.fargate_handler.gateway.http_answers import (
+    API_KEY,
+    PAYER,
+    TENANT,
+    address_of,
+    host_of,
+)
 from evenflow.fargate_handler.gateway.request_body import read_body
 from evenflow.fargate_handler.orchestrator.held_requests import Reading, memory_of
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
@@ -110,7 +116,7 @@ async def sender_of(request: web.Request, context: GatewayContext, right: Right)
     request[TENANT] = sender.tenant
     request[PAYER] = Payer(sender.tenant, sender.key, sender.user)
     check_right(right, sender.may)
-    context.check_origin(sender.tenant, request.headers.get("Origin"), request.host)
+    context.check_origin(sender.tenant, request.headers.get("Origin"), host_of(request, context))
     return sender._replace(
         traceparent=known_traceparent(request.headers.get(TRACEPARENT)),
         slo_ttft_ms=first_token_ms(request),

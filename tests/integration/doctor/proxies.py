@@ -35,6 +35,23 @@ def nginx_configuration(port: int, upstream: int, folder: Path, location: str, s
         location: the directives of the location that passes all on.
         server: more directives of the server.
     """
+    site = f"""\
+    proxy_cache_path {folder}/cache keys_zone=answers:1m;
+    map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }}
+    server {{
+        listen 127.0.0.1:{port};
+        {server}
+        location / {{
+            proxy_pass http://127.0.0.1:{upstream};
+            {location}
+        }}
+    }}
+"""
+    return nginx_file(folder, site)
+
+
+def nginx_file(folder: Path, site: str) -> str:
+    """nginx's configuration file, of one process that writes into `folder` alone."""
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     temporary = "\n".join(f"    {kind}_temp_path {folder}/{kind};" for kind in kinds)
     return f"""\
@@ -46,16 +63,7 @@ events {{}}
 http {{
     access_log off;
 {temporary}
-    proxy_cache_path {folder}/cache keys_zone=answers:1m;
-    map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }}
-    server {{
-        listen 127.0.0.1:{port};
-        {server}
-        location / {{
-            proxy_pass http://127.0.0.1:{upstream};
-            {location}
-        }}
-    }}
+{site}
 }}
 """
 
@@ -82,6 +90,11 @@ listen edge
 """
 
 
+def nginx_command(path: Path) -> list[str]:
+    """What starts nginx with this file."""
+    return ["nginx", "-p", str(path.parent), "-c", str(path), "-e", "stderr"]
+
+
 @contextmanager
 def nginx(upstream: int, folder: Path, location: str, server: str = "") -> Iterator[str]:
     """Run nginx. Yields its address."""
@@ -89,8 +102,7 @@ def nginx(upstream: int, folder: Path, location: str, server: str = "") -> Itera
     path = folder / "nginx.conf"
     path.write_text(nginx_configuration(port, upstream, folder, location, server))
     scheme = "https" if " ssl;" in server else "http"
-    command = ["nginx", "-p", str(folder), "-c", str(path), "-e", "stderr"]
-    with _running(command, port, folder):
+    with running(nginx_command(path), port, folder):
         yield f"{scheme}://127.0.0.1:{port}"
 
 
@@ -100,12 +112,13 @@ def haproxy(upstream: int, folder: Path, edge: str) -> Iterator[str]:
     port = free_port()
     path = folder / "haproxy.cfg"
     path.write_text(haproxy_configuration(port, upstream, edge))
-    with _running(["haproxy", "-db", "-f", str(path)], port, folder):
+    with running(["haproxy", "-db", "-f", str(path)], port, folder):
         yield f"http://127.0.0.1:{port}"
 
 
 @contextmanager
-def _running(command: list[str], port: int, folder: Path) -> Iterator[None]:
+def running(command: list[str], port: int, folder: Path) -> Iterator[None]:
+    """Run a proxy that listens at this port of 127.0.0.1."""
     log = folder / "proxy.log"
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)

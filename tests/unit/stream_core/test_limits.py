@@ -16,7 +16,7 @@ DESIGN = {
     "lag_notice_seconds": 10,
     "lag_close_seconds": 30,
     "lag_close_bytes": 256 * 1024,
-    "heartbeat_seconds": 30,
+    "heartbeat_seconds": 25,
     "pong_timeout_seconds": 60,
     "message_bytes": 64 * 1024,
     "messages_in_flight_per_session": 4,

@@ -13,7 +13,7 @@ type SessionCall = Omit<HttpCall, "url" | "bearer">;
 export interface Credentials {
   readonly sessionId: string;
   readonly token: string;
-  readonly websocketUrl: string;
+  readonly socketUrl: string;
   /** When the token should be renewed, in milliseconds since 1970; `null`: once it is refused. */
   readonly renewAt: number | null;
   readonly suggestions?: readonly string[];
@@ -56,7 +56,7 @@ export class Session {
    * Throws what {@link openCall} throws.
    */
   async open(path: string, call: SessionCall): Promise<Response> {
-    const url = this.#url + path;
+    const url = this.serverUrl + path;
     const { token } = await this.credentials();
     try {
       return await openCall({ ...call, url, bearer: token });
@@ -140,7 +140,16 @@ export class Session {
     }
   }
 
-  get #url(): string {
+  /** The WebSocket beside this client's calls, unless the server was set up to name another one. */
+  socketUrl(named: string): string {
+    const own = new URL(`${this.serverUrl}/ws`, globalThis.location?.href);
+    const url = new URL(named, own);
+    const { href } = url.host === own.host && url.pathname === "/ws" ? own : url;
+    return href.replace(/^http/, "ws");
+  }
+
+  /** The base of all calls. */
+  get serverUrl(): string {
     const { url = globalThis.location?.origin } = this.#options;
     // What pages have, and servers may not have.
     if (!url || !globalThis.fetch) throw new Error("connect() needs a url, and fetch");
@@ -164,7 +173,7 @@ export class Session {
     const { tenant, agent, key, sessionUrl } = this.#options;
     const call: HttpCall = {
       method: "POST",
-      url: sessionUrl ?? `${this.#url}/session`,
+      url: sessionUrl ?? `${this.serverUrl}/session`,
       bearer: typeof key === "function" ? await fetched(key) : key,
       body: { tenant, agent, session_id: this.#memory.kept.credentials?.sessionId },
       timeLimit: this.#unreached > 0 ? 2 * LIMITS.probeMs : LIMITS.callTimeoutMs,
@@ -173,7 +182,7 @@ export class Session {
     const credentials: Credentials = {
       sessionId: made.session_id,
       token: made.token,
-      websocketUrl: made.ws_url,
+      socketUrl: this.socketUrl(made.ws_url),
       renewAt: this.#renewalTime(made.expires_at),
       suggestions: made.suggestions,
     };

@@ -113,7 +113,7 @@ export class WebSocketTransport implements Transport {
   /** The attempt under way, or a new one. An open connection counts as one that has succeeded. */
   async #begun(): Promise<ConnectionAttempt> {
     await this.#checkForRoom();
-    const { token, websocketUrl } = await this.#session.credentials();
+    const { token, socketUrl } = await this.#session.credentials();
     if (this.#connection?.isUsable) {
       if (token === this.#token) return ConnectionAttempt.done(this.#connection);
       this.#connection.close("expired");
@@ -122,7 +122,7 @@ export class WebSocketTransport implements Transport {
     // A browser does not say why a handshake failed. It may be that the token is not accepted any more; then the first probe
     // or poll finds out. A new one for every refusal would be a second storm where many are refused for coming back together.
     const protocols = ["evenflow.v1.compact", "evenflow.v1", `bearer.${token}`];
-    const attempt = ConnectionAttempt.begin(websocketUrl, protocols, this.#watcher, (connection) => {
+    const attempt = ConnectionAttempt.begin(socketUrl, protocols, this.#watcher, (connection) => {
       this.#connection = connection;
       this.#token = token;
       if (this.#isClosed) this.close();

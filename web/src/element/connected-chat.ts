@@ -5,7 +5,7 @@ import { places, storageOf, takePlace } from "./storage-place.ts";
 
 /**
  * An {@link EvenflowChat} that connects by itself, unless it was given a client by the time the page's scripts have run: to the
- * server in its attribute `url`, by default the one that this module comes from, with sessions from `session-url`, where that is said. Taken out of the page, it closes that connection.
+ * server in its attribute `url`, by default the folder that this module comes from, with sessions from `session-url`, where that is said. Taken out of the page, it closes that connection.
  */
 export class ConnectedChat extends EvenflowChat {
   /** The client that is not the page's. */
@@ -33,7 +33,7 @@ export class ConnectedChat extends EvenflowChat {
     await scriptsHaveRun();
     const isServed = this.client !== this.#own || (this.#own !== undefined && this.#own.connection !== "closed");
     if (!this.isConnected || isServed) return;
-    const url = super.serverUrl ?? new URL(import.meta.url).origin;
+    const url = super.serverUrl ?? folderOf(import.meta.url);
     const sessionUrl = this.getAttribute("session-url") ?? undefined;
     this.#place ??= takePlace(this.id);
     this.#own = connect({ url, sessionUrl, storage: storageOf(this.#place) });
@@ -50,7 +50,7 @@ export class ConnectedChat extends EvenflowChat {
   }
 
   protected override get serverUrl(): string | undefined {
-    return super.serverUrl ?? (this.#own === undefined ? undefined : new URL(import.meta.url).origin);
+    return super.serverUrl ?? (this.#own === undefined ? undefined : folderOf(import.meta.url));
   }
 
   /** What a page has set before this module was there is a plain property, which hides the accessor. */
@@ -60,6 +60,11 @@ export class ConnectedChat extends EvenflowChat {
     Reflect.deleteProperty(this, name);
     this[name] = early.value;
   }
+}
+
+/** The folder of a file, without a slash at its end; an origin is its own. */
+export function folderOf(url: string): string {
+  return url.replace(/(?<!\/)\/[^/?#]*([?#].*)?$/, "");
 }
 
 /** Until then a page may still give the element a client. */

@@ -8,7 +8,8 @@ import { Suggestions } from "./suggestions.ts";
 
 customElements.define("evenflow-chat", EvenflowChat);
 const chat = requiredElement("evenflow-chat", EvenflowChat);
-const client = connect(optionsFromAddress(new URL(location.href)));
+const options = optionsFromAddress(new URL(location.href));
+const client = connect(options);
 const stats = new StatsView();
 const suggestions = new Suggestions(requiredElement("#suggestions", HTMLElement), (question) => chat.ask(question));
 const delivery = new DeliveryView(stats);
@@ -26,6 +27,6 @@ client.on("transport", (transport) => {
 });
 client.on("connection", () => suggestions.offer(client.suggestions));
 suggestions.offer(client.suggestions);
-chat.setAttribute("url", location.origin);
+chat.setAttribute("url", options.url);
 chat.client = client;
 chat.focus();

@@ -132,6 +132,14 @@ describe("the library", () => {
     expect(sent).toEqual(["resume", "pause", "continue", "cancel", "ack"]);
   });
 
+  it("tells the addresses of a share by the names of its types", async () => {
+    network.on("POST /session", () => json(201, SESSION));
+    const told = { token: "eyJ", expires_at: SESSION.expires_at, ws_url: "/ws", http_url: "" };
+    network.on("POST /session/ses_1/share", () => json(201, told));
+    const { httpUrl, websocketUrl } = await library.connect({ url: "http://test", storage: null }).share();
+    expect([httpUrl, websocketUrl]).toEqual(["http://test", "ws://test/ws"]);
+  });
+
   it("tells its errors apart", async () => {
     network.onSocket = (socket) => queueMicrotask(() => socket.drop(4009));
     const error = await library

@@ -7,6 +7,7 @@ import { FakeNetwork, json, refusal } from "./fake-network.ts";
 
 const CALL = { timeLimit: 1_000 };
 const THING = shape({ ok: flag });
+const ANSWER = { session_id: "ses_1", token: "t", expires_at: "2099-01-01T00:00:00Z" };
 
 let network: FakeNetwork;
 
@@ -33,12 +34,27 @@ describe("Session", () => {
     await expect(session.credentials()).resolves.toEqual({
       sessionId: "ses_1",
       token: "token-1",
-      websocketUrl: "ws://127.0.0.1:8080/ws",
+      socketUrl: "ws://127.0.0.1:8080/ws",
       renewAt: Date.now() + 3_540_000,
       suggestions: [],
     });
     expect(sessions()).toEqual([{ tenant: "acme", agent: "support" }]);
     expect(network.calls[0]?.bearer).toBe("Bearer secret");
+  });
+
+  it.each([
+    ["http://site.test", "/ws", "ws://site.test/ws"],
+    ["https://site.test/ev", "/ws", "wss://site.test/ev/ws"],
+    ["https://site.test/ev", "/ev/ws", "wss://site.test/ev/ws"],
+    ["https://site.test", "ws://site.test/ws", "wss://site.test/ws"],
+    ["https://site.test/ev", "wss://site.test/ws", "wss://site.test/ev/ws"],
+    ["https://site.test", "wss://ws.site.test/ws", "wss://ws.site.test/ws"],
+    ["http://site.test:8080", "ws://site.test:8081/ws", "ws://site.test:8081/ws"],
+    ["https://site.test/ev", "wss://site.test/sockets/ws", "wss://site.test/sockets/ws"],
+  ])("of %s, where the server names %s, has its WebSocket at %s", async (url, named, socketUrl) => {
+    network.on("POST /session", () => json(201, { ...ANSWER, ws_url: named }));
+    network.on("POST /ev/session", () => json(201, { ...ANSWER, ws_url: named }));
+    expect((await newSession({ url }).credentials()).socketUrl).toBe(socketUrl);
   });
 
   it("asks for the key with every token, where that is fetched", async () => {

@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { ConnectedChat } from "../../src/element/connected-chat.ts";
+import { ConnectedChat, folderOf } from "../../src/element/connected-chat.ts";
 import { completeTheBrowser, settle } from "./chat-scene.ts";
 import { ScriptedClient } from "./scripted-client.ts";
 
@@ -54,5 +54,17 @@ describe("ConnectedChat", () => {
     document.body.append(chat);
     await settle();
     expect(chat.client).toBeInstanceOf(ScriptedClient);
+  });
+});
+
+describe("folderOf", () => {
+  it.each([
+    ["https://site.test/evenflow-chat.js", "https://site.test"],
+    ["https://site.test/ev/evenflow-chat.js", "https://site.test/ev"],
+    ["https://site.test/ev/evenflow-chat.js?v=1/2#x", "https://site.test/ev"],
+    ["https://site.test", "https://site.test"],
+    ["null", "null"],
+  ])("finds the server of a module at %s", (url, server) => {
+    expect(folderOf(url)).toBe(server);
   });
 });

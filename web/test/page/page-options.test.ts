@@ -11,4 +11,11 @@ describe("optionsFromAddress", () => {
     const options = optionsFromAddress(new URL(`http://127.0.0.1:8080/${query}`));
     expect(options).toEqual({ url: "http://127.0.0.1:8080", ...(transports && { transports }) });
   });
+
+  it.each([
+    ["https://site.test/ev/", "https://site.test/ev"],
+    ["https://site.test/a/b/index.html?x=1/2", "https://site.test/a/b"],
+  ])("finds the server of %s below its path", (address, url) => {
+    expect(optionsFromAddress(new URL(address)).url).toBe(url);
+  });
 });

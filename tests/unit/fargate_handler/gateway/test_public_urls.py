@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from evenflow.stream_core.policy.forwarded import CalledUrl
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 
 
@@ -26,17 +27,17 @@ async def test_the_websocket_s_address(
     host: str, http_url: str | None, ws_url: str | None, ws_port: int | None, told: str
 ) -> None:
     context = replace(Gateway().context, http_url=http_url, ws_url=ws_url, ws_port=ws_port)
-    assert context.public_urls("http", host) == (told, http_url or f"http://{host}")
+    called = CalledUrl("http", host)
+    assert context.public_urls(called) == (told, http_url or f"http://{host}")
 
 
-@pytest.mark.parametrize(
-    "host", ["", "<script>", "a b", "x; script-src *", "user@host", "x" * 300, "[::1", "a:\udcff"]
-)
-async def test_a_wrong_host_is_not_repeated(host: str) -> None:
-    told = ("ws://127.0.0.1:8080/ws", "http://127.0.0.1:8080")
-    assert Gateway().context.public_urls("http", host) == told
+@pytest.mark.parametrize(("prefix", "ws_url"), [("", "/ws"), ("/ev", "/ev/ws")])
+async def test_where_the_host_is_not_known_both_are_relative(prefix: str, ws_url: str) -> None:
+    for ws_port in (None, 8081):
+        context = replace(Gateway().context, ws_port=ws_port)
+        assert context.public_urls(CalledUrl("https", "", prefix)) == (ws_url, prefix)
 
 
-async def test_a_client_that_came_by_https_is_told_so() -> None:
-    told = ("wss://chat.example/ws", "https://chat.example")
-    assert Gateway().context.public_urls("https", "chat.example") == told
+async def test_a_client_that_came_by_https_below_a_path_is_told_so() -> None:
+    told = ("wss://chat.example/ev/ws", "https://chat.example/ev")
+    assert Gateway().context.public_urls(CalledUrl("https", "chat.example", "/ev")) == told

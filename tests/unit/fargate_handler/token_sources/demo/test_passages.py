@@ -197,7 +197,7 @@ def test_without_any_passage_there_is_still_an_answer() -> None:
         ("Which models can I use?", "questions", "OpenAI"),
         ("How do I deploy to AWS?", "questions", "make deploy"),
         ("How can I connect my own agent with tools?", "questions", "backend"),
-        ("What is the heartbeat?", "questions", "30 s"),
+        ("What is the heartbeat?", "questions", "25 s"),
     ],
 )
 def test_what_people_ask_about_it_is_answered_by_what_is_about_that(

@@ -1,0 +1,28 @@
+"""Warns of proxies that stand before this server and that nobody has named."""
+
+from __future__ import annotations
+
+import logging
+
+_logger = logging.getLogger(__name__)
+
+_MOST_WARNINGS = 8
+
+
+class UnnamedProxies:
+    """Warns of each such proxy once, and of a few at most: a client can pretend to be one."""
+
+    def __init__(self) -> None:
+        self._warned_of: set[str] = set()
+
+    def note(self, address: str) -> None:
+        """A request came through a proxy at this address."""
+        if address in self._warned_of or len(self._warned_of) >= _MOST_WARNINGS:
+            return
+        self._warned_of.add(address)
+        _logger.warning(
+            "%s forwards requests (X-Forwarded-For or Forwarded), and EVENFLOW_TRUSTED_PROXIES "
+            "does not name it. If it is your proxy, name it there: until then all its clients "
+            "share the limits of one address, and https and host names that it tells are ignored",
+            address,
+        )
