@@ -249,11 +249,16 @@ def is_over_quota(error: EvenflowError) -> bool:
     return isinstance(error, UpstreamAnswered) and error.status == RateLimited.status
 
 
+# The code of a 503 that says nothing more: it may be a proxy's, before a server that is down.
+_PERHAPS_DOWN = "upstream_overloaded"
+
+
 def is_upstreams_fault(error: EvenflowError) -> bool:
-    """Whether the model's server failed. One that throttles, or refuses a request or our settings,
-    works.
+    """Whether the model's server failed. One that throttles, says that it is overloaded, or
+    refuses a request or our settings, works.
     """
-    works = isinstance(error, UpstreamRejected) or error.status == RateLimited.status
+    says_it_is_busy = is_throttled(error) and error.code != _PERHAPS_DOWN
+    works = isinstance(error, UpstreamRejected) or is_over_quota(error) or says_it_is_busy
     return isinstance(error, UpstreamFailed | UpstreamTimeout) and not works
 
 
