@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
@@ -116,7 +116,7 @@ class Generation:
         self._on_attempt = on_attempt
         self._on_end = on_end
         self._repeatable = repeatable
-        self.sender = (*line.sender, line.session, asked.user)
+        self.sender = sender_of(line, asked.user)
         """Whose question it is."""
         self._task: asyncio.Task[None] | None = None
         self._begun = False
@@ -430,6 +430,11 @@ class Generation:
         if self.stream.unread_since is not None:
             times.append(self.stream.unread_since + self._grace)
         return max(0.0, min(time for time in times if time > now) - now)
+
+
+def sender_of(line: Line, user: str) -> Hashable:
+    """Whose question it is: where a model's server refuses several of them, that sender waits."""
+    return (*line.sender, line.session, user)
 
 
 def _pause_before_retry(error: EvenflowError) -> float:

@@ -207,8 +207,8 @@ def _busy_by_status(status: int, said: ErrorObject) -> Busy | None:
         return Busy.THROTTLED
     if status < 400 or status == _TOO_LARGE:
         return None  # a request that is too large stays so, whatever the quota is called
-    by_words = said.busy_by_words if status >= 500 else None
-    return busy or _BUSY_STATUSES.get(status) or by_words
+    stated = _BUSY_STATUSES.get(status) or _BUSY_STATUSES.get(said.status or 0)
+    return busy or stated or (said.busy_by_words if status >= 500 else None)
 
 
 def _failed(message: str, seconds: float | None) -> UpstreamAnswered:
@@ -218,4 +218,4 @@ def _failed(message: str, seconds: float | None) -> UpstreamAnswered:
 
 
 def _milliseconds(seconds: float | None) -> int | None:
-    return None if seconds is None else int(min(seconds * 1000, _LONGEST_RETRY_AFTER_MS))
+    return None if seconds is None else round(min(seconds * 1000, _LONGEST_RETRY_AFTER_MS))

@@ -157,10 +157,12 @@ class ServerProfile:
             most: as of `parameters`.
         """
         sent = self.parameters(request, most)
+        # Its words may name others, too: what to use instead.
+        refused &= sent.keys() | {_ROLE}
         tried = self.tried | refused
         length, instructions = self.length, self.instructions
         for name, other in (_LENGTHS, _LENGTHS[::-1]):
-            if name in refused and name in sent and other not in tried:
+            if name in refused and other not in tried:
                 length = other
         if _ROLE in refused - self.tried:
             instructions = _ROLES[1] if instructions == _ROLES[0] else _ROLES[0]

@@ -26,6 +26,7 @@ from evenflow.stream_core.policy.channel import (
     CHAT,
     COMPLETION,
     KEYED_COMPLETION,
+    UNKEYED_RESPONSE,
     Channel,
     MessageKind,
 )
@@ -412,6 +413,7 @@ STARTING = UpstreamAnswered(
     "loading", code="upstream_overloaded", status=503, type=Overloaded.type, retry_after_ms=3000
 )
 TOO_MANY = UpstreamAnswered("too many", code="upstream_throttled", status=429, retry_after_ms=3000)
+SERVER_ERROR = UpstreamAnswered("failed", code="upstream_failed", status=502)
 
 
 @pytest.mark.parametrize("told", [STARTING, TOO_MANY], ids=["503", "429"])
@@ -519,6 +521,52 @@ async def test_a_server_that_answers_another_call_is_waited_for_longer() -> None
     ceiling.taken(began_at=0.0)
     await bench.pass_time(1)
     assert bench.ended == [], "a place has just become free"
+    bench.generation.cancel()
+    await settle()
+
+
+async def test_a_server_that_throttles_without_end_is_asked_five_times() -> None:
+    bench = Bench()
+    ceiling = bench.generation.upstream.ceiling
+    for _ in range(2):
+        ceiling.begin()  # this one, and another that goes on: it doesn't refuse all
+    call = await bench.start()
+    while not bench.ended:
+        call.fail(TOO_MANY)
+        await settle()
+        if bench.waiting and not bench.ended:
+            bench.generation.go_on()
+            await settle()
+            call = bench.source.calls[-1]
+    assert (len(bench.source.calls), error_code(bench.stream)) == (5, "upstream_throttled")
+
+
+@pytest.mark.parametrize("told", [STARTING, TOO_MANY, SERVER_ERROR], ids=["503", "429", "500"])
+async def test_a_kept_response_without_a_key_costs_one_call(told: UpstreamAnswered) -> None:
+    bench = Bench(kind=UNKEYED_RESPONSE)
+    (await bench.start()).fail(told)
+    await settle()
+    assert (len(bench.source.calls), bench.stream.error) == (1, told.to_object())
+
+
+async def test_a_client_that_retries_is_not_retried_for_though_nothing_had_begun() -> None:
+    bench = Bench(kind=UNKEYED_RESPONSE.model_copy(update={"client_retries": True}))
+    (await bench.start()).fail(BROKEN)
+    await settle()
+    assert (len(bench.source.calls), bench.ended) == (1, [ResponseState.ERROR])
+
+
+@pytest.mark.parametrize(("retries", "ended"), [(False, []), (True, [ResponseState.ERROR])])
+async def test_nor_does_it_wait_for_a_place_that_another_call_leaves(
+    retries: bool, ended: list[ResponseState]
+) -> None:
+    bench = Bench(kind=COMPLETION.model_copy(update={"client_retries": retries}))
+    for _ in range(2):
+        bench.generation.upstream.ceiling.begin()  # this one, and another that has a token
+    no_time = UpstreamAnswered("no", code="upstream_throttled", status=429)
+    (await bench.start()).fail(no_time)
+    await settle()
+    assert bench.ended == ended
     bench.generation.cancel()
     await settle()
 
