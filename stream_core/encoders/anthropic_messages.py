@@ -32,6 +32,14 @@ _TYPES = {
     OVERLOADED: "overloaded_error",
     504: "timeout_error",
 }
+# What OpenAI's API calls otherwise, by which the model's server is asked.
+_FIELDS = {
+    "max_completion_tokens": "max_tokens",
+    "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+    "reasoning_effort": "thinking",
+    "response_format": "output_config.format",
+    "stop": "stop_sequences",
+}
 _STOP_REASONS = {
     "length": "max_tokens",
     "budget": "max_tokens",
@@ -57,6 +65,7 @@ def field_of_signature(signature: object) -> str:
 
 def error_object(error: EvenflowError, request_id: str) -> dict[str, Any]:
     """An error as the body of an answer, and as the data of an event."""
+    error.name_param(_FIELDS)
     otherwise = "api_error" if error.status >= 500 else "invalid_request_error"
     told = error.to_object() | {"type": _TYPES.get(status_of(error), otherwise)}
     if error.code == TOO_LONG:

@@ -53,6 +53,12 @@ class EvenflowError(Exception):
         """The value of a `Retry-After` header: whole seconds, rounded up."""
         return None if self.retry_after_ms is None else -(-self.retry_after_ms // 1000)
 
+    def name_param(self, names: Mapping[str, str]) -> None:
+        """Name the wrong field as the client's API does, where the model's server named it."""
+        if self.param is not None and (name := names.get(self.param)) is not None:
+            told, self.param = f"(param: {self.param})", name
+            self.message = self.message.replace(told, f"(param: {name})")
+
     def to_object(self) -> dict[str, Any]:
         """The error object:
         `{"type", "code", "message", "param"?, "retry_after_ms"?, "status"?, …}`.

@@ -49,6 +49,13 @@ from evenflow.stream_core.protocol.errors import EvenflowError
 
 _REQUEST_ID = "x-request-id"
 _CANCEL_SECONDS = 5.0
+# What chat completions call otherwise, by which the model's server is asked.
+_FIELDS = {
+    "max_completion_tokens": "max_output_tokens",
+    "reasoning_effort": "reasoning.effort",
+    "response_format": "text.format",
+    "verbosity": "text.verbosity",
+}
 
 
 class ResponsesEndpoint:
@@ -72,6 +79,7 @@ class ResponsesEndpoint:
         try:
             return await self._answer(request, call, known, deadline)
         except EvenflowError as error:
+            error.name_param(_FIELDS)
             return error_answer(error)
         finally:
             if not stays:

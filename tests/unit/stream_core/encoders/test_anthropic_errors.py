@@ -33,3 +33,11 @@ def test_its_clients_know_what_to_do(
     body = error_object(error, "req_1")
     assert status_of(error) == status
     assert (body["type"], body["error"]["type"], body["error"]["message"]) == ("error", type, words)
+
+
+def test_a_field_that_the_model_refuses_has_the_client_s_name() -> None:
+    words = "Unsupported parameter"
+    refused = refusal(words, status=400, code="unsupported_parameter", param="stop")
+    error = error_object(refused, "req_1")["error"]
+    assert error["param"] == "stop_sequences"
+    assert "(param: stop_sequences)" in error["message"]
