@@ -133,10 +133,8 @@ class AdaptiveCeiling:
         self._throttled_at = now
         self.refuses_since = min(self.refuses_since, now)
         names_time = retry_after is not None and retry_after >= _FIRST_PAUSE_SECONDS
-        too_short = retry_after is None or (
-            not names_time and self._in_a_row > _SHORT_PAUSES_FOLLOWED
-        )
-        if retry_after is None or too_short:
+        is_short = not names_time and self._in_a_row > _SHORT_PAUSES_FOLLOWED
+        if retry_after is None or is_short:
             retry_after = max(retry_after or 0.0, self._usual_pause(beside, elsewhere))
         pause = retry_after * _LATE_SHARE
         held = self._whom(question, pause, now, at_once=bool(beside) and not names_time)
