@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.whole_request import TRANSLATED, WholeRequest
 from evenflow.fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
 from evenflow.stream_core.fairness.fair_queue import Line
 from evenflow.stream_core.fairness.prefills import Prefills
@@ -71,6 +72,7 @@ class Bench:
     kind: MessageKind = CHAT
     repeatable: bool = True
     filters: ContentFilters | None = None
+    asked: WholeRequest = field(default_factory=lambda: WholeRequest(TURNS))
     clock: HandTurnedClock = field(default_factory=HandTurnedClock)
     ended: list[ResponseState] = field(default_factory=list)
     retries: int = 0
@@ -95,7 +97,7 @@ class Bench:
             stream=self.stream,
             kind=self.kind,
             line=Line("public"),
-            asked=WholeRequest(TURNS),
+            asked=self.asked,
             upstream=Upstream(
                 "model",
                 self.source,
@@ -151,6 +153,20 @@ def error_code(stream: ResponseStream) -> str | None:
 
 
 # -- a model that answers --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "echo", "translated"),
+    [(CHAT, {}, True), (COMPLETION, {}, False), (COMPLETION, TRANSLATED, True)],
+)
+async def test_chat_completions_alone_name_their_parameters_as_the_model_is_told_them(
+    kind: MessageKind, echo: Mapping[str, Any], translated: bool
+) -> None:
+    bench = Bench(kind=kind, asked=WholeRequest(TURNS, echo=echo))
+    call = await bench.start()
+    assert call.request.translated is translated
+    call.finish()
+    await settle()
 
 
 async def test_a_model_s_tokens_are_the_response_and_its_end_is_the_end() -> None:
