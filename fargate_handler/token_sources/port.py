@@ -101,7 +101,7 @@ class ModelRequest:
     model: str = ""
     caller: Caller = Caller()
     traceparent: str = ""
-    translated: bool = True
+    translated: bool = field(default=True, compare=False)
     on_quota_used: Callable[[float], None] | None = field(default=None, compare=False)
 
 
