@@ -79,12 +79,12 @@ class AdaptiveCeiling:
         """Until when nothing of this sender may begin. -inf: it may."""
         return self._held.get(sender, -inf)
 
-    def begin(self, sender: Hashable = None) -> None:
+    def begin(self, sender: Hashable | None = None) -> None:
         """A call of this sender begins."""
         self._running += 1
         self._running_of[sender] += 1
 
-    def end(self, sender: Hashable = None) -> None:
+    def end(self, sender: Hashable | None = None) -> None:
         """A call of this sender has ended, however."""
         self._running -= 1
         self._running_of[sender] -= 1

@@ -26,6 +26,7 @@ from evenflow.stream_core.log.conversation import Turn
 from evenflow.stream_core.protocol.errors import ModelRefused, UnsupportedByModel
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
+_NO_OPTIONS = ModelOptions()
 _TURNS = (Turn("system", "Be short."), Turn("user", "hi"))
 
 
@@ -144,7 +145,7 @@ class Server:
         sink.push("Hello")
         return ModelFinish("stop", None)
 
-    async def ask(self, options: ModelOptions = ModelOptions(), **more: Any) -> str:
+    async def ask(self, options: ModelOptions = _NO_OPTIONS, **more: Any) -> str:
         """The answer to a request."""
         sink = RecordingSink()
         request = ModelRequest("a", _TURNS, 1, key="k", options=options, **more)
