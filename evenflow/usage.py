@@ -64,7 +64,7 @@ async def _usage_file(asked: argparse.Namespace) -> None:
 
 def as_table(report: UsageReport) -> str:
     """A report for people: a line for each day and model, then one for each budget."""
-    rows = [(used.day, used.model, *_counts(used), f"{used.cost_usd:,.4f}") for used in report.days]
+    rows = [(used.day, used.model, *_counts(used), _dollars(used)) for used in report.days]
     lines = [in_columns([_HEADING, *rows])] if rows else ["nothing was used on these days"]
     lines += [
         f"budget of the {budget.of} for {budget.period}: {budget.committed:,.10g} of "
@@ -74,6 +74,10 @@ def as_table(report: UsageReport) -> str:
     if report.answers_reserved:
         lines.append(f"answers that run and have something reserved: {report.answers_reserved}")
     return "\n".join(lines)
+
+
+def _dollars(used: UsedOfDay) -> str:
+    return "-" if used.cost_usd is None else f"{used.cost_usd:,.4f}"
 
 
 def _counts(used: UsedOfDay) -> tuple[str, ...]:

@@ -50,6 +50,7 @@ from evenflow.fargate_handler.token_sources.bedrock_terms import (
     GuardrailMode,
     ServiceTier,
 )
+from evenflow.fargate_handler.token_sources.server_profile import ServerProfile
 from evenflow.stream_core.filtering.groups import GROUPS, Group
 from evenflow.stream_core.policy.agents import LONGEST_CONTEXT
 from evenflow.stream_core.policy.allowed_hosts import is_loopback, parse_hosts
@@ -214,6 +215,15 @@ class HandlerSettings(Limits, BaseSettings):
         description=(
             "whether the server continues an assistant's turn that comes last, so that a lost "
             "task's answer is continued instead of begun again (model=openai; vLLM does)"
+        ),
+    )
+    model_profile: str = Field(
+        "",
+        description=(
+            "what the model's server takes, a list with commas: `max_completion_tokens` or "
+            "`max_tokens`, `developer` or `system`, `-stream_options`, `-parallel_tool_calls`, "
+            "`-reasoning_effort`, `-verbosity`, `-image_url` (images only as data); default: a "
+            "request that it refuses is made again as it wants it (model=openai)"
         ),
     )
     model_repeatable: bool | None = Field(
@@ -442,7 +452,8 @@ class HandlerSettings(Limits, BaseSettings):
         description=(
             "what models cost, by their name in the log (at their server; of an ARN its last "
             "part), in dollars for a million tokens of input and output: "
-            "`name=2.50/10,other=0.15/0.60`; the lines of answers have their cost then"
+            "`name=2.50/10,other=0.15/0.60/0.015`, where the third one is of input that came from a "
+            "cache; the lines of answers have their cost then"
         ),
     )
     page: Path = Field(_ROOT / "web" / "dist", description="folder of the built page")
@@ -508,6 +519,12 @@ class HandlerSettings(Limits, BaseSettings):
     def _readable_prices(cls, prices: str) -> str:
         ModelPrices.parse(prices)
         return prices
+
+    @field_validator("model_profile")
+    @classmethod
+    def _readable_profile(cls, profile: str) -> str:
+        ServerProfile.parse(profile)
+        return profile
 
     @field_validator("models")
     @classmethod

@@ -93,7 +93,8 @@ def check_room(context: GatewayContext, size: int) -> None:
 
 def error_answer(error: EvenflowError) -> web.Response:
     """The answer for an error, with its headers."""
-    answer = json_answer(error.to_body(), error.status, error_headers(error))
+    headers = error_headers(error) | retry_headers(error)
+    answer = json_answer(error.to_body(), error.status, headers)
     answer[ERROR_CODE] = error.code
     if isinstance(error, RequestTimeout):
         answer.force_close()

@@ -28,7 +28,8 @@ class UsageEndpoint:
 
     async def get(self, request: web.Request) -> web.Response:
         """The days from `from` to `to` by model, and the budgets now."""
-        context, store = self._context, self._context.orchestrator.usage.store
+        context, usage = self._context, self._context.orchestrator.usage
+        store = usage.store
         sender = await sender_of(request, context, Right.READ)
         user = None if sender.session is None else sender.user
         if store is None or not context.tenants.is_known(sender.tenant) or user == "":
@@ -42,7 +43,9 @@ class UsageEndpoint:
         days = days_asked(request.query.get("from"), request.query.get("to"), now, most)
         tenant = context.tenants.of(sender.tenant)
         try:
-            report = await usage_report(store, tenant, days, now, key_id=sender.key, user=user)
+            report = await usage_report(
+                store, tenant, days, now, key_id=sender.key, user=user, prices=usage.prices
+            )
         except StoreUnavailable as error:
             raise Overloaded(
                 "the store of usage cannot be reached; nothing was changed, ask again later",

@@ -81,6 +81,8 @@ class Admission:
 
     def __call__(self, generation: Generation) -> bool:
         """Whether it may begin."""
+        if generation.held_until > self._now:
+            return False
         tenant, kind = generation.line.tenant, Kind.of(generation)
         room = self._room(tenant, kind)
         if room <= 0 or room == _OPEN:

@@ -10,7 +10,7 @@ from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.attempt import upstream_unavailable
 from evenflow.fargate_handler.orchestrator.expected_cost import ExpectedCost
-from evenflow.fargate_handler.orchestrator.generation import Generation
+from evenflow.fargate_handler.orchestrator.generation import Generation, sender_of
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.model_context import prompt_tokens, without_oldest
 from evenflow.fargate_handler.orchestrator.succession import Inheritance
@@ -115,7 +115,7 @@ class Dispatcher:
         for metric in (catalogue.FIRST_TOKEN, catalogue.TOKEN_GAP):
             context.metrics.divided(metric).of(model.name)
 
-    def check(self, channel: Channel, kind: MessageKind, terms: MessageTerms) -> None:
+    def check(self, event: IngestEvent) -> None:
         """Check that a message can be answered.
 
         Raises:
@@ -124,9 +124,12 @@ class Dispatcher:
             Overloaded: its model's server has failed too often, and there is no fallback answer.
             RateLimited: that server takes no calls for longer than a message may wait.
         """
+        channel, kind, terms = event.channel, event.kind, event.terms
         self._tenants.check_there(channel.tenant, terms.key)
         model, now = self._requests.model(channel, terms, kind), self._monotonic()
-        closed_for = self.upstreams.of(model).ceiling.opens_in(now)
+        ceiling = self.upstreams.of(model).ceiling
+        held_for = ceiling.held_until(sender_of(event.line, terms.user)) - now
+        closed_for = max(ceiling.opens_in(now), held_for)
         if closed_for > self._limits.queue_deadline_seconds:
             raise RateLimited(
                 "the model's server takes no calls for now; the message was not accepted, send it "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
@@ -37,6 +37,10 @@ _LEASE_LOOK_SECONDS = 0.1
 _RETRY_PAUSE_SECONDS = (0.05, 0.25)
 # After a longer throttle there is no retry, and the reader is told when to ask again.
 _LONGEST_RETRY_PAUSE_SECONDS = 20.0
+# One question is asked so often at most of a server that throttles.
+_MOST_REFUSED_CALLS = 5
+# A program that repeats by itself is not told of a refusal for so long, where a place comes soon.
+_SOON_MS = 1_000
 # A server that refuses all calls is given up after this many calls and seconds, if it names a time
 # and refuses the call that begins then. In any case it is given up after the longest time.
 _REFUSED_CALLS, _REFUSED_SECONDS, _LONGEST_REFUSED_SECONDS = 3, 3.0, 10.0
@@ -112,6 +116,8 @@ class Generation:
         self._on_attempt = on_attempt
         self._on_end = on_end
         self._repeatable = repeatable
+        self.sender = sender_of(line, asked.user)
+        """Whose question it is."""
         self._task: asyncio.Task[None] | None = None
         self._begun = False
         self._abandoned = False
@@ -125,12 +131,14 @@ class Generation:
             monotonic=monotonic,
             filters=filters,
             on_failure=on_failure,
+            sender=self.sender,
         )
         self._last_attempt = stream.attempt + limits.model_retries
         # The refusal for want of quota that it waits after, and since when there are refusals.
         self._throttled: EvenflowError | None = None
         self._throttled_since: float | None = None
         self._refusals = 0  # by a server that refuses all calls
+        self._refused_calls = 0
         self._turn: asyncio.Future[None] | None = None
         stream.on_unread = self._look_again
         self._look_later()
@@ -144,6 +152,11 @@ class Generation:
     def abandoned(self) -> bool:
         """Whether another task goes on with the response."""
         return self._abandoned
+
+    @property
+    def held_until(self) -> float:
+        """Until when it may not begin, since its model's server refuses it, in seconds."""
+        return max(self._calls.held_until, self.upstream.ceiling.held_until(self.sender))
 
     def start(self, background: Background) -> None:
         """Begin: there is a place. `background` owns the task."""
@@ -269,8 +282,12 @@ class Generation:
             or self.upstream.breaker.refuses_for(self._monotonic()) > 0
         ):
             return False
-        sender_repeats = not self.kind.repeatable  # with a key, repeating gives the same error
-        if isinstance(error, UpstreamAnswered) and sender_repeats and not self._calls.delivered:
+        kind, delivered = self.kind, self._calls.delivered
+        # With a key, repeating gives the same error.
+        is_told = kind.client_retries or (
+            kind.is_told_at_once and isinstance(error, UpstreamAnswered)
+        )
+        if is_told and not delivered:
             return False
         pause = (error.retry_after_ms or 0) / 1000
         # An attempt after the deadline would only cost money.
@@ -280,16 +297,20 @@ class Generation:
 
     def _waits_for_quota(self, outcome: ModelFinish | EvenflowError) -> bool:
         """Whether to wait in the queue until the model's server takes calls again."""
-        now, gave_tokens = self._monotonic(), self._calls.gave_tokens
-        # Who asks without a key is told and comes back, unless a call that runs will leave a place.
-        is_told = not (self.kind.repeatable or self.upstream.answers_anybody)
-        if isinstance(outcome, ModelFinish) or is_told or gave_tokens or not is_over_quota(outcome):
+        now = self._monotonic()
+        if (
+            isinstance(outcome, ModelFinish)
+            or not is_over_quota(outcome)
+            or self._calls.gave_tokens
+            or self._is_told(outcome)
+        ):
             self._throttled = self._throttled_since = None
             self._refusals = 0
             return False
         self._throttled = outcome
         if self._throttled_since is None:
             self._throttled_since = now
+        self._refused_calls += 1
         refuses_all = self.upstream.refuses_since(own=1) < math.inf
         self._refusals = self._refusals + 1 if refuses_all else 0
         names_it_wrongly = (
@@ -301,10 +322,19 @@ class Generation:
         begins_at = now + pause
         return (
             not names_it_wrongly
+            and self._refused_calls < _MOST_REFUSED_CALLS
             and pause <= _LONGEST_RETRY_PAUSE_SECONDS
             and begins_at < self._quota_by(self._throttled_since, own=1)
             and not self._calls.is_late_at(begins_at)
         )
+
+    def _is_told(self, refused: EvenflowError) -> bool:
+        """Whether its sender is told of a refusal for want of quota, and asks again."""
+        if not self.kind.is_told_at_once:
+            return False
+        # A call that runs will leave a place, if its server only bounds how many run.
+        is_soon = (refused.retry_after_ms or 0) <= _SOON_MS and self.upstream.answers_anybody
+        return self.kind.client_retries or not is_soon
 
     def _quota_by(self, since: float, own: int) -> float:
         """Until when to wait for quota, in seconds: not for long where the server refuses all.
@@ -400,6 +430,11 @@ class Generation:
         if self.stream.unread_since is not None:
             times.append(self.stream.unread_since + self._grace)
         return max(0.0, min(time for time in times if time > now) - now)
+
+
+def sender_of(line: Line, user: str) -> Hashable:
+    """Whose question it is: where a model's server refuses several of them, that sender waits."""
+    return (*line.sender, line.session, user)
 
 
 def _pause_before_retry(error: EvenflowError) -> float:

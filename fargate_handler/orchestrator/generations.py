@@ -250,7 +250,7 @@ class Generations:
             self._leave_place(closing)  # it was abandoned, and its model isn't closed yet
         self._running[stream.response_id] = generation
         self._places.add(generation.line.sender)
-        generation.upstream.ceiling.begin()
+        generation.upstream.ceiling.begin(generation.sender)
         self._starts.note(self._monotonic())
         stream.leave_queue()
         self.charges.starts(generation)
@@ -285,7 +285,8 @@ class Generations:
     def _look_when_open(self, generation: Generation) -> None:
         """Look again when the model takes calls, if it doesn't now. One look is enough for all."""
         now = self._monotonic()
-        opens_at = now + generation.upstream.ceiling.opens_in(now)
+        closed_until = now + generation.upstream.ceiling.opens_in(now)
+        opens_at = max(closed_until, generation.held_until)
         if opens_at > now and not now < self._looks_at <= opens_at:
             self._looks_at = opens_at
             self._clock.put_after(self, opens_at - now)
@@ -358,7 +359,7 @@ class Generations:
         self._batch.pop(generation.stream.response_id, None)
         self.charges.leaves(generation)
         self._places.remove(generation.line.sender)
-        generation.upstream.ceiling.end()
+        generation.upstream.ceiling.end(generation.sender)
 
 
 def _displaced() -> Overloaded:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
+from math import inf
 
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered
@@ -31,6 +32,7 @@ from evenflow.stream_core.log.response_stream import ResponseFull, ResponseStrea
 from evenflow.stream_core.policy.channel import MessageKind
 from evenflow.stream_core.policy.circuit_breaker import Call, CircuitOpen
 from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.refused_questions import Question
 from evenflow.stream_core.policy.token_estimate import estimated_tokens
 from evenflow.stream_core.protocol.errors import (
     EvenflowError,
@@ -56,6 +58,7 @@ class ModelCalls:
         continues: whether the source can continue what was delivered, when it is asked this.
         filters: stand before the response's log. None: there are none.
         on_failure: called with the error of each call that failed.
+        sender: whose question it is.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class ModelCalls:
         monotonic: Callable[[], float],
         filters: ContentFilters | None,
         on_failure: Callable[[EvenflowError], None],
+        sender: Hashable,
     ) -> None:
         self._stream = stream
         self._kind = kind
@@ -80,6 +84,9 @@ class ModelCalls:
         self._monotonic = monotonic
         self._filters = filters
         self._on_failure = on_failure
+        self._sender = sender
+        self.held_until = -inf
+        """Until when its model's server takes no call for it, in seconds."""
         self._running: asyncio.Task[ModelFinish] | None = None
         self._call: Call | None = None
         self._overdue: UpstreamTimeout | None = None
@@ -220,12 +227,23 @@ class ModelCalls:
                 "the model's connector failed; what was delivered was kept", code="internal_error"
             )
 
+    @property
+    def _question(self) -> Question:
+        stream = self._stream
+        # A program's whole request has the same id each time that it is sent.
+        whole = self._kind.brings_conversation and self._kind.read_by_program
+        text = stream.message_id if whole else (stream.channel, stream.message_id)
+        return Question(self._sender, text, stream.response_id)
+
     def _failed(self, error: EvenflowError) -> None:
         self._on_failure(error)
         if is_over_quota(error):
             after = error.retry_after_ms
             seconds = None if after is None else after / 1000
-            self._upstream.throttled(self._monotonic(), self._began_at, seconds)
+            now = self._monotonic()
+            self.held_until = now + self._upstream.throttled(
+                now, self._began_at, seconds, self._question
+            )
 
     async def _try(self, is_over: Callable[[], bool], on_begin: Callable[[], None]) -> ModelFinish:
         stream = self._stream
@@ -288,6 +306,8 @@ class ModelCalls:
             model=asked.model,
             caller=caller_of(self._kind, stream.channel, stream.message_id, asked),
             traceparent=asked.traceparent if observer is None else observer.traceparent,
+            # Chat completions alone name their parameters as they go to the model.
+            translated=bool(asked.echo) or not self._kind.read_by_program,
             on_quota_used=lambda seconds: ceiling.pause(self._monotonic(), seconds),
         )
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evenflow.fargate_handler.token_sources.model_refusals import TOO_LONG
 from evenflow.stream_core.log.conversation import Turn
 from evenflow.stream_core.policy.token_estimate import estimated_tokens
+from evenflow.stream_core.protocol.context_length import TOO_LONG, ContextLengths
 from evenflow.stream_core.protocol.errors import EvenflowError, ModelRefused
 
 # Tokens of the context that stay free for an answer without a maximum length.
 _ANSWER_TOKENS = 4_096
-_STATED = re.compile(
-    r"maximum context length is (\d{1,9}) tokens|\d{1,9} tokens > (\d{1,9}) maximum", re.IGNORECASE
-)
+# A smaller one is another bound that a server tells.
+_SMALLEST_CONTEXT = 256
 
 
 @dataclass(slots=True)
@@ -32,8 +30,8 @@ def is_too_long(error: EvenflowError) -> bool:
 
 def stated_context(refusal: EvenflowError) -> int | None:
     """The model's context in tokens, if the refusal states it."""
-    stated = _STATED.search(refusal.message)
-    return int(stated[1] or stated[2]) if stated else None
+    most = ContextLengths.stated_in(refusal.message).most
+    return most if most is not None and most >= _SMALLEST_CONTEXT else None
 
 
 def prompt_tokens(context: int, longest: int | None) -> int:

@@ -204,7 +204,7 @@ class Orchestrator:
             return Submission(await self._answer_to(known, event), duplicate=True)
         now, channel, line = self._monotonic(), event.channel, event.line
         self._workload.check(line)
-        self._dispatcher.check(channel, event.kind, event.terms)
+        self._dispatcher.check(event)
         conversation.check(
             event.message_id, event.previous_message_id, event.replaces, event.parent_message_id
         )

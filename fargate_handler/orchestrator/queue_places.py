@@ -50,7 +50,8 @@ class QueuePlaces:
         for _ in range(min(_AT_ONCE, len(self._untold))):
             position, generation = self._untold.popleft()
             if self._waits(generation):
-                closed_for = generation.upstream.ceiling.opens_in(self._now)
+                held_for = generation.held_until - self._now
+                closed_for = max(generation.upstream.ceiling.opens_in(self._now), held_for)
                 expected = self._starts.expected_seconds(position, self._now, closed_for)
                 generation.stream.tell_place(QueuePlace(position, expected))
         if self._untold:

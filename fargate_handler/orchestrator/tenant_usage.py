@@ -75,7 +75,8 @@ class TenantUsage:
         is_writing: Callable[[str], bool],
     ) -> None:
         self.store = store
-        self._prices = prices
+        self.prices = prices
+        """What models cost."""
         self._keeper = keeper
         self._is_writing = is_writing
         self._tenants = context.tenants
@@ -163,11 +164,11 @@ class TenantUsage:
         output = expected.output_tokens
         if output is None:
             output = self._step * (step + 1)
-        dollars = self._prices.nanodollars(expected.model, expected.input_tokens, output)
+        dollars = self.prices.nanodollars(expected.model, expected.input_tokens, output)
         return Cost(expected.input_tokens + output, dollars or 0)
 
     def _check_price(self, model: str) -> None:
-        if self._prices.cost(model, 0, 0) is None:
+        if self.prices.cost(model, 0, 0) is None:
             raise InvalidRequest(
                 f"this tenant has a budget in dollars, and the model {model!r} has no price in "
                 "EVENFLOW_MODEL_PRICES; the message was not accepted, ask another model, or the "
@@ -250,7 +251,7 @@ class TenantUsage:
         Raises:
             StoreUnavailable: the store can't be reached.
         """
-        await self.settle_record(usage_record(stream, ended_at, self._prices))
+        await self.settle_record(usage_record(stream, ended_at, self.prices))
         stream.on_allowance = None
         self._held.pop(stream.response_id, None)
 

@@ -12,6 +12,7 @@ from evenflow.stream_core.fairness.prefills import Prefills
 from evenflow.stream_core.policy.adaptive_ceiling import AdaptiveCeiling
 from evenflow.stream_core.policy.circuit_breaker import CircuitBreaker
 from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.refused_questions import Held, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +83,25 @@ class Upstream:
         """
         return shared and self.prefills.slots.part is not None
 
-    def throttled(self, now: float, began_at: float, retry_after: float | None) -> None:
-        """One of the calls that run was refused for want of quota. As of the ceiling."""
+    def throttled(
+        self,
+        now: float,
+        began_at: float,
+        retry_after: float | None,
+        question: Question | None = None,
+    ) -> float:
+        """One of the calls that run was refused for want of quota. As of the ceiling.
+
+        Returns:
+            In how many seconds the server takes this question.
+        """
         slots = self.prefills.slots
-        slots.refused(self.ceiling.running - 1, began_at, now)
-        self.ceiling.throttled(now, began_at, retry_after, slots.elsewhere.running)
+        throttle = self.ceiling.throttled(
+            now, began_at, retry_after, slots.elsewhere.running, question
+        )
+        if throttle.held is Held.EVERYBODY:
+            slots.refused(self.ceiling.running - 1, began_at, now)
+        return throttle.seconds
 
 
 @dataclass(slots=True)

@@ -104,6 +104,9 @@ AGENT = "openai/chat"
 # Parameters that a model reads.
 _DESCRIBED = ("functions", "prediction", "response_format")
 _INSTRUCTING = ("system", "developer")
+TRANSLATED: Mapping[str, Any] = {"translated": True}
+"""The `echo` of a request whose parameters have other names in its protocol, and that has no other
+`echo`. Chat completions alone have none."""
 
 
 @dataclass(frozen=True, slots=True)

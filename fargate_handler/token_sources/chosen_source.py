@@ -11,6 +11,7 @@ from evenflow.fargate_handler.token_sources.demo.passages import Passages
 from evenflow.fargate_handler.token_sources.demo.source import DemoModel
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.fargate_handler.token_sources.port import TokenSource
+from evenflow.fargate_handler.token_sources.server_profile import ServerProfile
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 
 _logger = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSourc
             response_bytes=settings.response_bytes,
             continues=settings.model_continues,
             proxy=_logged_proxy(str(settings.model_url)),
+            profile=ServerProfile.parse(settings.model_profile),
         )
     if settings.model == "grpc":
         from evenflow.fargate_handler.inference.worker_source import GrpcWorkers

@@ -40,10 +40,20 @@ def openai_calls(calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
     ]
 
 
-def streamed_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """A request's parameters with a streamed answer, even if it didn't ask for one."""
-    options = {**(parameters.get("stream_options") or {}), "include_usage": True}
-    return {**parameters, "stream": True, "stream_options": options}
+def streamed_parameters(parameters: dict[str, Any], *, with_usage: bool = True) -> dict[str, Any]:
+    """A request's parameters with a streamed answer, even if it didn't ask for one.
+
+    Args:
+        with_usage: whether the server is asked for the counts of tokens. Some refuse that, and
+            give them unasked.
+    """
+    options = {**(parameters.get("stream_options") or {})}
+    if with_usage:
+        options["include_usage"] = True
+    streamed = {**parameters, "stream": True, "stream_options": options}
+    if not options:
+        del streamed["stream_options"]
+    return streamed
 
 
 def system_texts(turns: Iterable[Turn]) -> list[str]:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 from typing import get_args
 
+from evenflow.stream_core.protocol.context_length import TOO_LONG, ContextLengths
 from evenflow.stream_core.protocol.errors import InvalidRequest, ModelRefused
 from evenflow.stream_core.protocol.http_contract import ErrorType
 
-TOO_LONG = "context_length_exceeded"
 REFUSED = "model_refused"
 
 _LONGER = "it is too long for the model; shorten it"
 _TOOLS = "it can't use the tools of the request like this; the server's log says why"
 _WRONG_VALUE = "a parameter has a value that it doesn't take; change it"
-_NOT_KNOWN = "it doesn't take a parameter of the request; leave it out"
+_NOT_KNOWN = "unsupported parameter; leave it out"
 _POLICY = "its content policy doesn't allow it; put it another way"
 _IMAGE = "it can't read an image; send another one"
 _WORDS = {
@@ -51,25 +51,34 @@ _WORDS = {
 """The codes that are passed on, each with our words for it."""
 
 _ABOUT_LENGTH = re.compile(
-    r"too long|context (length|window|size)|maximum context|too many (input |prompt )?tokens",
+    r"too (?:long|large for model)|context[ _](?:length|window|size)"
+    r"|maximum (?:context|prompt|input) |too many (?:input |prompt )?tokens|token limit"
+    r"|exceeds the (?:maximum number of tokens|limit of \d)|reduce the length of the messages"
+    r"|`inputs` tokens|request too large|more than max tokens",
     re.IGNORECASE,
 )
 _ABOUT_TOOLS = re.compile(r"\b(tool|function)s?\b|\btool_", re.IGNORECASE)
 # Facts that help, of which nothing but digits is the server's own.
 _FACTS = re.compile(
-    # Clients know by these words that a message is too long.
-    r"(?:this model's )?maximum context length is \d{1,9} tokens"
-    r"|you requested \d{1,9} tokens"
-    r"|messages resulted in \d{1,9} tokens"
-    r"|prompt contains (?:at least )?\d{1,9} (?:input )?tokens"
-    r"|\d{1,9} tokens > \d{1,9} maximum"
-    r"|(?<!\w)[<>]=? -?\d{1,9}(?:\.\d{1,9})?(?![\w.])"
+    r"(?<!\w)[<>]=? -?\d{1,9}(?:\.\d{1,9})?(?![\w.])"
     r"|between -?\d{1,9}(?:\.\d{1,9})? and -?\d{1,9}(?:\.\d{1,9})?(?![\w.])",
     re.IGNORECASE,
 )
 _MOST_FACTS = 4
 # `temperature`, `messages[0].content`, `messages.0.content`
 _PARAMETER = re.compile(r"[A-Za-z_]\w{0,39}(?:\.\w{1,40}|\[\d{1,6}\]){0,8}", re.ASCII)
+# As OpenAI and Anthropic answer a prompt that is too long: clients look for it behind this status.
+_TOO_LONG_STATUS = 400
+
+
+class ParametersRefused(ModelRefused):
+    """The model's server doesn't know parameters of the request.
+
+    Attributes:
+        names: those of them that Evenflow may leave out or name otherwise.
+    """
+
+    names: frozenset[str] = frozenset()
 
 
 def refusal(
@@ -79,6 +88,7 @@ def refusal(
     code: str | None = None,
     param: str | None = None,
     type: str | None = None,  # noqa: A002 - its name in the protocol
+    unknown: frozenset[str] = frozenset(),
 ) -> ModelRefused:
     """The error for a message that the model's server refuses.
 
@@ -86,6 +96,7 @@ def refusal(
         said: the server's words.
         status: 400, 413 or 422.
         code, param, type: the server's own, as it sent them.
+        unknown: the `names` of `ParametersRefused`.
     """
     if code not in _WORDS:
         code = TOO_LONG if _ABOUT_LENGTH.search(said) else REFUSED
@@ -93,7 +104,10 @@ def refusal(
     if param is not None and not _PARAMETER.fullmatch(param):
         param = None
     facts = _FACTS.findall(said)[:_MOST_FACTS]
-    return ModelRefused(
+    if code == TOO_LONG:
+        facts, status = [ContextLengths.stated_in(said).in_words_of_openai()], _TOO_LONG_STATUS
+    kind = ParametersRefused if unknown else ModelRefused
+    error = kind(
         f"the model refused the message: {words}"
         + (f" (param: {param})" if param else "")
         + (f" ({', '.join(facts)})" if facts else ""),
@@ -102,3 +116,6 @@ def refusal(
         status=status,
         type=type if type in get_args(ErrorType) else InvalidRequest.type,
     )
+    if isinstance(error, ParametersRefused):
+        error.names = unknown
+    return error

@@ -5,25 +5,28 @@ from __future__ import annotations
 import asyncio
 import io
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
 import orjson
 
-from evenflow.fargate_handler.token_sources.conversation_forms import (
-    openai_message,
-    streamed_parameters,
-)
+from evenflow.fargate_handler.token_sources.conversation_forms import openai_message
 from evenflow.fargate_handler.token_sources.guarded_connections import GuardedConnector
 from evenflow.fargate_handler.token_sources.model_connection import (
     abort_connection,
     caller_headers,
 )
+from evenflow.fargate_handler.token_sources.model_refusals import ParametersRefused
 from evenflow.fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.openai_quota import quota_used_for
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from evenflow.fargate_handler.token_sources.pushed_body import Arrivals, PushedBody
+from evenflow.fargate_handler.token_sources.server_profile import (
+    ServerProfile,
+    is_about_a_value,
+)
 from evenflow.fargate_handler.token_sources.stream_decoders import SseDecoder
 from evenflow.stream_core.log.conversation import Turn
 from evenflow.stream_core.policy.memory_bound import READ_AHEAD_BYTES
@@ -40,6 +43,8 @@ _MOST_REST_BYTES = 65_536
 _REST_SECONDS = 0.25
 # Less than the 5 s after which uvicorn and Node.js close, perhaps just as the next request is sent.
 _KEEP_ALIVE_SECONDS = 4.0
+# For one request, with those that the server has refused for a parameter of ours.
+_MOST_CALLS = 3
 
 
 class OpenAIModel:
@@ -55,6 +60,7 @@ class OpenAIModel:
         continues: whether the server continues an assistant's turn that comes last (vLLM's
             `continue_final_message`).
         proxy: through which the server is called. None: it is called directly.
+        profile: what is known of the server before its first refusal.
     """
 
     def __init__(
@@ -67,8 +73,12 @@ class OpenAIModel:
         response_bytes: int = 0,
         continues: bool = False,
         proxy: str | None = None,
+        profile: ServerProfile | None = None,
     ) -> None:
         self._continues = continues
+        self._profile = profile or ServerProfile()
+        # By the names of models: of one server each may want something else.
+        self._profiles = dict[str, ServerProfile]()
         self._max_tokens = max_tokens
         self._url = f"{url.rstrip('/')}/chat/completions"
         self._model = model
@@ -97,12 +107,39 @@ class OpenAIModel:
         return self._continues
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
+        """See `TokenSource.generate`.
+
+        A server that refuses what was added to the request, or translated, is asked again without.
+        How that is done is remembered once it has answered.
+        """
+        known = profile = self._profiles.get(request.model, self._profile)
+        asked, calls, is_lasting = request, 1, True
+        while True:
+            try:
+                finish = await self._call(asked, sink, profile)
+                break
+            except ParametersRefused as refused:
+                adapted = profile.after(refused.names, request, self._max_tokens)
+                if adapted is None or calls == _MOST_CALLS:
+                    raise
+                profile, calls = adapted, calls + 1
+                is_lasting = is_lasting and not is_about_a_value(refused.names)
+                # It is another request now, which a server that knows the first key refuses.
+                asked = replace(request, key=f"{request.key}:{calls}" if request.key else "")
+        if is_lasting and profile is not known:
+            self._profiles[request.model] = profile
+        return finish
+
+    async def _call(
+        self, request: ModelRequest, sink: TokenSink, profile: ServerProfile
+    ) -> ModelFinish:
+        profile.check_images(request)
         headers = {"Content-Type": "application/json", **caller_headers(request)}
         if request.key:
             headers["Idempotency-Key"] = request.key
         try:
             # A file is sent piece by piece: it may be megabytes.
-            body = io.BytesIO(orjson.dumps(self._body(request)))
+            body = io.BytesIO(orjson.dumps(self._body(request, profile)))
             # Prompt and key go only where the settings say, so redirects are not followed.
             async with self._http.post(
                 self._url, data=body, headers=headers, allow_redirects=False
@@ -180,16 +217,19 @@ class OpenAIModel:
         await PushedBody(answered, take, sink, self._arrivals).read()
         return answer.finish()
 
-    def _body(self, request: ModelRequest) -> dict[str, Any]:
+    def _body(self, request: ModelRequest, profile: ServerProfile | None = None) -> dict[str, Any]:
+        profile = profile or self._profile
         turns = request.turns
         body: dict[str, Any] = {}
         if request.prefix:
             turns = (*turns, Turn("assistant", request.prefix))
             body = {"continue_final_message": True, "add_generation_prompt": False}
+        messages = [openai_message(turn) for turn in turns]
+        profile.name_instructions(messages)
         return {
-            **streamed_parameters(request.options.within(self._max_tokens).parameters()),
+            **profile.parameters(request, self._max_tokens),
             "model": request.model or self._model,
-            "messages": [openai_message(turn) for turn in turns],
+            "messages": messages,
             **body,
         }
 

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from evenflow.fargate_handler.token_sources.answer_parts import AnswerParts, cited
+from evenflow.fargate_handler.token_sources.error_objects import error_in
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
 from evenflow.fargate_handler.token_sources.text_chunks import TextChunks
@@ -74,8 +75,8 @@ class OpenAIAnswer:
     def _parse(self, data: bytes) -> None:
         chunk = orjson.loads(data)
         self._read(chunk)
-        if chunk.get("error"):
-            raise self._failures.in_stream(chunk["error"])
+        if (error := error_in(chunk)) is not None:
+            raise self._failures.in_stream(error)
         self._text_chunks.learn(data, chunk)
 
     def _read(self, chunk: dict[str, Any]) -> None:

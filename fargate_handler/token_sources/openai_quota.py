@@ -1,15 +1,30 @@
-"""What OpenAI's headers say of the quota that is left: `x-ratelimit-…`."""
+"""What headers say of the quota that is left, and of when to ask again: `x-ratelimit-…`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from math import isfinite
 
-_UNITS = {"h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+from evenflow.fargate_handler.token_sources.error_objects import seconds_of
+
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|h|m|s))+")
-_PIECE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|h|m|s)")
 # No server is believed that says more: clients would wait for a wrong header.
 _LONGEST_SECONDS = 60.0
+# What is left, and when there is more: OpenAI's, Anthropic's, and those of many gateways.
+_RESETS = (
+    ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
+    ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
+    ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
+    ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
+    ("x-ratelimit-remaining", "x-ratelimit-reset"),
+    ("ratelimit-remaining", "ratelimit-reset"),
+)
+# A number above is a moment: seconds since the epoch, or milliseconds.
+_FIRST_MOMENT, _FIRST_MOMENT_MS = 1e9, 1e12
+_DATES: tuple[Callable[[str], datetime], ...] = (parsedate_to_datetime, datetime.fromisoformat)
 
 
 def quota_used_for(headers: Mapping[str, str]) -> float:
@@ -20,11 +35,61 @@ def quota_used_for(headers: Mapping[str, str]) -> float:
 def _used_for(headers: Mapping[str, str], kind: str) -> float:
     if headers.get(f"x-ratelimit-remaining-{kind}") != "0":
         return 0.0
-    return min(_LONGEST_SECONDS, _seconds(headers.get(f"x-ratelimit-reset-{kind}", "")))
+    duration = headers.get(f"x-ratelimit-reset-{kind}", "")
+    seconds = seconds_of(duration) if _DURATION.fullmatch(duration) else None
+    return min(_LONGEST_SECONDS, seconds or 0.0)
 
 
-def _seconds(duration: str) -> float:
-    """`6m0s`, `1.5s` or `20ms` in seconds. 0 for anything else."""
-    if not _DURATION.fullmatch(duration):
-        return 0.0
-    return sum(float(number) * _UNITS[unit] for number, unit in _PIECE.findall(duration))
+def retry_after_of(headers: Mapping[str, str]) -> float | None:
+    """In how many seconds a server that refused a call takes one. None: its headers don't say.
+
+    Servers send milliseconds, seconds or a date, and some only when their quota is filled up again.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    after = headers.get("retry-after")
+    if (seconds := _number(after)) is not None:
+        return seconds
+    if after is not None and (seconds := _until_date(after)) is not None:
+        return seconds
+    resets = [
+        seconds
+        for remaining, reset in _RESETS
+        if headers.get(remaining, "0") == "0"
+        and (seconds := _until_reset(headers.get(reset))) is not None
+    ]
+    return min(_LONGEST_SECONDS, max(resets)) if resets else None
+
+
+def _until_reset(text: str | None) -> float | None:
+    """In how many seconds that is: a duration, a number of seconds, or a moment."""
+    if not text:
+        return None
+    if _DURATION.fullmatch(text):
+        return seconds_of(text)
+    number = _number(text)
+    if number is None:
+        return _until_date(text)
+    if number < _FIRST_MOMENT:
+        return number
+    moment = number / 1000 if number >= _FIRST_MOMENT_MS else number
+    return max(0.0, moment - datetime.now(UTC).timestamp())
+
+
+def _until_date(text: str) -> float | None:
+    """In how many seconds a date of HTTP or of ISO 8601 is. None: it is no date."""
+    for read in _DATES:
+        try:
+            return max(0.0, (read(text) - datetime.now(UTC)).total_seconds())
+        except (TypeError, ValueError):
+            continue
+    return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if value >= 0 and isfinite(value) else None

@@ -87,7 +87,13 @@ COMPLETING = {
     429: (*ACCEPTING[429], *READING[429], "upstream_throttled", "insufficient_quota"),
     500: ("attempts_exhausted", "not_repeated", "filter_failed"),
     502: ("upstream_failed", "upstream_explained", "model_not_set_up", "response_restarted"),
-    503: (*ACCEPTING[503], "queue_timeout", "queue_displaced", "upstream_overloaded"),
+    503: (
+        *ACCEPTING[503],
+        "queue_timeout",
+        "queue_displaced",
+        "overloaded",
+        "upstream_overloaded",
+    ),
     504: ("first_token_timeout", "model_timeout", "timeout"),
 }
 STOPPING = {503: (*RESPONSE[503], "owner_unreachable")}

@@ -13,7 +13,8 @@ from evenflow.stream_core.encoders.port import event_id, rest_of_id
 from evenflow.stream_core.log.entries import Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResumePoint, slice_of
 from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.protocol.context_length import TOO_LONG, ContextLengths
+from evenflow.stream_core.protocol.errors import EvenflowError, InvalidRequest
 from evenflow.stream_core.protocol.messages import Usage
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -28,8 +29,16 @@ _TYPES = {
     410: "not_found_error",
     413: "request_too_large",
     429: "rate_limit_error",
-    503: "overloaded_error",
+    OVERLOADED: "overloaded_error",
     504: "timeout_error",
+}
+# What OpenAI's API calls otherwise, by which the model's server is asked.
+_FIELDS = {
+    "max_completion_tokens": "max_tokens",
+    "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+    "reasoning_effort": "thinking",
+    "response_format": "output_config.format",
+    "stop": "stop_sequences",
 }
 _STOP_REASONS = {
     "length": "max_tokens",
@@ -56,13 +65,18 @@ def field_of_signature(signature: object) -> str:
 
 def error_object(error: EvenflowError, request_id: str) -> dict[str, Any]:
     """An error as the body of an answer, and as the data of an event."""
+    error.name_param(_FIELDS)
     otherwise = "api_error" if error.status >= 500 else "invalid_request_error"
-    told = error.to_object() | {"type": _TYPES.get(error.status, otherwise)}
+    told = error.to_object() | {"type": _TYPES.get(status_of(error), otherwise)}
+    if error.code == TOO_LONG:
+        told["message"] = ContextLengths.stated_in(error.message).in_words_of_anthropic()
     return {"type": "error", "error": told, "request_id": request_id}
 
 
 def status_of(error: EvenflowError) -> int:
     """The status of an error in this API."""
+    if error.code == TOO_LONG:
+        return InvalidRequest.status
     return OVERLOADED if error.status == 503 else error.status
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable
 from math import inf
+from typing import NamedTuple
+
+from evenflow.stream_core.policy.refused_questions import Held, Question, RefusedQuestions
 
 # The first pause where the server doesn't say how long, and the longest.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 8.0
@@ -16,26 +21,37 @@ _LATE_SHARE = 1.1
 _FORGOTTEN_SECONDS = 600.0
 
 
+class Throttle(NamedTuple):
+    """What follows from a refusal: whom it holds, and for how many seconds."""
+
+    held: Held
+    seconds: float
+
+
 class AdaptiveCeiling:
     """The most calls of one model at once. There is none until its server throttles (429).
 
-    Then it is what runs beside the refused call, and nothing begins until the server's
-    `Retry-After`. Where the server names none, the next call begins when another one ends; each
-    further refusal without a first token is followed by a pause, which doubles. The ceiling grows
+    Then it is what runs beside the refused call. Where the server names a time, its refusal holds
+    that question until then, and others as `RefusedQuestions` says. Where it names none, and other
+    calls run, it has no room for one more: the next call begins when another one ends; each further
+    refusal without a first token is followed by a pause for all, which doubles. The ceiling grows
     by one each time as many calls as it allows have been answered: additive increase, as TCP probes
     for room. Each task finds its own.
 
     Times are in seconds on one clock that never goes back.
     """
 
-    __slots__ = ("_answered", "_in_a_row", "_limit", "_opens_at", "_running", "_throttled_at",
-                 "refuses_since")  # fmt: skip
+    __slots__ = ("_answered", "_held", "_in_a_row", "_limit", "_opens_at", "_refused", "_running",
+                 "_running_of", "_throttled_at", "refuses_since")  # fmt: skip
 
     def __init__(self) -> None:
         self._limit: int | None = None
         self._running = 0
+        self._running_of = Counter[Hashable]()
         self._answered = 0
         self._opens_at = self._throttled_at = -inf
+        self._held: dict[Hashable, float] = {}  # until when, by sender
+        self._refused = RefusedQuestions()
         self._in_a_row = 0  # calls that were refused though they began after the last refusal
         self.refuses_since = inf
         """Since when it has refused every call, in seconds. inf: it has taken the last one."""
@@ -59,13 +75,21 @@ class AdaptiveCeiling:
         """How long nothing may begin, because the server has said so. 0: it isn't so."""
         return max(0.0, self._opens_at - now)
 
-    def begin(self) -> None:
-        """A call begins."""
-        self._running += 1
+    def held_until(self, sender: Hashable) -> float:
+        """Until when nothing of this sender may begin. -inf: it may."""
+        return self._held.get(sender, -inf)
 
-    def end(self) -> None:
-        """A call has ended, however."""
+    def begin(self, sender: Hashable | None = None) -> None:
+        """A call of this sender begins."""
+        self._running += 1
+        self._running_of[sender] += 1
+
+    def end(self, sender: Hashable | None = None) -> None:
+        """A call of this sender has ended, however."""
         self._running -= 1
+        self._running_of[sender] -= 1
+        if not self._running_of[sender]:
+            del self._running_of[sender]
 
     def taken(self, began_at: float) -> None:
         """A call has its first token, or was answered.
@@ -76,6 +100,7 @@ class AdaptiveCeiling:
         self.refuses_since = inf
         if began_at >= self._throttled_at:
             self._in_a_row = 0
+            self._refused.taken()
 
     def answered(self) -> None:
         """A call was answered to its end."""
@@ -87,25 +112,55 @@ class AdaptiveCeiling:
             self._limit += 1
 
     def throttled(
-        self, now: float, began_at: float, retry_after: float | None, elsewhere: int = 0
-    ) -> None:
+        self,
+        now: float,
+        began_at: float,
+        retry_after: float | None,
+        elsewhere: int = 0,
+        question: Question | None = None,
+    ) -> Throttle:
         """One of the calls that run was refused for want of quota.
 
         Args:
             began_at: when the call began.
             retry_after: when the server takes calls again, in seconds. None: it doesn't say.
             elsewhere: calls of other tasks that run, as far as they tell.
+            question: whose call it was. None: that isn't known, and everybody is held.
         """
         beside = self._running - 1
-        self._limit = max(1, beside if self._limit is None else min(beside, self._limit))
         if began_at >= self._throttled_at:  # calls that ran together are refused together
             self._in_a_row += 1
-        self._answered, self._throttled_at = 0, now
+        self._throttled_at = now
         self.refuses_since = min(self.refuses_since, now)
-        is_too_short = retry_after is not None and retry_after < _FIRST_PAUSE_SECONDS
-        if retry_after is None or (is_too_short and self._in_a_row > _SHORT_PAUSES_FOLLOWED):
+        names_time = retry_after is not None and retry_after >= _FIRST_PAUSE_SECONDS
+        is_short = not names_time and self._in_a_row > _SHORT_PAUSES_FOLLOWED
+        if retry_after is None or is_short:
             retry_after = max(retry_after or 0.0, self._usual_pause(beside, elsewhere))
-        self.pause(now, retry_after * _LATE_SHARE)
+        pause = retry_after * _LATE_SHARE
+        held = self._whom(question, pause, now, at_once=bool(beside) and not names_time)
+        if held is Held.EVERYBODY or (held is Held.SENDER and self._runs_alone(question)):
+            self._answered = 0
+            self._limit = max(1, beside if self._limit is None else min(beside, self._limit))
+        if held is Held.EVERYBODY:
+            self.pause(now, pause)
+        elif held is Held.SENDER and question is not None:
+            self._held = {who: until for who, until in self._held.items() if until > now}
+            self._held[question.sender] = now + pause
+        return Throttle(held, pause)
+
+    def _whom(
+        self, question: Question | None, pause: float, now: float, *, at_once: bool
+    ) -> Held:
+        """Whom a refusal holds. `at_once`: it is one call more than the server takes at once."""
+        if question is None:
+            return Held.EVERYBODY
+        is_sent_again = self._refused.is_sent_again(question, now)
+        held = self._refused.refused(question, pause, now)
+        return Held.EVERYBODY if at_once and not is_sent_again else held
+
+    def _runs_alone(self, question: Question | None) -> bool:
+        """Whether other calls run, and all are of this sender."""
+        return question is not None and self._running_of[question.sender] == self._running > 1
 
     def _usual_pause(self, beside: int, elsewhere: int) -> float:
         """In seconds. The first refusal needs none, if the end of another call makes room."""

@@ -53,6 +53,12 @@ class EvenflowError(Exception):
         """The value of a `Retry-After` header: whole seconds, rounded up."""
         return None if self.retry_after_ms is None else -(-self.retry_after_ms // 1000)
 
+    def name_param(self, names: Mapping[str, str]) -> None:
+        """Name the wrong field as the client's API does, where the model's server named it."""
+        if self.param is not None and (name := names.get(self.param)) is not None:
+            told, self.param = f"(param: {self.param})", name
+            self.message = self.message.replace(told, f"(param: {name})")
+
     def to_object(self) -> dict[str, Any]:
         """The error object:
         `{"type", "code", "message", "param"?, "retry_after_ms"?, "status"?, …}`.
@@ -258,11 +264,16 @@ def is_over_quota(error: EvenflowError) -> bool:
     return isinstance(error, UpstreamAnswered) and error.status == RateLimited.status
 
 
+# The code of a 503 that says nothing more: it may be a proxy's, before a server that is down.
+_PERHAPS_DOWN = "upstream_overloaded"
+
+
 def is_upstreams_fault(error: EvenflowError) -> bool:
-    """Whether the model's server failed. One that throttles, or refuses a request or our settings,
-    works.
+    """Whether the model's server failed. One that throttles, says that it is overloaded, or
+    refuses a request or our settings, works.
     """
-    works = isinstance(error, UpstreamRejected) or error.status == RateLimited.status
+    says_it_is_busy = is_throttled(error) and error.code != _PERHAPS_DOWN
+    works = isinstance(error, UpstreamRejected) or is_over_quota(error) or says_it_is_busy
     return isinstance(error, UpstreamFailed | UpstreamTimeout) and not works
 
 

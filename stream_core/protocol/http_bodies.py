@@ -184,7 +184,8 @@ class Health(BaseModel):
 class UsedOfDay(BaseModel):
     """What the answers of one day of UTC and one model used together.
 
-    `cached_tokens` are among the input's, `reasoning_tokens` among the output's.
+    `cached_tokens` are among the input's, `reasoning_tokens` among the output's. `cost_usd`
+    is null where the model has no price.
     """
 
     day: str
@@ -194,7 +195,7 @@ class UsedOfDay(BaseModel):
     output_tokens: int
     cached_tokens: int
     reasoning_tokens: int
-    cost_usd: float
+    cost_usd: float | None
 
 
 class BudgetLeft(BaseModel):

@@ -18,6 +18,7 @@ from evenflow.stream_core.protocol.errors import (
     MethodNotAllowed,
     NotFound,
     TooLarge,
+    is_worth_repeating,
 )
 
 ErrorType = Literal[
@@ -96,11 +97,17 @@ CHUNK_ID_PATTERN = r"^(-1|[0-9]{1,15})(?:\.([0-9]{1,9}))?$"
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
+# Statuses that tell a client to wait, and for how many seconds where no time is known.
+_BUSY, _USUAL_RETRY_AFTER = (429, 503), "2"
+
+
 def error_headers(error: EvenflowError) -> dict[str, str]:
     """The headers that belong to an error."""
     headers = {}
     if error.retry_after_seconds is not None:
         headers["Retry-After"] = str(error.retry_after_seconds)
+    elif error.status in _BUSY and is_worth_repeating(error):
+        headers["Retry-After"] = _USUAL_RETRY_AFTER
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if error.code == "unsupported_encoding":

@@ -149,7 +149,12 @@ def _tokens(stream: ResponseStream, prices: ModelPrices) -> dict[str, Any]:
     usage = stream.usage
     if usage is None:
         return {"output_tokens": stream.tokens, "tokens_counted_by": "pieces"}
-    cost = prices.cost(stream.figures.model, usage.prompt_tokens, usage.completion_tokens)
+    cost = prices.cost(
+        stream.figures.model,
+        usage.prompt_tokens,
+        usage.completion_tokens,
+        usage.cached_tokens or 0,
+    )
     return {
         "input_tokens": usage.prompt_tokens,
         "output_tokens": usage.completion_tokens,

@@ -55,7 +55,7 @@ def usage_record(stream: ResponseStream, ended_at: float, prices: ModelPrices) -
         cached_tokens=cached,
         reasoning_tokens=reasoning,
         tokens_counted_by=counted_by,
-        nanodollars=prices.nanodollars(figures.model, given, gave),
+        nanodollars=prices.nanodollars(figures.model, given, gave, cached),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Literal, cast
 
-from evenflow.stream_core.policy.model_prices import NANODOLLARS
+from evenflow.stream_core.policy.model_prices import NANODOLLARS, ModelPrices
 from evenflow.stream_core.ports.usage_store import UsageStore
 from evenflow.stream_core.protocol.errors import InvalidRequest
 from evenflow.stream_core.protocol.http_bodies import BudgetLeft, UsageReport, UsedOfDay
@@ -16,6 +16,7 @@ from evenflow.stream_core.tenants.usage import DayTotals, file_of, summed, total
 
 MOST_DAYS = 366
 MOST_DAYS_OF_A_USER = 31
+_NO_PRICES = ModelPrices()
 
 
 async def usage_report(
@@ -26,6 +27,7 @@ async def usage_report(
     *,
     key_id: str = "",
     user: str | None = None,
+    prices: ModelPrices = _NO_PRICES,
 ) -> UsageReport:
     """What was used from the first of two days to the last, and what is left.
 
@@ -33,6 +35,7 @@ async def usage_report(
         now: seconds since the epoch.
         key_id: of the key whose budgets are told beside the tenant's. Empty: none.
         user: the report is of this user alone, with this user's budgets. None: of the tenant.
+        prices: of the models. A cost of one without a price is told as null.
 
     Raises:
         StoreUnavailable: the store can't be reached.
@@ -49,7 +52,7 @@ async def usage_report(
     return UsageReport(
         tenant=tenant.id,
         user=user,
-        days=[_used(each) for each in totals],
+        days=[_used(each, prices) for each in totals],
         budgets=[_left(budget, committed.get(budget.counter, 0)) for budget in budgets],
         answers_reserved=len(await store.reservations(tenant.id)) if user is None else 0,
     )
@@ -113,9 +116,11 @@ def _whose(budget: Budget) -> Literal["tenant", "key", "user"]:
     return cast('Literal["tenant", "key", "user"]', budget.counter.split("/")[2])
 
 
-def _used(totals: DayTotals) -> UsedOfDay:
+def _used(totals: DayTotals, prices: ModelPrices) -> UsedOfDay:
     counts = totals.counts
-    cost = counts.pop("nanodollars") / NANODOLLARS
+    nanodollars = counts.pop("nanodollars")
+    is_priced = nanodollars or prices.cost(totals.model, 0, 0) is not None
+    cost = nanodollars / NANODOLLARS if is_priced else None
     return UsedOfDay(day=totals.day, model=totals.model, cost_usd=cost, **counts)
 
 

@@ -67,7 +67,7 @@ def test_the_price_has_the_name_that_handlers_look_it_up_by(
     for name, value in _variables(_changed(kind=kind, price=_PRICE), workers=workers).items():
         monkeypatch.setenv(name, value)
     settings = HandlerSettings()
-    assert settings.prices.by_model == {settings.own_model_name: (1.0, 5.25)}
+    assert settings.prices.by_model == {settings.own_model_name: (1.0, 5.25, 1.0)}
 
 
 def test_of_a_profile_it_is_the_id_which_is_made_at_the_deployment() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from evenflow.fargate_handler.gateway.anthropic.given_blocks import unsupported, wrong
 from evenflow.fargate_handler.gateway.anthropic.given_turns import turns_of
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.whole_request import TRANSLATED, WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelOptions
 from evenflow.stream_core.policy.agents import LONGEST_USER, MessageTerms
 from evenflow.stream_core.protocol.anthropic_bodies import (
@@ -55,7 +55,7 @@ def read_call(body: bytes | bytearray) -> MessagesCall:
     return MessagesCall(
         model=request.model,
         terms=MessageTerms(model=request.model, user=_within(user or "", LONGEST_USER)),
-        asked=WholeRequest(turns_of(request), _options(request)),
+        asked=WholeRequest(turns_of(request), _options(request), echo=TRANSLATED),
         stream=request.stream,
         thinking=request.thinking is not None and request.thinking.shown,
     )

@@ -7,7 +7,7 @@ from aiohttp import web
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.deadline import Deadline
 from evenflow.fargate_handler.gateway.event_stream import EventStream
-from evenflow.fargate_handler.gateway.http_answers import error_answer, retry_headers
+from evenflow.fargate_handler.gateway.http_answers import error_answer
 from evenflow.fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
 from evenflow.fargate_handler.gateway.requests.known_models import check_model
 from evenflow.fargate_handler.gateway.requests.resuming import last_event, resume_appending
@@ -55,9 +55,7 @@ class ChatCompletionsEndpoint:
         try:
             return await self._answer(request, call, stream, last, deadline)
         except EvenflowError as error:
-            answer = error_answer(error)
-            answer.headers.update(retry_headers(error))
-            return answer
+            return error_answer(error)
         finally:
             if key is None:
                 leave_response(context, stream)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from aiohttp import web
@@ -54,6 +55,10 @@ TTFT_HEADER = "x-slo-ttft-ms"
 _LONGEST_KEY = 255
 _LONGEST_WAIT_MS = 86_400_000
 _READING = ("GET", "HEAD")
+# Clients that send a request again after 408, 409, 429 and 5xx: the SDKs of OpenAI and Anthropic,
+# Vercel's AI SDK, and Codex.
+_RETRYING_HEADERS = ("x-stainless-lang", "x-stainless-retry-count")
+_RETRYING_AGENTS = ("ai-sdk/", "codex_")
 
 
 class Sender(NamedTuple):
@@ -65,6 +70,7 @@ class Sender(NamedTuple):
     `slo_ttft_ms`: within how many milliseconds the first token is wanted.
     `identified`: whether the identity provider has said who the user is. Then names and ids of the
     user's are nobody else's, also within the tenant.
+    `retries`: whether its client sends a request again by itself, after each failure.
     `may`: what the session's token may do. A tenant's key may do what its scopes allow.
     """
 
@@ -77,6 +83,7 @@ class Sender(NamedTuple):
     key: str = ""
     slo_ttft_ms: int | None = None
     identified: bool = False
+    retries: bool = False
     may: frozenset[Right] = ALL_RIGHTS
 
     def own(self, name: str) -> str:
@@ -120,7 +127,14 @@ async def sender_of(request: web.Request, context: GatewayContext, right: Right)
     return sender._replace(
         traceparent=known_traceparent(request.headers.get(TRACEPARENT)),
         slo_ttft_ms=first_token_ms(request),
+        retries=_retries(request.headers),
     )
+
+
+def _retries(headers: Mapping[str, str]) -> bool:
+    agent = headers.get("User-Agent", "")
+    known = any(name in agent for name in _RETRYING_AGENTS)
+    return known or any(name in headers for name in _RETRYING_HEADERS)
 
 
 def note_user(request: web.Request, sender: Sender, named: str) -> None:
@@ -332,6 +346,9 @@ def event_of(
     terms: MessageTerms,
 ) -> IngestEvent:
     """The message that a request becomes, the only one of its channel."""
+    kind = kind.sent_with(sender.session)
+    if sender.retries and kind.is_told_at_once:
+        kind = kind.model_copy(update={"client_retries": True})
     text = asked.to_text()
     message_id = _digest(f"{terms.model}\n{text}")
     return IngestEvent(
@@ -339,7 +356,7 @@ def event_of(
         message_id,
         None,
         text,
-        kind=kind.sent_with(sender.session),
+        kind=kind,
         terms=terms.within(sender.traceparent),
         sender=context.sender(channel, sender.address),
         asks=asked.asks,

@@ -115,6 +115,17 @@ async def test_an_error_behind_the_head_is_the_object(
     assert (told["error"]["code"], "choices" in told) == ("upstream_failed", False)
 
 
+async def test_behind_the_head_of_a_response_it_is_a_failed_response(
+    client: openai.AsyncOpenAI, model: ScriptedModel
+) -> None:
+    broken = event({"error": {"message": "out of memory", "type": "server_error"}})
+    model.will(Reply([b": \n\n", chunk("Hel"), broken], gap=_SILENCE))
+    response = await client.responses.create(model="openai", input="x")
+    assert response.error is not None
+    assert (response.status, response.error.code) == ("failed", "upstream_failed")
+    assert response.output_text == "", "clients read it without failing"
+
+
 async def test_a_deadline_behind_the_head_is_told(at: At, server: LocalServer) -> None:
     answer = await at(server).ask("x", model="openai", timeout_ms=400)
     assert (answer.status, answer.error["code"]) == (200, "timeout")

@@ -47,9 +47,11 @@ async def client(server: LocalServer) -> AsyncIterator[openai.AsyncOpenAI]:
         yield client
 
 
-async def _ask(client: openai.AsyncOpenAI, *, stream: bool = False) -> openai.APIStatusError | None:
+async def _ask(
+    client: openai.AsyncOpenAI, *, stream: bool = False, text: str = "?"
+) -> openai.APIStatusError | None:
     try:
-        await client.chat.completions.create(**asking("?", model="openai"), stream=stream)
+        await client.chat.completions.create(**asking(text, model="openai"), stream=stream)
     except openai.APIStatusError as error:
         return error
     return None
@@ -109,7 +111,7 @@ async def test_with_a_key_who_is_throttled_waits_in_the_queue_and_is_not_told(
     assert len(model.requests) == 4
 
 
-async def test_without_a_key_who_is_throttled_is_told_and_others_wait(
+async def test_without_a_key_who_is_throttled_is_told_and_others_are_answered(
     client: openai.AsyncOpenAI, model: ScriptedModel
 ) -> None:
     model.will(_throttles(**{"retry-after-ms": "200"}), _GOOD)
@@ -128,12 +130,15 @@ async def test_a_throttle_that_is_too_long_to_wait_for_reaches_the_client(
     assert error is not None
     assert (error.status_code, error.code) == (429, "rate_limit_exceeded")
     assert error.response.headers["Retry-After"] == "90"
-    # Others are told so at once, and the server is left alone.
-    error = await _ask(client)
+    # Another question is asked; when that is refused too, others are told so at once.
+    error = await _ask(client, text="another?")
+    assert error is not None
+    assert error.code == "rate_limit_exceeded"
+    error = await _ask(client, text="a third?")
     assert error is not None
     assert (error.status_code, error.code) == (429, "upstream_throttled")
     assert 60 < int(error.response.headers["Retry-After"]) <= 108
-    assert len(model.requests) == 1
+    assert len(model.requests) == 2
 
 
 @pytest.mark.parametrize("what", ["no quota", "a wrong key"])

@@ -91,6 +91,7 @@ def test_a_variable_that_resembles_nothing_is_refused(environment: Environment) 
         ("PUBLIC_HTTP_URL", "no url"),
         ("HEARTBEAT_SECONDS", "nan"),
         ("TRUSTED_PROXIES", "proxy.example"),
+        ("MODEL_PROFILE", "max_completion_tokens,-streaming"),
     ],
 )
 def test_a_wrong_value_is_refused_with_the_variable_and_the_value(

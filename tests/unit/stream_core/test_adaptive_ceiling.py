@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.stream_core.policy.adaptive_ceiling import AdaptiveCeiling
+from evenflow.stream_core.policy.refused_questions import Question
 
 LATEST = 1.101  # of what the server says
 
@@ -179,3 +180,69 @@ def test_it_knows_since_when_its_server_has_refused_every_call() -> None:
     assert ceiling.refuses_since == 5.0
     ceiling.taken(began_at=4.0)
     assert ceiling.refuses_since == inf
+
+
+# -- whose question was refused --------------------------------------------------------------------
+
+
+def ask(sender: str, number: int) -> Question:
+    return Question(sender, f"{sender}{number}", number)
+
+
+def refuse(
+    ceiling: AdaptiveCeiling, question: Question, now: float, retry_after: float | None
+) -> float:
+    """Its call begins and is refused. Returns for how long the question is held."""
+    ceiling.begin(question.sender)
+    throttled = ceiling.throttled(now, now, retry_after, question=question)
+    ceiling.end(question.sender)
+    return throttled.seconds
+
+
+def test_a_question_that_is_refused_alone_stops_nobody_and_bounds_nothing() -> None:
+    ceiling = running(3)
+    for number in range(5):
+        held_for = refuse(ceiling, ask("a", 0)._replace(call=number), 10.0 * number, 5.0)
+        assert held_for == pytest.approx(5.5)
+        assert (ceiling.limit, ceiling.opens_in(10.0 * number)) == (None, 0.0)
+        assert ceiling.held_until("a") < 0
+
+
+def test_two_questions_of_one_sender_hold_that_sender() -> None:
+    ceiling = running(3)
+    for number in range(2):
+        refuse(ceiling, ask("a", number), 1.0, 5.0)
+    assert ceiling.held_until("a") == pytest.approx(6.5)
+    assert (ceiling.held_until("b"), ceiling.opens_in(1.0), ceiling.limit) == (-inf, 0.0, None)
+
+
+def test_questions_of_two_senders_hold_everybody() -> None:
+    ceiling = running(3)
+    for sender in ("a", "b"):
+        refuse(ceiling, ask(sender, 1), 1.0, 5.0)
+    assert ceiling.opens_in(1.0) == pytest.approx(5.5)
+    assert ceiling.limit == 3
+
+
+def test_a_sender_that_is_alone_is_bounded_by_what_runs_beside() -> None:
+    ceiling = AdaptiveCeiling()
+    for _ in range(3):
+        ceiling.begin("a")
+    for number in range(2):
+        refuse(ceiling, ask("a", number), 1.0, 5.0)
+    assert ceiling.limit == 3
+
+
+def test_a_server_that_names_no_time_while_others_run_has_room_for_no_more() -> None:
+    ceiling = running(3)
+    refuse(ceiling, ask("a", 1), 1.0, None)
+    assert (ceiling.limit, ceiling.opens_in(1.0)) == (3, 0.0)
+
+
+def test_the_same_question_again_lowers_no_bound() -> None:
+    ceiling = running(9)
+    refuse(ceiling, ask("a", 1), 1.0, None)
+    for _ in range(8):
+        ceiling.end()
+    refuse(ceiling, ask("a", 1)._replace(call="again"), 20.0, None)
+    assert ceiling.limit == 9

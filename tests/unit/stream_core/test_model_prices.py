@@ -13,8 +13,15 @@ def test_a_call_costs_by_its_models_prices_for_a_million_tokens() -> None:
     assert ModelPrices.parse("").cost("", 1, 1) is None
 
 
+def test_input_from_a_cache_has_its_own_price() -> None:
+    prices = ModelPrices.parse("m=2.50/10/0.25,other=2.50/10")
+    assert prices.nanodollars("m", 1_000, 0, 950) == 362_500
+    assert prices.nanodollars("other", 1_000, 0, 950) == 2_500_000
+    assert prices.nanodollars("m", 5, 0, 100) == 1_250, "more than there was is no refund"
+
+
 @pytest.mark.parametrize(
-    "text", ["small", "=1/2", "small=1", "small=one/2", "small=-1/2", "small=nan/1", "a=1/2,a=1/3"]
+    "text", ["small", "=1/2", "small=1", "small=one/2", "small=-1/2", "small=nan/1", "a=1/2,a=1/3", "a=1/2/3/4", "a=1/2/x"]
 )
 def test_what_is_no_price_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"has '"):

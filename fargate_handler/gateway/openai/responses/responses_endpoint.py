@@ -11,7 +11,6 @@ from evenflow.fargate_handler.gateway.http_answers import (
     check_room_for_text,
     error_answer,
     json_answer,
-    retry_headers,
 )
 from evenflow.fargate_handler.gateway.openai.responses.known_responses import (
     EarlierResponses,
@@ -50,6 +49,13 @@ from evenflow.stream_core.protocol.errors import EvenflowError
 
 _REQUEST_ID = "x-request-id"
 _CANCEL_SECONDS = 5.0
+# What chat completions call otherwise, by which the model's server is asked.
+_FIELDS = {
+    "max_completion_tokens": "max_output_tokens",
+    "reasoning_effort": "reasoning.effort",
+    "response_format": "text.format",
+    "verbosity": "text.verbosity",
+}
 
 
 class ResponsesEndpoint:
@@ -73,9 +79,8 @@ class ResponsesEndpoint:
         try:
             return await self._answer(request, call, known, deadline)
         except EvenflowError as error:
-            answer = error_answer(error)
-            answer.headers.update(retry_headers(error))
-            return answer
+            error.name_param(_FIELDS)
+            return error_answer(error)
         finally:
             if not stays:
                 leave_response(context, known.stream)
@@ -120,7 +125,14 @@ class ResponsesEndpoint:
         if call.background:
             return self._object(known)
         about, headers = about_response(self._context, known), {_REQUEST_ID: str(known.id)}
-        answer = WholeAnswer(self._context, request, about.at_present, deadline, headers)
+        answer = WholeAnswer(
+            self._context,
+            request,
+            about.at_present,
+            deadline,
+            headers,
+            make_error=lambda error: about.failed(error.to_object()),
+        )
         return await answer.write(known.stream)
 
     async def _stream(

@@ -21,7 +21,12 @@ from evenflow.fargate_handler.gateway.requests.submission import (
     submit_event,
 )
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
-from evenflow.stream_core.policy.channel import BACKGROUND, COMPLETION, RESPONSE
+from evenflow.stream_core.policy.channel import (
+    BACKGROUND,
+    COMPLETION,
+    RESPONSE,
+    UNKEYED_RESPONSE,
+)
 from evenflow.stream_core.protocol.response_ids import PublicResponse
 
 
@@ -53,7 +58,8 @@ async def submit(
     asked = await _whole(call, earlier)
     stays = call.kept or key is not None
     digest = digest_of(key, sender) if key is not None else secrets.token_hex(20)
-    kind = BACKGROUND if call.background else RESPONSE if stays else COMPLETION
+    kept = UNKEYED_RESPONSE if key is None else RESPONSE
+    kind = BACKGROUND if call.background else kept if stays else COMPLETION
     channel = channel_of(sender, digest)
     event = event_of(context, sender, channel, kind, asked, sender.named_in(call.terms))
     earlier.check_size(event.text)

@@ -49,9 +49,12 @@ class Waiting:
             lambda generation: generation.meter.input_tokens,
         )
 
-    def message(self, tenant: str, service: int = 10, tokens: int = 0) -> Any:
+    def message(
+        self, tenant: str, service: int = 10, tokens: int = 0, held_until: float = 0.0
+    ) -> Any:
         return SimpleNamespace(
             line=SimpleNamespace(tenant=tenant),
+            held_until=held_until,
             upstream=self.upstream,
             stream=SimpleNamespace(tokens=tokens),
             meter=SimpleNamespace(input_tokens=service),
@@ -181,3 +184,9 @@ def test_a_tenant_has_its_part_and_one_too_while_another_waits_at_another_task()
     assert not may_begin(6, short=3, other=4)
     waiting.urgency["short"] = 2
     assert may_begin(6, short=7), "what is less urgent waits behind it"
+
+
+def test_a_question_that_its_server_refuses_waits_and_others_begin() -> None:
+    waiting = Waiting(ahead=10, may_come=["quiet"], least=("quiet", 5.0))
+    assert not waiting.admits(waiting.message("busy", held_until=1.1))
+    assert waiting.admits(waiting.message("busy"))

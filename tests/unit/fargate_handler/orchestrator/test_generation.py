@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.whole_request import TRANSLATED, WholeRequest
 from evenflow.fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
 from evenflow.stream_core.fairness.fair_queue import Line
 from evenflow.stream_core.fairness.prefills import Prefills
@@ -26,6 +27,7 @@ from evenflow.stream_core.policy.channel import (
     CHAT,
     COMPLETION,
     KEYED_COMPLETION,
+    UNKEYED_RESPONSE,
     Channel,
     MessageKind,
 )
@@ -70,6 +72,7 @@ class Bench:
     kind: MessageKind = CHAT
     repeatable: bool = True
     filters: ContentFilters | None = None
+    asked: WholeRequest = field(default_factory=lambda: WholeRequest(TURNS))
     clock: HandTurnedClock = field(default_factory=HandTurnedClock)
     ended: list[ResponseState] = field(default_factory=list)
     retries: int = 0
@@ -94,7 +97,7 @@ class Bench:
             stream=self.stream,
             kind=self.kind,
             line=Line("public"),
-            asked=WholeRequest(TURNS),
+            asked=self.asked,
             upstream=Upstream(
                 "model",
                 self.source,
@@ -150,6 +153,20 @@ def error_code(stream: ResponseStream) -> str | None:
 
 
 # -- a model that answers --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "echo", "translated"),
+    [(CHAT, {}, True), (COMPLETION, {}, False), (COMPLETION, TRANSLATED, True)],
+)
+async def test_chat_completions_alone_name_their_parameters_as_the_model_is_told_them(
+    kind: MessageKind, echo: Mapping[str, Any], translated: bool
+) -> None:
+    bench = Bench(kind=kind, asked=WholeRequest(TURNS, echo=echo))
+    call = await bench.start()
+    assert call.request.translated is translated
+    call.finish()
+    await settle()
 
 
 async def test_a_model_s_tokens_are_the_response_and_its_end_is_the_end() -> None:
@@ -412,6 +429,7 @@ STARTING = UpstreamAnswered(
     "loading", code="upstream_overloaded", status=503, type=Overloaded.type, retry_after_ms=3000
 )
 TOO_MANY = UpstreamAnswered("too many", code="upstream_throttled", status=429, retry_after_ms=3000)
+SERVER_ERROR = UpstreamAnswered("failed", code="upstream_failed", status=502)
 
 
 @pytest.mark.parametrize("told", [STARTING, TOO_MANY], ids=["503", "429"])
@@ -519,6 +537,52 @@ async def test_a_server_that_answers_another_call_is_waited_for_longer() -> None
     ceiling.taken(began_at=0.0)
     await bench.pass_time(1)
     assert bench.ended == [], "a place has just become free"
+    bench.generation.cancel()
+    await settle()
+
+
+async def test_a_server_that_throttles_without_end_is_asked_five_times() -> None:
+    bench = Bench()
+    ceiling = bench.generation.upstream.ceiling
+    for _ in range(2):
+        ceiling.begin()  # this one, and another that goes on: it doesn't refuse all
+    call = await bench.start()
+    while not bench.ended:
+        call.fail(TOO_MANY)
+        await settle()
+        if bench.waiting and not bench.ended:
+            bench.generation.go_on()
+            await settle()
+            call = bench.source.calls[-1]
+    assert (len(bench.source.calls), error_code(bench.stream)) == (5, "upstream_throttled")
+
+
+@pytest.mark.parametrize("told", [STARTING, TOO_MANY, SERVER_ERROR], ids=["503", "429", "500"])
+async def test_a_kept_response_without_a_key_costs_one_call(told: UpstreamAnswered) -> None:
+    bench = Bench(kind=UNKEYED_RESPONSE)
+    (await bench.start()).fail(told)
+    await settle()
+    assert (len(bench.source.calls), bench.stream.error) == (1, told.to_object())
+
+
+async def test_a_client_that_retries_is_not_retried_for_though_nothing_had_begun() -> None:
+    bench = Bench(kind=UNKEYED_RESPONSE.model_copy(update={"client_retries": True}))
+    (await bench.start()).fail(BROKEN)
+    await settle()
+    assert (len(bench.source.calls), bench.ended) == (1, [ResponseState.ERROR])
+
+
+@pytest.mark.parametrize(("retries", "ended"), [(False, []), (True, [ResponseState.ERROR])])
+async def test_nor_does_it_wait_for_a_place_that_another_call_leaves(
+    retries: bool, ended: list[ResponseState]
+) -> None:
+    bench = Bench(kind=COMPLETION.model_copy(update={"client_retries": retries}))
+    for _ in range(2):
+        bench.generation.upstream.ceiling.begin()  # this one, and another that has a token
+    no_time = UpstreamAnswered("no", code="upstream_throttled", status=429)
+    (await bench.start()).fail(no_time)
+    await settle()
+    assert bench.ended == ended
     bench.generation.cancel()
     await settle()
 

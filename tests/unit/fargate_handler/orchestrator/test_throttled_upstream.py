@@ -146,12 +146,40 @@ async def test_a_long_queue_is_told_its_places_a_few_at_a_time() -> None:
 
 async def test_while_the_server_is_closed_for_long_messages_are_refused_with_the_time() -> None:
     node = Node(LIMITS)
-    await ask(node, 1)
-    await throttle(node, 1, seconds=90)
+    await ask(node, 2)
+    await throttle(node, 2, seconds=90)
     with pytest.raises(RateLimited) as refused:
         await node.send("m1", session="next")
     assert refused.value.code == "upstream_throttled"
     assert 90 <= (refused.value.retry_after_seconds or 0) <= 90 * 1.2 + 1
+
+
+async def test_a_question_that_is_refused_alone_stops_nobody_else() -> None:
+    node = Node(LIMITS)
+    await ask(node, 1)
+    await throttle(node, 1, seconds=5)
+    other = (await node.send("m1", session="other")).stream
+    await settle()
+    (call,) = running(node)
+    call.push("Here.")
+    call.finish()
+    await settle()
+    assert (other.state, node.orchestrator.queued) == (ResponseState.COMPLETED, 1)
+    await node.clock.pass_time(5.4)
+    assert running(node) == []
+    await node.clock.pass_time(0.3)
+    assert (len(running(node)), node.orchestrator.queued) == (1, 0)
+    await node.leave()
+
+
+async def test_all_wait_once_a_question_of_another_sender_is_refused_too() -> None:
+    node = Node(LIMITS)
+    await ask(node, 2)
+    await throttle(node, 2, seconds=5)
+    await node.send("m1", session="other")
+    await settle()
+    assert (running(node), node.orchestrator.queued) == ([], 3)
+    await node.leave()
 
 
 async def test_a_server_that_says_its_quota_is_used_up_is_asked_nothing_until_then() -> None:

@@ -169,7 +169,7 @@ def test_a_message_that_the_model_will_not_take_is_refused(
     assert (met.status, met.type) == (400, "invalid_request_error")
     assert met.code == ("context_length_exceeded" if "too long" in caplog.text else "model_refused")
     assert met.message.removeprefix("the model refused the message: ") == (
-        "it is too long for the model; shorten it"
+        "it is too long for the model; shorten it (This model's maximum context length is exceeded)"
         if "too long" in caplog.text
         else "the server's log says why; change it and send it again"
     )

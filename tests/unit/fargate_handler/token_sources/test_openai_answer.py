@@ -90,14 +90,14 @@ def test_what_is_no_chunk_fails(data: bytes) -> None:
             (UpstreamAnswered, 429, "upstream_throttled"),
         ),
         ({"message": "secret", "code": 400}, (ModelRefused, 400, "model_refused")),
-        ({"message": "secret", "code": 500}, (UpstreamFailed, 502, "upstream_failed")),
+        ({"message": "secret", "code": 500}, (UpstreamAnswered, 502, "upstream_failed")),
         (
             {"message": "no", "code": "insufficient_quota"},
             (UpstreamRejected, 429, "insufficient_quota"),
         ),
-        ({"message": "no", "code": 503}, (UpstreamAnswered, 503, "upstream_overloaded")),
-        ({"message": "no", "code": "server_error"}, (UpstreamFailed, 502, "upstream_failed")),
-        ({"input": "secret"}, (UpstreamFailed, 502, "upstream_failed")),
+        ({"message": "no", "code": 503}, (UpstreamAnswered, 503, "overloaded")),
+        ({"message": "no", "code": "server_error"}, (UpstreamAnswered, 502, "upstream_failed")),
+        ({"input": "secret"}, (UpstreamAnswered, 502, "upstream_failed")),
     ],
 )
 def test_an_error_in_the_place_of_a_chunk_keeps_what_it_says(

@@ -8,6 +8,7 @@ from email.utils import format_datetime
 
 import pytest
 
+from evenflow.fargate_handler.token_sources.error_objects import error_in
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.stream_core.protocol.errors import (
     EvenflowError,
@@ -15,6 +16,9 @@ from evenflow.stream_core.protocol.errors import (
     UpstreamAnswered,
     UpstreamExplained,
     UpstreamRejected,
+    is_over_quota,
+    is_throttled,
+    is_upstreams_fault,
     is_worth_repeating,
 )
 
@@ -41,13 +45,14 @@ def test_a_refusal_keeps_its_status_its_code_and_its_parameter(status: int, code
     error = answered(status, said(code=code, type="invalid_request_error", param="messages"))
     assert type(error) is ModelRefused
     assert (error.status, error.code, error.type, error.param) == (
-        status,
+        # Clients look for what is too long behind 400 alone.
+        400 if code == "context_length_exceeded" else status,
         code,
         "invalid_request_error",
         "messages",
     )
     assert "Their words." not in error.message
-    assert error.to_object()["status"] == status
+    assert error.to_object()["status"] == error.status
 
 
 @pytest.mark.parametrize(
@@ -99,7 +104,11 @@ def test_the_operator_reads_what_the_server_said(caplog: pytest.LogCaptureFixtur
             "context_length_exceeded",
             "(This model's maximum context length is 4096 tokens, you requested 5000 tokens)",
         ),
-        ("prompt is too long: 9 tokens > 8 maximum", "context_length_exceeded", "9 tokens > 8"),
+        (
+            "prompt is too long: 9 tokens > 8 maximum",
+            "context_length_exceeded",
+            "(This model's maximum context length is 8 tokens, you requested 9 tokens)",
+        ),
         ("Expected a value <= 2, but got 3 instead.", "model_refused", "(<= 2)"),
         ("tool choice requires a tool parser on db7", "model_refused", "can't use the tools"),
         ("temperature must be between 0 and 2.0 on db7", "model_refused", "(between 0 and 2.0)"),
@@ -298,3 +307,107 @@ def test_a_wrong_key_and_a_busy_server_are_what_they_are_whatever_is_said(
     status: int, code: str
 ) -> None:
     assert answered(status, said(user_message=FOR_READERS)).code == code
+
+
+# -- throttles -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        ({"message": "rate limited", "code": "rate_limit_exceeded"}, 429),
+        ({"message": "x", "code": "429"}, 429),
+        ({"message": "x", "code": 429}, 429),
+        ({"message": "x", "type": "tokens", "status_code": 429}, 429),
+        ({"message": "x", "type": "rate_limit_error"}, 429),
+        ({"message": "x", "type": "RateLimitError"}, 429),
+        ({"message": "x", "status": "RESOURCE_EXHAUSTED", "code": 429}, 429),
+        ({"message": "x", "status": "RESOURCE_EXHAUSTED"}, 429),
+        ({"message": "x", "code": "ThrottlingException"}, 429),
+        ({"message": "x", "error_type": "too_many_requests"}, 429),
+        ({"message": "Rate limit reached for m", "type": "server_error"}, 429),
+        ("Too many requests, slow down", 429),
+        ({"message": "x", "code": "overloaded"}, 503),
+        ({"message": "Overloaded", "type": "overloaded_error"}, 503),
+        ({"message": "x", "code": 529}, 503),
+        ({"message": "x", "code": "503"}, 503),
+        ({"message": "x", "status": "UNAVAILABLE"}, 503),
+        ({"error": "Model is overloaded", "error_type": "overloaded"}, 503),
+        ({"error": {"message": "x"}, "error_type": "overloaded"}, 503),
+        ("Model is overloaded", 503),
+        ({"message": "The service is temporarily unavailable"}, 503),
+    ],
+)
+def test_every_form_of_a_throttle_is_one_and_is_not_the_server_s_failure(
+    error: object, status: int
+) -> None:
+    for met in (Failures().in_stream(error), answered(500, {"error": error})):
+        assert type(met) is UpstreamAnswered
+        assert met.status == status
+        assert is_throttled(met)
+        assert not is_upstreams_fault(met)
+
+
+@pytest.mark.parametrize("status", [498, 529])
+def test_statuses_of_servers_that_are_full(status: int) -> None:
+    error = answered(status, said())
+    assert (error.status, error.code, error.type) == (503, "overloaded", "overloaded_error")
+    assert not is_upstreams_fault(error)
+
+
+def test_a_503_that_says_no_more_may_be_a_proxy_s() -> None:
+    assert is_upstreams_fault(answered(503, b"<html>"))
+
+
+@pytest.mark.parametrize(
+    ("error", "milliseconds"),
+    [
+        ({"retry_after": 7}, 7_000),
+        ({"retry_after_ms": 250}, 250),
+        ({"message": "Rate limit reached. Please try again in 7.66s. Visit …"}, 7_660),
+        ({"message": "Please try again in 1m2s."}, 62_000),
+        ({"message": "Please retry in 31.5s."}, 31_500),
+        ({"message": "retry after 20ms"}, 20),
+        (
+            {"details": [{"@type": "type.googleapis.com/google.rpc.Help"},
+                         {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "31s"}]},
+            31_000,
+        ),
+        ({"message": "try it some other day"}, None),
+    ],
+)  # fmt: skip
+def test_the_object_may_say_when_to_ask_again(
+    error: dict[str, object], milliseconds: int | None
+) -> None:
+    error = {"message": "x", "code": 429} | error
+    assert Failures().in_stream(error).retry_after_ms == milliseconds
+    assert answered(429, {"error": error}).retry_after_ms == milliseconds
+    if milliseconds is not None:
+        assert answered(429, {"error": error}, retry_after="3").retry_after_ms == 3_000
+
+
+def test_a_request_that_is_larger_than_the_quota_is_no_sign_for_others() -> None:
+    words = "Request too large for m on tokens per min (TPM): Limit 30000, Requested 41000."
+    error = answered(429, said(message=words, code="rate_limit_exceeded"), retry_after="5")
+    assert type(error) is UpstreamRejected
+    assert (error.status, error.code, error.retry_after_ms) == (429, "rate_limit_exceeded", 5_000)
+    assert not is_over_quota(error)
+    assert not is_upstreams_fault(error)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "is_error"),
+    [
+        ({"error": {"message": "x"}}, True),
+        ({"message": "slow", "type": "rate_limit_error", "code": 429}, True),
+        ({"object": "error", "message": "x", "code": 400}, True),
+        ({"type": "error", "error": {"type": "overloaded_error"}}, True),
+        ({"detail": "x"}, True),
+        ({"choices": [], "usage": {"prompt_tokens": 1}}, False),
+        ({"choices": [{"delta": {}}], "error": None}, False),
+        ({"event": "tool.start", "message": "x"}, False),
+        ([], False),
+    ],
+)
+def test_an_error_is_known_in_the_place_of_a_chunk(chunk: object, is_error: bool) -> None:
+    assert (error_in(chunk) is not None) is is_error

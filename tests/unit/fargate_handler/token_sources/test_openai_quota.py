@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from evenflow.fargate_handler.token_sources.openai_quota import quota_used_for
+from evenflow.fargate_handler.token_sources.openai_quota import quota_used_for, retry_after_of
 
 
 @pytest.mark.parametrize(
@@ -32,3 +34,48 @@ from evenflow.fargate_handler.token_sources.openai_quota import quota_used_for
 def test_it_is_used_up_for_as_long_as_the_headers_say(said: dict[str, str], seconds: float) -> None:
     headers = {f"x-ratelimit-{name}": value for name, value in said.items()}
     assert quota_used_for(headers) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        ({"x-ratelimit-reset-requests": "1.5s"}, 1.5),
+        ({"x-ratelimit-reset-tokens": "6m0s"}, 60.0),
+        ({"x-ratelimit-remaining-tokens": "900", "x-ratelimit-reset-tokens": "1s"}, None),
+        (
+            {
+                "x-ratelimit-remaining-requests": "99",
+                "x-ratelimit-reset-requests": "50s",
+                "x-ratelimit-remaining-tokens": "0",
+                "x-ratelimit-reset-tokens": "2s",
+            },
+            2.0,
+        ),
+        ({"x-ratelimit-reset": "20"}, 20.0),
+        ({"x-ratelimit-reset": "soon"}, None),
+        ({"retry-after": "0", "x-ratelimit-reset": "20"}, 0.0),
+    ],
+)
+def test_a_refusal_says_when_to_ask_again(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after_of(headers) == seconds
+
+
+_SOON = datetime.now(UTC) + timedelta(seconds=50)
+
+
+@pytest.mark.parametrize(
+    ("name", "moment"),
+    [
+        ("retry-after", _SOON.strftime("%a, %d %b %Y %H:%M:%S GMT")),
+        ("x-ratelimit-reset", str(_SOON.timestamp())),
+        ("x-ratelimit-reset", str(_SOON.timestamp() * 1000)),
+        ("anthropic-ratelimit-tokens-reset", _SOON.isoformat()),
+    ],
+)
+def test_it_may_say_it_by_a_moment(name: str, moment: str) -> None:
+    told = retry_after_of({name: moment})
+    assert told is not None
+    assert 0 < told <= 50

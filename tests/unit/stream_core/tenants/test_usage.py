@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from evenflow.stream_core.policy.model_prices import ModelPrices
+from evenflow.stream_core.ports.memory_usage import MemoryUsageStore
 from evenflow.stream_core.tenants.budget import Cost
+from evenflow.stream_core.tenants.tenant import Tenant
 from evenflow.stream_core.tenants.usage import DayTotals, UsageRecord, file_of, summed, totals_of
-from evenflow.stream_core.tenants.usage_report import days_asked
+from evenflow.stream_core.tenants.usage_report import days_asked, usage_report
 
 NOW = 1_795_478_400.0  # 2026-11-24T00:00:00Z
 
@@ -80,3 +83,19 @@ def test_the_days_that_are_asked_for(
     first: str | None, last: str | None, days: tuple[date, date]
 ) -> None:
     assert days_asked(first, last, NOW, 366) == days
+
+
+@pytest.mark.parametrize(
+    ("nanodollars", "prices", "cost"),
+    [(None, "", None), (None, "m=0/0", 0.0), (1_500, "", 0.0000015)],
+)
+async def test_a_cost_is_told_where_a_price_is_known(
+    nanodollars: int | None, prices: str, cost: float | None
+) -> None:
+    store, day = MemoryUsageStore(), date(2026, 11, 24)
+    await store.settle(used(nanodollars=nanodollars))
+    tenant = Tenant(id="acme")
+    report = await usage_report(
+        store, tenant, (day, day), NOW, prices=ModelPrices.parse(prices)
+    )
+    assert [each.cost_usd for each in report.days] == [cost]

@@ -1,0 +1,261 @@
+"""Reads the error objects of OpenAI-compatible servers, in all the forms that they have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+import orjson
+
+_MOST_MESSAGE = 1_000
+_MOST_EXPLANATION = 500
+_MOST_WORD = 64
+_MOST_DETAILS = 8
+
+# Fields that name the kind of an error, some of them beside `error`.
+_NAMING = ("code", "type", "status", "error_type", "error_code", "reason", "kind")
+_STATUSES = ("status_code", "http_status", "http_code", "status", "code", "error_code")
+_TIMES = ("retry_after", "retry_after_ms")
+
+
+class Busy(Enum):
+    """Why a server that works doesn't answer now."""
+
+    THROTTLED = 429
+    OVERLOADED = 503
+    NO_QUOTA = 402
+
+
+# As names of errors and in sentences. The first one that is found says what it is.
+_KINDS = (
+    (
+        Busy.NO_QUOTA,
+        r"insufficient[_ ]?(?:quota|balance|credits?|funds)|exceeded_current_quota|credit balance"
+        r"|billing[_ ](?:hard[_ ]limit|not[_ ]active|error)|payment[_ ]required",
+    ),
+    (
+        Busy.THROTTLED,
+        r"rate[_ -]?limit|too[_ -]?many[_ -]?(?:requests|calls)|throttl|resource[_ ]?exhausted"
+        r"|(?:requests|tokens)_limit_exceeded|quota[_ ]?exceeded|limit_reached"
+        r"|tier capacity exceeded",
+    ),
+    (
+        Busy.OVERLOADED,
+        r"overload|slow[_ ]?down|(?:server|engine|model|system)[_ ](?:is[_ ])?(?:too[_ ])?busy"
+        r"|(?:service|model|temporarily)[_ ]?unavailable|^unavailable$"
+        r"|(?:at|over|no|insufficient)[_ ]?capacity|capacity[_ ]exceeded",
+    ),
+)
+_KINDS_BY_NAME = tuple((kind, re.compile(words, re.IGNORECASE)) for kind, words in _KINDS)
+_TRY_AGAIN = re.compile(
+    r"(?:try again|retry)(?:[^.\d]{0,20}?) (?:in|after) "
+    r"((?:[0-9]+(?:\.[0-9]+)? ?(?:ms|h|m|s)[a-z]* ?)+)",
+    re.IGNORECASE,
+)
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|h|m|s)")
+_UNITS = {"h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+
+
+class ErrorObject(NamedTuple):
+    """What of an error is known.
+
+    Attributes:
+        message: the server's words, for the log.
+        explained: its words for readers. Empty: none.
+        code, type, param: short words for programs. None: there is none.
+        status: the HTTP status that the object names. None: none.
+        names: all words that name the kind of the error, in one text.
+        details: all that it says of parameters, in one text.
+        retry_after: in how many seconds to try again. None: it doesn't say.
+    """
+
+    message: str
+    explained: str = ""
+    code: str | None = None
+    type: str | None = None
+    param: str | None = None
+    status: int | None = None
+    names: str = ""
+    details: str = ""
+    retry_after: float | None = None
+
+    @property
+    def busy(self) -> Busy | None:
+        """Why the server doesn't answer now, by the names in the object. None: it is no such error.
+        """
+        return _kind_in(self.names)
+
+    @property
+    def busy_by_words(self) -> Busy | None:
+        """The same by its words, for an object whose names say nothing."""
+        return _kind_in(self.message)
+
+    @classmethod
+    def of_body(cls, body: bytes) -> ErrorObject:
+        """The error in the body of an answer."""
+        try:
+            return cls.of(orjson.loads(body))
+        except orjson.JSONDecodeError:
+            return cls.of(body[:200].decode("utf-8", "replace"))
+
+    @classmethod
+    def of(cls, told: object) -> ErrorObject:
+        """The error in an object, or in one that has it as `error`."""
+        error = _innermost(told)
+        if not isinstance(error, dict):
+            words = str(error)[:_MOST_MESSAGE]
+            return cls(words, details=words)
+        places = _places(error)
+        message = _words(error)[:_MOST_MESSAGE]
+        return cls(
+            message=message,
+            explained=_explanation(error.get("user_message")),
+            code=_word(error.get("code")) or _word(error.get("error_type")),
+            type=_word(error.get("type")),
+            param=_word(error.get("param")) or (places[0] if places else None),
+            status=_status(error),
+            names=" ".join(word for name in _NAMING if (word := _word(error.get(name)))),
+            details=" ".join(
+                [message, *_all_words(error), *places, str(error.get("param") or "")[:_MOST_WORD]]
+            ),
+            retry_after=_retry_after(error, message),
+        )
+
+
+def error_in(chunk: object) -> object | None:
+    """The error that a server sent in the place of a chunk. None: it is none.
+
+    It is in `error`, or it is the object itself: of an event `error`, or vLLM's.
+    """
+    if not isinstance(chunk, dict):
+        return None
+    if chunk.get("error"):
+        return chunk
+    if chunk.get("choices") or chunk.get("usage"):
+        return None
+    says_so = "error" in (chunk.get("object"), chunk.get("type")) or "detail" in chunk
+    if says_so or (isinstance(chunk.get("message"), str) and _names_an_error(chunk)):
+        return chunk
+    return None
+
+
+def _names_an_error(chunk: Mapping[str, Any]) -> bool:
+    return _status(chunk) is not None or str(chunk.get("type", "")).lower().endswith("error")
+
+
+def _innermost(told: object) -> object:
+    """The error itself, with what stands beside it."""
+    if isinstance(told, list) and told and isinstance(told[0], dict):
+        return _innermost(told[0])  # Gemini's
+    if not isinstance(told, dict):
+        return told
+    error = told.get("error")
+    if isinstance(error, dict):
+        beside = {name: told[name] for name in (*_NAMING, *_STATUSES, *_TIMES) if name in told}
+        return beside | error
+    if isinstance(error, str) and error:
+        return told | {"message": error}
+    errors = told.get("errors")
+    return errors[0] if isinstance(errors, list) and errors else told
+
+
+def _details(error: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The single faults that FastAPI lists in `detail`, and Mistral in `message.detail`."""
+    found = error.get("detail")
+    inner = _parsed(error.get("message"))
+    if isinstance(inner, dict):
+        found = inner.get("detail", found)
+    found = found if isinstance(found, list) else [found]
+    return [one for one in found[:_MOST_DETAILS] if isinstance(one, dict)]
+
+
+def _parsed(message: object) -> object:
+    """A message that is itself JSON, as some gateways nest it."""
+    if not isinstance(message, str) or not message.startswith("{"):
+        return message
+    try:
+        return orjson.loads(message)
+    except orjson.JSONDecodeError:
+        return message
+
+
+def _all_words(error: Mapping[str, Any]) -> list[str]:
+    told = [str(error.get("code") or "")[:_MOST_WORD]]
+    for one in _details(error):
+        told += [str(one.get(name) or "")[:_MOST_WORD] for name in ("type", "msg")]
+    return told
+
+
+def _places(error: Mapping[str, Any]) -> list[str]:
+    """The wrong parameters. FastAPI has each in `loc`, behind "body"."""
+    found = []
+    for one in (error, *_details(error)):
+        place = one.get("loc")
+        if isinstance(place, list) and (word := _word(".".join(map(str, place[1:])))):
+            found.append(word)
+    return found
+
+
+def _explanation(words: object) -> str:
+    """A server's words for readers: one line."""
+    return " ".join(words.split())[:_MOST_EXPLANATION] if isinstance(words, str) else ""
+
+
+def _words(error: Mapping[str, Any]) -> str:
+    """The message. FastAPI has it in `detail`, or in the `msg` of the first of several."""
+    found = _parsed(error.get("message")) or error.get("detail") or error.get("msg")
+    first = found[0] if isinstance(found, list) and found else found
+    if isinstance(first, dict):
+        return _words(first)
+    # Other fields may repeat the request, and with it an agent's instructions.
+    return first if isinstance(first, str) else "it doesn't say why"
+
+
+def _word(value: object) -> str | None:
+    """A short word for programs. None for numbers and sentences, which servers also send."""
+    if (
+        isinstance(value, str)
+        and 0 < len(value) <= _MOST_WORD
+        and value.isascii()
+        and value.isprintable()
+    ):
+        return value
+    return None
+
+
+def _status(error: Mapping[str, Any]) -> int | None:
+    """The HTTP status that an object names, as a number or as digits."""
+    for name in _STATUSES:
+        value = error.get(name)
+        if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) == 3:
+            value = int(value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 400 <= value < 600:
+            return int(value)
+    return None
+
+
+def _retry_after(error: Mapping[str, Any], message: str) -> float | None:
+    """In how many seconds to try again: by a field, by Google's `RetryInfo`, or in the words."""
+    for name, parts in (("retry_after_ms", 1000), ("retry_after", 1)):
+        value = error.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+            return value / parts
+    details = error.get("details")
+    for one in details if isinstance(details, list) else []:
+        delay = one.get("retryDelay") if isinstance(one, dict) else None
+        if isinstance(delay, str) and (seconds := seconds_of(delay)) is not None:
+            return seconds
+    found = _TRY_AGAIN.search(message)
+    return None if found is None else seconds_of(found[1])
+
+
+def seconds_of(duration: str) -> float | None:
+    """`6m0s`, `1.5s`, `20ms` or `31 seconds` in seconds. None for anything else."""
+    found = _DURATION.findall(duration.lower())
+    return sum(float(number) * _UNITS[unit] for number, unit in found) if found else None
+
+
+def _kind_in(words: str) -> Busy | None:
+    return next((kind for kind, pattern in _KINDS_BY_NAME if pattern.search(words)), None)

@@ -1,0 +1,179 @@
+"""What a model at its server takes of what Evenflow adds to requests, or translates.
+
+Servers of OpenAI's kind differ. OpenAI's newer models know `max_completion_tokens` and refuse
+`max_tokens`; most others know `max_tokens`. Mistral refuses what it doesn't know, with it
+`stream_options`; OpenAI's reasoning models refuse `parallel_tool_calls`. A server says so in its
+refusal, and the request is made again as the server wants it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from evenflow.fargate_handler.token_sources.conversation_forms import streamed_parameters
+from evenflow.fargate_handler.token_sources.port import ModelRequest
+from evenflow.stream_core.protocol.errors import UnsupportedByModel
+
+_LENGTHS = ("max_tokens", "max_completion_tokens")
+_USAGE = "stream_options"
+# What changes no answer that is right without it.
+_HINTS = ("parallel_tool_calls", "reasoning_effort", "verbosity")
+_ROLE = "role"
+_ROLES = ("system", "developer")
+_IMAGE_URL = "image_url"
+_LEFT_OUT = tuple(f"-{name}" for name in (_USAGE, *_HINTS, _IMAGE_URL))
+
+# Another value may be taken, of another request.
+_VALUE = "value"
+_ABOUT_A_VALUE = re.compile(r"(?:un)?supported[ _]values?|invalid[ _]value", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"un-?support|not support|n't support|unrecogni[sz]ed|unknown|extra[_ ](?:inputs?|fields?|forbid)"
+    r"|not (?:permitted|allowed|recogni[sz]ed|a valid|one of)|unexpected|additional propert"
+    r"|invalid (?:field|param|argument|key|role)|cannot find field|incorrect role",
+    re.IGNORECASE,
+)
+
+
+def _named(name: str) -> re.Pattern[str]:
+    """A parameter's name in a server's words, which some write in camel case."""
+    return re.compile(rf"(?<![a-z_]){name.replace('_', '_?')}(?![a-z_])", re.IGNORECASE)
+
+
+_NAMED = {name: _named(name) for name in (*_LENGTHS, _USAGE, *_HINTS)}
+_NAMED[_ROLE] = re.compile(r"\brole\b.*\b(?:system|developer)\b|\b(?:system|developer)\b.*\brole\b")
+
+
+def refused_parameters(words: str) -> frozenset[str]:
+    """The parameters that a server doesn't know, of those that Evenflow adds or translates.
+
+    Args:
+        words: all that its refusal says.
+    """
+    if not _REFUSED.search(words):
+        return frozenset()
+    found = {name for name, named in _NAMED.items() if named.search(words)}
+    if found and _ROLE not in found and _ABOUT_A_VALUE.search(words):
+        found.add(_VALUE)
+    return frozenset(found)
+
+
+def is_about_a_value(refused: frozenset[str]) -> bool:
+    """Whether a refusal says nothing of other requests: only this value is not known."""
+    return _VALUE in refused
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProfile:
+    """How requests are written for one model.
+
+    Args:
+        length: the name of the longest answer. Empty: as each protocol names it.
+        instructions: the role of instructions.
+        left_out: parameters that it does not take.
+        image_urls: whether it takes images by their address.
+        tried: names that it has refused.
+    """
+
+    length: str = ""
+    instructions: str = "system"
+    left_out: frozenset[str] = frozenset()
+    image_urls: bool = True
+    tried: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `max_completion_tokens,developer,-stream_options`.
+
+        Raises:
+            ValueError: it has something else.
+        """
+        profile = cls()
+        for word in filter(None, map(str.strip, text.split(","))):
+            if word in _LENGTHS:
+                profile = replace(profile, length=word)
+            elif word in _ROLES:
+                profile = replace(profile, instructions=word)
+            elif word == f"-{_IMAGE_URL}":
+                profile = replace(profile, image_urls=False)
+            elif word in _LEFT_OUT:
+                profile = replace(profile, left_out=profile.left_out | {word[1:]})
+            else:
+                known = ", ".join((*_LENGTHS, *_ROLES, *_LEFT_OUT))
+                raise ValueError(f"has {word!r}; it is a list, with commas, of: {known}")
+        return profile
+
+    def parameters(self, request: ModelRequest, most: int | None) -> dict[str, Any]:
+        """The parameters of a request's body, but for the model and the messages.
+
+        Args:
+            most: the longest answer. None: no limit but the request's.
+        """
+        options = request.options
+        parameters = options.within(most).parameters()
+        # What a client named itself is refused in the client's own words.
+        if self.length and (request.translated or options.longest is None):
+            given = [parameters.pop(name) for name in _LENGTHS if name in parameters]
+            parameters |= {self.length: given[0]} if given else {}
+        if request.translated:
+            for name in self.left_out:
+                parameters.pop(name, None)
+        return streamed_parameters(parameters, with_usage=_USAGE not in self.left_out)
+
+    def name_instructions(self, messages: list[dict[str, Any]]) -> None:
+        """Give instructions the role that the model knows."""
+        if self.instructions != _ROLES[0]:
+            for message in messages:
+                if message["role"] in _ROLES:
+                    message["role"] = self.instructions
+
+    def check_images(self, request: ModelRequest) -> None:
+        """Check that the model can see the images of a request.
+
+        Raises:
+            UnsupportedByModel: one is an address, and the model's server takes none.
+        """
+        if self.image_urls:
+            return
+        images = (part.get(_IMAGE_URL) for turn in request.turns for part in turn.parts)
+        for image in images:
+            url = image.get("url") if isinstance(image, dict) else image
+            if isinstance(url, str) and not url.startswith("data:"):
+                raise UnsupportedByModel(
+                    "the model's server takes images as data, not by their address; nothing was "
+                    "generated, send the image itself",
+                    code="unsupported_value",
+                    param=_IMAGE_URL,
+                )
+
+    def after(
+        self, refused: frozenset[str], request: ModelRequest, most: int | None
+    ) -> ServerProfile | None:
+        """The profile with which a refused request is made again. None: it would be the same.
+
+        Args:
+            refused: what the model's server doesn't know.
+            most: as of `parameters`.
+        """
+        sent = self.parameters(request, most)
+        # Its words may name others, too: what to use instead.
+        refused &= sent.keys() | {_ROLE}
+        tried = self.tried | refused
+        length, instructions = self.length, self.instructions
+        for name, other in (_LENGTHS, _LENGTHS[::-1]):
+            if name in refused and other not in tried:
+                length = other
+        if _ROLE in refused - self.tried:
+            instructions = _ROLES[1] if instructions == _ROLES[0] else _ROLES[0]
+        adapted = replace(
+            self,
+            length=length,
+            instructions=instructions,
+            left_out=self.left_out | (refused & {_USAGE, *_HINTS}),
+            tried=tried,
+        )
+        is_same = instructions == self.instructions or not any(
+            turn.role in _ROLES for turn in request.turns
+        )
+        return None if is_same and adapted.parameters(request, most) == sent else adapted
