@@ -158,7 +158,10 @@ class BedrockAnswer:
                 "the model broke off in the middle of its answer; what came before was kept",
                 code="upstream_failed",
             )
-        self._parts.finish()
+        try:
+            self._parts.finish()
+        except NOT_READABLE as wrong:
+            raise unreadable_event() from wrong
         if self._reason in _FILTERED:
             return ModelFinish("content_filter", self._usage)
         reason: ModelEnd = "length" if self._reason in _CUT_SHORT else "stop"
