@@ -36,7 +36,7 @@ class AnswerBody:
     def __init__(self, answer: OpenAIAnswer, sink: TokenSink, response_bytes: int = 0) -> None:
         longest = max(response_bytes, EVENT_BYTES)
         self.is_within_event = False
-        """Whether what came last completed no event."""
+        """Whether what came last completed no event, and no comment."""
         self._answer = answer
         self._sink = sink
         self._bytes_left = _WIRE_BYTES_A_BYTE * longest
@@ -75,6 +75,7 @@ class AnswerBody:
                 return False
         if decoder.comments != self._comments:
             self._comments = decoder.comments
+            self.is_within_event = False
             self._sink.alive()
         return True
 

@@ -92,8 +92,9 @@ class OpenAIAnswer:
             UpstreamUnreadable: nothing of the answer is in it.
         """
         before = self._parts.pushed
-        with suppress(UpstreamUnreadable):
-            self.take(closed(data))
+        if data.startswith(b"{"):
+            with suppress(UpstreamUnreadable):
+                self.take(closed(data))
         if self._parts.pushed == before:
             raise self._failures.unreadable("an event that is too long", sample_of(data))
         self._reason = "length"

@@ -78,8 +78,8 @@ class SseDecoder:
                     events.append(self._marked(self._whole_data()))
                 self._is_error = False
         if self._size + len(self._rest) > self._most_bytes:
-            rest = bytes(self._rest)
-            raise EventTooLong(self._whole_data(_value(rest) if rest[:5] == b"data:" else b""))
+            beginning, self._rest = self.rest(), bytearray()
+            raise EventTooLong(beginning)
         return events
 
     def rest(self) -> bytes:
