@@ -50,7 +50,7 @@ class OpenAIAnswer:
         self._parts = AnswerParts(sink)
         self._text_chunks = TextChunks()
         self._ended: set[int] = set()
-        self._is_done = False
+        self._is_done = self._says_messages = False
         self._reason: str | None = None
         self._usage: Usage | None = None
 
@@ -146,7 +146,7 @@ class OpenAIAnswer:
     def _read(self, chunk: dict[str, Any]) -> None:
         # Servers differ in what they leave out or set to null.
         self._usage = usage_in(chunk) or self._usage
-        is_first = not self._parts.pushed
+        is_first = not self._parts.pushed  # behind deltas, a message has them once more
         for place, entry in enumerate(listed(chunk.get("choices"), "choices")):
             choice = object_in(entry, "choices[]")
             index = number_in(choice.get("index"))
@@ -154,8 +154,10 @@ class OpenAIAnswer:
             if index >= self._choices:
                 continue
             self._end(index, choice.get("finish_reason"))
-            if is_first and not choice.get("delta") and (message := choice.get("message")):
-                self._is_done = True  # a whole answer
+            message = choice.get("message")
+            if message and not choice.get("delta") and (is_first or self._says_messages):
+                self._says_messages = True
+                self._is_done = self._is_done or chunk.get("object") == "chat.completion"
                 choice = choice | {"delta": message}
             self._parts.choice(choice, index)
         for source in cited(chunk):

@@ -211,6 +211,8 @@ class BlockEncoder:
         self._contents.check_whole()
         last = self.cursor.after
         place = Place(last, last, self.epoch)
+        if released := self._blocks.release():  # also where the answer ends with an error
+            return b"".join([self._write(place, event) for event in released])
         final = self._objects.finish(place, self._stream)
         self.ended = True
         ends = [self._write(place, event) for event in self._blocks.end()]

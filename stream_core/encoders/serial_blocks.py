@@ -44,6 +44,10 @@ class SerialBlocks(Blocks):
         self._calls.clear()
         return self._in_turn(waiting)
 
+    def release(self) -> list[BlockEvent]:
+        """At the end of the log: what has waited for other blocks to end, and the ends of all."""
+        return self.end() if self._waiting else []
+
     def _in_turn(self, events: list[BlockEvent]) -> list[BlockEvent]:
         """Those of the events whose turn it is, and what they release."""
         given: list[BlockEvent] = []

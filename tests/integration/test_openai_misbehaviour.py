@@ -30,6 +30,7 @@ _MEGABYTE = 1_048_576
 _TEXT = ["Größe ", "流れ", " 🙂 ", '"quoted" ', "back\\slash\n", "end."]
 _WHOLE = "".join(_TEXT)
 _GOOD = b"".join(chunk(text) for text in _TEXT) + END
+_COMPLETION = {"object": "chat.completion", "choices": [{"message": {"content": _WHOLE}}]}
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ _LEGAL = {
         b"".join(event(each) for each in ([1, 2], 7, None)) + b"data:\n\ndata: 50%\n\n" + _GOOD
     ],
     "not a stream": [
-        json.dumps({"choices": [{"message": {"content": _WHOLE}}]}, indent=1).encode()
+        json.dumps(_COMPLETION, indent=1).encode()
     ],
     "usage of another shape": [
         b"".join(chunk(text) for text in _TEXT)
@@ -167,7 +168,7 @@ _FAILURES = {
     "the end before the end": Reply([_HALF]),
     "a broken connection": Reply([_HALF], gap=0.05, then="break"),
     "half of what is not a stream": Reply(
-        [json.dumps({"choices": [{"message": {"content": _WHOLE}}]}).encode()[:-4]],
+        [json.dumps(_COMPLETION).encode()[:-4]],
         content_type="application/json",
     ),
     "nothing": Reply([]),
@@ -200,6 +201,35 @@ async def test_a_failure_is_retried_once_and_then_told(
     assert not wrong
     await server.until_metric("generations_running", 0)
     await model.until_open(0)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        chunk(finish_reason="stop"),
+        chunk(finish_reason="stop", usage={"prompt_tokens": 1, "completion_tokens": 2}),
+        END,
+    ],
+)
+async def test_an_answer_that_is_cut_behind_its_end_is_whole(
+    opened: OpenSession, server: LocalServer, model: ScriptedModel, end: bytes
+) -> None:
+    texts = b"".join(chunk(text) for text in _TEXT)
+    model.will(Reply([texts, end], gap=0.05, then="break"))
+    answer = await _ask(opened, server)
+    assert (answer.text, answer.finish_reason, len(model.requests)) == (_WHOLE, "stop", 1)
+
+
+async def test_of_an_event_that_is_too_long_what_fits_is_kept(
+    opened: OpenSession, serve: Serve, model: ScriptedModel
+) -> None:
+    server = await serve(model="openai", model_url=model.url, fallback_text="")
+    text = "x" * 1_200_000
+    for event in (chunk(text), chunk(text * 4)):
+        model.will(Reply([event + END]))
+        answer = await _ask(opened, server)
+        assert (answer.finish_reason, len(model.requests)) == ("length", 1)
+        assert len(answer.text) >= _MEGABYTE
 
 
 @pytest.mark.parametrize(

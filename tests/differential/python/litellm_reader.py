@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
 
 import httpx
@@ -29,6 +30,9 @@ class _Bodies(httpx.BaseTransport):
 
 def main() -> None:
     """Read until the standard input ends."""
+    litellm.suppress_debug_info = True
+    told = os.fdopen(os.dup(1), "w")  # what others print is not for who reads this
+    os.dup2(2, 1)
     bodies = _Bodies()
     openai = OpenAI(
         api_key="sk-none",
@@ -38,7 +42,7 @@ def main() -> None:
     )
     for line in sys.stdin:
         bodies.body = base64.b64decode(line)
-        print(json.dumps(_read(openai).to_object()), flush=True)
+        print(json.dumps(_read(openai).to_object()), file=told, flush=True)
 
 
 def _read(client: OpenAI) -> Reading:
