@@ -137,7 +137,7 @@ class OpenAIAnswer:
             raise self._failures.unreadable(f"what can't be kept ({wrong})", "") from None
         except RecursionError:
             raise self._failures.unreadable("JSON that is nested too deeply", "") from None
-        if len(chunks) == 1:
+        if len(chunks) == 1 and data.startswith(b"{"):
             self._text_chunks.learn(data, chunks[0])
         if self._parts.pushed == before:
             self._sink.alive()
@@ -166,7 +166,7 @@ class OpenAIAnswer:
         if error := chunk.get("error") or (chunk.get("object") == "error" and chunk):
             # The data of an event with that name have it once more.
             inner = error.get("error") if isinstance(error, dict) else None
-            raise self._failures.in_stream(inner or error)
+            raise self._failures.in_stream(inner if isinstance(inner, dict) else error)
 
     def _end(self, index: int, reason: object) -> None:
         """A choice may have ended. The first one says how the answer ended."""
