@@ -131,6 +131,8 @@ class BedrockAnswer:
     def _begin(self, block: dict[str, Any]) -> None:
         use = block["start"].get("toolUse")
         if use is not None:
+            if not use["name"]:
+                raise ValueError("a call without a name")
             self._called[block["contentBlockIndex"]] = False
             self._parts.fragment(len(self._called) - 1, use["toolUseId"], use["name"], "")
 
@@ -158,10 +160,7 @@ class BedrockAnswer:
                 "the model broke off in the middle of its answer; what came before was kept",
                 code="upstream_failed",
             )
-        try:
-            self._parts.finish()
-        except NOT_READABLE as wrong:
-            raise unreadable_event() from wrong
+        self._parts.finish()
         if self._reason in _FILTERED:
             return ModelFinish("content_filter", self._usage)
         reason: ModelEnd = "length" if self._reason in _CUT_SHORT else "stop"
