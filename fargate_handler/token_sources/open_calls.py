@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from evenflow.fargate_handler.token_sources.chunk_fields import whole_characters
+
 # Arguments that are read so often and are never whole end with the answer: each reading costs time.
 _MOST_READINGS = 8
 
@@ -36,7 +38,7 @@ class OpenCall:
         self._pieces_read = 1
         self._readings += 1
         try:
-            return isinstance(orjson.loads(self._pieces[0]), dict | list)
+            return isinstance(orjson.loads(whole_characters(self._pieces[0])), dict | list)
         except ValueError:
             return False
 

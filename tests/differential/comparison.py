@@ -1,4 +1,4 @@
-"""What a client reads directly against what it reads through Evenflow, and where they may differ."""
+"""What clients read directly and through Evenflow, and where the two may differ."""
 
 from __future__ import annotations
 

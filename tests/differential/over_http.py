@@ -71,8 +71,8 @@ def _served() -> Iterator[tuple[_Model, OpenAI, OpenAI]]:
         try:
             server.wait_until_serving()
             urls = (model.url, f"{server.http_url}/v1")
-            direct, through = (OpenAI(api_key="sk-none", base_url=url, max_retries=0) for url in urls)
-            yield model, direct, through
+            clients = [OpenAI(api_key="sk-none", base_url=url, max_retries=0) for url in urls]
+            yield model, clients[0], clients[1]
         finally:
             server.stop()
             model.shutdown()

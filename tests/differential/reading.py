@@ -1,4 +1,4 @@
-"""What a client makes of an answer. Clients in other environments import this: it needs no package."""
+"""What a client makes of an answer. It needs no package: other environments import it."""
 
 from __future__ import annotations
 

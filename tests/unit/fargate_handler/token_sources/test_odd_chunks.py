@@ -66,11 +66,9 @@ _REST_OF_A = fragment(0, '"1"}')
 
 def test_fragments_of_two_calls_may_come_in_turn() -> None:
     both = calls(fragment(0, "", id="c_a", name="a"), fragment(1, "", id="c_b", name="b"))
-    for chunks in (
-        [*(calls(fragment(place, '{"x":')) for place in (0, 1)),
-         *(calls(fragment(place, "1}")) for place in (0, 1))],
-        [calls(fragment(0, '{"x":'), fragment(1, '{"x":')), calls(fragment(0, "1}"), fragment(1, "1}"))],
-    ):  # fmt: skip
+    begun = [fragment(place, '{"x":') for place in (0, 1)]
+    rest = [fragment(place, "1}") for place in (0, 1)]
+    for chunks in ([calls(each) for each in (*begun, *rest)], [calls(*begun), calls(*rest)]):
         assert read(both, *chunks) == [
             *(_A, _B, arguments(0, '{"x":'), arguments(1, '{"x":')),
             *(arguments(0, "1}"), arguments(1, "1}"), end(0), end(1)),
@@ -111,23 +109,23 @@ def test_text_of_the_usual_form_within_a_call() -> None:
 
 
 @pytest.mark.parametrize(
-    "chunks",
+    "fragments",
     [
-        [calls(fragment(0, '{"x":', id="c_a")), calls(fragment(0, '"1"}', name="a"))],
-        [calls(fragment(0, "", id="c_a", name="")), calls(fragment(0, '{"x":"1"}', id="c_a", name="a"))],
-        [calls({"index": 0, "id": "c_a", "type": "function"}), calls(fragment(0, "", name="a")),
-         calls(fragment(0, '{"x":"1"}'))],
-        [calls({"index": 0, "id": "c_a", "function": None}), calls(fragment(0, '{"x":"1"}', name="a"))],
-        [calls({"id": "c_a"}), calls(fragment(None, '{"x":', name="a")), calls(fragment(None, '"1"}'))],
-        [calls(fragment(0, '{"x":"1"}')), calls(fragment(0, id="c_a", name="a"))],
+        [fragment(0, '{"x":', id="c_a"), fragment(0, '"1"}', name="a")],
+        [fragment(0, "", id="c_a", name=""), fragment(0, '{"x":"1"}', id="c_a", name="a")],
+        [{"index": 0, "id": "c_a"}, fragment(0, "", name="a"), fragment(0, '{"x":"1"}')],
+        [{"index": 0, "id": "c_a", "function": None}, fragment(0, '{"x":"1"}', name="a")],
+        [{"id": "c_a"}, fragment(None, '{"x":', name="a"), fragment(None, '"1"}')],
+        [fragment(0, '{"x":"1"}'), fragment(0, id="c_a", name="a")],
     ],
-)  # fmt: skip
-def test_a_call_begins_when_its_name_is_there(chunks: list[str]) -> None:
-    assert read(*chunks) == _WHOLE
+)
+def test_a_call_begins_when_its_name_is_there(fragments: list[dict[str, Any]]) -> None:
+    assert read(*map(calls, fragments)) == _WHOLE
 
 
 def test_a_fragment_that_says_nothing_is_no_call() -> None:
-    assert read(calls(_BEGIN_A), calls(_REST_OF_A), calls(fragment(1, " ", id="", name=""))) == _WHOLE
+    nothing = fragment(1, " ", id="", name="")
+    assert read(calls(_BEGIN_A), calls(_REST_OF_A), calls(nothing)) == _WHOLE
 
 
 def test_a_call_whose_name_never_comes_ends_the_answer_behind_its_text() -> None:
@@ -182,7 +180,9 @@ def test_an_id_may_be_a_number() -> None:
 
 
 def test_one_call_that_is_in_no_list() -> None:
-    assert read(chat_chunk(delta={"tool_calls": _BEGIN_A}), calls(None, _REST_OF_A)) == _WHOLE  # type: ignore[arg-type]
+    alone = chat_chunk(delta={"tool_calls": _BEGIN_A})
+    null = chat_chunk(delta={"tool_calls": [None, _REST_OF_A]})
+    assert read(alone, null) == _WHOLE
 
 
 def test_more_of_a_call_that_has_ended_is_left_out_and_logged(
@@ -379,7 +379,10 @@ def test_a_usage_in_an_odd_place_or_of_an_odd_type(chunk: object, *, is_last: bo
     [
         (b'{"choices":[{"delta":{"content":"sk-abcdefghi', "JSON that is broken"),
         (b'{"choices":"a lot"}', "`choices` that is no list"),
-        (b'{"choices":[{"delta":{"content":{"a":1}}}]}', "`choices[].delta.content` that is no text"),
+        (
+            b'{"choices":[{"delta":{"content":{"a":1}}}]}',
+            "`choices[].delta.content` that is no text",
+        ),
         (b"[" * 2_000 + b"{" + b"]" * 2_000, "JSON that is broken"),
     ],
 )
