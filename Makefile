@@ -48,7 +48,7 @@ run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the dep
 	@exec $(PY) -m tests.aws --port $(HTTP_PORT) --model $(MODEL)
 
 test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration tests (no browser needed; tests of `evenflow doctor` are skipped without nginx and haproxy; WORKERS=)
-	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/chaos tests/attack tests/filtering tests/e2e_network --ignore $(STOCK_CLIENTS)
+	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/chaos tests/attack tests/differential tests/filtering tests/e2e_network --ignore $(STOCK_CLIENTS)
 
 test-clients: .venv/.dev web/dist/index.html $(CLIENT_PACKAGES) ## clients as they come from their registries, of every protocol that is served (needs Prometheus)
 	@command -v prometheus >/dev/null || { echo "test-clients needs Prometheus: apt-get install prometheus"; exit 2; }
@@ -102,9 +102,10 @@ attack-short: .venv/.dev web/dist/index.html
 crash: .venv/.dev ## kill -9 in the middle of 1,000 answers, start again: every reader goes on (minutes; ANSWERS=)
 	$(PY) -m tests.chaos.kill_and_restart $(if $(ANSWERS),--answers $(ANSWERS))
 
-soak: .venv/.dev web/dist/index.html .build/engines/.installed $(READER_PACKAGES) ## what takes long for real: long searches, a long answer, ten minutes of random bytes, every outage at every page (an hour), two real engines behind Evenflow (the first time it compiles one)
+soak: .venv/.dev web/dist/index.html .build/engines/.installed .build/litellm/.installed $(TEST_PACKAGES) $(READER_PACKAGES) ## what takes long for real: long searches, a long answer, ten minutes of random bytes, five minutes of streams that stock clients read beside Evenflow, every outage at every page (an hour), two real engines behind Evenflow (the first time it compiles one)
 	$(PY) -m pytest tests/soak
 	$(PY) -m tests.fuzz --seconds 600
+	$(PY) -m tests.differential --seconds 300 --over-http 300
 	$(PY) -m tests.e2e_network --all
 	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) --hypothesis-profile=long -m hypothesis tests/unit tests/integration/stores
 

@@ -6,9 +6,22 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, get_args
 
-import orjson
-
+from evenflow.fargate_handler.token_sources.chunk_fields import (
+    UnreadableChunk,
+    arguments_in,
+    contents_in,
+    is_whole,
+    json_text,
+    listed,
+    number_in,
+    object_in,
+    result_text,
+    text_in,
+    whole_characters,
+    word_in,
+)
 from evenflow.fargate_handler.token_sources.counted_calls import CountedCalls
+from evenflow.fargate_handler.token_sources.open_calls import NamelessCall, OpenCall
 from evenflow.fargate_handler.token_sources.port import ModelEnd, TokenSink
 from evenflow.stream_core.log.entries import (
     JOINING,
@@ -25,42 +38,77 @@ _ENDS = get_args(ModelEnd)
 _SOURCE_FIELDS = ("url", "title", "start_index", "end_index")
 _OWN_DATA = frozenset({"source", "finish", "signature", LOGPROBS})
 _CUT = "… (cut: this result has {} characters)"
+_FIRST_HALVES = ("\ud800", "\udbff")
+_HALF_ALONE = "\ufffd"
+_CALLS = "choices[].delta.tool_calls"
 
 
 class AnswerParts:
     """Pushes the pieces from a model's server, and fills in what servers leave out of calls.
 
-    What it pushes doesn't depend on how the server cuts its answer. A call ends where text,
-    reasoning, a refusal, its result or another call of its choice begins, or with the answer.
+    Fragments belong to the call of their index, in whatever order they come, and nothing that
+    comes between them ends a call: several calls may be open at once, and text may come within
+    one. A call ends with its result, with the answer, or where something else of its choice
+    begins and its arguments are whole JSON. What it pushes doesn't depend on how the server cuts
+    its answer.
 
-    All methods raise ValueError or TypeError for what can't be a part of an answer.
+    All methods raise ValueError for what can't be a part of an answer.
     """
 
-    __slots__ = ("_calls", "_ended", "_sink", "_sources", "calling", "pushed")
+    __slots__ = (
+        "_calls",
+        "_ended",
+        "_given_ids",
+        "_halves",
+        "_nameless",
+        "_open",
+        "_sink",
+        "_sources",
+        "late_arguments",
+        "pushed",
+        "unsettled",
+    )
 
     def __init__(self, sink: TokenSink) -> None:
-        self.calling: dict[int, int] = {}
-        """The call of each choice that has begun and not ended."""
+        self.unsettled = False
+        """Whether there are open calls, or half a character waits. Then text goes by `text`."""
         self.pushed = 0
         """How many texts and parts were pushed."""
+        self.late_arguments = ""
+        """What came last of a call that had ended: it is left out."""
         self._sink = sink
         self._calls = defaultdict[int, CountedCalls](CountedCalls)
+        # By choice and number, or choice and the server's index.
+        self._open: dict[tuple[int, int], OpenCall] = {}
+        self._nameless: dict[tuple[int, int], NamelessCall] = {}
+        self._given_ids: dict[tuple[int, int], str] = {}
+        # First halves of surrogate pairs, by what they belong to. None: text of the first choice.
+        self._halves: dict[Part | None, str] = {}
         self._ended: set[int] = set()
         self._sources: set[str] = set()
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether a tool is called in the first choice."""
+        return bool(len(self._calls[0]))
 
     def text(self, text: str, choice: int = 0) -> None:
         """More of the answer's text."""
         if choice:
             self.delta(Kind.TEXT, text, choice)
-        elif text:
-            self.end_call(0)
+            return
+        if text and self.unsettled:
+            self._end_whole_calls(0)
+        if text and self._may_be_cut(text):
+            text = self._joined(None, text)
+        if text:
             self.pushed += 1
             self._sink.push(text)
 
     def delta(self, kind: Kind, text: str, choice: int = 0, name: str = "") -> None:
         """More reasoning, refusal, or text of a later choice. `name` is the server's field."""
         if text:
-            self.end_call(choice)
+            self._end_whole_calls(choice)
             self._push(Part(kind, text, choice, name=name))
 
     def fragment(
@@ -75,31 +123,36 @@ class AnswerParts:
     ) -> None:
         """More of a call. Servers may repeat its name and id, or send it whole, without an index.
 
+        Another id with a name begins another call, also at the same index. A call begins when its
+        name is there: until then its fragments wait.
+
         Args:
             custom: whether the tool takes any text instead of JSON.
         """
-        calls = self._calls[choice]
         if index is None:
-            index = len(calls) if name else len(calls) - 1
-        if not isinstance(index, int) or not all(
-            isinstance(said, str) for said in (call_id, name, arguments)
-        ):
-            raise TypeError("this is not a fragment of a call")
-        number = calls.number(index)
-        if number is None:
-            self.end_call(choice)
-            number, call_id = calls.begin(index, call_id, name)
-            kind = "custom" if custom else ""
-            self._push(Part(Kind.CALL, kind, choice, number, id=call_id, name=name))
-            self.calling[choice] = number
-        elif arguments and self.calling.get(choice) != number:
-            raise ValueError("this is a fragment of a call that has ended")
-        self._push(Part(Kind.ARGUMENTS, arguments, choice, number))
+            index = self._index_of(call_id, name, choice)
+        number = self._calls[choice].number(index)
+        given_id = self._given_ids.get((choice, -1 if number is None else number), "")
+        if number is None or (name and call_id and given_id and call_id != given_id):
+            waiting = self._nameless.pop((choice, index), None) or NamelessCall()
+            waiting.add(call_id, arguments, is_custom=custom)
+            if not name:
+                self._nameless[choice, index] = waiting
+                return
+            number = self._begin(index, waiting, name, choice)
+            arguments = waiting.arguments
+        call = self._open.get((choice, number))
+        if call is not None:
+            call.add(arguments)
+            self._push(Part(Kind.ARGUMENTS, arguments, choice, number))
+        elif arguments.strip():
+            self.late_arguments = arguments
 
     def end_call(self, choice: int) -> None:
-        """The call that has begun in this choice, if any, has all its arguments."""
-        if self.calling and (number := self.calling.pop(choice, None)) is not None:
-            self._push(Part(Kind.CALL_END, choice=choice, call=number))
+        """The calls that are open in this choice have all their arguments."""
+        for of, number in [*self._open]:
+            if of == choice:
+                self._end(choice, number)
 
     def result(self, call_id: str, name: str, text: str, choice: int = 0) -> None:
         """The result of a tool's call. A result that is too long is cut, and says so.
@@ -114,13 +167,13 @@ class AnswerParts:
             self.fragment(None, call_id, name or "tool", "", choice)
             call_id = call_id or calls.oldest_pending
         number, tool = calls.answer(call_id)
-        if self.calling.get(choice) == number:
-            self.end_call(choice)
+        if (choice, number) in self._open:
+            self._end(choice, number)
         self._push(Part(Kind.RESULT, _fitting(text), choice, id=call_id, name=name or tool))
 
     def data(self, name: str, value: Any, choice: int = 0) -> None:
         """A named value."""
-        self._push(Part(Kind.DATA, orjson.dumps(value).decode(), choice, name=name))
+        self._push(Part(Kind.DATA, json_text(value), choice, name=name))
 
     def event(self, said: Any) -> None:
         """A value of the application's own, as Open WebUI's `{"type": …, "data": …}`.
@@ -129,87 +182,188 @@ class AnswerParts:
         """
         if not isinstance(said, dict) or not isinstance(name := said.get("type"), str):
             return
-        fits = 0 < len(name) <= LONGEST_NAME and len(orjson.dumps(said)) <= LONGEST_VALUE
-        if fits and name not in _OWN_DATA:
+        fits = 0 < len(name) <= LONGEST_NAME and len(json_text(said)) <= LONGEST_VALUE
+        if fits and is_whole(name) and name not in _OWN_DATA:
             self.data(name, said.get("data"))
 
     def source(self, said: Any) -> None:
-        """A source of the answer, once. What has no address or title is left out."""
+        """A source of the answer, once.
+
+        A long title is cut. What has no address or title, or a very long address, is left out.
+        """
         if not isinstance(said, dict):
             return
         source = {
             name: said[name] for name in _SOURCE_FIELDS if isinstance(said.get(name), int | str)
         }
-        known = orjson.dumps(source).decode()
-        if (source.get("url") or source.get("title")) and known not in self._sources:
+        if isinstance(title := source.get("title"), str):
+            source["title"] = title[:LONGEST_NAME]
+        known = json_text(source)
+        fits = len(known) <= LONGEST_VALUE and known not in self._sources
+        if (source.get("url") or source.get("title")) and fits:
             self._sources.add(known)
             self.data("source", source)
 
     def choice(self, said: dict[str, Any], index: int) -> None:
         """Everything that a choice in one of OpenAI's chunks adds. `index` is its number."""
-        delta = said.get("delta") or {}
+        delta = object_in(said.get("delta"), "choices[].delta")
         if delta.get("role") == "tool":
-            call_id, name = delta.get("tool_call_id") or "", delta.get("name") or ""
-            self.result(call_id, name, _result_text(delta.get("content")), index)
+            call_id, name = word_in(delta.get("tool_call_id")), word_in(delta.get("name"))
+            self.result(call_id, name, result_text(delta.get("content")), index)
         else:
-            self._assistant(delta, said.get("logprobs") or {}, index)
+            self._assistant(delta, said.get("logprobs"), index)
         if index and (reason := said.get("finish_reason")) and index not in self._ended:
             self._ended.add(index)
             self.end_call(index)
             self.data("finish", reason if reason in _ENDS else "stop", index)
 
     def finish(self) -> None:
-        """The answer has ended, and with it the calls that have begun."""
-        for choice in sorted(self.calling):
-            self.end_call(choice)
+        """The answer has ended, and with it the calls that are open.
 
-    def _assistant(self, delta: dict[str, Any], logprobs: dict[str, Any], choice: int) -> None:
+        Raises:
+            UnreadableChunk: the name of a call has not come.
+        """
+        for choice, number in sorted(self._open):
+            self._end(choice, number)
+        for place in [*self._halves]:
+            self._push_half(place)
+        for waiting in self._nameless.values():
+            if not waiting.says_nothing:
+                raise UnreadableChunk(f"a call without a name in `{_CALLS}`", waiting)
+
+    def _assistant(self, delta: dict[str, Any], logprobs: Any, choice: int) -> None:
         """More of the assistant's message.
 
         Log probabilities are pushed before their tokens: an encoder can tell them together.
         """
-        self._logprobs(logprobs, choice)
+        if isinstance(logprobs, dict):
+            self._logprobs(logprobs, choice)
         for name, reasoning in _reasonings(delta).items():
             self.delta(Kind.REASONING, reasoning, choice, name)
         if isinstance(refusal := delta.get("refusal"), str):
             self.delta(Kind.REFUSAL, refusal, choice)
-        self.text(_content(delta), choice)
+        content = delta.get("content")
+        if isinstance(content, str):
+            self.text(content, choice)
+        else:
+            self._contents(content, choice)
         for annotation in _list(delta.get("annotations")):
-            self.source(annotation.get("url_citation"))
-        for fragment in delta.get("tool_calls") or ():
-            self._called(fragment, choice)
+            if isinstance(annotation, dict):
+                self.source(annotation.get("url_citation"))
+        for fragment in listed(delta.get("tool_calls"), _CALLS):
+            self._called(object_in(fragment, f"{_CALLS}[]"), choice)
         for tool in _list(delta.get("executed_tools")):
-            self._executed(tool, choice)
+            if isinstance(tool, dict):
+                self._executed(tool, choice)
+
+    def _contents(self, content: Any, choice: int) -> None:
+        """More of a content that is no string. The thoughts of Mistral's models are in it."""
+        for kind, text in contents_in(content):
+            if kind is Kind.TEXT:
+                self.text(text, choice)
+            else:
+                self.delta(kind, text, choice, REASONING_FIELDS[0])
 
     def _called(self, fragment: dict[str, Any], choice: int) -> None:
         custom = bool(fragment.get("custom"))
-        called = fragment.get("custom" if custom else "function") or {}
-        arguments = called.get("input" if custom else "arguments") or ""
-        call_id, name = fragment.get("id") or "", called.get("name") or ""
-        self.fragment(fragment.get("index"), call_id, name, arguments, choice, custom=custom)
+        field = "custom" if custom else "function"
+        called = object_in(fragment.get(field), f"{_CALLS}[].{field}")
+        arguments = arguments_in(called.get("input" if custom else "arguments"))
+        call_id, name = word_in(fragment.get("id")), word_in(called.get("name"))
+        index = number_in(fragment.get("index"))
+        self.fragment(index, call_id, name, arguments, choice, custom=custom)
 
     def _executed(self, tool: dict[str, Any], choice: int) -> None:
         """A tool that Groq has run: first without its output, then with it."""
         call_id = f"executed_{tool.get('index') or 0}"
-        name = tool.get("name") or tool.get("type") or "tool"
+        name = word_in(tool.get("name")) or word_in(tool.get("type")) or "tool"
         if call_id not in self._calls[choice]:
-            self.fragment(None, call_id, name, tool.get("arguments") or "", choice)
+            self.fragment(None, call_id, name, arguments_in(tool.get("arguments")), choice)
             self.end_call(choice)
         if tool.get("output") is not None:
-            self.result(call_id, name, _result_text(tool["output"]), choice)
+            self.result(call_id, name, result_text(tool["output"]), choice)
 
     def _logprobs(self, given: dict[str, Any], choice: int) -> None:
         # A part for each token: how the server joins them doesn't show.
         for name, entries in given.items():
             for entry in _list(entries):
-                self.data(LOGPROBS, {name: [entry]}, choice)
+                if len(json_text({name: [entry]})) <= LONGEST_VALUE:
+                    self.data(LOGPROBS, {name: [entry]}, choice)
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    def _index_of(self, call_id: str, name: str, choice: int) -> int:
+        """The index of a fragment of a server that doesn't count: of the last call, or the next."""
+        calls = self._calls[choice]
+        last, following = len(calls) - 1, len(calls)
+        call = self._open.get((choice, last))
+        repeats = call_id and call_id == self._given_ids.get((choice, last))
+        if repeats and call is not None and not call.is_whole():
+            return last
+        begins = name or last < 0 or (choice, following) in self._nameless
+        return following if begins else last
+
+    def _begin(self, index: int, waiting: NamelessCall, name: str, choice: int) -> int:
+        """Begin a call whose name is there. Returns its number."""
+        self._end_whole_calls(choice)
+        number, own_id = self._calls[choice].begin(index, waiting.call_id, name)
+        kind = "custom" if waiting.is_custom else ""
+        self._push(Part(Kind.CALL, kind, choice, number, id=own_id, name=name))
+        self._open[choice, number] = OpenCall(waiting.is_custom)
+        self._given_ids[choice, number] = waiting.call_id
+        self.unsettled = True
+        return number
+
+    def _end_whole_calls(self, choice: int) -> None:
+        """Something else begins: the calls whose arguments are whole have ended."""
+        if self._open:
+            for (of, number), call in [*self._open.items()]:
+                if of == choice and call.is_whole():
+                    self._end(choice, number)
+
+    def _end(self, choice: int, number: int) -> None:
+        del self._open[choice, number]
+        self._push_half(Part(Kind.ARGUMENTS, "", choice, number))
+        self._push(Part(Kind.CALL_END, choice=choice, call=number))
+        self.unsettled = bool(self._open or self._halves)
+
+    # -- what is pushed ----------------------------------------------------------------------------
 
     def _push(self, part: Part) -> None:
-        if part.kind in JOINING and not part.text:
-            return
+        if part.kind in JOINING:
+            if not part.text:
+                return
+            if self._may_be_cut(part.text):
+                text = self._joined(part.with_text(""), part.text)
+                if not text:
+                    return
+                part = part.with_text(text)
         part.check()
         self.pushed += 1
         self._sink.push_part(part)
+
+    def _may_be_cut(self, text: str) -> bool:
+        """Whether there may be half a surrogate pair in it, or before it."""
+        return bool(self._halves) or not (text.isascii() or is_whole(text))
+
+    def _joined(self, place: Part | None, text: str) -> str:
+        """The text with the half before it. Half a pair at its end waits for the other half."""
+        text = self._halves.pop(place, "") + text
+        first, last = _FIRST_HALVES
+        if first <= text[-1] <= last:
+            self._halves[place] = text[-1]
+            text = text[:-1]
+        self.unsettled = bool(self._open or self._halves)
+        return whole_characters(text)
+
+    def _push_half(self, place: Part | None) -> None:
+        """Push what stands for half a pair whose other half has not come, if there is one."""
+        if self._halves.pop(place, ""):
+            self.pushed += 1
+            if place is None:
+                self._sink.push(_HALF_ALONE)
+            else:
+                self._sink.push_part(place.with_text(_HALF_ALONE))
 
 
 def cited(chunk: dict[str, Any]) -> Iterable[Any]:
@@ -217,25 +371,6 @@ def cited(chunk: dict[str, Any]) -> Iterable[Any]:
     if results := _list(chunk.get("search_results")):
         return results
     return [{"url": url} for url in _list(chunk.get("citations"))]
-
-
-def _content(delta: dict[str, Any]) -> str:
-    """A delta's text. Empty if the server left it out, or sent null."""
-    text = delta.get("content")
-    if text is not None and not isinstance(text, str):
-        raise TypeError("the content is not text")
-    return text or ""
-
-
-def _result_text(content: Any) -> str:
-    """A tool's result: a text, the texts of a list of parts, or any other JSON."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    parts = [part.get("text") for part in _list(content) if isinstance(part, dict)]
-    texts = [text for text in parts if isinstance(text, str)]
-    if texts and len(texts) == len(content):
-        return "".join(texts)
-    return orjson.dumps(content).decode()
 
 
 def _fitting(text: str) -> str:
@@ -252,9 +387,7 @@ def _list(said: Any) -> list[Any]:
 
 def _reasonings(delta: dict[str, Any]) -> dict[str, str]:
     """A delta's reasoning by the field's name, once if it is the same under both."""
-    said = {
-        name: text for name in REASONING_FIELDS if isinstance(text := delta.get(name), str) and text
-    }
+    said = {name: text for name in REASONING_FIELDS if (text := text_in(delta.get(name)))}
     if said.get("reasoning_content") == said.get("reasoning"):
         said.pop("reasoning", None)
     return said

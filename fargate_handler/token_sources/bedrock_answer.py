@@ -131,6 +131,8 @@ class BedrockAnswer:
     def _begin(self, block: dict[str, Any]) -> None:
         use = block["start"].get("toolUse")
         if use is not None:
+            if not use["name"]:
+                raise ValueError("a call without a name")
             self._called[block["contentBlockIndex"]] = False
             self._parts.fragment(len(self._called) - 1, use["toolUseId"], use["name"], "")
 

@@ -53,7 +53,10 @@ def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSourc
         from evenflow.fargate_handler.token_sources.sagemaker import SageMakerModel
 
         return SageMakerModel(
-            settings.model_name, settings.model_max_tokens, settings.generations_per_node
+            settings.model_name,
+            settings.model_max_tokens,
+            settings.generations_per_node,
+            settings.response_bytes,
         )
     return DemoModel(Passages.read(settings.docs), clock, settings.demo_seed)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 
+from evenflow.stream_core.log.entries import MOST_CALLS
+
 
 class CountedCalls:
     """The calls of one choice, by the indexes and ids of the model's server.
@@ -38,11 +40,17 @@ class CountedCalls:
     def begin(self, index: int, call_id: str, name: str) -> tuple[int, str]:
         """Begin a call. Returns its number, and its id: its result needs one."""
         call_id = call_id or f"call_{secrets.token_hex(12)}"
-        number = 1 + max(self._names) if index in self._names else index
+        number = index if index < MOST_CALLS and index not in self._names else self._free_number()
         self._numbers[index] = self._ids[call_id] = number
         self._names[number] = name
         self._pending[call_id] = None
         return number, call_id
+
+    def _free_number(self) -> int:
+        highest = max(self._names, default=-1)
+        if highest + 1 < MOST_CALLS:
+            return highest + 1
+        return next(number for number in range(MOST_CALLS + 1) if number not in self._names)
 
     def answer(self, call_id: str) -> tuple[int, str]:
         """Note the result of a call that has begun. Returns its number, and its tool's name."""

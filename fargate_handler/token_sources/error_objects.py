@@ -154,7 +154,8 @@ def _innermost(told: object) -> object:
     error = told.get("error")
     if isinstance(error, dict):
         beside = {name: told[name] for name in (*_NAMING, *_STATUSES, *_TIMES) if name in told}
-        return beside | error
+        nested = _innermost(error) if isinstance(error.get("error"), dict) else error
+        return beside | nested if isinstance(nested, dict) else nested
     if isinstance(error, str) and error:
         return told | {"message": error}
     errors = told.get("errors")

@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from evenflow.fargate_handler.token_sources.answer_body import AnswerBody
 from evenflow.fargate_handler.token_sources.conversation_forms import openai_message
 from evenflow.fargate_handler.token_sources.guarded_connections import GuardedConnector
 from evenflow.fargate_handler.token_sources.model_connection import (
@@ -18,7 +19,7 @@ from evenflow.fargate_handler.token_sources.model_connection import (
     caller_headers,
 )
 from evenflow.fargate_handler.token_sources.model_refusals import ParametersRefused
-from evenflow.fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
+from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.openai_quota import quota_used_for
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
@@ -27,14 +28,10 @@ from evenflow.fargate_handler.token_sources.server_profile import (
     ServerProfile,
     is_about_a_value,
 )
-from evenflow.fargate_handler.token_sources.stream_decoders import SseDecoder
 from evenflow.stream_core.log.conversation import Turn
 from evenflow.stream_core.policy.memory_bound import READ_AHEAD_BYTES
 from evenflow.stream_core.protocol.errors import EvenflowError, UpstreamFailed, UpstreamUnreadable
 
-# A chunk has some 300 bytes for a token, and log probabilities count as text.
-_WIRE_BYTES_A_BYTE = 256
-_LEAST_ANSWER_BYTES = 1_048_576 * _WIRE_BYTES_A_BYTE
 _MOST_ERROR_BYTES = 65_536
 _ERROR_SECONDS = 5.0
 _MOST_ENCODING = 40
@@ -55,8 +52,7 @@ class OpenAIModel:
         model: the model's name there.
         api_key: sent as a bearer token, if given.
         max_tokens: the longest answer. None: the server's own limit.
-        response_bytes: the longest text of an answer. A server that sends 256 times as much, and
-            256 MiB, is stopped.
+        response_bytes: the longest text of an answer. It bounds what is read of one: `AnswerBody`.
         continues: whether the server continues an assistant's turn that comes last (vLLM's
             `continue_final_message`).
         proxy: through which the server is called. None: it is called directly.
@@ -82,7 +78,7 @@ class OpenAIModel:
         self._max_tokens = max_tokens
         self._url = f"{url.rstrip('/')}/chat/completions"
         self._model = model
-        self._most_bytes = max(_LEAST_ANSWER_BYTES, _WIRE_BYTES_A_BYTE * response_bytes)
+        self._response_bytes = response_bytes
         self._arrivals = Arrivals()
         self._failures = Failures()
         # A small compressed answer may unpack to gigabytes.
@@ -193,29 +189,14 @@ class OpenAIModel:
     async def _relay(
         self, answered: aiohttp.ClientResponse, answer: OpenAIAnswer, sink: TokenSink
     ) -> ModelFinish:
-        decoder = SseDecoder()
-        comments = 0
-        bytes_left = self._most_bytes
-
-        def take(piece: bytes) -> bool:
-            nonlocal comments, bytes_left
-            bytes_left -= len(piece)
-            if bytes_left < 0:
-                raise UpstreamUnreadable(
-                    "the model's server sent too much for one answer; what came before was kept",
-                    code="upstream_failed",
-                )
-            for data in decoder.feed(piece):
-                if data == DONE:
-                    return False
-                answer.take(data)
-            if decoder.comments != comments:
-                comments = decoder.comments
-                sink.alive()
-            return True
-
-        await PushedBody(answered, take, sink, self._arrivals).read()
-        return answer.finish()
+        body = AnswerBody(answer, sink, self._response_bytes)
+        try:
+            await PushedBody(answered, body.take, sink, self._arrivals).read()
+        except (aiohttp.ClientError, OSError):
+            if not answer.has_ended:
+                raise
+            abort_connection(answered)  # nothing is missing but the end of the body
+        return body.finish()
 
     def _body(self, request: ModelRequest, profile: ServerProfile | None = None) -> dict[str, Any]:
         profile = profile or self._profile

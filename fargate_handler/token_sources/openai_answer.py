@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
-import orjson
-
 from evenflow.fargate_handler.token_sources.answer_parts import AnswerParts, cited
+from evenflow.fargate_handler.token_sources.chunk_fields import (
+    UnreadableChunk,
+    chunks_in,
+    closed,
+    listed,
+    number_in,
+    object_in,
+    parsed,
+    sample_of,
+    usage_in,
+)
 from evenflow.fargate_handler.token_sources.error_objects import error_in
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
 from evenflow.fargate_handler.token_sources.text_chunks import TextChunks
+from evenflow.stream_core.log.entries import NotAPart
 from evenflow.stream_core.protocol.errors import UpstreamFailed, UpstreamUnreadable
 from evenflow.stream_core.protocol.messages import Usage
 
-DONE = b"[DONE]"
-# Tokens. Stores add the counts of a day up in 64 bits.
-_MOST_COUNTED = 10**12
+_DONE = b"[DONE]"
 _REASONS: dict[str, ModelEnd] = {
     "length": "length",
     "tool_calls": "tool_calls",
@@ -26,6 +35,9 @@ _REASONS: dict[str, ModelEnd] = {
 
 class OpenAIAnswer:
     """Takes `chat.completion.chunk` objects, and pushes all that is in them into `sink`.
+
+    What OpenAI's clients read is read: missing, null and oddly typed fields, a whole
+    `chat.completion`, and events that are no chunks.
 
     Args:
         failures: the errors of the server.
@@ -38,60 +50,55 @@ class OpenAIAnswer:
         self._choices = choices
         self._parts = AnswerParts(sink)
         self._text_chunks = TextChunks()
+        self._ended: set[int] = set()
+        self._is_done = self._says_messages = False
         self._reason: str | None = None
         self._usage: Usage | None = None
 
-    def take(self, data: bytes) -> None:
-        """Take one chunk.
+    @property
+    def has_ended(self) -> bool:
+        """Whether the server has said how each choice ended, or that it is done."""
+        return self._is_done or len(self._ended) >= self._choices
+
+    def take(self, data: bytes) -> bool:
+        """Take the data of one event. Returns whether more may follow.
 
         Raises:
-            UpstreamFailed: it is not a chunk, or says that the server failed.
+            UpstreamFailed: it can't be read, or says that the server failed.
             ModelRefused: it says that the server refuses the message.
         """
-        before = self._parts.pushed
-        try:
-            text = self._text_chunks.text(data)
-            if not text:
-                self._parse(data)
-        except (
-            orjson.JSONDecodeError,
-            AttributeError,
-            LookupError,
-            TypeError,
-            ValueError,
-        ) as wrong:
-            raise UpstreamUnreadable(
-                "the model's server sent something that is not a chunk; what came before was kept",
-                code="upstream_failed",
-            ) from wrong
-        if text:
-            # Nearly every chunk is like this.
-            if self._parts.calling:
-                self._parts.end_call(0)
+        text = self._text_chunks.text(data)
+        if not text:
+            return self._take_other(data)
+        # Nearly every chunk is like this.
+        if self._parts.unsettled:
+            self._parts.text(text)
+        else:
             self._sink.push(text)
-        elif self._parts.pushed == before:
-            self._sink.alive()
+        return True
 
-    def _parse(self, data: bytes) -> None:
-        chunk = orjson.loads(data)
-        self._read(chunk)
-        if (error := error_in(chunk)) is not None:
-            raise self._failures.in_stream(error)
-        self._text_chunks.learn(data, chunk)
+    def take_last(self, data: bytes) -> None:
+        """Take an event that the end of the body may have cut off."""
+        if not data.lstrip().startswith(_DONE):
+            try:
+                parsed(data)
+            except ValueError:
+                return
+        self.take(data)
 
-    def _read(self, chunk: dict[str, Any]) -> None:
-        # Servers differ in what they leave out or set to null.
-        self._usage = _usage(chunk.get("usage") or {}) or self._usage
-        for place, choice in enumerate(chunk.get("choices") or []):
-            index = _number(choice, place)
-            if index >= self._choices:
-                continue
-            if index == 0:
-                self._reason = choice.get("finish_reason") or self._reason
-            self._parts.choice(choice, index)
-        for source in cited(chunk):
-            self._parts.source(source)
-        self._parts.event(chunk.get("event"))
+    def take_beginning(self, data: bytes) -> None:
+        """Take the beginning of an event that is too long. The answer is cut there: `length`.
+
+        Raises:
+            UpstreamUnreadable: nothing of the answer is in it.
+        """
+        before = self._parts.pushed
+        if data.startswith(b"{"):
+            with suppress(UpstreamUnreadable):
+                self.take(closed(data))
+        if self._parts.pushed == before:
+            raise self._failures.unreadable("an event that is too long", sample_of(data))
+        self._reason = "length"
 
     def finish(self) -> ModelFinish:
         """Take the end of the stream. Returns how the model ended.
@@ -99,48 +106,70 @@ class OpenAIAnswer:
         Raises:
             UpstreamFailed: the stream broke off before the model had finished.
         """
+        if self._reason is None and self._is_done:
+            self._reason = "tool_calls" if self._parts.has_calls else "stop"
         if self._reason is None:
             raise UpstreamFailed(
                 "the model's server broke off in the middle of its answer; what came before was "
                 "kept",
                 code="upstream_failed",
             )
-        self._parts.finish()
+        try:
+            self._parts.finish()
+        except UnreadableChunk as wrong:
+            raise self._failures.unreadable(wrong.what, wrong.sample) from None
+        if self._parts.late_arguments:
+            self._failures.left_out("more of a call that had ended", self._parts.late_arguments)
         return ModelFinish(_REASONS.get(self._reason, "stop"), self._usage)
 
+    def _take_other(self, data: bytes) -> bool:
+        """Take an event that may be anything."""
+        if data.lstrip().startswith(_DONE):
+            self._is_done = True
+            return False
+        before = self._parts.pushed
+        try:
+            chunks = chunks_in(data)
+            for chunk in chunks:
+                self._read(chunk)
+        except UnreadableChunk as wrong:
+            raise self._failures.unreadable(wrong.what, wrong.sample) from None
+        except NotAPart as wrong:
+            raise self._failures.unreadable(f"what can't be kept ({wrong})", "") from None
+        except RecursionError:
+            raise self._failures.unreadable("JSON that is nested too deeply", "") from None
+        if len(chunks) == 1 and data.startswith(b"{"):
+            self._text_chunks.learn(data, chunks[0])
+        if self._parts.pushed == before:
+            self._sink.alive()
+        return True
 
-def _number(choice: dict[str, Any], place: int) -> int:
-    """A choice's number. Some servers leave it out, as if it were its place in the chunk.
+    def _read(self, chunk: dict[str, Any]) -> None:
+        # Servers differ in what they leave out or set to null.
+        self._usage = usage_in(chunk) or self._usage
+        is_first = not self._parts.pushed  # behind deltas, a message has them once more
+        for place, entry in enumerate(listed(chunk.get("choices"), "choices")):
+            choice = object_in(entry, "choices[]")
+            index = number_in(choice.get("index"))
+            index = place if index is None else index
+            if index >= self._choices:
+                continue
+            self._end(index, choice.get("finish_reason"))
+            message = choice.get("message")
+            if message and not choice.get("delta") and (is_first or self._says_messages):
+                self._says_messages = True
+                self._is_done = self._is_done or chunk.get("object") == "chat.completion"
+                choice = choice | {"delta": message}
+            self._parts.choice(choice, index)
+        for source in cited(chunk):
+            self._parts.source(source)
+        self._parts.event(chunk.get("event"))
+        if (error := error_in(chunk)) is not None:
+            raise self._failures.in_stream(error)
 
-    Raises:
-        ValueError: it is not a number.
-    """
-    index = choice.get("index")
-    if index is None:
-        return place
-    if not isinstance(index, int) or index < 0:
-        raise ValueError("this is not the number of a choice")
-    return index
-
-
-def _usage(counted: dict[str, Any]) -> Usage | None:
-    prompt, completion = _count(counted, "prompt_tokens"), _count(counted, "completion_tokens")
-    if prompt is None or completion is None:
-        return None
-    return Usage(
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        cached_tokens=_detail(counted, "prompt_tokens_details", "cached_tokens"),
-        reasoning_tokens=_detail(counted, "completion_tokens_details", "reasoning_tokens"),
-    )
-
-
-def _detail(counted: dict[str, Any], details: str, name: str) -> int | None:
-    found = counted.get(details)
-    return _count(found, name) if isinstance(found, dict) else None
-
-
-def _count(counted: dict[str, Any], name: str) -> int | None:
-    """A count. None if it is not one: a wrong count must not lose the answer."""
-    number = counted.get(name)
-    return number if isinstance(number, int) and 0 <= number <= _MOST_COUNTED else None
+    def _end(self, index: int, reason: object) -> None:
+        """A choice may have ended. The first one says how the answer ended."""
+        if reason:
+            self._ended.add(index)
+            if index == 0:
+                self._reason = reason if isinstance(reason, str) else "stop"

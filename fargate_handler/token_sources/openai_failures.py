@@ -19,6 +19,7 @@ from evenflow.stream_core.protocol.errors import (
     UpstreamAnswered,
     UpstreamExplained,
     UpstreamRejected,
+    UpstreamUnreadable,
 )
 
 _logger = logging.getLogger(__name__)
@@ -106,6 +107,21 @@ class Failures:
             return self._busy(busy, said, message, said.retry_after)
         self._operator.warning(what, said.message)
         return _failed(message, said.retry_after)
+
+    def unreadable(self, what: str, sample: str) -> UpstreamUnreadable:
+        """The error for an event that can't be read.
+
+        Args:
+            what: what was sent, in our words.
+            sample: its beginning, for the log.
+        """
+        said = f"the model's server sent {what}"
+        self._operator.warning(f"{said}, and an answer ended there", sample)
+        return UpstreamUnreadable(f"{said}; what came before was kept", code="upstream_failed")
+
+    def left_out(self, what: str, sample: str) -> None:
+        """Log that something of an answer was left out. The arguments are as of `unreadable`."""
+        self._operator.warning(f"the model's server sent {what}, which was left out", sample)
 
     def not_set_up(self, what: str, said: str = "") -> UpstreamRejected:
         """The error for a server that refuses our configuration, in its words `said`."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import orjson
 
+from evenflow.fargate_handler.token_sources.answer_body import AnswerBody
 from evenflow.fargate_handler.token_sources.aws_client import AwsClient, Event, hanging_up
 from evenflow.fargate_handler.token_sources.aws_failures import unreadable_event
 from evenflow.fargate_handler.token_sources.conversation_forms import (
@@ -16,11 +17,11 @@ from evenflow.fargate_handler.token_sources.conversation_forms import (
     system_texts,
 )
 from evenflow.fargate_handler.token_sources.model_connection import while_paused
-from evenflow.fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
+from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from evenflow.fargate_handler.token_sources.stream_decoders import JsonLinesDecoder, SseDecoder
 from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.protocol.errors import UpstreamFailed
 
 _CHECK = (
     "EVENFLOW_MODEL_NAME (an endpoint of this region, in service), AWS_REGION, the credentials "
@@ -36,11 +37,15 @@ class SageMakerModel:
         endpoint: the endpoint's name.
         max_tokens: the longest answer. None: the container's own limit.
         most_calls: how many answers are generated at once.
+        response_bytes: the longest text of an answer.
     """
 
-    def __init__(self, endpoint: str, max_tokens: int | None, most_calls: int) -> None:
+    def __init__(
+        self, endpoint: str, max_tokens: int | None, most_calls: int, response_bytes: int = 0
+    ) -> None:
         self._endpoint = endpoint
         self._max_tokens = max_tokens
+        self._response_bytes = response_bytes
         self._client = AwsClient("sagemaker-runtime", most_calls, _CHECK)
         self._failures = Failures()
 
@@ -59,18 +64,30 @@ class SageMakerModel:
             Body=orjson.dumps({**parameters, **model, "messages": _messages(request.turns)}),
         )
         reply = OpenAIAnswer(sink, self._failures, choices=request.options.choices)
-        decoder = _decoder_of(answer)
+        body = AnswerBody(reply, sink, self._response_bytes)
         with hanging_up(answer["Body"]) as events:
-            while (event := await self._client.next_event(events)) is not None:
-                given = decoder.feed(_part_of(event))
-                for data in given:
-                    if data != DONE:
-                        reply.take(data)
-                if not given:
-                    # A comment, an empty line, or a part of a chunk.
+            more = True
+            # Behind the last event the body is read to its end: then its connection is kept.
+            while (part := await self._next_part(events, reply)) is not None and (
+                more or reply.has_ended
+            ):
+                more = more and body.take(part)
+                if body.is_within_event:
                     sink.alive()
                 await while_paused(sink)
-        return reply.finish()
+        return body.finish()
+
+    async def _next_part(
+        self, events: AsyncIterator[Event], reply: OpenAIAnswer
+    ) -> bytes | None:
+        """The next part of the body. None: there is none, or only the end of the body is lost."""
+        try:
+            event = await self._client.next_event(events)
+        except UpstreamFailed:
+            if not reply.has_ended:
+                raise
+            return None
+        return None if event is None else _part_of(event)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -101,11 +118,6 @@ def _joined(role: str, said: Sequence[Turn]) -> Turn:
 
 def _parts(turn: Turn) -> Sequence[dict[str, Any]]:
     return turn.parts or ([{"type": "text", "text": turn.text}] if turn.text else [])
-
-
-def _decoder_of(answer: dict[str, Any]) -> SseDecoder | JsonLinesDecoder:
-    # vLLM sends server-sent events. The LMI container turns them into JSON lines.
-    return JsonLinesDecoder() if "jsonlines" in answer.get("ContentType", "") else SseDecoder()
 
 
 def _part_of(event: Event) -> bytes:

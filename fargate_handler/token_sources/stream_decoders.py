@@ -2,54 +2,103 @@
 
 from __future__ import annotations
 
+from evenflow.fargate_handler.token_sources.chunk_fields import parsed
 from evenflow.stream_core.protocol.errors import UpstreamUnreadable
 
-_MOST_BYTES = 1_048_576
+EVENT_BYTES = 1_048_576
+"""The most bytes of an event, where nothing else is said."""
 _LF, _CR = b"\n\r"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
+class EventTooLong(UpstreamUnreadable):
+    """An event, or a line, is larger than allowed.
+
+    Args:
+        beginning: what has come of its data.
+    """
+
+    def __init__(self, beginning: bytes) -> None:
+        super().__init__(
+            "the model's server sent an event that is too long; the connection was closed, and "
+            "what came before was kept",
+            code="upstream_failed",
+        )
+        self.beginning = beginning
+
+
 class SseDecoder:
-    """Decodes server-sent events. Only their data is kept, and comments are counted."""
+    """Decodes server-sent events. Only their data is kept, and comments are counted.
 
-    __slots__ = ("_after_cr", "_begun", "_data", "_rest", "_size", "comments")
+    Args:
+        most_bytes: the size of the largest event.
+        marks_errors: whether the data of events with the name `error` are given as
+            `{"error": data}`. Other names don't matter.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = (
+        "_after_cr", "_begun", "_data", "_is_error", "_marks_errors", "_most_bytes", "_rest",
+        "_size", "comments",
+    )  # fmt: skip
+
+    def __init__(self, most_bytes: int = EVENT_BYTES, *, marks_errors: bool = False) -> None:
         self.comments = 0
         """How many comments came. Servers send them as heartbeats."""
+        self._most_bytes = most_bytes
+        self._marks_errors = marks_errors
         self._rest = bytearray()
         self._data: list[bytes] = []
         self._size = 0
-        self._begun = self._after_cr = False
+        self._begun = self._after_cr = self._is_error = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that `chunk` completes. Newlines join several `data:` lines.
 
         Raises:
-            UpstreamFailed: an event is larger than 1 MiB.
+            EventTooLong: an event is larger than allowed.
         """
         if not (self._rest or self._data) and chunk.startswith(b"data: "):
             data = chunk[6:-2]
             if chunk.endswith(b"\n\n") and _LF not in data and _CR not in data:
                 self._begun = True
+                if self._is_error:
+                    data = self._marked(data)
                 return [data]  # nearly every call is like this
         events = []
         for line in self._lines(chunk):
             if line.startswith(b"data:"):
                 self._size += len(line)
-                self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+                self._data.append(_value(line))
             elif line.startswith(b":"):
                 self.comments += 1
-            elif not line and self._data:
-                events.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
-                self._data = []
-                self._size = 0
-        if self._size + len(self._rest) > _MOST_BYTES:
-            raise UpstreamUnreadable(
-                "the model's server sent an event without end; the connection was closed",
-                code="upstream_failed",
-            )
+            elif line.startswith(b"event:"):
+                self._is_error = self._marks_errors and _value(line) == b"error"
+            elif not line:
+                if self._data:
+                    events.append(self._marked(self._whole_data()))
+                self._is_error = False
+        if self._size + len(self._rest) > self._most_bytes:
+            beginning, self._rest = self.rest(), bytearray()
+            raise EventTooLong(beginning)
         return events
+
+    def rest(self) -> bytes:
+        """The data of an event that the end cut off, without the empty line behind it."""
+        line = bytes(self._rest)
+        return self._marked(self._whole_data(_value(line) if line.startswith(b"data:") else b""))
+
+    def _whole_data(self, more: bytes = b"") -> bytes:
+        data, self._data = self._data, []
+        self._size = 0
+        if more:
+            data.append(more)
+        return data[0] if len(data) == 1 else b"\n".join(data)
+
+    def _marked(self, data: bytes) -> bytes:
+        if not self._is_error:
+            return data
+        self._is_error = False
+        return b'{"error":%b}' % data
 
     def _lines(self, chunk: bytes) -> list[bytes]:
         """The lines that `chunk` completes. They end with CR LF, LF or CR."""
@@ -74,25 +123,91 @@ class SseDecoder:
         return lines
 
 
+def _value(line: bytes) -> bytes:
+    """What is behind a field's name and the colon. A space before it belongs to the name."""
+    value = line[line.index(b":") + 1 :]
+    return value[1:] if value.startswith(b" ") else value
+
+
 class JsonLinesDecoder:
-    """Decodes JSON lines. Empty lines are left out."""
+    """Decodes JSON lines. Empty lines are left out.
 
-    __slots__ = ("_rest",)
+    Args:
+        most_bytes: the size of the longest line.
+    """
 
-    def __init__(self) -> None:
-        self._rest = b""
+    __slots__ = ("_most_bytes", "_rest")
+
+    comments = 0
+
+    def __init__(self, most_bytes: int = EVENT_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._rest = bytearray()
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that `chunk` completes.
 
         Raises:
-            UpstreamFailed: a line is larger than 1 MiB.
+            EventTooLong: a line is larger than allowed.
         """
-        lines = (self._rest + chunk).split(b"\n")
-        self._rest = lines.pop()
-        if len(self._rest) > _MOST_BYTES:
-            raise UpstreamUnreadable(
-                "the model's server sent a line without end; the connection was closed",
-                code="upstream_failed",
-            )
+        lines: list[bytes] = []
+        self._rest += chunk
+        if b"\n" in chunk:
+            *lines, last = bytes(self._rest).split(b"\n")
+            self._rest = bytearray(last)
+        if len(self._rest) > self._most_bytes:
+            raise EventTooLong(bytes(self._rest))
         return [line for line in lines if line.strip()]
+
+    def rest(self) -> bytes:
+        """A last line without its end."""
+        return bytes(self._rest)
+
+
+class JsonDecoder:
+    """Decodes a body of JSON: lines, if the first one is JSON by itself, or one value.
+
+    Args:
+        most_bytes: the size of the longest line, and of the value.
+    """
+
+    __slots__ = ("_is_value", "_lines", "_most_bytes", "_rest")
+
+    comments = 0
+
+    def __init__(self, most_bytes: int = EVENT_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._rest = bytearray()
+        self._lines: JsonLinesDecoder | None = None
+        self._is_value = False
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that `chunk` completes. A value is the `rest`.
+
+        Raises:
+            EventTooLong: a line, or the value, is larger than allowed.
+        """
+        if self._lines is not None:
+            return self._lines.feed(chunk)
+        self._rest += chunk
+        if b"\n" in chunk and not self._is_value:
+            first, _, _ = bytes(self._rest).partition(b"\n")
+            if first.startswith(b"[DONE]") or _is_json(first):
+                self._lines = JsonLinesDecoder(self._most_bytes)
+                return self._lines.feed(bytes(self._rest))
+            self._is_value = True
+        if len(self._rest) > self._most_bytes:
+            raise EventTooLong(bytes(self._rest))
+        return []
+
+    def rest(self) -> bytes:
+        """What has no end: the value, or a last line."""
+        return bytes(self._rest) if self._lines is None else self._lines.rest()
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        parsed(data)
+    except ValueError:
+        return False
+    return True

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import orjson
 
 from evenflow.fargate_handler.token_sources.answer_parts import REASONING_FIELDS
+from evenflow.fargate_handler.token_sources.chunk_fields import is_whole
 
 _BESIDE_TEXT = (*REASONING_FIELDS, "refusal", "tool_calls", "executed_tools", "annotations")
+_BESIDE_DELTA = ("index", "finish_reason", "logprobs", "usage")
+_BESIDE_CHOICES = ("usage", "x_groq", "error", "event")
 # A server whose chunks always differ in more than the text is not tried for ever.
 _MOST_TRIES = 8
 
@@ -27,18 +31,17 @@ class TextChunks:
         self._tries = _MOST_TRIES
 
     def text(self, data: bytes) -> str:
-        """The text of a chunk like the one that is known. Empty when it must be parsed.
-
-        Raises:
-            ValueError: it is not UTF-8.
-        """
+        """The text of a chunk like the one that is known. Empty when it must be parsed."""
         before, after = self._before, self._after
         if not (before and data.startswith(before) and data.endswith(after)):
             return ""
         said = data[len(before) : -len(after)]
         if b'"' in said or b"\\" in said:
             return ""
-        text = said.decode()
+        try:
+            text = said.decode()
+        except UnicodeDecodeError:
+            return ""
         if not text.isprintable():
             return ""  # a string of JSON has no control characters
         self._tries = _MOST_TRIES
@@ -55,22 +58,26 @@ class TextChunks:
         if not after or quoted in after:
             return
         # The same text may be elsewhere, and written with escapes in its own place.
-        if _content(orjson.loads(before + b'""' + after)) == "":
-            self._before, self._after = before + b'"', b'"' + after
+        with suppress(orjson.JSONDecodeError):  # of a chunk that only a lenient parser reads
+            if _content(orjson.loads(before + b'""' + after)) == "":
+                self._before, self._after = before + b'"', b'"' + after
 
 
 def _only_text(chunk: dict[str, Any]) -> str:
     """The text of a chunk that says nothing else. Otherwise empty."""
-    choices = chunk.get("choices") or []
-    if len(choices) != 1 or any(chunk.get(name) for name in ("usage", "error", "event")):
+    choices = chunk.get("choices")
+    if not isinstance(choices, list) or len(choices) != 1:
         return ""
     (choice,) = choices
-    delta = choice.get("delta") or {}
-    says_more = any(choice.get(name) for name in ("index", "finish_reason", "logprobs"))
+    delta = choice.get("delta") if isinstance(choice, dict) else None
+    if not isinstance(delta, dict) or any(chunk.get(name) for name in _BESIDE_CHOICES):
+        return ""
+    says_more = any(choice.get(name) for name in _BESIDE_DELTA)
     says_more = says_more or delta.get("role") == "tool"
     if says_more or any(delta.get(name) for name in _BESIDE_TEXT):
         return ""
-    return delta.get("content") or ""
+    text = delta.get("content")
+    return text if isinstance(text, str) and is_whole(text) else ""
 
 
 def _content(chunk: dict[str, Any]) -> object:

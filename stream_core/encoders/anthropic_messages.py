@@ -7,9 +7,10 @@ from typing import Any
 import orjson
 
 from evenflow.stream_core.encoders.block_encoder import Place, WriteDelta
-from evenflow.stream_core.encoders.blocks import Begin, Block, Blocks, Value
+from evenflow.stream_core.encoders.blocks import Begin, Block, Value
 from evenflow.stream_core.encoders.completion_chunks import check_completed
 from evenflow.stream_core.encoders.port import event_id, rest_of_id
+from evenflow.stream_core.encoders.serial_blocks import SerialBlocks
 from evenflow.stream_core.log.entries import Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResumePoint, slice_of
 from evenflow.stream_core.log.response_stream import ResponseStream
@@ -83,7 +84,7 @@ def status_of(error: EvenflowError) -> int:
 def thoughts_before(stream: ResponseStream, point: ResumePoint) -> int:
     """How many thoughts the answer has before `point`."""
     standing = slice_of(stream.log.entries[: point.next_index], 0).standing
-    blocks = Blocks()
+    blocks = SerialBlocks()
     return sum(
         isinstance(event, Begin) and event.block.kind is Kind.REASONING
         for content in standing
@@ -222,8 +223,9 @@ def _begun(block: Block) -> dict[str, Any]:
 
 def _contents_of(contents: tuple[Content, ...], *, thinking: bool) -> list[dict[str, Any]]:
     """An answer's contents as whole blocks."""
-    blocks, told = Blocks(), list[tuple[Block, dict[str, Any]]]()
-    for event in (event for content in contents for event in blocks.take(content)):
+    blocks, told = SerialBlocks(), list[tuple[Block, dict[str, Any]]]()
+    events = [event for content in contents for event in blocks.take(content)]
+    for event in [*events, *blocks.end()]:
         if isinstance(event, Begin):
             told.append((event.block, _begun(event.block)))
         elif isinstance(event, Value) and event.block is not None:

@@ -75,11 +75,13 @@ class BlockEncoder:
     Args:
         point: where to begin. It must not replace what the reader has.
         most: the most characters in one event, and about the most bytes that `take` returns.
+        blocks: what makes blocks of contents.
     """
 
     __slots__ = (
         "_blocks",
         "_contents",
+        "_make_blocks",
         "_most",
         "_objects",
         "_stream",
@@ -92,9 +94,15 @@ class BlockEncoder:
     )
 
     def __init__(
-        self, objects: BlockObjects, stream: ResponseStream, point: ResumePoint, most: int
+        self,
+        objects: BlockObjects,
+        stream: ResponseStream,
+        point: ResumePoint,
+        most: int,
+        blocks: type[Blocks] = Blocks,
     ) -> None:
         self.ended = False
+        self._make_blocks = blocks
         self._objects = objects
         self._stream = stream
         self._most = most
@@ -104,7 +112,7 @@ class BlockEncoder:
         self._text: Block | None = None
         """What `_open_text` gave, until anything else is taken. `_write_delta` is for it."""
         self._read(AppendedContents(stream.log, point.next_index, most))
-        self._blocks = Blocks(slice_of(stream.log.entries[: point.next_index], 0).standing)
+        self._blocks = blocks(slice_of(stream.log.entries[: point.next_index], 0).standing)
         last = point.next_index - 1
         place = Place(last, last, self.epoch)
         self.opening = objects.opening(place, tuple(self._blocks.open))
@@ -194,7 +202,7 @@ class BlockEncoder:
     def _reset(self) -> bytes:
         place = self._place()
         self._read(AppendedContents(self._stream.log, 0, self._most))
-        self._blocks = Blocks()
+        self._blocks = self._make_blocks()
         return self._objects.reset(place) + self._take()
 
     def _end(self) -> bytes:
@@ -203,6 +211,8 @@ class BlockEncoder:
         self._contents.check_whole()
         last = self.cursor.after
         place = Place(last, last, self.epoch)
+        if released := self._blocks.release():  # also where the answer ends with an error
+            return b"".join([self._write(place, event) for event in released])
         final = self._objects.finish(place, self._stream)
         self.ended = True
         ends = [self._write(place, event) for event in self._blocks.end()]

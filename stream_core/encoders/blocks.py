@@ -120,6 +120,10 @@ class Blocks:
         self._calls.clear()
         return events
 
+    def release(self) -> list[BlockEvent]:
+        """At the end of the log: what has waited for other blocks to end. Here nothing waits."""
+        return []
+
     def _said(self, kind: Kind, text: str, name: str) -> list[BlockEvent]:
         block = self._plain
         if block is not None and block.kind is kind and block.name == name:

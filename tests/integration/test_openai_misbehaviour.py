@@ -30,6 +30,7 @@ _MEGABYTE = 1_048_576
 _TEXT = ["Größe ", "流れ", " 🙂 ", '"quoted" ', "back\\slash\n", "end."]
 _WHOLE = "".join(_TEXT)
 _GOOD = b"".join(chunk(text) for text in _TEXT) + END
+_COMPLETION = {"object": "chat.completion", "choices": [{"message": {"content": _WHOLE}}]}
 
 
 @pytest.fixture
@@ -116,6 +117,14 @@ _LEGAL = {
         )
         + DONE
     ],
+    "DONE without a finish reason": [b"".join(chunk(text) for text in _TEXT) + DONE],
+    "DONE and white space": [_GOOD.rstrip() + b" \n\n"],
+    "what is no chunk": [
+        b"".join(event(each) for each in ([1, 2], 7, None)) + b"data:\n\ndata: 50%\n\n" + _GOOD
+    ],
+    "not a stream": [
+        json.dumps(_COMPLETION, indent=1).encode()
+    ],
     "usage of another shape": [
         b"".join(chunk(text) for text in _TEXT)
         + chunk(finish_reason="stop")
@@ -150,17 +159,16 @@ async def test_an_answer_byte_by_byte(
 _HALF = b"".join(chunk(text) for text in _TEXT[:3])
 _FAILURES = {
     "no JSON": Reply([_HALF + b"data: {nonsense\n\n"]),
-    "no chunk": Reply([_HALF + event([1, 2])]),
-    "no chunk but a number": Reply([_HALF + event(7)]),
+    "half a chunk": Reply([_HALF + chunk(_TEXT[3])[:-12] + b"\n\n"]),
     "choices of another shape": Reply([_HALF + event({"choices": 7})]),
-    "content that is no text": Reply([_HALF + event({"choices": [{"delta": {"content": 7}}]})]),
+    "content that is no text": Reply(
+        [_HALF + event({"choices": [{"delta": {"content": {"a": 1}}}]})]
+    ),
     "an error event": Reply([_HALF + event({"error": {"message": "out of memory", "code": 500}})]),
     "the end before the end": Reply([_HALF]),
-    "DONE before the end": Reply([_HALF + DONE]),
     "a broken connection": Reply([_HALF], gap=0.05, then="break"),
-    "not UTF-8": Reply([_HALF + b'data: {"choices":[{"delta":{"content":"\xff"}}]}\n\n']),
-    "not a stream": Reply(
-        [json.dumps({"choices": [{"message": {"content": _WHOLE}}]}).encode()],
+    "half of what is not a stream": Reply(
+        [json.dumps(_COMPLETION).encode()[:-4]],
         content_type="application/json",
     ),
     "nothing": Reply([]),
@@ -193,6 +201,35 @@ async def test_a_failure_is_retried_once_and_then_told(
     assert not wrong
     await server.until_metric("generations_running", 0)
     await model.until_open(0)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        chunk(finish_reason="stop"),
+        chunk(finish_reason="stop", usage={"prompt_tokens": 1, "completion_tokens": 2}),
+        END,
+    ],
+)
+async def test_an_answer_that_is_cut_behind_its_end_is_whole(
+    opened: OpenSession, server: LocalServer, model: ScriptedModel, end: bytes
+) -> None:
+    texts = b"".join(chunk(text) for text in _TEXT)
+    model.will(Reply([texts, end], gap=0.05, then="break"))
+    answer = await _ask(opened, server)
+    assert (answer.text, answer.finish_reason, len(model.requests)) == (_WHOLE, "stop", 1)
+
+
+async def test_of_an_event_that_is_too_long_what_fits_is_kept(
+    opened: OpenSession, serve: Serve, model: ScriptedModel
+) -> None:
+    server = await serve(model="openai", model_url=model.url, fallback_text="")
+    text = "x" * 1_200_000
+    for event in (chunk(text), chunk(text * 4)):
+        model.will(Reply([event + END]))
+        answer = await _ask(opened, server)
+        assert (answer.finish_reason, len(model.requests)) == ("length", 1)
+        assert len(answer.text) >= _MEGABYTE
 
 
 @pytest.mark.parametrize(
@@ -280,7 +317,7 @@ async def test_a_flood_costs_no_memory(
             answer = await _ask(opened, server)
             assert checked_error(answer.end or {})["code"] == "upstream_failed", what
             _, peak = tracemalloc.get_traced_memory()
-            # A line and an event may be 1 MB, and take a few times as much while they are taken
+            # A line and an event may be 3 MB, and take a few times as much while they are taken
             # apart; the floods have 50 MB.
             assert peak - before < 16 * _MEGABYTE, what
     finally:

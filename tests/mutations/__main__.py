@@ -19,6 +19,7 @@ SUITE = (
     "tests/integration",
     "tests/chaos",
     "tests/attack",
+    "tests/differential",
     "tests/filtering",
     "tests/e2e_network",
 )

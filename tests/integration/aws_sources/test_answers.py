@@ -11,7 +11,7 @@ from evenflow.stream_core.log.conversation import Turn
 from tests.integration.aws_models.events import json_event, payload_part
 from tests.integration.aws_models.model_server import ModelServer
 from tests.integration.aws_models.reply import sends
-from tests.integration.aws_models.services import BEDROCK, SAGEMAKER_VLLM, Service
+from tests.integration.aws_models.services import BEDROCK, SAGEMAKER_LMI, SAGEMAKER_VLLM, Service
 from tests.integration.aws_sources.conftest import (
     FINISH,
     TEXTS,
@@ -185,3 +185,14 @@ async def test_a_connection_is_used_again_after_a_whole_answer(
     for number in range(5):
         await source.generate(asks(demo(tokens=3, gap_ms=0, seed=number)), RecordingSink())
     assert model.connections == 1
+
+
+@pytest.mark.parametrize("service", [SAGEMAKER_VLLM, SAGEMAKER_LMI])
+async def test_an_answer_that_is_cut_behind_its_end_is_whole(
+    service: Service, model: ModelServer, opened: Opened
+) -> None:
+    pieces = service.answer(TEXTS)
+    model.will(sends(*pieces, gap=0.01, then="break", headers=service.headers))
+    sink = RecordingSink()
+    assert await opened(service).generate(asks("a question"), sink) == FINISH
+    assert sink.text == WHOLE

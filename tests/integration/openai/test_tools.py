@@ -256,9 +256,8 @@ async def test_a_model_that_begins_again_in_the_middle_of_a_call(
     "wrong",
     [
         _fragment(0, "{}", id="c", name="a" * 5000),
-        _fragment(1000, "{}", id="c", name="note"),
         _fragment(0, "{}"),
-        chunk(delta={"tool_calls": {"index": 0}}),
+        chunk(delta={"tool_calls": 7}),
         chunk(delta={"tool_calls": [7]}),
     ],
 )

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.fargate_handler.token_sources.openai_answer import DONE, OpenAIAnswer
+from evenflow.fargate_handler.token_sources.answer_body import AnswerBody
+from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.port import ModelFinish
-from evenflow.fargate_handler.token_sources.stream_decoders import JsonLinesDecoder, SseDecoder
 from evenflow.stream_core.log.entries import LONGEST_VALUE, Content, Kind, Part
 from evenflow.stream_core.protocol.errors import (
     EvenflowError,
@@ -35,13 +35,11 @@ def test_an_answer_split_at_any_byte_is_the_same(
     whole = json_lines(*chunks) if lines else sse(*chunks)
     edges = [0, *sorted(cut % (len(whole) + 1) for cut in cuts), len(whole)]
     sink = RecordingSink()
-    answer, decoder = OpenAIAnswer(sink, Failures()), JsonLinesDecoder() if lines else SseDecoder()
+    body = AnswerBody(OpenAIAnswer(sink, Failures()), sink)
     for start, end in itertools.pairwise(edges):
-        for data in decoder.feed(whole[start:end]):
-            if data != DONE:
-                answer.take(data)
+        body.take(whole[start:end])
     assert sink.tokens == texts
-    assert answer.finish() == ModelFinish("stop", Usage(prompt_tokens=3, completion_tokens=4))
+    assert body.finish() == ModelFinish("stop", Usage(prompt_tokens=3, completion_tokens=4))
 
 
 def test_length_is_length_and_an_answer_without_reason_broke_off() -> None:
@@ -57,11 +55,15 @@ def test_length_is_length_and_an_answer_without_reason_broke_off() -> None:
     "data",
     [
         b"{",
-        b"7",
-        b"[1]",
+        b"}",
         b'{"choices": 7}',
-        b'{"choices": [{"delta": {"content": 7}}]}',
+        b'{"choices": [7]}',
+        b'{"choices": [{"delta": 7}]}',
+        b'{"choices": [{"delta": {"content": {"a": 1}}}]}',
+        b'{"choices": [{"delta": {"tool_calls": 7}}]}',
+        b'{"choices": [{"delta": {"tool_calls": [{"function": 7}]}}]}',
         b'{"error": "out of it"}',
+        b'{"object": "error", "message": "out of it"}',
     ],
 )
 def test_what_is_no_chunk_fails(data: bytes) -> None:
@@ -151,21 +153,21 @@ def test_fragments_of_calls_are_part_of_the_answer() -> None:
     ) == ["I add.", *call(0, '{"a":1}', "c1", "add"), *call(1, "{}", "c2", "now")]
 
 
-def test_a_call_ends_where_the_answer_goes_on() -> None:
-    begins = fragment(index=0, id="c1", function=_ADD)
+def test_a_call_whose_arguments_are_whole_ends_where_the_answer_goes_on() -> None:
+    begins = fragment(index=0, id="c1", function=_ADD | {"arguments": "{}"})
     further: list[tuple[str, Content]] = [
         (chat_chunk("Then"), "Then"),
         (chat_chunk(delta={"reasoning": "Hm"}), Part(Kind.REASONING, "Hm", name="reasoning")),
         (chat_chunk(delta={"refusal": "No"}), Part(Kind.REFUSAL, "No")),
     ]
     for chunk, content in further:
-        assert told(chat_chunk("So"), begins, chunk) == ["So", *call(0, "", "c1", "add"), content]
+        assert told(chat_chunk("So"), begins, chunk) == ["So", *call(0, "{}", "c1", "add"), content]
 
 
 def test_text_after_a_call_is_read_without_parsing_too() -> None:
-    begins = fragment(index=0, id="c1", function=_ADD)
+    begins = fragment(index=0, id="c1", function=_ADD | {"arguments": "{}"})
     said = told(chat_chunk("a"), chat_chunk("b"), begins, chat_chunk("c"), chat_chunk("d"))
-    assert said == ["ab", *call(0, "", "c1", "add"), "cd"]
+    assert said == ["ab", *call(0, "{}", "c1", "add"), "cd"]
 
 
 def test_a_call_of_one_choice_goes_on_while_another_speaks() -> None:
@@ -183,20 +185,25 @@ def test_a_call_of_one_choice_goes_on_while_another_speaks() -> None:
 
 def test_several_calls_in_one_chunk() -> None:
     calls = [
-        {"index": place, "id": f"c{place}", "function": {"name": "f", "arguments": str(place)}}
+        {"index": place, "id": f"c{place}", "function": {"name": "f", "arguments": f"[{place}]"}}
         for place in range(3)
     ]
     assert told(chat_chunk(delta={"tool_calls": calls})) == [
-        part for place in range(3) for part in call(place, str(place), f"c{place}", "f")
+        part for place in range(3) for part in call(place, f"[{place}]", f"c{place}", "f")
     ]
 
 
 def test_a_server_that_repeats_name_and_id_with_each_fragment() -> None:
     parts = [
-        fragment(index=0, id=f"c{n}", function={"name": "add", "arguments": str(n)})
-        for n in range(3)
+        fragment(index=0, id="c0", function={"name": "add", "arguments": str(n)}) for n in range(3)
     ]
     assert told(*parts) == call(0, "012", "c0", "add")
+
+
+def test_a_server_with_a_new_id_for_each_fragment() -> None:
+    begins = fragment(index=0, id="c0", function={"name": "add", "arguments": "0"})
+    more = [fragment(index=0, id=f"c{n}", function={"arguments": str(n)}) for n in (1, 2)]
+    assert told(begins, *more) == call(0, "012", "c0", "add")
 
 
 def test_a_server_that_does_not_count() -> None:
@@ -236,11 +243,6 @@ def test_how_the_model_ended(reason: str, expected: str) -> None:
         {"index": 0, "id": "c1"},
         {"index": 0, "id": "c1", "function": {"name": ""}},
         {"index": 0, "function": {"arguments": "{}"}},
-        {"index": "0", "id": "c1", "function": _ADD},
-        {"index": -1, "id": "c1", "function": _ADD},
-        {"index": 128, "id": "c1", "function": _ADD},
-        {"index": 0, "id": 7, "function": _ADD},
-        {"index": 0, "id": "c1", "function": {"name": "add", "arguments": {"a": 1}}},
         {"index": 0, "id": "c1", "function": {"name": "a" * 5000}},
         {"id": "c1", "function": {"arguments": "{}"}},
     ],
@@ -248,15 +250,6 @@ def test_how_the_model_ended(reason: str, expected: str) -> None:
 def test_what_is_no_fragment_fails(wrong: dict[str, Any]) -> None:
     with pytest.raises(UpstreamFailed):
         told(fragment(**wrong))
-
-
-def test_more_of_a_call_that_has_ended_fails() -> None:
-    with pytest.raises(UpstreamFailed):
-        told(
-            fragment(index=0, id="c1", function=_ADD),
-            fragment(index=1, id="c2", function=_ADD),
-            fragment(index=0, function={"arguments": "{}"}),
-        )
 
 
 def test_what_the_sink_raises_passes_through() -> None:
@@ -283,11 +276,9 @@ def test_a_choice_that_was_not_asked_for_is_left_out_and_none_is_merged_into_ano
     assert told(*two, together, backwards, *two, choices=1) == ["AaaA"]
 
 
-@pytest.mark.parametrize("index", ["1", 1.5, -1, [], {}])
-def test_a_choice_without_a_number_fails(index: object) -> None:
-    answer = OpenAIAnswer(RecordingSink(), Failures(), choices=2)
-    with pytest.raises(UpstreamFailed):
-        answer.take(chat_chunk("x", index=index).encode())
+@pytest.mark.parametrize("index", [1.5, -1, [], {}, None, True])
+def test_a_choice_without_a_number_has_its_place(index: object) -> None:
+    assert told(chat_chunk("x", index=index)) == ["x"]
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
@@ -316,9 +307,8 @@ def test_log_probabilities_come_token_by_token_before_their_text() -> None:
     assert told(chat_chunk("ab", logprobs={"content": [a, b]})) == [one, other, "ab"]
 
 
-def test_log_probabilities_have_a_bound() -> None:
-    with pytest.raises(UpstreamFailed):
-        told(chat_chunk("a", logprobs={"content": ["x" * 65_536]}))
+def test_log_probabilities_that_are_too_long_are_left_out() -> None:
+    assert told(chat_chunk("a", logprobs={"content": ["x" * 65_536]})) == ["a"]
 
 
 def test_several_choices_and_how_each_ends() -> None:
@@ -433,7 +423,7 @@ def test_details_of_the_usage_are_kept_where_there_are_some() -> None:
         assert answer.finish().usage == usage
 
 
-@pytest.mark.parametrize("count", [None, -1, 2.5, "3", 2**63])
+@pytest.mark.parametrize("count", [None, -1, 2.5, "three", True, [], 2**63])
 def test_a_usage_that_is_no_count_is_unknown_and_takes_nothing_of_the_answer_with_it(
     count: object,
 ) -> None:

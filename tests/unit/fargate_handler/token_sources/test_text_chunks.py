@@ -93,10 +93,9 @@ def test_a_control_character_in_a_string_is_no_json() -> None:
         _read_twice(first, first.replace(b"one", b"\x1e{}"))
 
 
-def test_bytes_that_are_no_text_are_no_chunk() -> None:
+def test_bytes_that_are_no_text_stand_for_a_character() -> None:
     first = orjson.dumps(_chunk("one"))
-    with pytest.raises(UpstreamFailed):
-        _read_twice(first, first.replace(b"one", b"\xff"))
+    assert _read_twice(first, first.replace(b"one", b"\xff")) == ["one", "\ufffd"]
 
 
 def test_a_server_whose_chunks_all_differ_is_not_tried_for_ever() -> None:

@@ -23,6 +23,7 @@ from evenflow.stream_core.encoders.responses.response_events import (
 )
 from evenflow.stream_core.encoders.responses.response_object import ResponseObject
 from evenflow.stream_core.encoders.responses.sequence_numbers import Rank, known_by, number
+from evenflow.stream_core.encoders.serial_blocks import SerialBlocks
 from evenflow.stream_core.encoders.stream_offsets import read_offset
 from evenflow.stream_core.encoders.ui_message_chunks import UIMessageChunks
 from evenflow.stream_core.log.entries import Content, Restart
@@ -320,7 +321,7 @@ def _responses(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
 
 def _messages(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
     objects = AnthropicObjects(stream.response_id, "demo", thinking=True)
-    return BlockEncoder(objects, stream, point, MOST)
+    return BlockEncoder(objects, stream, point, MOST, SerialBlocks)
 
 
 KINDS = (

@@ -4,6 +4,7 @@ import pytest
 
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder, Place, WriteDelta
 from evenflow.stream_core.encoders.blocks import Block
+from evenflow.stream_core.encoders.serial_blocks import SerialBlocks
 from evenflow.stream_core.log.entries import Content, Kind, Part, Restart
 from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint
 from evenflow.stream_core.log.response_stream import ResponseStream
@@ -203,3 +204,15 @@ def test_another_copy_is_compared_with_what_the_client_has() -> None:
     assert read.take() == b"1-1 b\n"
     read.go_on(answer("abc"), ResumePoint(0, Restart(EVERYTHING, 2, 2)))
     assert taken(read) == ["0-0 c"]
+
+
+def test_what_waits_for_another_block_comes_before_an_error() -> None:
+    call = Part(Kind.CALL, id="call_1", name="add")
+    stream = answer(call, "a", Part(Kind.ARGUMENTS, "{"))
+    serial = BlockEncoder(Words(), stream, ResumePoint(0), 100, SerialBlocks)
+    assert taken(serial) == ["0-0 begin call", "2-2 {"]
+    stream.fail({"type": "upstream_error", "code": "upstream_failed", "message": "it broke off"})
+    assert taken(serial) == [
+        *("2-2 end {", "2-2 begin text", "2-2 a", "2-2 end a"),
+        "2-2 ",
+    ]

@@ -3,6 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from evenflow.stream_core.encoders.blocks import Begin, Block, BlockEvent, Blocks, Delta, End, Value
+from evenflow.stream_core.encoders.serial_blocks import SerialBlocks
 from evenflow.stream_core.log.entries import Content, Kind, Part, joined
 from tests.unit.stream_core.contents import CONTENTS
 
@@ -103,3 +104,36 @@ def test_blocks_do_not_depend_on_how_the_contents_are_joined(contents: list[Cont
         ]
 
     assert whole(contents) == whole(list(joined(contents)))
+
+
+def test_of_serial_blocks_each_begins_where_the_one_before_has_ended() -> None:
+    blocks = SerialBlocks()
+    other = Part(Kind.CALL, call=1, id="call_2", name="now")
+    contents: list[Content] = [
+        *(_BEGIN, "a", other, Part(Kind.ARGUMENTS, "2", call=1), Part(Kind.ARGUMENTS, "1")),
+        Part(Kind.CALL_END, call=1),
+    ]
+    assert told(blocks, *contents) == ["begin 0 call", "0 1"]
+    assert [block.id for block in blocks.open] == ["call_1"]
+    assert blocks.text is None
+    assert told(blocks, Part(Kind.CALL_END), "b") == [
+        *("end 0", "begin 1 text", "1 a", "end 1", "begin 2 call", "2 2", "end 2"),
+        *("begin 3 text", "3 b"),
+    ]
+
+
+@given(CONTENTS)
+def test_serial_blocks_are_the_same_blocks_in_the_same_order(contents: list[Content]) -> None:
+    serial, side_by_side = SerialBlocks(), Blocks()
+    in_turn = [event for content in contents for event in serial.take(content)] + serial.end()
+    events = [event for content in contents for event in side_by_side.take(content)]
+    events += side_by_side.end()
+
+    def of_block(among: list[BlockEvent], number: int) -> list[str]:
+        return [_word(event) for event in among if event.block and event.block.number == number]
+
+    numbers = [event.block.number for event in events if isinstance(event, Begin)]
+    assert [event.block.number for event in in_turn if isinstance(event, Begin)] == numbers
+    assert [event.block.number for event in in_turn if isinstance(event, End)] == numbers
+    for number in numbers:
+        assert of_block(in_turn, number) == of_block(events, number)

@@ -1,0 +1,105 @@
+"""Reads the body of an OpenAI-style answer, in whatever form a server sends it."""
+
+from __future__ import annotations
+
+from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer
+from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
+from evenflow.fargate_handler.token_sources.stream_decoders import (
+    EVENT_BYTES,
+    EventTooLong,
+    JsonDecoder,
+    SseDecoder,
+)
+from evenflow.stream_core.protocol.errors import UpstreamUnreadable
+
+# A chunk has some 300 bytes for a token, and log probabilities count as text.
+_WIRE_BYTES_A_BYTE = 256
+# Of one event: text is escaped in it, and its arguments once more.
+_EVENT_BYTES_A_BYTE = 3
+_BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"
+
+
+class AnswerBody:
+    """Gives the events of a body to `answer`: server-sent events, JSON lines, or one JSON object.
+
+    Args:
+        sink: takes signs of life.
+        response_bytes: the longest text of an answer. An event may have three times as much, and
+            the body 256 times; each at least as with 1 MiB.
+    """
+
+    __slots__ = (
+        "_answer", "_beginning", "_bytes_left", "_comments", "_decoder", "_event_bytes",
+        "_is_over", "_sink", "is_within_event",
+    )  # fmt: skip
+
+    def __init__(self, answer: OpenAIAnswer, sink: TokenSink, response_bytes: int = 0) -> None:
+        longest = max(response_bytes, EVENT_BYTES)
+        self.is_within_event = False
+        """Whether what came last completed no event, and no comment."""
+        self._answer = answer
+        self._sink = sink
+        self._bytes_left = _WIRE_BYTES_A_BYTE * longest
+        self._event_bytes = _EVENT_BYTES_A_BYTE * longest
+        self._decoder: SseDecoder | JsonDecoder | None = None
+        self._beginning = b""
+        self._comments = 0
+        self._is_over = False
+
+    def take(self, piece: bytes) -> bool:
+        """Take a piece of the body. Returns whether more may follow.
+
+        Raises:
+            UpstreamFailed: it can't be read, or is too large, or says that the server failed.
+            ModelRefused: it says that the server refuses the message.
+        """
+        self._bytes_left -= len(piece)
+        if self._bytes_left < 0:
+            raise UpstreamUnreadable(
+                "the model's server sent too much for one answer; what came before was kept",
+                code="upstream_failed",
+            )
+        decoder = self._decoder
+        if decoder is None:
+            decoder, piece = self._begin(piece)
+        try:
+            events = decoder.feed(piece)
+        except EventTooLong as too_long:
+            self._is_over = True
+            self._answer.take_beginning(too_long.beginning)
+            return False
+        self.is_within_event = not events
+        for data in events:
+            if not self._answer.take(data):
+                self._is_over = True
+                return False
+        if decoder.comments != self._comments:
+            self._comments = decoder.comments
+            self.is_within_event = False
+            self._sink.alive()
+        return True
+
+    def finish(self) -> ModelFinish:
+        """Take the end of the body. Returns how the model ended.
+
+        An event without an empty line behind it counts if it is whole.
+
+        Raises:
+            UpstreamFailed: the body broke off before the model had finished.
+        """
+        if self._decoder is not None and not self._is_over and (rest := self._decoder.rest()):
+            self._answer.take_last(rest)
+        return self._answer.finish()
+
+    def _begin(self, piece: bytes) -> tuple[SseDecoder | JsonDecoder, bytes]:
+        """What decodes the body, and what it has to be given first."""
+        self._beginning += piece
+        start = self._beginning.lstrip(_BEFORE_JSON)
+        if not start:
+            return SseDecoder(), b""
+        whole, self._beginning = self._beginning, b""
+        if start.startswith((b"{", b"[")):
+            self._decoder = JsonDecoder(self._event_bytes)
+            return self._decoder, start
+        self._decoder = SseDecoder(self._event_bytes, marks_errors=True)
+        return self._decoder, whole

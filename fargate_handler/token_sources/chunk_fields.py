@@ -1,0 +1,234 @@
+"""Reads the fields of OpenAI-style chunks, whatever type a server gives them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from evenflow.stream_core.log.entries import Kind
+from evenflow.stream_core.protocol.messages import Usage
+
+# Tokens. Stores add the counts of a day up in 64 bits.
+_MOST_COUNTED = 10**12
+_MOST_SAMPLE = 120
+# What OpenAI's documentation has for a token that is very unlikely.
+_CONSTANTS = {"-Infinity": -9999.0}
+_TEXT_FIELDS = ("text", "content", "thinking", "reasoning")
+_THOUGHTS = ("thinking", "reasoning", "reasoning_content")
+_TOKEN = re.compile(
+    rb'"[^"\\]*+(?:\\(?:u[0-9a-fA-F]{4}|[^u])[^"\\]*+)*+("?)|[{}\[\]]', re.DOTALL
+)
+
+
+class UnreadableChunk(ValueError):
+    """A chunk has something in which text may be, and there is no way to read it.
+
+    Args:
+        what: what it is, in our own words.
+        value: the value.
+    """
+
+    def __init__(self, what: str, value: object) -> None:
+        super().__init__(what)
+        self.what = what
+        self.sample = sample_of(value)
+
+
+def sample_of(value: object) -> str:
+    """The beginning of a value, for the log."""
+    if isinstance(value, bytes):
+        return value[:_MOST_SAMPLE].decode("utf-8", "replace")
+    return str(value)[:_MOST_SAMPLE]
+
+
+def parsed(data: bytes) -> Any:
+    """The value of a JSON text.
+
+    It may have what strict parsers refuse: half a surrogate pair (which is kept), NaN and infinite
+    numbers, bytes that are not UTF-8 (which become U+FFFD).
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        try:
+            return json.loads(data.decode("utf-8", "replace"), parse_constant=_CONSTANTS.get)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+
+
+def chunks_in(data: bytes) -> list[dict[str, Any]]:
+    """The chunks that an event has: one, or a list of them. Other values are heartbeats.
+
+    Raises:
+        UnreadableChunk: it is broken JSON.
+    """
+    try:
+        value = parsed(data)
+    except ValueError:
+        # `keepalive` and `50%` have no text of the answer in them.
+        if b"{" in data or b"}" in data:
+            raise UnreadableChunk("JSON that is broken", data) from None
+        return []
+    values = value if isinstance(value, list) else [value]
+    return [each for each in values if isinstance(each, dict)]
+
+
+def closed(cut: bytes) -> bytes:
+    """The beginning of a JSON text, with the string and the brackets closed that are open there."""
+    ends = bytearray()
+    for token in _TOKEN.finditer(cut):
+        mark = token[0]
+        if mark == b"{":
+            ends += b"}"
+        elif mark == b"[":
+            ends += b"]"
+        elif mark in (b"}", b"]"):
+            del ends[-1:]
+        elif not token[1]:
+            text = cut[: token.end()]
+            return text.decode("utf-8", "ignore").encode() + b'"' + ends[::-1]
+    return cut + ends[::-1]
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON. Halves of surrogate pairs in it become U+FFFD."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        return whole_characters(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text has no half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def whole_characters(text: str) -> str:
+    """The text with surrogate pairs as their character, and halves of them as U+FFFD."""
+    if text.isascii() or is_whole(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def listed(value: Any, field: str) -> list[Any]:
+    """The entries of a list that may be missing, or null. A single object is a list of one."""
+    if not value:
+        return []
+    if isinstance(value, dict):
+        return [value]
+    if not isinstance(value, list):
+        raise UnreadableChunk(f"`{field}` that is no list", value)
+    return [entry for entry in value if entry is not None]
+
+
+def object_in(value: Any, field: str) -> dict[str, Any]:
+    """An object that may be missing, or null."""
+    if not value:
+        return {}
+    if not isinstance(value, dict):
+        raise UnreadableChunk(f"`{field}` that is no object", value)
+    return value
+
+
+def word_in(value: Any) -> str:
+    """A name or an id. Empty where there is none."""
+    if isinstance(value, str):
+        return whole_characters(value)
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+
+
+def number_in(value: Any) -> int | None:
+    """A number from 0, which may be written as 7.0 or "7". None where there is none."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:_MOST_SAMPLE])
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 <= value <= _MOST_COUNTED else None
+
+
+def text_in(value: Any) -> str:
+    """The text of a value: of a string, of an object with a text, or of a list of them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "".join(map(text_in, value))
+    if isinstance(value, dict):
+        return next((text_in(value[name]) for name in _TEXT_FIELDS if value.get(name)), "")
+    return ""
+
+
+def contents_in(content: Any) -> Iterator[tuple[Kind, str]]:
+    """The texts and the thoughts of a message's content, which may be a list of parts.
+
+    Raises:
+        UnreadableChunk: it is an object without a text.
+    """
+    if not content:
+        return
+    if isinstance(content, bool | int | float):
+        yield Kind.TEXT, json_text(content)
+        return
+    for part in listed(content, "choices[].delta.content"):
+        thinks = isinstance(part, dict) and part.get("type") in _THOUGHTS
+        yield Kind.REASONING if thinks else Kind.TEXT, text_in(part)
+    if isinstance(content, dict) and content and "type" not in content and not text_in(content):
+        raise UnreadableChunk("`choices[].delta.content` that is no text", content)
+
+
+def arguments_in(value: Any) -> str:
+    """The arguments of a call. Some servers send them as an object."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json_text(value)
+
+
+def usage_in(chunk: dict[str, Any]) -> Usage | None:
+    """The usage that a chunk has: in its own field, in Groq's, or in a choice."""
+    holders = [chunk, chunk.get("x_groq"), *listed(chunk.get("choices"), "choices")]
+    for holder in holders:
+        if isinstance(holder, dict) and (counted := holder.get("usage")):
+            usage = _usage(counted) if isinstance(counted, dict) else None
+            if usage is not None:
+                return usage
+    return None
+
+
+def _usage(counted: dict[str, Any]) -> Usage | None:
+    prompt = number_in(counted.get("prompt_tokens"))
+    completion = number_in(counted.get("completion_tokens"))
+    if prompt is None or completion is None:
+        return None  # a wrong count must not lose the answer
+    return Usage(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        cached_tokens=_detail(counted, "prompt_tokens_details", "cached_tokens"),
+        reasoning_tokens=_detail(counted, "completion_tokens_details", "reasoning_tokens"),
+    )
+
+
+def _detail(counted: dict[str, Any], details: str, name: str) -> int | None:
+    found = counted.get(details)
+    return number_in(found.get(name)) if isinstance(found, dict) else None
+
+
+def result_text(content: Any) -> str:
+    """A tool's result: a text, the texts of a list of parts, or any other JSON."""
+    if content is None or isinstance(content, str):
+        return whole_characters(content or "")
+    parts = content if isinstance(content, list) else []
+    texts = [part["text"] for part in parts if isinstance(part, dict) and "text" in part]
+    if texts and len(texts) == len(parts) and all(isinstance(text, str) for text in texts):
+        return whole_characters("".join(texts))
+    return json_text(content)

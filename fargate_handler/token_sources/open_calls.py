@@ -1,0 +1,68 @@
+"""Calls of tools whose arguments may go on, and fragments that wait for their tool's name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import orjson
+
+from evenflow.fargate_handler.token_sources.chunk_fields import whole_characters
+
+# Arguments that are read so often and are never whole end with the answer: each reading costs time.
+_MOST_READINGS = 8
+
+
+@dataclass(slots=True)
+class OpenCall:
+    """A call that has begun and not ended.
+
+    Args:
+        is_custom: whether its tool takes any text, so that nothing shows where that ends.
+    """
+
+    is_custom: bool
+    _pieces: list[str] = field(default_factory=list)
+    _pieces_read: int = 0
+    _readings: int = 0
+
+    def add(self, arguments: str) -> None:
+        """Add more arguments."""
+        if arguments and not self.is_custom:
+            self._pieces.append(arguments)
+
+    def is_whole(self) -> bool:
+        """Whether its arguments are whole JSON, to which nothing can be added but white space."""
+        if len(self._pieces) == self._pieces_read or self._readings == _MOST_READINGS:
+            return False
+        self._pieces = ["".join(self._pieces)]
+        self._pieces_read = 1
+        self._readings += 1
+        try:
+            return isinstance(orjson.loads(whole_characters(self._pieces[0])), dict | list)
+        except ValueError:
+            return False
+
+
+@dataclass(slots=True)
+class NamelessCall:
+    """What has come of a call before its tool's name."""
+
+    call_id: str = ""
+    is_custom: bool = False
+    _pieces: list[str] = field(default_factory=list)
+
+    def add(self, call_id: str, arguments: str, *, is_custom: bool) -> None:
+        """Add a fragment."""
+        self.call_id = self.call_id or call_id
+        self._pieces.append(arguments)
+        self.is_custom = self.is_custom or is_custom
+
+    @property
+    def arguments(self) -> str:
+        """The arguments so far."""
+        return "".join(self._pieces)
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether nothing is lost if its name never comes."""
+        return not self.call_id and not self.arguments.strip()

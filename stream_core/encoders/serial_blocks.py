@@ -1,0 +1,65 @@
+"""Blocks for a protocol in which a block begins only where the one before has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from evenflow.stream_core.encoders.blocks import Begin, Block, BlockEvent, Blocks, End
+from evenflow.stream_core.log.entries import Content
+
+
+class SerialBlocks(Blocks):
+    """Gives the same events in another order: those of one block together.
+
+    The blocks come in the order in which they begin. What happens to a block waits until all
+    blocks before it have ended: in a log, several calls may be open, and text within a call.
+    """
+
+    __slots__ = ("_current", "_waiting")
+
+    def __init__(self, contents: Iterable[Content] = ()) -> None:
+        self._current: Block | None = None
+        self._waiting: list[BlockEvent] = []
+        super().__init__(contents)
+
+    @property
+    def open(self) -> Sequence[Block]:
+        """The block that has begun and not ended, if there is one."""
+        return [] if self._current is None else [self._current]
+
+    @property
+    def text(self) -> Block | None:
+        """The open block to which text of the answer only adds. None if there is none."""
+        text = super().text
+        return text if text is self._current else None
+
+    def take(self, content: Content) -> list[BlockEvent]:
+        """What the next content does."""
+        return self._in_turn(super().take(content))
+
+    def end(self) -> list[BlockEvent]:
+        """The answer ends, and with it what is open."""
+        waiting = [*self._waiting, *(End(block) for block in super().open)]
+        self._waiting, self._plain = [], None
+        self._calls.clear()
+        return self._in_turn(waiting)
+
+    def release(self) -> list[BlockEvent]:
+        """At the end of the log: what has waited for other blocks to end, and the ends of all."""
+        return self.end() if self._waiting else []
+
+    def _in_turn(self, events: list[BlockEvent]) -> list[BlockEvent]:
+        """Those of the events whose turn it is, and what they release."""
+        given: list[BlockEvent] = []
+        for event in events:
+            if self._current is None and isinstance(event, Begin):
+                self._current = event.block
+            if event.block is not None and event.block is not self._current:
+                self._waiting.append(event)
+                continue
+            given.append(event)
+            if isinstance(event, End):
+                self._current = None
+                waiting, self._waiting = self._waiting, []
+                given += self._in_turn(waiting)
+        return given

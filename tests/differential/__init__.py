@@ -1,0 +1,1 @@
+"""Streams of OpenAI-compatible servers, read by stock clients directly and through Evenflow."""

@@ -1,0 +1,153 @@
+"""What clients read directly and through Evenflow, and where the two may differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.differential.clients import Client
+from tests.differential.reading import Reading
+from tests.differential.streams import UpstreamStream
+from tests.differential.through_evenflow import Passed, passed_on
+
+_TEXTS = ("text", "reasoning", "refusal", "second")
+_KNOWN_ENDS = ("stop", "length", "tool_calls", "content_filter")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A difference that is wanted.
+
+    Args:
+        fields: what may differ.
+        reason: why.
+    """
+
+    fields: frozenset[str]
+    reason: str
+
+
+def _wanted(*fields: str, reason: str) -> Wanted:
+    return Wanted(frozenset(fields), reason)
+
+
+WANTED = {
+    "broken off": _wanted(
+        "error", "finish", "usage",
+        reason="neither a finish reason nor [DONE] came: half an answer is an error, which the "
+        "clients can't tell from a whole one",
+    ),
+    "cut": _wanted(
+        "error", "finish", "usage", "calls", "accumulated",
+        reason="the body is cut at any byte: as `broken off`; an event that is whole counts, also "
+        "without the empty line behind it",
+    ),
+    "no finish reason": _wanted(
+        "finish", reason="[DONE] came: it is `stop`, or `tool_calls` where there are calls"
+    ),
+    "finish reason of its own": _wanted(
+        "finish", reason="clients of other protocols know no such word"
+    ),
+    "the last event has no end": _wanted(
+        "error", "finish", "usage", reason="[DONE] counts without the empty line behind it"
+    ),
+    "usage that is no count": _wanted(
+        "usage", reason="what is no count is left out, or made one: clients' types have integers"
+    ),
+    "content that is no string": _wanted(
+        "text", "accumulated", reason="texts in parts are read; JavaScript has [object Object]"
+    ),
+    "arguments that are no string": _wanted(
+        "calls", "accumulated", reason="an object becomes its JSON; JavaScript has [object Object]"
+    ),
+    "calls counted: none": _wanted(
+        "calls", "accumulated", reason="calls without an index are told apart by their names"
+    ),
+    "calls counted: all 0": _wanted(
+        "calls", "accumulated",
+        reason="another id with a name begins another call; the clients join the two",
+    ),
+    "calls counted: from 1": _wanted(
+        "accumulated", reason="the client's helper counts on an index 0"
+    ),
+    "a call without a name": _wanted(
+        "error", "calls", "finish", "usage", "accumulated",
+        reason="nobody can run a call without a name: an error behind all that came",
+    ),
+    "byte order mark": _wanted(
+        *_TEXTS, "calls", "finish", "usage", "accumulated",
+        reason="OpenAI's client for Python drops the first event",
+    ),
+}  # fmt: skip
+"""By the traits of streams."""
+
+
+def differences(client: Client, stream: UpstreamStream, passed: Passed) -> list[str]:
+    """What a client reads otherwise through Evenflow, beyond what is wanted."""
+    direct, through = client.read(stream.body), client.read(passed.body)
+    found = readings_differ(client.name, stream, direct, through)
+    if not through.refusal:  # elsewhere it is text
+        texts = {name for name, text in passed.texts.items() if text != whole(through.text)}
+        found += [f"{client.name}: the text of {name}: {passed.texts[name]!r}" for name in texts]
+    called = sorted(call[2] for call in through.calls)
+    found += [f"calls of {name}" for name, calls in passed.calls.items() if called != sorted(calls)]
+    return found
+
+
+def readings_differ(
+    name: str, stream: UpstreamStream, direct: Reading, through: Reading
+) -> list[str]:
+    """The fields in which two readings of a stream differ, beyond what is wanted."""
+    wanted = {field for trait in stream.traits for field in WANTED[trait].fields}
+    return [
+        f"{name}: {field}: directly {_shown(direct, field)}, through {_shown(through, field)}"
+        for field in ("error", *_TEXTS, "calls", "finish", "usage", "accumulated")
+        if field not in wanted and not _is_kept(field, direct, through, stream)
+    ]
+
+
+def compared(clients: Sequence[Client], stream: UpstreamStream, seen: Counter[str]) -> list[str]:
+    """The differences of all clients. Notes in `seen` what was compared."""
+    passed = passed_on(stream.pieces, stream.choices)
+    seen["streams"] += 1
+    seen.update(stream.traits or ["nothing odd"])
+    return [each for client in clients for each in differences(client, stream, passed)]
+
+
+def whole(text: str) -> str:
+    """The text with surrogate pairs joined. Half a pair is U+FFFD: no protocol can carry it."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _is_kept(field: str, direct: Reading, through: Reading, stream: UpstreamStream) -> bool:
+    if field == "error":
+        return through.error is None or direct.error is not None
+    one, other = getattr(direct, field), getattr(through, field)
+    is_part = direct.error is not None or "cut" in stream.traits
+    if field in _TEXTS:
+        return whole(other).startswith(whole(one)) if is_part else whole(other) == whole(one)
+    if is_part or through.error is not None:
+        return True
+    if field == "calls":
+        return _calls(one) == _calls(other) and _ids_are_kept(one, other)
+    if field == "finish":
+        return one not in _KNOWN_ENDS or one == other
+    if field == "usage":
+        return one is None or one == other
+    return one is None or [whole(text) for text in one] == other
+
+
+def _calls(calls: list[list[str]]) -> list[list[str]]:
+    return [[whole(name), whole(arguments)] for _, name, arguments in calls]
+
+
+def _ids_are_kept(direct: list[list[str]], through: list[list[str]]) -> bool:
+    """Calls without an id get one."""
+    ids = zip((call[0] for call in direct), (call[0] for call in through), strict=True)
+    return all(one in ("", other) for one, other in ids)
+
+
+def _shown(reading: Reading, field: str) -> Any:
+    return repr(getattr(reading, field))[:300]
