@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any, get_args
+from typing import Any
 
 import orjson
 
 from evenflow.fargate_handler.token_sources.counted_calls import CountedCalls
-from evenflow.fargate_handler.token_sources.port import ModelEnd, TokenSink
+from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, model_end
+from evenflow.fargate_handler.token_sources.port import TokenSink
 from evenflow.stream_core.log.entries import (
     JOINING,
     LOGPROBS,
@@ -21,7 +22,7 @@ from evenflow.stream_core.log.entries import (
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """The names under which servers send reasoning. Some send it under both."""
-_ENDS = get_args(ModelEnd)
+_NOT_CARRIED = ("audio", "images")
 _SOURCE_FIELDS = ("url", "title", "start_index", "end_index")
 _OWN_DATA = frozenset({"source", "finish", "signature", LOGPROBS})
 _CUT = "… (cut: this result has {} characters)"
@@ -36,13 +37,15 @@ class AnswerParts:
     All methods raise ValueError or TypeError for what can't be a part of an answer.
     """
 
-    __slots__ = ("_calls", "_ended", "_sink", "_sources", "calling", "pushed")
+    __slots__ = ("_calls", "_ended", "_sink", "_sources", "calling", "left_out", "pushed")
 
     def __init__(self, sink: TokenSink) -> None:
         self.calling: dict[int, int] = {}
         """The call of each choice that has begun and not ended."""
         self.pushed = 0
         """How many texts and parts were pushed."""
+        self.left_out = set[str]()
+        """The fields that no protocol here carries, as far as the server has sent them."""
         self._sink = sink
         self._calls = defaultdict[int, CountedCalls](CountedCalls)
         self._ended: set[int] = set()
@@ -113,7 +116,7 @@ class AnswerParts:
         if call_id not in calls:  # readers show a result at its call
             self.fragment(None, call_id, name or "tool", "", choice)
             call_id = call_id or calls.oldest_pending
-        number, tool = calls.answer(call_id)
+        number, call_id, tool = calls.answer(call_id)
         if self.calling.get(choice) == number:
             self.end_call(choice)
         self._push(Part(Kind.RESULT, _fitting(text), choice, id=call_id, name=name or tool))
@@ -156,7 +159,8 @@ class AnswerParts:
         if index and (reason := said.get("finish_reason")) and index not in self._ended:
             self._ended.add(index)
             self.end_call(index)
-            self.data("finish", reason if reason in _ENDS else "stop", index)
+            if not is_failure(str(reason)):  # then the whole answer ends with an error
+                self.data("finish", model_end(str(reason)), index)
 
     def finish(self) -> None:
         """The answer has ended, and with it the calls that have begun."""
@@ -178,6 +182,7 @@ class AnswerParts:
             self.source(annotation.get("url_citation"))
         for fragment in delta.get("tool_calls") or ():
             self._called(fragment, choice)
+        self._beside_calls(delta, choice)
         for tool in _list(delta.get("executed_tools")):
             self._executed(tool, choice)
 
@@ -187,6 +192,13 @@ class AnswerParts:
         arguments = called.get("input" if custom else "arguments") or ""
         call_id, name = fragment.get("id") or "", called.get("name") or ""
         self.fragment(fragment.get("index"), call_id, name, arguments, choice, custom=custom)
+
+    def _beside_calls(self, delta: dict[str, Any], choice: int) -> None:
+        """The form of a call before there were tools, and what is not carried."""
+        called = delta.get("function_call")
+        if isinstance(called, dict) and not delta.get("tool_calls"):
+            self.fragment(0, "", called.get("name") or "", called.get("arguments") or "", choice)
+        self.left_out |= {name for name in _NOT_CARRIED if delta.get(name)}
 
     def _executed(self, tool: dict[str, Any], choice: int) -> None:
         """A tool that Groq has run: first without its output, then with it."""

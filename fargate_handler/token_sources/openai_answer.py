@@ -7,20 +7,19 @@ from typing import Any
 import orjson
 
 from evenflow.fargate_handler.token_sources.answer_parts import AnswerParts, cited
+from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, model_end
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
-from evenflow.fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
+from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
 from evenflow.fargate_handler.token_sources.text_chunks import TextChunks
-from evenflow.stream_core.protocol.errors import UpstreamFailed, UpstreamUnreadable
+from evenflow.fargate_handler.token_sources.usage_counts import checked_usage
+from evenflow.stream_core.protocol.errors import (
+    UpstreamFailed,
+    UpstreamRejected,
+    UpstreamUnreadable,
+)
 from evenflow.stream_core.protocol.messages import Usage
 
 DONE = b"[DONE]"
-# Tokens. Stores add the counts of a day up in 64 bits.
-_MOST_COUNTED = 10**12
-_REASONS: dict[str, ModelEnd] = {
-    "length": "length",
-    "tool_calls": "tool_calls",
-    "content_filter": "content_filter",
-}
 
 
 class OpenAIAnswer:
@@ -85,18 +84,25 @@ class OpenAIAnswer:
             index = _number(choice, place)
             if index >= self._choices:
                 continue
-            if index == 0:
-                self._reason = choice.get("finish_reason") or self._reason
+            self._end(index, choice.get("finish_reason"))
             self._parts.choice(choice, index)
         for source in cited(chunk):
             self._parts.source(source)
         self._parts.event(chunk.get("event"))
 
+    def _end(self, index: int, reason: object) -> None:
+        """A choice ended. The first one says how the answer ended, unless a later one failed."""
+        if not reason or (self._reason is not None and is_failure(self._reason)):
+            return
+        if index == 0 or is_failure(str(reason)):
+            self._reason = str(reason)
+
     def finish(self) -> ModelFinish:
         """Take the end of the stream. Returns how the model ended.
 
         Raises:
-            UpstreamFailed: the stream broke off before the model had finished.
+            UpstreamFailed: the stream broke off before the model had finished, or says that it
+                failed.
         """
         if self._reason is None:
             raise UpstreamFailed(
@@ -105,7 +111,13 @@ class OpenAIAnswer:
                 code="upstream_failed",
             )
         self._parts.finish()
-        return ModelFinish(_REASONS.get(self._reason, "stop"), self._usage)
+        if self._parts.left_out and not self._parts.pushed:
+            raise UpstreamRejected(
+                f"the model answered with {', '.join(sorted(self._parts.left_out))} alone, which "
+                "is not carried here; ask a model that answers with text",
+                code="upstream_failed",
+            )
+        return ModelFinish(model_end(self._reason), self._usage)
 
 
 def _number(choice: dict[str, Any], place: int) -> int:
@@ -123,23 +135,14 @@ def _number(choice: dict[str, Any], place: int) -> int:
 
 
 def _usage(counted: dict[str, Any]) -> Usage | None:
-    prompt, completion = _count(counted, "prompt_tokens"), _count(counted, "completion_tokens")
-    if prompt is None or completion is None:
-        return None
-    return Usage(
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        cached_tokens=_detail(counted, "prompt_tokens_details", "cached_tokens"),
-        reasoning_tokens=_detail(counted, "completion_tokens_details", "reasoning_tokens"),
+    return checked_usage(
+        counted.get("prompt_tokens"),
+        counted.get("completion_tokens"),
+        cached=_detail(counted, "prompt_tokens_details", "cached_tokens"),
+        reasoning=_detail(counted, "completion_tokens_details", "reasoning_tokens"),
     )
 
 
-def _detail(counted: dict[str, Any], details: str, name: str) -> int | None:
+def _detail(counted: dict[str, Any], details: str, name: str) -> object:
     found = counted.get(details)
-    return _count(found, name) if isinstance(found, dict) else None
-
-
-def _count(counted: dict[str, Any], name: str) -> int | None:
-    """A count. None if it is not one: a wrong count must not lose the answer."""
-    number = counted.get(name)
-    return number if isinstance(number, int) and 0 <= number <= _MOST_COUNTED else None
+    return found.get(name) if isinstance(found, dict) else None
