@@ -43,7 +43,7 @@ def _said(*contents: Content) -> list[Any]:
 
 def test_an_answer_is_a_step_of_a_message() -> None:
     stream = answer("a")
-    stream.complete("tool_calls", None)
+    stream.complete("content_filter", None)
     assert _told(stream) == [
         {"type": "start", "messageId": "m1"},
         {"type": "start-step"},
@@ -51,7 +51,7 @@ def test_an_answer_is_a_step_of_a_message() -> None:
         {"type": "text-delta", "id": "0", "delta": "a"},
         {"type": "text-end", "id": "0"},
         {"type": "finish-step"},
-        {"type": "finish", "finishReason": "tool-calls"},
+        {"type": "finish", "finishReason": "content-filter"},
         "[DONE]",
     ]
 
@@ -99,6 +99,26 @@ def test_a_call_has_its_input_when_it_is_whole() -> None:
 def test_arguments_that_are_no_json_are_an_error_of_the_call() -> None:
     last = _said(_CALL, _arguments('{"a":'))[-1]
     assert (last["type"], last["input"]) == ("tool-input-error", '{"a":')
+
+
+@pytest.mark.parametrize(
+    ("contents", "told"),
+    [
+        ((_CALL, _END), "tool-calls"),
+        ((_CALL, _END, Part(Kind.RESULT, "3", id="call_1", name="add")), "stop"),
+    ],
+)
+@pytest.mark.parametrize("reason", ["tool_calls", "stop"])
+def test_calls_to_run_are_the_reason_of_the_end(
+    contents: tuple[Content, ...], told: str, reason: str
+) -> None:
+    stream = answer(*contents)
+    stream.complete(reason, None)
+    assert _told(stream)[-2] == {"type": "finish", "finishReason": told}
+
+
+def test_arguments_of_white_space_alone_are_none() -> None:
+    assert _said(_CALL, _arguments(" \n"), _END)[-1]["input"] == {}
 
 
 def test_a_custom_tool_is_given_any_text() -> None:
