@@ -131,6 +131,10 @@ SCRIPT: dict[str, tuple[Answer | Refused, ...]] = {
         Answer(text=(), calls=(_WEATHER, _TIME)),
         Answer(text=("Sunny in Zürich, ", "and noon in Oslo.")),
     ),
+    "first-tool": (
+        Answer(text=(), calls=(replace(_WEATHER, name=""),)),
+        Answer(text=("Sunny ", "in Zürich.")),
+    ),
     "person": (Answer(text=(), json=_PERSON, calls=(_PERSON_BY_TOOL,)),),
     "weather": (Answer(text=(), calls=(_WEATHER,)), Answer(text=("Sunny ", "in Zürich."))),
     "turns": (Answer(), Answer(text=("The second ", "answer."))),
