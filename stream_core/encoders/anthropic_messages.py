@@ -146,7 +146,8 @@ class AnthropicObjects:
         number = self._numbers.pop(block.number)
         if block.kind is not Kind.CALL:
             return _event(b"content_block_stop", {"index": number})
-        text = _input_of(block)
+        # As the model wrote it: large numbers would lose digits.
+        text = block.text.strip() if block.arguments else orjson.dumps(_input_of(block)).decode()
         pieces = [text[at : at + _INPUT_PIECE] for at in range(0, len(text), _INPUT_PIECE)]
         deltas = ({"type": "input_json_delta", "partial_json": piece} for piece in pieces)
         told = [_event(b"content_block_delta", {"index": number, "delta": one}) for one in deltas]
@@ -243,23 +244,17 @@ def _said(block: Block) -> dict[str, Any]:
         return {"thinking": block.text}
     if block.kind is not Kind.CALL:
         return {"text": block.text}
-    return {"input": orjson.loads(_input_of(block))}
+    return {"input": _input_of(block)}
 
 
-def _input_of(block: Block) -> str:
-    """The input of a call as JSON: an object always.
+def _input_of(block: Block) -> dict[str, Any]:
+    """The input of a call: an object always.
 
     Arguments that are none, or were cut, are a member of it. So the client doesn't take the call
     for one without arguments.
     """
-    text = block.text.strip() or "null"
-    try:
-        given = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        given = text
-    if given is None:
-        return "{}"
-    return text if isinstance(given, dict) else orjson.dumps({INVALID_JSON: text}).decode()
+    given = block.arguments
+    return {INVALID_JSON: block.text} if given is None else given
 
 
 def _signature(part: Part, block: Block) -> str | None:

@@ -149,10 +149,9 @@ def made_call(block: Block) -> dict[str, Any]:
     named = {"toolCallId": block.id, "toolName": block.name}
     if block.custom:
         return {"type": "tool-input-available", **named, "input": block.text}
-    try:
-        made = orjson.loads(block.text.strip() or "{}")
-    except orjson.JSONDecodeError:
-        told = "the arguments are not JSON: the model wrote them wrong, or was cut off"
+    made = block.arguments
+    if made is None:
+        told = "the arguments are no JSON object: the model wrote them wrong, or was cut off"
         return {"type": "tool-input-error", **named, "input": block.text, "errorText": told}
     return {"type": "tool-input-available", **named, "input": made}
 

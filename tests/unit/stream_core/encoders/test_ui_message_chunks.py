@@ -96,9 +96,10 @@ def test_a_call_has_its_input_when_it_is_whole() -> None:
     assert _said(_CALL, _END)[-1]["input"] == {}
 
 
-def test_arguments_that_are_no_json_are_an_error_of_the_call() -> None:
-    last = _said(_CALL, _arguments('{"a":'))[-1]
-    assert (last["type"], last["input"]) == ("tool-input-error", '{"a":')
+@pytest.mark.parametrize("wrong", ['{"a":', "[1]", '"x"', '{"a":1}{"a":2}'])
+def test_arguments_that_are_no_json_object_are_an_error_of_the_call(wrong: str) -> None:
+    last = _said(_CALL, _arguments(wrong))[-1]
+    assert (last["type"], last["input"]) == ("tool-input-error", wrong)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +118,9 @@ def test_calls_to_run_are_the_reason_of_the_end(
     assert _told(stream)[-2] == {"type": "finish", "finishReason": told}
 
 
-def test_arguments_of_white_space_alone_are_none() -> None:
-    assert _said(_CALL, _arguments(" \n"), _END)[-1]["input"] == {}
+@pytest.mark.parametrize("none", [" \n", "null"])
+def test_arguments_that_say_nothing_are_none(none: str) -> None:
+    assert _said(_CALL, _arguments(none), _END)[-1]["input"] == {}
 
 
 def test_a_custom_tool_is_given_any_text() -> None:
