@@ -94,6 +94,7 @@ class ResponsesSocket:
         self._fragments, self._message = bytearray(), Reading(held_requests)
         self._buffer = Reading(held_requests)
         """Counts what picows keeps for frames."""
+        self._is_arriving = False
         self._heard_at = self._opened_at = context.monotonic()
         self._closed_with, self._closed_by = RESET, BY_CLIENT
         self._tasks: tuple[asyncio.Task[None], ...] = ()
@@ -125,6 +126,7 @@ class ResponsesSocket:
         elif reserved or kind == Opcode.BINARY:
             self.close(CloseCode.UNSUPPORTED_DATA, "messages are texts")
         elif kind in (Opcode.TEXT, Opcode.CONTINUATION):
+            self._is_arriving = False
             self._fragments += payload
             if self._has_room(self._message, len(self._fragments)) and final:
                 message, held = bytes(self._fragments), self._message
@@ -133,7 +135,9 @@ class ResponsesSocket:
                 self._take(message, held)
 
     def arriving(self, size: int) -> None:
-        """A frame is coming, of which `size` bytes are here."""
+        """A frame is coming, of which `size` bytes are here. No pong can come in between."""
+        self._is_arriving = True
+        self._heard_at = self._context.monotonic()
         if self._closing is NO_TRANSPORT and _BUFFER_FACTOR * size > self._buffer.bytes:
             self._has_room(self._buffer, _BUFFER_FACTOR * size)
 
@@ -346,7 +350,7 @@ class ResponsesSocket:
     def _is_idle_with_large_buffer(self) -> bool:
         requests = self._context.orchestrator.memory.requests
         crowded = requests.bytes > _CROWDED * requests.most
-        busy = self.reading or self._fragments or self._waiting.qsize()
+        busy = self._is_arriving or self._fragments or self._waiting.qsize() or self.reading
         return crowded and self._buffer.bytes > 0 and not busy
 
 
