@@ -112,6 +112,9 @@ class ClientConnection:
         """The transport read what is no frame, and has sent a close frame with this code for it."""
         self._do(self.session.malformed(code, self.context.monotonic()))
 
+    def arriving(self, size: int) -> None:
+        """Nothing: a message has few bytes."""
+
     def block(self) -> None:
         """The transport takes no more. It must keep what is still sent."""
         self.context.registry.blocked.add(self)

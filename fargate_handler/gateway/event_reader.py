@@ -204,19 +204,18 @@ class EventReader(LiveReader):
             elif jitter is not None:
                 self._measures.jitter.record(jitter * 1000)
         if missing == 1 and self._log.state is None:
-            self._sent_at = now
             try:
                 events = self._encoder.take()
             except EvenflowError as error:
                 self._fail(error)
                 return
             if events:
+                self._sent_at = now
                 outbox = self._outbox
                 outbox.append((self._send, events))
                 if len(outbox) == 1:
                     outbox.flush_soon()
         elif missing or self._log.state is not None:
-            self._sent_at = now
             self._give_joined()
             self._settle(now)
 
@@ -280,7 +279,6 @@ class EventReader(LiveReader):
         if not self._socket.open:
             self._call.set()
             return
-        self._sent_at = now
         self._give_late()
         if self.error is None:
             self._settle(now)
@@ -290,6 +288,7 @@ class EventReader(LiveReader):
         try:
             while not self._socket.blocked and (events := self._encoder.take()):
                 self._send(events)
+                self._sent_at = self._context.monotonic()
                 self._measures.frames.value += 1
         except EvenflowError as error:
             self._fail(error)

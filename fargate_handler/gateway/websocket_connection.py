@@ -44,16 +44,21 @@ class WebSocketClient(Protocol):
     def malformed(self, code: int) -> None:
         """What came is no frame, or one too large. A close frame with this code was sent."""
 
+    def arriving(self, size: int) -> None:
+        """A frame is coming that is larger than one read. `size` bytes of it are here."""
+
 
 class WebSocketConnection(WSListener):
     """One WebSocket: the transport of its client."""
 
-    __slots__ = ("_transport", "client", "stopped")
+    __slots__ = ("_transport", "arrived", "client", "stopped")
 
     name = WEBSOCKET
 
     def __init__(self, client: WebSocketClient) -> None:
         self.client = client
+        self.arrived = 0
+        """Bytes that have come since the last whole frame, up to a read more."""
         self.stopped = False
         """Whether nothing more is read."""
         self._transport: WSTransport
@@ -72,6 +77,7 @@ class WebSocketConnection(WSListener):
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         """The client sent a frame."""
+        self.arrived = 0
         if self.stopped:
             return  # it came in the same read
         reserved = bool(frame.rsv1 or frame.rsv2 or frame.rsv3)

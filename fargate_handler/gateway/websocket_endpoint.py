@@ -99,7 +99,9 @@ class WebSocketEndpoint:
             transport.abort()  # it was reset meanwhile, and can't be told from others any more
             return None
         # A Unix socket has no address.
-        protocol = self._protocol(peer[0] if isinstance(peer, tuple) else "")
+        protocol = self._protocol(
+            peer[0] if isinstance(peer, tuple) else "", self._most_frame_bytes(received)
+        )
         protocol.accepted = accepted
         protocol.connection_made(transport)
         transport.set_protocol(protocol)
@@ -110,7 +112,15 @@ class WebSocketEndpoint:
             protocol.buffer_updated(len(window))
         return None
 
-    def _protocol(self, peer: str) -> WebSocketProtocol:
+    def _most_frame_bytes(self, head: bytes) -> int:
+        """The largest frame at the path in a head. Requests come as one at that of Responses."""
+        limits = self._context.limits
+        path = head.partition(b"?")[0].split(b" ")[1:2]
+        if path == [RESPONSES_WEBSOCKET.path.encode()]:
+            return limits.request_bytes
+        return limits.message_bytes * _FRAME_SLACK
+
+    def _protocol(self, peer: str, most_frame_bytes: int) -> WebSocketProtocol:
         # What picows' `ws_create_server` makes for each connection. It would not let us see the
         # head first.
         return WebSocketProtocol(
@@ -126,7 +136,7 @@ class WebSocketEndpoint:
             auto_ping_reply_timeout=0,
             auto_ping_strategy=WSAutoPingStrategy.PING_WHEN_IDLE,
             enable_auto_pong=False,
-            max_frame_size=self._context.limits.message_bytes * _FRAME_SLACK,
+            max_frame_size=most_frame_bytes,
             extra_headers=None,
             read_buffer_init_size=512,
         )

@@ -38,12 +38,20 @@ class WebSocketProtocol(WSProtocol):  # type: ignore[misc]
     def buffer_updated(self, nbytes: int) -> None:
         """`nbytes` bytes have come. Where there may be more, they come in the loop's next turn."""
         super().buffer_updated(nbytes)
+        if isinstance(self.listener, WebSocketConnection):
+            self._note_arrival(self.listener, nbytes)
         # picows tells its listener nothing until the socket is gone. One that takes no more stays.
         if self.transport.is_close_frame_sent and isinstance(self.listener, WebSocketConnection):
             self.listener.client.malformed(self.transport.close_handshake.sent.code)
         if nbytes == self._room:
             self.transport.underlying_transport.pause_reading()
             asyncio.get_running_loop().call_soon(self._read_on)
+
+    def _note_arrival(self, connection: WebSocketConnection, nbytes: int) -> None:
+        """Tell the client what a large frame takes in picows' buffer, which only grows."""
+        connection.arrived += nbytes
+        if connection.arrived > READ_BYTES:
+            connection.client.arriving(connection.arrived)
 
     def _read_on(self) -> None:
         if self.listener is None or not self.listener.stopped:

@@ -9,22 +9,16 @@ from typing import Any
 import orjson
 
 from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
+from evenflow.fargate_handler.token_sources.finish_reasons import model_end
 from evenflow.fargate_handler.token_sources.port import (
     Caller,
-    ModelEnd,
     ModelFinish,
     ModelOptions,
     ModelRequest,
 )
+from evenflow.fargate_handler.token_sources.usage_counts import checked_usage
 from evenflow.stream_core.log.conversation import ToolCall, Turn
 from evenflow.stream_core.log.entries import Content, Kind, NotAPart, Part, text_of
-from evenflow.stream_core.protocol.messages import Usage
-
-_REASONS: dict[str, ModelEnd] = {
-    "length": "length",
-    "tool_calls": "tool_calls",
-    "content_filter": "content_filter",
-}
 
 _KIND_NAMES = {kind: f"KIND_{kind.name}" for kind in Kind}
 _KINDS: dict[int, Kind] = {wire.Part.Kind.Value(name): kind for kind, name in _KIND_NAMES.items()}
@@ -139,8 +133,12 @@ def finish_message(finish: ModelFinish) -> wire.Finish:
 
 
 def finish_of(message: wire.Finish) -> ModelFinish:
-    """The end in a worker's message. An unknown reason becomes `stop`."""
-    reason = _REASONS.get(message.reason, "stop")
+    """The end in a worker's message.
+
+    Raises:
+        UpstreamFailed: it says that the model failed.
+    """
+    reason = model_end(message.reason)
     if not message.HasField("usage"):
         return ModelFinish(reason, None)
     counted = message.usage
@@ -149,14 +147,13 @@ def finish_of(message: wire.Finish) -> ModelFinish:
         for name in ("cached_tokens", "reasoning_tokens")
         if counted.HasField(name)
     }
-    return ModelFinish(
-        reason,
-        Usage(
-            prompt_tokens=counted.prompt_tokens,
-            completion_tokens=counted.completion_tokens,
-            **known,
-        ),
+    usage = checked_usage(
+        counted.prompt_tokens,
+        counted.completion_tokens,
+        cached=known.get("cached_tokens"),
+        reasoning=known.get("reasoning_tokens"),
     )
+    return ModelFinish(reason, usage)
 
 
 def _caller_message(caller: Caller) -> wire.Caller:

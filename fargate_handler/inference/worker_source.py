@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import grpc
 
@@ -15,10 +17,11 @@ from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
 from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
 from evenflow.fargate_handler.inference.messages import finish_of, message_of, part_of
 from evenflow.fargate_handler.inference.worker_pool import KnownWorker, WorkerPool, resolve
+from evenflow.fargate_handler.token_sources.counted_calls import CallIds
 from evenflow.fargate_handler.token_sources.model_connection import while_paused
 from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from evenflow.stream_core.log.entries import NotAPart, Part
+from evenflow.stream_core.log.entries import Kind, NotAPart, Part
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.trace_context import TRACEPARENT
 from evenflow.stream_core.protocol.errors import ModelRefused, UpstreamFailed, UpstreamUnreadable
@@ -188,6 +191,7 @@ class _Answer:
         self.sink = sink
         self.begun = False
         self._finish: wire.Finish | None = None
+        self._call_ids = defaultdict[int, CallIds](CallIds)
 
     def take(self, event: wire.StreamEvent) -> None:
         tokens = event.tokens.text
@@ -201,7 +205,7 @@ class _Answer:
         for token in tokens:
             self.sink.push(token)
         for part in parts:
-            self.sink.push_part(_checked(part))
+            self.sink.push_part(self._with_own_id(_checked(part)))
 
     def finish(self) -> ModelFinish:
         """Take the end of the stream. Returns how the model ended.
@@ -215,6 +219,14 @@ class _Answer:
                 code="upstream_failed",
             )
         return finish_of(self._finish)
+
+    def _with_own_id(self, part: Part) -> Part:
+        """A call, or a result, by an id that no other call of its choice has."""
+        if part.kind is Kind.CALL:
+            return replace(part, id=self._call_ids[part.choice].add_call(part.id))
+        if part.kind is Kind.RESULT:
+            return replace(part, id=self._call_ids[part.choice].match_result(part.id))
+        return part
 
 
 def _checked(part: wire.Part) -> Part:

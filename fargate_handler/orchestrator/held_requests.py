@@ -51,7 +51,7 @@ class HeldRequests:
         try:
             yield reading
         finally:
-            self._memory.requests.bytes -= reading.bytes
+            reading.release()
 
     def begin(self, stream: ResponseStream, kind: MessageKind, turns: Sequence[Turn]) -> None:
         """Count a message that is being answered, with what the model is told of its session."""
@@ -76,9 +76,13 @@ class HeldRequests:
         self._memory.check(more)
         self._memory.requests.bytes += more
 
+    def shrink(self, less: int) -> None:
+        """Count `less` bytes no longer."""
+        self._memory.requests.bytes -= less
+
 
 class Reading:
-    """One request while it is read. `bytes` is what it takes now."""
+    """One request while it is read. `bytes` is what it takes now, until it is released."""
 
     def __init__(self, all_of_them: HeldRequests) -> None:
         self._all = all_of_them
@@ -92,3 +96,8 @@ class Reading:
         """
         self._all.grow(size - self.bytes)
         self.bytes = size
+
+    def release(self) -> None:
+        """Note that it takes nothing any more."""
+        self._all.shrink(self.bytes)
+        self.bytes = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any, get_args
+from typing import Any
 
 from evenflow.fargate_handler.token_sources.chunk_fields import (
     UnreadableChunk,
@@ -21,8 +21,9 @@ from evenflow.fargate_handler.token_sources.chunk_fields import (
     word_in,
 )
 from evenflow.fargate_handler.token_sources.counted_calls import CountedCalls
+from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, model_end
 from evenflow.fargate_handler.token_sources.open_calls import NamelessCall, OpenCall
-from evenflow.fargate_handler.token_sources.port import ModelEnd, TokenSink
+from evenflow.fargate_handler.token_sources.port import TokenSink
 from evenflow.stream_core.log.entries import (
     JOINING,
     LOGPROBS,
@@ -34,7 +35,7 @@ from evenflow.stream_core.log.entries import (
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """The names under which servers send reasoning. Some send it under both."""
-_ENDS = get_args(ModelEnd)
+_NOT_CARRIED = ("audio", "images")
 _SOURCE_FIELDS = ("url", "title", "start_index", "end_index")
 _OWN_DATA = frozenset({"source", "finish", "signature", LOGPROBS})
 _CUT = "… (cut: this result has {} characters)"
@@ -65,6 +66,7 @@ class AnswerParts:
         "_sink",
         "_sources",
         "late_arguments",
+        "left_out",
         "pushed",
         "unsettled",
     )
@@ -76,6 +78,8 @@ class AnswerParts:
         """How many texts and parts were pushed."""
         self.late_arguments = ""
         """What came last of a call that had ended: it is left out."""
+        self.left_out = set[str]()
+        """The fields that no protocol here carries, as far as the server has sent them."""
         self._sink = sink
         self._calls = defaultdict[int, CountedCalls](CountedCalls)
         # By choice and number, or choice and the server's index.
@@ -166,7 +170,7 @@ class AnswerParts:
         if call_id not in calls:  # readers show a result at its call
             self.fragment(None, call_id, name or "tool", "", choice)
             call_id = call_id or calls.oldest_pending
-        number, tool = calls.answer(call_id)
+        number, call_id, tool = calls.answer(call_id)
         if (choice, number) in self._open:
             self._end(choice, number)
         self._push(Part(Kind.RESULT, _fitting(text), choice, id=call_id, name=name or tool))
@@ -215,7 +219,8 @@ class AnswerParts:
         if index and (reason := said.get("finish_reason")) and index not in self._ended:
             self._ended.add(index)
             self.end_call(index)
-            self.data("finish", reason if reason in _ENDS else "stop", index)
+            if not is_failure(str(reason)):  # then the whole answer ends with an error
+                self.data("finish", model_end(str(reason)), index)
 
     def finish(self) -> None:
         """The answer has ended, and with it the calls that are open.
@@ -252,6 +257,7 @@ class AnswerParts:
                 self.source(annotation.get("url_citation"))
         for fragment in listed(delta.get("tool_calls"), _CALLS):
             self._called(object_in(fragment, f"{_CALLS}[]"), choice)
+        self._beside_calls(delta, choice)
         for tool in _list(delta.get("executed_tools")):
             if isinstance(tool, dict):
                 self._executed(tool, choice)
@@ -272,6 +278,14 @@ class AnswerParts:
         call_id, name = word_in(fragment.get("id")), word_in(called.get("name"))
         index = number_in(fragment.get("index"))
         self.fragment(index, call_id, name, arguments, choice, custom=custom)
+
+    def _beside_calls(self, delta: dict[str, Any], choice: int) -> None:
+        """The form of a call before there were tools, and what is not carried."""
+        called = delta.get("function_call")
+        if isinstance(called, dict) and not delta.get("tool_calls"):
+            arguments = arguments_in(called.get("arguments"))
+            self.fragment(0, "", word_in(called.get("name")), arguments, choice)
+        self.left_out |= {name for name in _NOT_CARRIED if delta.get(name)}
 
     def _executed(self, tool: dict[str, Any], choice: int) -> None:
         """A tool that Groq has run: first without its output, then with it."""

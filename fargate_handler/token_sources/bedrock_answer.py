@@ -7,7 +7,9 @@ from typing import Any
 from evenflow.fargate_handler.token_sources.answer_parts import AnswerParts
 from evenflow.fargate_handler.token_sources.aws_client import Event
 from evenflow.fargate_handler.token_sources.aws_failures import NOT_READABLE, unreadable_event
-from evenflow.fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
+from evenflow.fargate_handler.token_sources.finish_reasons import model_end
+from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
+from evenflow.fargate_handler.token_sources.usage_counts import checked_usage
 from evenflow.stream_core.log.entries import Kind
 from evenflow.stream_core.protocol.errors import UpstreamFailed
 from evenflow.stream_core.protocol.messages import Usage
@@ -66,11 +68,6 @@ class AnswerTool:
 
 def _text(place: int, text: Any) -> Event:
     return {"contentBlockDelta": {"contentBlockIndex": place, "delta": {"text": text}}}
-
-
-_CUT_SHORT = ("max_tokens", "model_context_window_exceeded")
-_FILTERED = ("guardrail_intervened", "content_filtered")
-_MALFORMED = ("malformed_model_output", "malformed_tool_use")
 
 
 class BedrockAnswer:
@@ -155,26 +152,19 @@ class BedrockAnswer:
         Raises:
             UpstreamFailed: the model had not finished, or its output is malformed.
         """
-        if self._reason is None or self._reason in _MALFORMED:
+        if self._reason is None:
             raise UpstreamFailed(
                 "the model broke off in the middle of its answer; what came before was kept",
                 code="upstream_failed",
             )
         self._parts.finish()
-        if self._reason in _FILTERED:
-            return ModelFinish("content_filter", self._usage)
-        reason: ModelEnd = "length" if self._reason in _CUT_SHORT else "stop"
-        if self._reason == "tool_use":
-            reason = "tool_calls"
-        return ModelFinish(reason, self._usage)
+        return ModelFinish(model_end(self._reason), self._usage)
 
 
-def _usage(counted: dict[str, Any]) -> Usage:
+def _usage(counted: dict[str, Any]) -> Usage | None:
     # `inputTokens` excludes the cached ones. OpenAI's `prompt_tokens` are all.
     read = counted.get("cacheReadInputTokens")
-    besides = (read or 0) + (counted.get("cacheWriteInputTokens") or 0)
-    return Usage(
-        prompt_tokens=counted["inputTokens"] + besides,
-        completion_tokens=counted["outputTokens"],
-        cached_tokens=read,
-    )
+    prompt = (counted.get("inputTokens"), read or 0, counted.get("cacheWriteInputTokens") or 0)
+    if not all(isinstance(count, int) and count >= 0 for count in prompt):
+        return None
+    return checked_usage(sum(prompt), counted.get("outputTokens"), cached=read)

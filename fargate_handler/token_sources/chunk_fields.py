@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from evenflow.fargate_handler.token_sources.usage_counts import checked_usage
 from evenflow.stream_core.log.entries import Kind
 from evenflow.stream_core.protocol.messages import Usage
 
@@ -206,15 +207,12 @@ def usage_in(chunk: dict[str, Any]) -> Usage | None:
 
 
 def _usage(counted: dict[str, Any]) -> Usage | None:
-    prompt = number_in(counted.get("prompt_tokens"))
-    completion = number_in(counted.get("completion_tokens"))
-    if prompt is None or completion is None:
-        return None  # a wrong count must not lose the answer
-    return Usage(
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        cached_tokens=_detail(counted, "prompt_tokens_details", "cached_tokens"),
-        reasoning_tokens=_detail(counted, "completion_tokens_details", "reasoning_tokens"),
+    # A wrong count must not lose the answer.
+    return checked_usage(
+        number_in(counted.get("prompt_tokens")),
+        number_in(counted.get("completion_tokens")),
+        cached=_detail(counted, "prompt_tokens_details", "cached_tokens"),
+        reasoning=_detail(counted, "completion_tokens_details", "reasoning_tokens"),
     )
 
 

@@ -7,6 +7,39 @@ import secrets
 from evenflow.stream_core.log.entries import MOST_CALLS
 
 
+class CallIds:
+    """Gives each call an id of its own: some servers repeat one, and clients know calls by it.
+
+    Results with a repeated id are for its calls in their order. The same stream has the same ids
+    whenever it is read, so that attempts can be compared.
+    """
+
+    __slots__ = ("_answered", "_given", "_taken")
+
+    def __init__(self) -> None:
+        self._given: dict[str, list[str]] = {}
+        """The ids of the calls by the id that the server gave them."""
+        self._taken: set[str] = set()
+        self._answered: set[str] = set()
+
+    def add_call(self, given: str) -> str:
+        """The id of a call that begins."""
+        own, count = given, 1
+        while own in self._taken:
+            count += 1
+            own = f"{given}_{count}"
+        self._taken.add(own)
+        self._given.setdefault(given, []).append(own)
+        return own
+
+    def match_result(self, given: str) -> str:
+        """The id of the call that a result is for."""
+        known = self._given.get(given, [given])
+        own = next((call_id for call_id in known if call_id not in self._answered), known[-1])
+        self._answered.add(own)
+        return own
+
+
 class CountedCalls:
     """The calls of one choice, by the indexes and ids of the model's server.
 
@@ -14,11 +47,12 @@ class CountedCalls:
     and that one counts from 0, too. So the index of a call that has its result is free again.
     """
 
-    __slots__ = ("_ids", "_names", "_numbers", "_pending")
+    __slots__ = ("_call_ids", "_ids", "_names", "_numbers", "_pending")
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}  # by the server's index
         self._names: dict[int, str] = {}  # of all calls that have begun, by their numbers
+        self._call_ids = CallIds()
         self._ids: dict[str, int] = {}
         self._pending: dict[str, None] = {}  # ids of the calls without a result, in their order
 
@@ -39,7 +73,7 @@ class CountedCalls:
 
     def begin(self, index: int, call_id: str, name: str) -> tuple[int, str]:
         """Begin a call. Returns its number, and its id: its result needs one."""
-        call_id = call_id or f"call_{secrets.token_hex(12)}"
+        call_id = self._call_ids.add_call(call_id or f"call_{secrets.token_hex(12)}")
         number = index if index < MOST_CALLS and index not in self._names else self._free_number()
         self._numbers[index] = self._ids[call_id] = number
         self._names[number] = name
@@ -52,9 +86,14 @@ class CountedCalls:
             return highest + 1
         return next(number for number in range(MOST_CALLS + 1) if number not in self._names)
 
-    def answer(self, call_id: str) -> tuple[int, str]:
-        """Note the result of a call that has begun. Returns its number, and its tool's name."""
+    def answer(self, call_id: str) -> tuple[int, str, str]:
+        """Note the result of a call that has begun.
+
+        Returns:
+            The call's number, its id, and its tool's name.
+        """
+        call_id = self._call_ids.match_result(call_id)
         number = self._ids[call_id]
         self._pending.pop(call_id, None)
         self._numbers = {at: it for at, it in self._numbers.items() if it != number}
-        return number, self._names[number]
+        return number, call_id, self._names[number]

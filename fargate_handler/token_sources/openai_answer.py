@@ -18,19 +18,19 @@ from evenflow.fargate_handler.token_sources.chunk_fields import (
     usage_in,
 )
 from evenflow.fargate_handler.token_sources.error_objects import error_in
+from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, model_end
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
-from evenflow.fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
+from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
 from evenflow.fargate_handler.token_sources.text_chunks import TextChunks
 from evenflow.stream_core.log.entries import NotAPart
-from evenflow.stream_core.protocol.errors import UpstreamFailed, UpstreamUnreadable
+from evenflow.stream_core.protocol.errors import (
+    UpstreamFailed,
+    UpstreamRejected,
+    UpstreamUnreadable,
+)
 from evenflow.stream_core.protocol.messages import Usage
 
 _DONE = b"[DONE]"
-_REASONS: dict[str, ModelEnd] = {
-    "length": "length",
-    "tool_calls": "tool_calls",
-    "content_filter": "content_filter",
-}
 
 
 class OpenAIAnswer:
@@ -100,11 +100,22 @@ class OpenAIAnswer:
             raise self._failures.unreadable("an event that is too long", sample_of(data))
         self._reason = "length"
 
+    def _end(self, index: int, reason: object) -> None:
+        """A choice may have ended. The first one says how the answer ended, unless one failed."""
+        if not reason:
+            return
+        self._ended.add(index)
+        if self._reason is not None and is_failure(self._reason):
+            return
+        if index == 0 or is_failure(str(reason)):
+            self._reason = str(reason)
+
     def finish(self) -> ModelFinish:
         """Take the end of the stream. Returns how the model ended.
 
         Raises:
-            UpstreamFailed: the stream broke off before the model had finished.
+            UpstreamFailed: the stream broke off before the model had finished, or says that it
+                failed.
         """
         if self._reason is None and self._is_done:
             self._reason = "tool_calls" if self._parts.has_calls else "stop"
@@ -120,7 +131,13 @@ class OpenAIAnswer:
             raise self._failures.unreadable(wrong.what, wrong.sample) from None
         if self._parts.late_arguments:
             self._failures.left_out("more of a call that had ended", self._parts.late_arguments)
-        return ModelFinish(_REASONS.get(self._reason, "stop"), self._usage)
+        if self._parts.left_out and not self._parts.pushed:
+            raise UpstreamRejected(
+                f"the model answered with {', '.join(sorted(self._parts.left_out))} alone, which "
+                "is not carried here; ask a model that answers with text",
+                code="upstream_failed",
+            )
+        return ModelFinish(model_end(self._reason), self._usage)
 
     def _take_other(self, data: bytes) -> bool:
         """Take an event that may be anything."""
@@ -167,9 +184,3 @@ class OpenAIAnswer:
         if (error := error_in(chunk)) is not None:
             raise self._failures.in_stream(error)
 
-    def _end(self, index: int, reason: object) -> None:
-        """A choice may have ended. The first one says how the answer ended."""
-        if reason:
-            self._ended.add(index)
-            if index == 0:
-                self._reason = reason if isinstance(reason, str) else "stop"

@@ -12,12 +12,13 @@ from typing import Any
 
 import orjson
 
+from evenflow.stream_core.encoders.answer_end import end_by_calls, pending_calls
 from evenflow.stream_core.encoders.block_encoder import Place, WriteDelta
 from evenflow.stream_core.encoders.blocks import Begin, Block, BlockEvent, Blocks, Value
 from evenflow.stream_core.encoders.completion_chunks import check_completed
 from evenflow.stream_core.encoders.port import event_id, rest_of_id
 from evenflow.stream_core.log.entries import Content, Kind, Part
-from evenflow.stream_core.log.response_log import ResponseState, slice_of
+from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.protocol.errors import EvenflowError
 
@@ -136,9 +137,10 @@ class AgUiEvents:
             return _event(finished | {"outcome": {"type": "cancelled"}})
         check_completed(stream)
         outcome: dict[str, Any] = {"type": "success"}
-        if stream.finish_reason == "tool_calls":
-            outcome["pendingToolCallIds"] = _pending(stream)
-        told = {METADATA: {"finish_reason": stream.finish_reason}}
+        reason = end_by_calls(stream)
+        if reason == "tool_calls":
+            outcome["pendingToolCallIds"] = pending_calls(stream)
+        told = {METADATA: {"finish_reason": reason}}
         usage = {} if stream.usage is None else {"usage": [_counted(stream.usage.counted())]}
         return _event(finished | {"outcome": outcome, "metadata": told} | usage)
 
@@ -205,14 +207,11 @@ class AgUiEvents:
         return _event({"type": "MESSAGES_SNAPSHOT", "messages": [*self._others, *messages]})
 
 
-def _pending(stream: ResponseStream) -> list[str]:
-    """The calls that nobody has answered yet."""
-    standing = [
-        content for content in slice_of(stream.log.entries, 0).standing if isinstance(content, Part)
-    ]
-    answered = {part.id for part in standing if part.kind is Kind.RESULT}
-    calls = (part for part in standing if part.kind is Kind.CALL and not part.choice)
-    return [call.id for call in calls if call.id not in answered]
+def empty_run(thread_id: str, run_id: str) -> bytes:
+    """The events of a run in which there is nothing to answer."""
+    run = {"threadId": thread_id, "runId": run_id}
+    finished = {"type": "RUN_FINISHED", **run, "outcome": {"type": "success"}}
+    return _event({"type": "RUN_STARTED", **run}) + _event(finished)
 
 
 def _counted(usage: dict[str, int]) -> dict[str, int]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from evenflow.stream_core.encoders.answer_end import end_by_calls
 from evenflow.stream_core.encoders.block_encoder import Place, WriteDelta
 from evenflow.stream_core.encoders.blocks import Begin, Block, Value
 from evenflow.stream_core.encoders.completion_chunks import check_completed
@@ -22,6 +23,8 @@ PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 """The event of a heartbeat."""
 OVERLOADED = 529
 """The status with which this API says that it is overloaded."""
+INVALID_JSON = "INVALID_JSON"
+"""The member of a call's input with arguments that are no object. Anthropic's own advice has it."""
 
 _TYPES = {
     401: "authentication_error",
@@ -51,8 +54,9 @@ _DELTAS = {
     Kind.TEXT: (b"text_delta", b"text"),
     Kind.REFUSAL: (b"text_delta", b"text"),
     Kind.REASONING: (b"thinking_delta", b"thinking"),
-    Kind.CALL: (b"input_json_delta", b"partial_json"),
 }
+# Characters of a call's input in one event.
+_INPUT_PIECE = 16_384
 # What this server did not sign says in which field the model's server gave it.
 _FIELD = "evenflow:"
 
@@ -139,8 +143,8 @@ class AnthropicObjects:
         return _event(b"content_block_start", begun, place if block.kind is Kind.CALL else None)
 
     def deltas(self, block: Block, epoch: int) -> WriteDelta:
-        """What writes more of a block."""
-        if not self._tells(block):
+        """What writes more of a block. The input of a call is written at its end, as an object."""
+        if block.kind is Kind.CALL or not self._tells(block):
             return lambda _text, _first, _last: b""
         kind, field = _DELTAS[block.kind]
         before = (
@@ -152,10 +156,17 @@ class AnthropicObjects:
 
     def end(self, place: Place, block: Block) -> bytes:
         """A block ends."""
-        del place
         if not self._tells(block):
             return b""
-        return _event(b"content_block_stop", {"index": self._numbers.pop(block.number)})
+        number = self._numbers.pop(block.number)
+        if block.kind is not Kind.CALL:
+            return _event(b"content_block_stop", {"index": number})
+        # As the model wrote it: large numbers would lose digits.
+        text = block.text.strip() if block.arguments else orjson.dumps(_input_of(block)).decode()
+        pieces = [text[at : at + _INPUT_PIECE] for at in range(0, len(text), _INPUT_PIECE)]
+        deltas = ({"type": "input_json_delta", "partial_json": piece} for piece in pieces)
+        told = [_event(b"content_block_delta", {"index": number, "delta": one}) for one in deltas]
+        return b"".join([*told, _event(b"content_block_stop", {"index": number}, place)])
 
     def value(self, place: Place, part: Part, block: Block | None) -> bytes:
         """The signature of a thought, or the source of a text. This API has no word for others."""
@@ -249,11 +260,17 @@ def _said(block: Block) -> dict[str, Any]:
         return {"thinking": block.text}
     if block.kind is not Kind.CALL:
         return {"text": block.text}
-    try:
-        given = orjson.loads(block.text or "{}")
-    except orjson.JSONDecodeError:
-        given = None  # it was cut, or the model wrote what is no JSON
-    return {"input": given if isinstance(given, dict) else {}}
+    return {"input": _input_of(block)}
+
+
+def _input_of(block: Block) -> dict[str, Any]:
+    """The input of a call: an object always.
+
+    Arguments that are none, or were cut, are a member of it. So the client doesn't take the call
+    for one without arguments.
+    """
+    given = block.arguments
+    return {INVALID_JSON: block.text} if given is None else given
 
 
 def _signature(part: Part, block: Block) -> str | None:
@@ -283,7 +300,7 @@ def _stop_reason(stream: ResponseStream) -> str:
     standing = slice_of(stream.log.entries, 0).standing
     if any(isinstance(part, Part) and part.kind is Kind.REFUSAL for part in standing):
         return "refusal"
-    return _STOP_REASONS.get(stream.finish_reason or "", "end_turn")
+    return _STOP_REASONS.get(end_by_calls(stream), "end_turn")
 
 
 def _usage(usage: Usage | None) -> dict[str, Any]:

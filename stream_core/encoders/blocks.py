@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
 
 from evenflow.stream_core.log.entries import Content, Kind, Part
 
@@ -36,6 +39,17 @@ class Block:
     def text(self) -> str:
         """Its text so far, or the arguments of the call."""
         return "".join(self.said)
+
+    @property
+    def arguments(self) -> dict[str, Any] | None:
+        """The arguments of a call that has ended. None: they are no object, or were cut."""
+        text = self.text.strip()
+        try:
+            given = orjson.loads(text) if text else None
+        except orjson.JSONDecodeError:
+            return None
+        # Some servers write `null` for none.
+        return {} if given is None else given if isinstance(given, dict) else None
 
 
 @dataclass(frozen=True, slots=True)

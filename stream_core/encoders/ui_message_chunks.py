@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from evenflow.stream_core.encoders.answer_end import end_by_calls
 from evenflow.stream_core.encoders.block_encoder import Place, WriteDelta
 from evenflow.stream_core.encoders.blocks import Block
 from evenflow.stream_core.encoders.completion_chunks import check_completed
@@ -110,7 +111,7 @@ class UIMessageChunks:
         if stream.state is ResponseState.CANCELLED:
             return _event({"type": "abort", "reason": stream.finish_reason}) + _DONE
         check_completed(stream)
-        reason = stream.finish_reason or "stop"
+        reason = end_by_calls(stream)
         finish = {"type": "finish", "finishReason": _REASONS.get(reason, reason)}
         return _event({"type": "finish-step"}) + _event(finish) + _DONE
 
@@ -148,10 +149,9 @@ def made_call(block: Block) -> dict[str, Any]:
     named = {"toolCallId": block.id, "toolName": block.name}
     if block.custom:
         return {"type": "tool-input-available", **named, "input": block.text}
-    try:
-        made = orjson.loads(block.text or "{}")
-    except orjson.JSONDecodeError:
-        told = "the arguments are not JSON: the model wrote them wrong, or was cut off"
+    made = block.arguments
+    if made is None:
+        told = "the arguments are no JSON object: the model wrote them wrong, or was cut off"
         return {"type": "tool-input-error", **named, "input": block.text, "errorText": told}
     return {"type": "tool-input-available", **named, "input": made}
 

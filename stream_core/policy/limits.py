@@ -128,7 +128,10 @@ class Limits(BaseModel):
     )
     message_bytes: int = _limit(65_536, 256, 16_777_216, "close 1009 / HTTP 413")
     request_bytes: int = _limit(
-        4_194_304, 1_024, 67_108_864, "HTTP 413: the body of a request of OpenAI's API (/v1)"
+        4_194_304,
+        1_024,
+        67_108_864,
+        "HTTP 413: the body of a request of OpenAI's API (/v1); over its WebSocket close 1009",
     )
     requests_held_bytes: int = _limit(
         268_435_456,

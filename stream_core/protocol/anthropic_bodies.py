@@ -246,7 +246,9 @@ class Ping(BaseModel):
 
 
 class AnthropicErrorObject(BaseModel):
-    """An error. `code` and `param` are those of all errors here."""
+    """An error. `code` and `param` are those of all errors here. `details` tell Anthropic's
+    SDKs what to leave out.
+    """
 
     type: Literal[
         "invalid_request_error",
@@ -262,6 +264,7 @@ class AnthropicErrorObject(BaseModel):
     message: str
     code: str
     param: str | None = None
+    details: dict[str, Any] | None = None
 
 
 class AnthropicError(BaseModel):

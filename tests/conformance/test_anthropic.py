@@ -123,6 +123,23 @@ def test_a_tool_is_called_and_its_result_is_answered(
     assert asked[2] == {"role": "tool", "content": "sunny", "tool_call_id": "call_abc123"}
 
 
+def test_the_sdk_s_own_loop_runs_the_tools(
+    see: See, scripted: ServerProcess, upstream: ScriptedUpstream
+) -> None:
+    """It asks for a thread first, and goes on without one."""
+    saw = see(scripted, "tool_runner", "weather for anthropic.runner", "sunny")
+    assert _text(saw) == "Sunny in Zürich."
+    *_, call, result = upstream.asked["anthropic.runner"][-1]["messages"]
+    assert (call["role"], result["content"]) == ("assistant", "sunny in Zürich")
+
+
+def test_the_models_are_as_the_sdk_knows_them(see: See, server: ServerProcess) -> None:
+    saw = see(server, "models", SHORT)
+    assert saw["listed"] == ["demo"]
+    assert (saw["type"], saw["id"], saw["display_name"]) == ("model", "demo", "demo")
+    assert saw["created_at"].endswith("Z")
+
+
 def test_calls_are_streamed(see: See, scripted: ServerProcess) -> None:
     message = see(scripted, "tools_streamed", "tools for anthropic.tools")
     assert [(block["name"], block["input"]) for block in message["content"]] == [

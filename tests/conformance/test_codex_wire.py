@@ -121,3 +121,25 @@ async def test_a_failure_has_a_code_that_codex_knows(server: ScriptedServer) -> 
     ):
         assert answer.status == 400
         assert (await answer.json())["error"]["code"] == "context_length_exceeded"
+
+
+_SUB_AGENTS = {
+    "type": "namespace",
+    "name": "multi_agent_v1",
+    "description": "Sub-agents.",
+    "tools": [{**_SHELL, "name": "spawn_agent"}],
+}
+
+
+async def test_a_function_of_a_namespace_is_called_and_its_output_is_read(
+    server: ScriptedServer,
+) -> None:
+    asked = [_message("first-tool for codex.namespace")]
+    first = await _ask(server, _request(asked, tools=[_SUB_AGENTS]))
+    (call,) = _items(first)
+    assert (call["namespace"], call["name"]) == ("multi_agent_v1", "spawn_agent")
+    output = {"type": "function_call_output", "call_id": call["call_id"], "output": "fine"}
+    second = await _ask(server, _request([*asked, call, output], tools=[_SUB_AGENTS]))
+    assert _items(second)[0]["content"][0]["text"] == "Sunny in Zürich."
+    *_, called, _ = server.upstream.asked["codex.namespace"][1]["messages"]
+    assert called["tool_calls"][0]["function"]["name"] == "multi_agent_v1__spawn_agent"

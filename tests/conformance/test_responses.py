@@ -118,6 +118,11 @@ OTHERS: dict[tuple[str, str], dict[str, Any]] = {
         "stream": _TOLD | {"items": ["message_output_item"], "deltas": True},
         "tools": _AGENT_TOOLS,
         "tools_by_id": _AGENT_TOOLS,
+        "namespace": {
+            "output": "Sunny in Zürich.",
+            "items": ["tool_call_item", "tool_call_output_item", "message_output_item"],
+            "tokens": [60, 24],
+        },
         "structured": _PERSON,
         "reasoning": [_AGENT_REASONED, _AGENT_REASONED],
     },
@@ -204,3 +209,13 @@ def test_instructions_are_those_of_their_request(asked: ScriptedServer) -> None:
     first, second = asked.upstream.asked["openai.conversation"]
     assert [each["role"] for each in first["messages"]] == ["system", "user"]
     assert [each["role"] for each in second["messages"]] == ["user", "assistant", "user"]
+
+
+def test_functions_of_a_namespace_are_offered_and_called_by_one_name(
+    asked: ScriptedServer, others_saw: Callable[[str, str], dict[str, Any]]
+) -> None:
+    others_saw("openai-agents", "responses_agents.py")
+    _, second = asked.upstream.asked["openai-agents.namespace"]
+    assert [tool["function"]["name"] for tool in second["tools"]] == ["sky__say_weather"]
+    *_, call, _ = second["messages"]
+    assert call["tool_calls"][0]["function"]["name"] == "sky__say_weather"

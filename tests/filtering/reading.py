@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 
+from evenflow.stream_core.encoders.anthropic_messages import INVALID_JSON
 from evenflow.stream_core.log.entries import text_of
 from tests.integration.answer import Answer
 from tests.integration.chat_client import ChatSession, open_session
@@ -28,7 +29,7 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "ag-ui": ("/agui", {"threadId": "t", "runId": "ID", "messages": [{"id": "u1", **_USER[0]}]}),
 }
 """Protocols whose request brings its conversation."""
-_DELTAS = ("delta", "text", "content", "reasoning_content", "arguments", "thinking", "partial_json")
+_DELTAS = ("delta", "text", "content", "reasoning_content", "arguments", "thinking")
 CHATS = (*AT_HANDLERS, "durable streams", "realtime")
 PROTOCOLS = (*CHATS, *ASKED)
 
@@ -84,11 +85,22 @@ async def read_asked(
 
 async def _assembled(stream: aiohttp.ClientResponse) -> str:
     """All texts of a stream's events, one behind the other."""
-    texts: list[str] = []
+    texts, inputs = list[str](), list[str]()
     async for event in read_events(stream):
         if event.data.startswith(("{", "[")) and event.data != "[DONE]":
-            texts += _texts(json.loads(event.data))
+            told = json.loads(event.data)
+            texts += _texts(told)
+            inputs += _inputs(told)
+    if inputs:  # the planted arguments are no JSON
+        texts.append(json.loads("".join(inputs))[INVALID_JSON])
     return "".join(texts)
+
+
+def _inputs(event: Any) -> Iterator[str]:
+    """More of the input of a call in an event of Anthropic's."""
+    match event:
+        case {"delta": {"partial_json": str(text)}}:
+            yield text
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -7,7 +7,11 @@ from typing import NamedTuple
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.anthropic.messages_request import MessagesCall, read_call
-from evenflow.fargate_handler.gateway.anthropic.refusals import REQUEST_ID, refusal
+from evenflow.fargate_handler.gateway.anthropic.refusals import (
+    REQUEST_ID,
+    VERSION_HEADER,
+    refusal,
+)
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.deadline import Deadline
 from evenflow.fargate_handler.gateway.event_stream import EventStream
@@ -37,7 +41,6 @@ from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.rights import Right
 from evenflow.stream_core.protocol.errors import EvenflowError, InvalidRequest, NotFound
 
-_VERSION_HEADER = "anthropic-version"
 # The first version has other events. Later ones have the same, and only ask differently.
 _OTHER_EVENTS = "2023-01-01"
 PATHS_NOT_SERVED = "/v1/messages/{rest:.*}"
@@ -82,7 +85,7 @@ class MessagesEndpoint:
     async def _accept(self, request: web.Request) -> _Asked:
         context = self._context
         sender = await sender_of(request, context, Right.WRITE)
-        _check_version(request.headers.get(_VERSION_HEADER))
+        _check_version(request.headers.get(VERSION_HEADER))
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
@@ -142,7 +145,7 @@ async def not_served(request: web.Request) -> web.Response:
 def _check_version(given: str | None) -> None:
     if given == _OTHER_EVENTS:
         raise InvalidRequest(
-            f"{_VERSION_HEADER} must be 2023-06-01 or later; nothing was generated",
+            f"{VERSION_HEADER} must be 2023-06-01 or later; nothing was generated",
             code="unsupported_value",
-            param=_VERSION_HEADER,
+            param=VERSION_HEADER,
         )

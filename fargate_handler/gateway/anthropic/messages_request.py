@@ -17,6 +17,7 @@ from evenflow.stream_core.protocol.anthropic_bodies import (
     GivenTool,
     MessagesRequest,
 )
+from evenflow.stream_core.protocol.errors import InvalidRequest
 from evenflow.stream_core.protocol.messages import parse
 
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
@@ -48,9 +49,10 @@ def read_call(body: bytes | bytearray) -> MessagesCall:
             change the answer and is not served.
     """
     request = parse(MESSAGES_REQUEST, body)
-    for name in request.model_extra or {}:
-        if name not in WITHOUT_EFFECT:
-            raise unsupported("requests with it", name)
+    for name, value in (request.model_extra or {}).items():
+        if value is None or name in WITHOUT_EFFECT:
+            continue
+        raise _without_threads() if name == "thread" else unsupported("requests with it", name)
     user = request.metadata.user_id if request.metadata else None
     return MessagesCall(
         model=request.model,
@@ -58,6 +60,17 @@ def read_call(body: bytes | bytearray) -> MessagesCall:
         asked=WholeRequest(turns_of(request), _options(request), echo=TRANSLATED),
         stream=request.stream,
         thinking=request.thinking is not None and request.thinking.shown,
+    )
+
+
+def _without_threads() -> InvalidRequest:
+    """The refusal after which Anthropic's SDKs go on by themselves with the whole conversation."""
+    return InvalidRequest(
+        "thread: threads are not kept here; nothing was generated, send the whole conversation as "
+        "`messages` without it",
+        code="unsupported_parameter",
+        param="thread",
+        details={"error_code": "thread_unsupported_request", "unsupported": ["thread"]},
     )
 
 

@@ -10,14 +10,18 @@ from evenflow.fargate_handler.gateway.http_answers import ERROR_CODE, json_answe
 from evenflow.stream_core.encoders.anthropic_messages import error_object, status_of
 from evenflow.stream_core.protocol.errors import EvenflowError, RequestTimeout
 from evenflow.stream_core.protocol.http_contract import error_headers
-from evenflow.stream_core.protocol.routes import ANTHROPIC_MESSAGES
+from evenflow.stream_core.protocol.routes import ANTHROPIC_MESSAGES, LIST_MODELS
 
 REQUEST_ID = "request-id"
+VERSION_HEADER = "anthropic-version"
 
 
-def is_of_anthropic(path: str) -> bool:
-    """Whether a path is one of this API, served or not."""
-    return path == ANTHROPIC_MESSAGES.path or path.startswith(f"{ANTHROPIC_MESSAGES.path}/")
+def is_of_anthropic(request: web.Request) -> bool:
+    """Whether a request is one of this API, served or not. The models' path is OpenAI's, too."""
+    path = f"{request.path}/"
+    if path.startswith(f"{LIST_MODELS.path}/"):
+        return VERSION_HEADER in request.headers
+    return path.startswith(f"{ANTHROPIC_MESSAGES.path}/")
 
 
 def refusal(error: EvenflowError, request_id: str = "") -> web.Response:

@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.event_stream import EventStream
+from evenflow.fargate_handler.gateway.event_stream import EVENT_STREAM_HEADERS, EventStream
 from evenflow.fargate_handler.gateway.http_answers import json_answer
 from evenflow.fargate_handler.gateway.interfaces.agent_answer import Asked, asked_of_agent
 from evenflow.fargate_handler.gateway.interfaces.run_messages import offered, turns_of
@@ -59,6 +59,8 @@ class RunEndpoint:
             stream = None
             if told is not None or _ends_in_answer(asked):
                 stream = await context.orchestrator.newest(channel)
+            if stream is None and not (asked.messages or asked.resume):
+                return _empty_run(asked)
             if stream is None:
                 whole = self._asked(sender, asked)
                 stream, _ = await submit_as_next(context, sender, channel, _MESSAGE_ID, whole)
@@ -109,6 +111,12 @@ class RunEndpoint:
         events = AgUiEvents(asked.thread_id, asked.run_id, stream.response_id, messages, said)
         encoder = BlockEncoder(events, stream, point, context.limits.frame_characters)
         return await EventStream(context, request, encoder, {}).write(stream)
+
+
+def _empty_run(asked: RunRequest) -> web.Response:
+    """The answer to a run without messages, which a page makes before anybody has written."""
+    events = agui_events.empty_run(asked.thread_id, asked.run_id)
+    return web.Response(body=events, headers=EVENT_STREAM_HEADERS)
 
 
 def _ends_in_answer(asked: RunRequest) -> bool:

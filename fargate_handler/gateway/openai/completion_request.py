@@ -10,6 +10,7 @@ from evenflow.fargate_handler.gateway.openai.request_messages import (
     tool_options,
     turn_of,
 )
+from evenflow.fargate_handler.gateway.requests.carried_parameters import check_carried
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelOptions
@@ -98,6 +99,7 @@ def _passed(request: CompletionRequest) -> dict[str, Any]:
             raise _unsupported("stream_options is only for a request with stream", "stream_options")
         if request.stream_options.model_extra:
             passed["stream_options"] = dict(request.stream_options.model_extra)
+    check_carried(passed)
     for name, value in passed.items():
         check_json(value, name)
     return passed

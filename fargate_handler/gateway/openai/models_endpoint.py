@@ -1,11 +1,13 @@
-"""`GET /v1/models`, all of them or one by its name."""
+"""`GET /v1/models`, all of them or one by its name, as OpenAI's or Anthropic's API has them."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
 
+from evenflow.fargate_handler.gateway.anthropic.refusals import is_of_anthropic
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import json_answer
 from evenflow.fargate_handler.gateway.requests.known_models import check_model
@@ -13,6 +15,8 @@ from evenflow.fargate_handler.gateway.requests.submission import sender_of
 from evenflow.stream_core.policy.rights import Right
 
 _OWNER = "evenflow"
+# Fields of Anthropic's API that nothing here says.
+_UNKNOWN = ("capabilities", "deprecated_at", "line", "max_input_tokens", "max_tokens", "retires_at")
 
 
 class ModelsEndpoint:
@@ -24,17 +28,33 @@ class ModelsEndpoint:
 
     async def list(self, request: web.Request) -> web.Response:
         """All names that the caller may use."""
-        context = self._context
-        sender = await sender_of(request, context, Right.READ)
-        names = context.models_of(sender.tenant)
-        return json_answer({"object": "list", "data": [self._object(name) for name in names]})
+        sender = await sender_of(request, self._context, Right.READ)
+        names = self._context.models_of(sender.tenant)
+        if not is_of_anthropic(request):
+            return json_answer({"object": "list", "data": [self._object(name) for name in names]})
+        models = [self._anthropic_object(name) for name in names]
+        first, last = (names[0], names[-1]) if names else (None, None)
+        ends = {"first_id": first, "last_id": last}
+        return json_answer({"data": models, "has_more": False, **ends})
 
     async def get(self, request: web.Request) -> web.Response:
         """The name in the path."""
         sender = await sender_of(request, self._context, Right.READ)
         name = request.match_info["model"]
         check_model(name, self._context, sender.tenant)
-        return json_answer(self._object(name))
+        shape = self._anthropic_object if is_of_anthropic(request) else self._object
+        return json_answer(shape(name))
 
     def _object(self, name: str) -> dict[str, Any]:
         return {"id": name, "object": "model", "created": self._created, "owned_by": _OWNER}
+
+    def _anthropic_object(self, name: str) -> dict[str, Any]:
+        created = datetime.fromtimestamp(self._created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return {
+            "type": "model",
+            "id": name,
+            "display_name": name,
+            "created_at": created,
+            "lifecycle": "active",
+            **dict.fromkeys(_UNKNOWN),
+        }

@@ -11,6 +11,11 @@ from typing import Any
 import orjson
 
 from evenflow.stream_core.encoders.blocks import Begin, Block, Blocks
+from evenflow.stream_core.encoders.responses.namespaces import (
+    NO_NAMESPACES,
+    Namespaces,
+    name_fields,
+)
 from evenflow.stream_core.log.entries import Content, Kind, Part
 from evenflow.stream_core.protocol.response_ids import PublicResponse
 
@@ -38,21 +43,25 @@ def part_of(block: Block, text: str = "") -> dict[str, Any]:
     }
 
 
-def begun_item(response: PublicResponse, block: Block) -> dict[str, Any]:
+def begun_item(
+    response: PublicResponse, block: Block, spaces: Namespaces = NO_NAMESPACES
+) -> dict[str, Any]:
     """A block's item when it begins, still empty."""
     item = {"id": item_id(response, block), "status": "in_progress"}
     if block.kind is Kind.CALL:
-        return item | _call(block, "")
+        return item | _call(block, "", spaces)
     if block.kind is Kind.REASONING:
         return item | {"type": "reasoning", "summary": [], "encrypted_content": None}
     return item | {"type": "message", "role": "assistant", "content": []}
 
 
-def whole_item(response: PublicResponse, block: Block, status: str) -> dict[str, Any]:
+def whole_item(
+    response: PublicResponse, block: Block, status: str, spaces: Namespaces = NO_NAMESPACES
+) -> dict[str, Any]:
     """A block's item at its end. `status` is `completed` or `incomplete`."""
     item = {"id": item_id(response, block), "status": status}
     if block.kind is Kind.CALL:
-        return item | _call(block, block.text)
+        return item | _call(block, block.text, spaces)
     if block.kind is Kind.REASONING:
         summary = [part_of(block, block.text)]
         sealed = sealed_field(block)
@@ -62,13 +71,18 @@ def whole_item(response: PublicResponse, block: Block, status: str) -> dict[str,
 
 
 def output_of(
-    response: PublicResponse, contents: Iterable[Content], status: str
+    response: PublicResponse,
+    contents: Iterable[Content],
+    status: str,
+    spaces: Namespaces = NO_NAMESPACES,
 ) -> list[dict[str, Any]]:
     """The items of an answer. `status` is that of those that are still open at its end."""
     blocks, all_of_them = read_blocks(contents)
     still_open = {block.number for block in blocks.open}
     return [
-        whole_item(response, block, status if block.number in still_open else "completed")
+        whole_item(
+            response, block, status if block.number in still_open else "completed", spaces
+        )
         for block in all_of_them
     ]
 
@@ -127,9 +141,9 @@ def _token(given: dict[str, Any]) -> dict[str, Any]:
     return told | {"bytes": given.get("bytes") or list(str(given["token"]).encode())}
 
 
-def _call(block: Block, text: str) -> dict[str, Any]:
+def _call(block: Block, text: str, spaces: Namespaces) -> dict[str, Any]:
     kind, field = ("custom_tool_call", "input") if block.custom else ("function_call", "arguments")
-    return {"type": kind, "call_id": block.id, "name": block.name, field: text}
+    return {"type": kind, "call_id": block.id, **name_fields(block.name, spaces), field: text}
 
 
 def _position(source: dict[str, Any], name: str) -> int:

@@ -100,7 +100,8 @@ class ResponseEvents:
         """An item begins, and its part."""
         at = number(place.first, place.epoch, 0)
         response = self._about.response
-        item = {"output_index": block.number, "item": begun_item(response, block)}
+        begun = begun_item(response, block, self._about.namespaces)
+        item = {"output_index": block.number, "item": begun}
         added = self._tell("response.output_item.added", at + Rank.ITEM_ADDED, item)
         if block.kind is Kind.CALL:
             return added
@@ -133,7 +134,7 @@ class ResponseEvents:
         status = "completed" if self._closing is None else self._closing[1]
         item = {
             "output_index": block.number,
-            "item": whole_item(self._about.response, block, status),
+            "item": whole_item(self._about.response, block, status, self._about.namespaces),
         }
         if block.kind is Kind.CALL:
             said = self._told_call(block) | {_call_field(block): block.text}

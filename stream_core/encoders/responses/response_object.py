@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from evenflow.stream_core.encoders.responses.namespaces import namespaces_of
 from evenflow.stream_core.encoders.responses.output_items import output_of
 from evenflow.stream_core.log.response_log import ResponseState, slice_of
 from evenflow.stream_core.log.response_stream import ResponseStream
@@ -35,6 +36,8 @@ class ResponseObject:
 
     def __init__(self, response: PublicResponse, created: int, echoed: Mapping[str, Any]) -> None:
         self.response = response
+        self.namespaces = namespaces_of(echoed.get("tools") or ())
+        """The functions that the request offers in namespaces."""
         self._common = {
             "id": str(response),
             "object": "response",
@@ -55,7 +58,7 @@ class ResponseObject:
             opened = "completed"
         return self._with(
             status,
-            output_of(self.response, contents, opened),
+            output_of(self.response, contents, opened, self.namespaces),
             error=_error(stream.error),
             incomplete_details=_incomplete(stream),
             usage=None if stream.usage is None else usage_of(stream.usage),

@@ -1,5 +1,6 @@
 // What Anthropic's client for JavaScript sees, as it comes: each scenario gets the texts to send.
 import Anthropic from "@anthropic-ai/sdk";
+import { betaTool } from "@anthropic-ai/sdk/helpers/beta/json-schema";
 
 const { url, scenario, text, more, model } = JSON.parse(process.argv[2]);
 const client = new Anthropic({ baseURL: url, apiKey: "sk-ant-anything", maxRetries: 0 });
@@ -88,6 +89,17 @@ const SCENARIOS = {
     return { ...(await streamed({}, options)), begun: texts.join(""), first: id };
   },
   unserved: () => client.messages.create(said({ container: "c" })),
+  tool_runner() {
+    const { name, description, input_schema: inputSchema } = WEATHER;
+    const run = ({ city }) => `${more} in ${city}`;
+    const tools = [betaTool({ name, description, inputSchema, run })];
+    return client.beta.messages.toolRunner(said({ tools })).runUntilDone();
+  },
+  async models() {
+    const listed = [];
+    for await (const each of client.models.list()) listed.push(each.id);
+    return { listed, ...(await client.models.retrieve(model)) };
+  },
   count_tokens: () => client.messages.countTokens({ model, messages: said().messages }),
 };
 

@@ -101,6 +101,20 @@ def unserved() -> Any:
     return told(client.messages.create(**said(), extra_body={"container": "c"}))
 
 
+def tool_runner() -> Any:
+    .beta_tool
+    def get_weather(city: str) -> str:
+        """The weather in a city."""
+        return f"{MORE} in {city}"
+
+    return told(client.beta.messages.tool_runner(**said(tools=[get_weather])).until_done())
+
+
+def models() -> Any:
+    named = told(client.models.retrieve(ASKED["model"]))
+    return {"listed": [model.id for model in client.models.list()], **named}
+
+
 def count_tokens() -> Any:
     asked = said()
     del asked["max_tokens"]

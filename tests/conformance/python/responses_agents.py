@@ -8,9 +8,11 @@ from agents import (
     Agent,
     ModelSettings,
     Runner,
+    ToolSearchTool,
     function_tool,
     set_default_openai_client,
     set_tracing_disabled,
+    tool_namespace,
 )
 from openai import AsyncOpenAI
 from openai.types.shared import Reasoning
@@ -23,10 +25,12 @@ class Person(BaseModel):
     age: int
 
 
-@function_tool
-def get_weather(city: str) -> str:
+def say_weather(city: str) -> str:
     """The weather in a city."""
     return f"sunny in {city}"
+
+
+get_weather = function_tool(say_weather, name_override="get_weather")
 
 
 @function_tool
@@ -71,6 +75,14 @@ async def tools_by_id(server: Server) -> Any:
     """The server has the conversation: each turn names the response before."""
     guide = agent(server, tools=[get_weather, get_time])
     return told(await Runner.run(guide, server.question("tools"), auto_previous_response_id=True))
+
+
+async def namespace(server: Server) -> Any:
+    """Functions in a namespace, of which the model is to be told by a search."""
+    deferred = function_tool(say_weather, defer_loading=True)
+    space = tool_namespace(name="sky", description="The sky.", tools=[deferred])
+    guide = agent(server, tools=[*space, ToolSearchTool()])
+    return told(await Runner.run(guide, server.question("first-tool")))
 
 
 async def structured(server: Server) -> Any:

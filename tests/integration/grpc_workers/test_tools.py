@@ -83,6 +83,15 @@ async def test_a_worker_s_model_is_given_the_tools(serving: Serving, opened: Ope
     assert sink.contents == ["So: ", *_CALL, "Then"]
 
 
+async def test_calls_of_a_worker_with_one_id_have_two(serving: Serving, opened: Opened) -> None:
+    again = [replace(part, call=1) for part in _CALL if isinstance(part, Part)]
+    results = [Part(Kind.RESULT, text, id="c", name="f") for text in ("1", "2")]
+    model, sink = ScriptedSource(says(*_CALL, *again, *results)), RecordingSink()
+    await opened([(await serving(model)).address]).generate(_ASKED, sink)
+    ids = [part.id for part in sink.contents if isinstance(part, Part) and part.id]
+    assert ids == ["c", "c_2", "c", "c_2"]
+
+
 async def test_a_handler_that_cannot_read_calls_is_given_none(serving: Serving) -> None:
     model = ScriptedSource(says(*_CALL))
     async with grpc.aio.insecure_channel((await serving(model)).address) as channel:

@@ -63,9 +63,9 @@ class InterfaceClient:
         url = f"{self._url}/api/chat/{chat_id}{query}"
         return await call(self._http, "GET", url, headers=self._headers)
 
-    def run(self, run_id: str, text: str, **headers: str) -> Any:
-        """`POST /agui`."""
-        messages = [{"id": "u1", "role": "user", "content": text}]
+    def run(self, run_id: str, text: str | None, **headers: str) -> Any:
+        """`POST /agui`. Without a text there is no message."""
+        messages = [{"id": "u1", "role": "user", "content": text}] if text is not None else []
         body = {"threadId": "thread", "runId": run_id, "messages": messages}
         return self._open("POST", "/agui", body, headers)
 

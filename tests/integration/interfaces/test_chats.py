@@ -10,6 +10,7 @@ from tests.integration.chat_client import demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.interfaces.interface_client import InterfaceClient, hear
 from tests.integration.local_server import LocalServer
+from tests.integration.scripted_model import END, Reply, chunk, scripted_model
 
 _LONG = demo(tokens=900, gap_ms=20)
 _SHORT = demo(tokens=2)
@@ -116,3 +117,17 @@ async def test_a_long_chat_is_read_page_by_page(
     assert (unknown.status, unknown.json["error"]["code"]) == (404, "message_not_found")
     wrong = await client.messages("pages", "?limit=0")
     assert (wrong.status, wrong.json["error"]["param"]) == (400, "limit")
+
+
+async def test_a_run_without_messages_is_empty_and_the_next_one_is_answered(
+    http: aiohttp.ClientSession, serve: Serve
+) -> None:
+    async with scripted_model() as model:
+        model.will(Reply([chunk("yes"), END]))
+        client = InterfaceClient(http, await serve(model="openai", model_url=model.url))
+        async with client.run("r1", None) as answer:
+            assert answer.content_type == "text/event-stream"
+            assert (await hear(answer)).types == ["RUN_STARTED", "RUN_FINISHED"]
+        assert not model.requests
+        async with client.run("r1", "hello") as answer:
+            assert (await hear(answer)).text == "yes"

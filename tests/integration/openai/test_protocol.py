@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
+from typing import Any
 
+import aiohttp
 import pytest
 
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
-from tests.integration.chat_client import HttpAnswer, demo
+from tests.integration.chat_client import HttpAnswer, call, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.openai.completions import Completions, asking
 from tests.integration.openai.conftest import At
@@ -185,6 +188,25 @@ async def test_the_models(at: At, serve: Serve) -> None:
         "gpt-4o-mini",
         _TEXT,
     )
+
+
+async def test_the_models_as_anthropic_s_clients_know_them(
+    http: aiohttp.ClientSession, serve: Serve
+) -> None:
+    server = await serve(models="demo=, org/other=x")
+    headers = {"anthropic-version": "2023-06-01", "x-api-key": "anything"}
+
+    async def got(path: str) -> Any:
+        return (await call(http, "GET", f"{server.http_url}/v1/models{path}", headers=headers)).json
+
+    listed = await got("")
+    assert (listed["has_more"], listed["first_id"], listed["last_id"]) == (False, "demo", "org/other")
+    (_, model) = listed["data"]
+    assert (model["type"], model["id"], model["display_name"]) == ("model", *["org/other"] * 2)
+    assert datetime.fromisoformat(model["created_at"]).tzinfo is not None
+    assert await got("/org/other") == model
+    refused = await got("/nothing")
+    assert (refused["type"], refused["error"]["type"]) == ("error", "not_found_error")
 
 
 async def test_a_refusal_of_the_model(completions: Completions) -> None:

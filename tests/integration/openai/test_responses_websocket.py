@@ -140,9 +140,18 @@ async def test_a_message_that_is_too_large_ends_the_connection(
     http: aiohttp.ClientSession, server: LocalServer
 ) -> None:
     async with _opening(http, server) as socket:
-        await socket.send_json(_CREATE | {"input": "a" * 200_000})
+        await socket.send_json(_CREATE | {"input": "a" * 5_000_000})
         assert (await socket.receive()).type is aiohttp.WSMsgType.CLOSE
         assert socket.close_code == 1009
+
+
+async def test_a_message_may_be_as_large_as_a_body(
+    http: aiohttp.ClientSession, server: LocalServer, serve: Serve
+) -> None:
+    async with _opening(http, server) as socket:
+        await socket.send_json(_CREATE | {"instructions": "a" * 3_000_000})
+        events = await serve.time_passes_until(_events(socket))
+    assert events[-1]["type"] == "response.completed"
 
 
 async def test_without_an_upgrade_there_is_none(

@@ -100,13 +100,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Refused:
-    """An error in the place of an answer."""
+    """An error in the place of an answer. Requests with at most `above` messages are answered."""
 
     status: int
     code: str
     message: str
     type: str = "invalid_request_error"
     headers: dict[str, str] = field(default_factory=dict)
+    above: int = 0
 
     def error(self) -> dict[str, Any]:
         """As OpenAI says it."""
@@ -119,6 +120,9 @@ _PERSON = ('{"name": "Ada ', 'Lovelace", ', '"age": 36}')
 _PERSON_BY_TOOL = Call("call_p1", "", "".join(_PERSON))
 # Shorter than a heartbeat: what is asked next waits for it, and is to be refused with a status.
 _SOON = {"Retry-After": "1", "retry-after-ms": "50"}
+_TOO_LONG = Refused(
+    400, "context_length_exceeded", "This model's maximum context length is 8192 tokens"
+)
 _BUSY = Refused(429, "rate_limit_exceeded", "Rate limit reached", "requests", _SOON)
 
 SCRIPT: dict[str, tuple[Answer | Refused, ...]] = {
@@ -130,6 +134,10 @@ SCRIPT: dict[str, tuple[Answer | Refused, ...]] = {
     "tools": (
         Answer(text=(), calls=(_WEATHER, _TIME)),
         Answer(text=("Sunny in Zürich, ", "and noon in Oslo.")),
+    ),
+    "first-tool": (
+        Answer(text=(), calls=(replace(_WEATHER, name=""),)),
+        Answer(text=("Sunny ", "in Zürich.")),
     ),
     "person": (Answer(text=(), json=_PERSON, calls=(_PERSON_BY_TOOL,)),),
     "weather": (Answer(text=(), calls=(_WEATHER,)), Answer(text=("Sunny ", "in Zürich."))),
@@ -153,11 +161,8 @@ SCRIPT: dict[str, tuple[Answer | Refused, ...]] = {
     "no-quota": (
         Refused(429, "insufficient_quota", "You exceeded your current quota", "insufficient_quota"),
     ),
-    "too-long": (
-        Refused(
-            400, "context_length_exceeded", "This model's maximum context length is 8192 tokens"
-        ),
-    ),
+    "too-long": (_TOO_LONG,),
+    "too-long-above-four": (replace(_TOO_LONG, above=4),),
     "policy": (
         Refused(400, "content_policy_violation", "Your request was rejected by our safety system"),
     ),

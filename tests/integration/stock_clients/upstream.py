@@ -1,4 +1,4 @@
-"""An OpenAI-compatible model server with a script: the first user's turn names the answer, as in
+"""An OpenAI-compatible model server with a script: a user's turn names the answer, as in
 `text for openai.stream`.
 """
 
@@ -51,11 +51,13 @@ class ScriptedUpstream:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """`POST /v1/chat/completions`."""
         body = await request.json()
-        name, asking = _ASKED.search(_first_question(body)).groups()  # type: ignore[union-attr]
+        name, asking = _first_question(body)
         self.asked[asking].append(_as_read(body))
         turn = sum(message["role"] == "assistant" for message in body["messages"])
         steps = SCRIPT[name]
         step = steps[min(max(turn, len(self.asked[asking]) - 1), len(steps) - 1)]
+        if isinstance(step, Refused) and len(body["messages"]) <= step.above:
+            step = Answer()
         if isinstance(step, Refused):
             return web.json_response(
                 {"error": step.error()}, status=step.status, headers=step.headers
@@ -93,8 +95,15 @@ def _as_read(body: Body) -> Body:
     return {key: body[key] for key in body if key not in _OF_THE_TRANSPORT} | {"messages": messages}
 
 
-def _first_question(body: Body) -> str:
-    content = next(message["content"] for message in body["messages"] if message["role"] == "user")
+def _first_question(body: Body) -> tuple[str, str]:
+    """The name of the answer, and who asks for it. Some clients say more of their own before."""
+    said = (_text(message) for message in body["messages"] if message["role"] == "user")
+    questions = (found.groups() for text in said for found in _ASKED.finditer(text))
+    return next((name, asking) for name, asking in questions if name in SCRIPT)
+
+
+def _text(message: Body) -> str:
+    content = message["content"]
     if isinstance(content, str):
         return content
     return "".join(part.get("text", "") for part in content)

@@ -18,6 +18,7 @@ from evenflow.fargate_handler.inference.messages import (
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest
 from evenflow.stream_core.log.entries import Content, NotAPart
+from evenflow.stream_core.protocol.errors import UpstreamFailed
 from evenflow.stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.orchestrator.test_whole_request import REQUESTS, TEXT
 from tests.unit.stream_core.contents import CONTENTS
@@ -74,3 +75,13 @@ def test_how_the_model_ended(reason: str, usage: Usage | None) -> None:
 
 def test_a_reason_of_tomorrow_is_an_end() -> None:
     assert finish_of(wire.Finish(reason="tired")) == ModelFinish("stop", None)
+
+
+def test_a_reason_that_says_that_the_model_failed_is_an_error() -> None:
+    with pytest.raises(UpstreamFailed):
+        finish_of(wire.Finish(reason="abort"))
+
+
+def test_impossible_counts_of_a_worker_are_none() -> None:
+    usage = wire.Usage(prompt_tokens=2**62, completion_tokens=1)
+    assert finish_of(wire.Finish(reason="stop", usage=usage)) == ModelFinish("stop", None)

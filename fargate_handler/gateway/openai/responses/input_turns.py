@@ -8,6 +8,7 @@ from typing import Any
 
 from evenflow.fargate_handler.gateway.openai.responses.input_parts import read_parts, text_or_parts
 from evenflow.fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
+from evenflow.stream_core.encoders.responses.namespaces import joined_name
 from evenflow.stream_core.encoders.responses.output_items import unsealed_field
 from evenflow.stream_core.log.conversation import ToolCall, Turn
 
@@ -60,11 +61,12 @@ class InputTurns:
             case "message":
                 self._message(item, where)
             case "function_call":
-                call_id, name, said = _texts(item, where, "call_id", "name", "arguments")
-                self._model().calls.append(ToolCall(call_id, name, said))
+                call_id, said = _texts(item, where, "call_id", "arguments")
+                self._model().calls.append(ToolCall(call_id, _tool_name(item, where), said))
             case "custom_tool_call":
-                call_id, name, said = _texts(item, where, "call_id", "name", "input")
-                self._model().custom_calls.append(_chat_call("custom", call_id, name, said))
+                call_id, said = _texts(item, where, "call_id", "input")
+                called = _chat_call("custom", call_id, _tool_name(item, where), said)
+                self._model().custom_calls.append(called)
             case "reasoning":
                 self._reasoning(item)
             case kind if kind in _OUTPUTS:
@@ -163,6 +165,13 @@ def _call_ids(turn: Turn) -> Iterator[str]:
 def _chat_call(kind: str, call_id: str, name: str, said: str) -> dict[str, Any]:
     field = "arguments" if kind == "function" else "input"
     return {"id": call_id, "type": kind, kind: {"name": name, field: said}}
+
+
+def _tool_name(item: dict[str, Any], where: str) -> str:
+    """The name under which the model is offered the tool of a call."""
+    (name,) = _texts(item, where, "name")
+    space = item.get("namespace")
+    return joined_name(space, name) if isinstance(space, str) else name
 
 
 def _texts(item: dict[str, Any], where: str, *names: str) -> tuple[str, ...]:

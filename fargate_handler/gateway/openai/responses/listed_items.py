@@ -7,6 +7,11 @@ from typing import Any
 
 from evenflow.fargate_handler.gateway.openai.responses.response_request import own_turns
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.stream_core.encoders.responses.namespaces import (
+    Namespaces,
+    name_fields,
+    namespaces_of,
+)
 from evenflow.stream_core.log.conversation import Turn
 from evenflow.stream_core.protocol.errors import InvalidRequest
 from evenflow.stream_core.protocol.http_contract import whole_number
@@ -23,9 +28,11 @@ def listed_items(
     Raises:
         InvalidRequest: the query is wrong.
     """
+    spaces = namespaces_of(asked.echo.get("tools", ()))
+    told = (item for turn in own_turns(asked) for item in _items_of(turn, spaces))
     items = [
         {"id": response.item("item", place), "status": "completed", **item}
-        for place, item in enumerate(item for turn in own_turns(asked) for item in _items_of(turn))
+        for place, item in enumerate(told)
     ]
     if query.get("order", "desc") != "asc":
         items.reverse()
@@ -52,7 +59,7 @@ def _after(items: list[dict[str, Any]], after: str | None) -> list[dict[str, Any
     return items[ids.index(after) + 1 :]
 
 
-def _items_of(turn: Turn) -> Iterator[dict[str, Any]]:
+def _items_of(turn: Turn, spaces: Namespaces) -> Iterator[dict[str, Any]]:
     if turn.role == "tool":
         said = _content(turn, "input") if turn.parts else turn.text
         yield {"type": "function_call_output", "call_id": turn.tool_call_id, "output": said}
@@ -63,17 +70,20 @@ def _items_of(turn: Turn) -> Iterator[dict[str, Any]]:
     elif turn.text or not (turn.tool_calls or made):
         yield {"type": "message", "role": "assistant", "content": _content(turn, "output")}
     for call in turn.tool_calls:
-        yield _function_call(call.id, call.name, call.arguments)
+        yield _function_call(call.id, name_fields(call.name, spaces), call.arguments)
     for call in made:
         if call["type"] == "function":
             function = call["function"]
-            yield _function_call(call["id"], function["name"], function["arguments"])
+            named = name_fields(function["name"], spaces)
+            yield _function_call(call["id"], named, function["arguments"])
         else:
-            yield {"type": "custom_tool_call", "call_id": call["id"], **call["custom"]}
+            named = name_fields(call["custom"]["name"], spaces)
+            given = {"call_id": call["id"], **call["custom"], **named}
+            yield {"type": "custom_tool_call", **given}
 
 
-def _function_call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
-    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+def _function_call(call_id: str, named: dict[str, str], arguments: str) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": call_id, **named, "arguments": arguments}
 
 
 def _content(turn: Turn, whose: str) -> list[dict[str, Any]]:

@@ -10,8 +10,10 @@ from evenflow.fargate_handler.gateway.openai.responses.refusals import unsupport
 from evenflow.fargate_handler.gateway.openai.responses.tools import (
     chat_choice,
     chat_tools,
+    has_other_types,
     told_tools,
 )
+from evenflow.fargate_handler.gateway.requests.carried_parameters import check_carried
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelOptions
@@ -48,7 +50,7 @@ _REFUSED = {
 _LOGPROBS = "message.output_text.logprobs"
 _ECHOED = (
     *("model", "previous_response_id", "max_output_tokens", "temperature", "top_p"),
-    *("user", "background", "store"),
+    *("user", "background", "store", "parallel_tool_calls"),
 )
 
 
@@ -121,12 +123,12 @@ def echoed(asked: WholeRequest) -> dict[str, Any]:
         "store": echo.get("store") is not False,
         "instructions": asked.turns[0].text if echo.get("instructed") else None,
         "metadata": echo.get("metadata", {}),
-        "parallel_tool_calls": options.parallel_tool_calls is not False,
+        "parallel_tool_calls": echo.get("parallel_tool_calls") is not False,
         "reasoning": {"effort": None, "summary": None, **echo.get("reasoning", {})},
         "service_tier": "default",
         "text": {"format": {"type": "text"}, **echo.get("text", {})},
         "tool_choice": echo.get("tool_choice", "auto"),
-        "tools": told_tools(options.tools),
+        "tools": echo.get("tools") or told_tools(options.tools),
         "top_logprobs": options.passed.get("top_logprobs", 0),
         "truncation": "disabled",
     }
@@ -150,10 +152,12 @@ def continued_turns(asked: WholeRequest) -> tuple[Turn, ...]:
 
 def _echo(request: ResponseRequest) -> dict[str, Any]:
     """What of a request can't be told again from the model's options."""
+    tools = request.tools or []
     echo: dict[str, Any] = {name: getattr(request, name) for name in _ECHOED}
     echo |= {
         "instructed": bool(request.instructions) or None,
         "metadata": request.metadata or None,
+        "tools": tools if has_other_types(tools) else None,
         "tool_choice": request.tool_choice,
         "reasoning": request.reasoning and request.reasoning.model_dump(exclude_unset=True),
         "text": request.text and request.text.model_dump(exclude_unset=True, exclude_none=True),
@@ -196,6 +200,7 @@ def _passed(request: ResponseRequest) -> dict[str, Any]:
         passed |= _text_parameters(request.text.format, request.text.verbosity)
     if request.top_logprobs or _LOGPROBS in (request.include or ()):
         passed |= {"logprobs": True, "top_logprobs": request.top_logprobs or 0}
+    check_carried(passed)
     for name, value in passed.items():
         check_json(value, name)
     return passed

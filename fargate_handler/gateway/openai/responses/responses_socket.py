@@ -28,7 +28,7 @@ from evenflow.fargate_handler.gateway.requests.json_values import check_json
 from evenflow.fargate_handler.gateway.requests.submission import Sender, leave_response
 from evenflow.fargate_handler.gateway.resumption import Progress, WakingReader, reading
 from evenflow.fargate_handler.gateway.websocket_connection import WEBSOCKET
-from evenflow.fargate_handler.orchestrator.held_requests import memory_of
+from evenflow.fargate_handler.orchestrator.held_requests import Reading, memory_of
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder
 from evenflow.stream_core.encoders.responses.response_events import (
     JsonLines,
@@ -42,7 +42,7 @@ from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.rights import Right, check_right
 from evenflow.stream_core.protocol.client_session import Opcode
 from evenflow.stream_core.protocol.ending_frames import NO_CODE, RESET, CloseCode, answer_to_close
-from evenflow.stream_core.protocol.errors import EvenflowError, RateLimited
+from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
 from evenflow.stream_core.protocol.messages import ServerMessage
 from evenflow.stream_core.protocol.routes import RESPONSES_WEBSOCKET
 from evenflow.stream_core.records.connection_records import (
@@ -59,8 +59,10 @@ _PROTOCOL = RESPONSES_WEBSOCKET.protocol
 _CREATE = "response.create"
 _OF_THE_TRANSPORT = ("type", "stream", "generate", "stream_id")
 _MOST_WAITING = 8
-MOST_MESSAGES = 2
-"""A message may be as large as so many of a chat. A larger request goes by POST."""
+# picows' buffer for a frame doubles, and stays for as long as the connection.
+_BUFFER_FACTOR = 2
+# Of the requests' memory. Above it idle connections with a large buffer are closed.
+_CROWDED = 0.5
 
 
 class ResponsesSocket:
@@ -82,13 +84,17 @@ class ResponsesSocket:
         # Once it is being closed nothing more is sent, but it may have to be cut.
         self._transport: ClientTransport = NO_TRANSPORT
         self._closing: ClientTransport = NO_TRANSPORT
-        self._waiting: asyncio.Queue[bytes] = asyncio.Queue(_MOST_WAITING)
+        self._waiting: asyncio.Queue[tuple[bytes, Reading]] = asyncio.Queue(_MOST_WAITING)
         self._made: set[str] = set()
         self._unstored: list[ResponseStream] = []
         self._current: ResponseStream | None = None
         self._writable = asyncio.Event()
         self._writable.set()
-        self._fragments = bytearray()
+        held_requests = context.orchestrator.held_requests
+        self._fragments, self._message = bytearray(), Reading(held_requests)
+        self._buffer = Reading(held_requests)
+        """Counts what picows keeps for frames."""
+        self._is_arriving = False
         self._heard_at = self._opened_at = context.monotonic()
         self._closed_with, self._closed_by = RESET, BY_CLIENT
         self._tasks: tuple[asyncio.Task[None], ...] = ()
@@ -120,12 +126,20 @@ class ResponsesSocket:
         elif reserved or kind == Opcode.BINARY:
             self.close(CloseCode.UNSUPPORTED_DATA, "messages are texts")
         elif kind in (Opcode.TEXT, Opcode.CONTINUATION):
+            self._is_arriving = False
             self._fragments += payload
-            if len(self._fragments) > MOST_MESSAGES * self._context.limits.message_bytes:
-                self.close(CloseCode.TOO_LARGE, "the message is too large; send it by POST")
-            elif final:
-                message, self._fragments = bytes(self._fragments), bytearray()
-                self._take(message)
+            if self._has_room(self._message, len(self._fragments)) and final:
+                message, held = bytes(self._fragments), self._message
+                self._fragments = bytearray()
+                self._message = Reading(self._context.orchestrator.held_requests)
+                self._take(message, held)
+
+    def arriving(self, size: int) -> None:
+        """A frame is coming, of which `size` bytes are here. No pong can come in between."""
+        self._is_arriving = True
+        self._heard_at = self._context.monotonic()
+        if self._closing is NO_TRANSPORT and _BUFFER_FACTOR * size > self._buffer.bytes:
+            self._has_room(self._buffer, _BUFFER_FACTOR * size)
 
     def disconnected(self) -> None:
         """The socket is gone: nobody hears what is not stored."""
@@ -134,6 +148,7 @@ class ResponsesSocket:
         self._context.registry.remove(self)
         self._counted.close()
         self._context.registry.blocked.discard(self)
+        self._release_messages()
         for task in self._tasks:
             task.cancel()
         for stream in self._unstored:
@@ -192,10 +207,32 @@ class ResponsesSocket:
 
     # -- responses ---------------------------------------------------------------------------------
 
-    def _take(self, message: bytes) -> None:
+    def _has_room(self, held: Reading, size: int) -> bool:
+        """Count what the client sends, or close the connection where there is no room for it."""
+        most = self._context.limits.request_bytes
+        if len(self._fragments) > most:
+            self.close(CloseCode.TOO_LARGE, f"a message may have {most:,} bytes")
+            return False
         try:
-            self._waiting.put_nowait(message)
+            held.grow_to(size)
+        except Overloaded as full:
+            self.close(CloseCode.OVER_CAPACITY, full.message)
+            return False
+        return True
+
+    def _release_messages(self) -> None:
+        """Count nothing of what the client has sent any more, unless it is being submitted."""
+        held = [self._buffer, self._message]
+        while not self._waiting.empty():
+            held.append(self._waiting.get_nowait()[1])
+        for each in held:
+            each.release()
+
+    def _take(self, message: bytes, held: Reading) -> None:
+        try:
+            self._waiting.put_nowait((message, held))
         except asyncio.QueueFull:
+            held.release()
             self._refuse(
                 RateLimited(
                     "responses over one WebSocket are made one after the other, and too many "
@@ -207,10 +244,8 @@ class ResponsesSocket:
 
     async def _serve(self) -> None:
         while True:
-            message = await self._waiting.get()
-            self._context.metrics.labelled(HTTP_REQUESTS).count(RESPONSES_WEBSOCKET.protocol)
             try:
-                known = await self._submit(message)
+                known = await self._submit(*await self._waiting.get())
                 self._current = known.stream
                 await self._write(known)
             except EvenflowError as error:
@@ -220,14 +255,17 @@ class ResponsesSocket:
             if self._context.orchestrator.draining:
                 self.close(CloseCode.GOING_AWAY, "this node is leaving; connect again")
 
-    async def _submit(self, message: bytes) -> KnownResponse:
+    async def _submit(self, message: bytes, held: Reading) -> KnownResponse:
         context = self._context
-        check_right(Right.WRITE, self._sender.may)
-        with context.orchestrator.held_requests.reading() as held:
+        context.metrics.labelled(HTTP_REQUESTS).count(RESPONSES_WEBSOCKET.protocol)
+        try:
+            check_right(Right.WRITE, self._sender.may)
             held.grow_to(memory_of(message))
             call = _read(message)
             earlier = EarlierResponses(context, self._sender, held, self._made)
             known, _ = await submit(context, self._sender, replace(call, kept=True), earlier)
+        finally:
+            held.release()
         self._made.add(str(known.id))
         if not is_stored(known.asked):
             self._unstored.append(known.stream)
@@ -304,7 +342,16 @@ class ResponsesSocket:
                 for transport in (self._transport, self._closing):
                     transport.disconnect(flush=False)
                 return
+            if self._is_idle_with_large_buffer():
+                self.close(CloseCode.GOING_AWAY, "the node needs the memory; connect again")
+                return
             self._transport.send_ping()
+
+    def _is_idle_with_large_buffer(self) -> bool:
+        requests = self._context.orchestrator.memory.requests
+        crowded = requests.bytes > _CROWDED * requests.most
+        busy = self._is_arriving or self._fragments or self._waiting.qsize() or self.reading
+        return crowded and self._buffer.bytes > 0 and not busy
 
 
 def _read(message: bytes) -> ResponseCall:
@@ -331,6 +378,10 @@ def _read(message: bytes) -> ResponseCall:
         raise unsupported("a response over a WebSocket has a reader; use POST", "background")
     for name in _OF_THE_TRANSPORT:
         body.pop(name, None)
-    for name, value in body.items():
-        check_json(value, name)
-    return read_call(orjson.dumps(body))
+    try:
+        text = orjson.dumps(body)
+    except TypeError:
+        for name, value in body.items():
+            check_json(value, name)
+        raise wrong("a message must not be nested that deep", "type") from None
+    return read_call(text)

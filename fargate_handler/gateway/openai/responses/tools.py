@@ -7,18 +7,36 @@ from typing import Any
 
 from evenflow.fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
+from evenflow.stream_core.encoders.responses.namespaces import joined_name
 
 _SERVED = ("function", "custom")
+_SEARCH = "tool_search"
+# Fields that say when the model is told of a tool: here it is told of all of them at once.
+_OF_SEARCH = frozenset({"type", "defer_loading"})
 _PLAIN_CHOICES = ("none", "auto", "required")
 
 
 def chat_tools(tools: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """The tools as chat completions have them.
+    """The tools as chat completions have them: those in namespaces under joined names.
+
+    A search for tools that the server runs is left out, since all tools are offered at once.
 
     Raises:
-        InvalidRequest: one is wrong, or is run by OpenAI's own servers.
+        InvalidRequest: one is wrong, or is known to OpenAI's own servers alone.
     """
-    return tuple(_chat_tool(tool, f"tools.{place}") for place, tool in enumerate(tools))
+    offered: list[dict[str, Any]] = []
+    for place, tool in enumerate(tools):
+        where = f"tools.{place}"
+        if tool.get("type") == "namespace":
+            offered += _namespace_tools(tool, where)
+        elif tool.get("type") != _SEARCH or tool.get("execution") == "client":
+            offered.append(_chat_tool(tool, where))
+    return tuple(offered)
+
+
+def has_other_types(tools: Iterable[dict[str, Any]]) -> bool:
+    """Whether `told_tools` can't tell these tools as they came."""
+    return any(tool["type"] not in _SERVED for tool in tools)
 
 
 def told_tools(tools: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -42,6 +60,8 @@ def chat_choice(choice: _Choice, names: set[str]) -> _Choice:
         return choice
     match choice:
         case {"type": "function" | "custom" as kind, "name": str(name)}:
+            if isinstance(space := choice.get("namespace"), str):
+                name = joined_name(space, name)
             if name not in names:
                 raise wrong(
                     f"tool_choice names {name[:64]!r}, which is none of the tools", "tool_choice"
@@ -61,18 +81,39 @@ def chat_choice(choice: _Choice, names: set[str]) -> _Choice:
     )
 
 
+def _namespace_tools(space: dict[str, Any], where: str) -> list[dict[str, Any]]:
+    """The tools in a namespace. The first one tells what the namespace is for."""
+    name, inner = space.get("name"), space.get("tools")
+    if not isinstance(name, str) or not name:
+        raise wrong(f"{where}.name must be a text", f"{where}.name")
+    if not isinstance(inner, list) or not all(isinstance(tool, dict) for tool in inner):
+        raise wrong(f"{where}.tools must be a list of tools", f"{where}.tools")
+    offered = []
+    for place, tool in enumerate(inner):
+        chat_tool = _chat_tool(tool, f"{where}.tools.{place}")
+        told = chat_tool[chat_tool["type"]]
+        told["name"] = joined_name(name, told["name"])
+        offered.append(chat_tool)
+    if offered and isinstance(about := space.get("description"), str):
+        first = offered[0][offered[0]["type"]]
+        own = first.get("description", "")
+        first["description"] = f"{own}\n\nThis and all tools of {name}: {about}".strip()
+    return offered
+
+
 def _chat_tool(tool: dict[str, Any], where: str) -> dict[str, Any]:
     kind = tool.get("type")
     if kind not in _SERVED:
         raise unsupported(
-            f"{where}: tools of the type {str(kind)[:64]!r} are run by OpenAI's servers, and not "
-            "served here; give functions or custom tools, and run them yourself",
+            f"{where}: tools of the type {str(kind)[:64]!r} are known to OpenAI's servers alone, and "
+            "not served here; give functions or custom tools, also in namespaces, and run them "
+            "yourself",
             where,
         )
     if not isinstance(tool.get("name"), str) or not tool["name"]:
         raise wrong(f"{where}.name must be a text", f"{where}.name")
     check_json(tool, where)
-    given = {name: value for name, value in tool.items() if name != "type" and value is not None}
+    given = {name: value for name, value in tool.items() if name not in _OF_SEARCH and value is not None}
     match given.get("format"):
         case {"type": "grammar", **grammar}:
             given["format"] = {"type": "grammar", "grammar": grammar}

@@ -9,7 +9,11 @@ import pytest
 
 from evenflow.fargate_handler.gateway.deadline import Deadline, TimedOut
 from evenflow.fargate_handler.gateway.event_reader import EventReader
+from evenflow.stream_core.encoders.anthropic_messages import AnthropicObjects
+from evenflow.stream_core.encoders.block_encoder import BlockEncoder, BlockObjects
 from evenflow.stream_core.encoders.frames import EventEncoder
+from evenflow.stream_core.encoders.port import LogEncoder
+from evenflow.stream_core.log.entries import Kind, Part
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.limits import Limits
@@ -48,13 +52,21 @@ class Reading:
     """A response and its reader."""
 
     def __init__(
-        self, limits: Limits = _LIMITS, *, is_open: bool = True, timeout_ms: int | None = None
+        self,
+        limits: Limits = _LIMITS,
+        *,
+        is_open: bool = True,
+        timeout_ms: int | None = None,
+        objects: BlockObjects | None = None,
     ) -> None:
         self.gateway = Gateway(limits)
         self.clock = self.gateway.clock
         self.stream: ResponseStream = new_stream(self.clock, limits)
         self.socket = Socket(is_open)
-        self.encoder = EventEncoder(self.stream, ResumePoint(0), 16_384, joined=True)
+        point = ResumePoint(0)
+        self.encoder: LogEncoder = EventEncoder(self.stream, point, 16_384, joined=True)
+        if objects is not None:
+            self.encoder = BlockEncoder(objects, self.stream, point, 16_384)
         deadline = Deadline(timeout_ms, self.clock.monotonic)
         self.reader = EventReader(
             self.gateway.context, self.stream, self.encoder, self.socket, deadline
@@ -180,6 +192,14 @@ async def test_silence_is_filled() -> None:
     here.pass_seconds(3, token="a")
     assert here.socket.heartbeats == 0
     here.pass_seconds(5)
+    assert here.socket.heartbeats == 2
+
+
+async def test_silence_is_filled_too_where_the_protocol_leaves_out_what_comes() -> None:
+    here = Reading(objects=AnthropicObjects("rsp_1", "demo", thinking=False))
+    for _ in range(5):
+        here.stream.push_part(Part(Kind.REASONING, "Hm"))
+        here.pass_seconds(1)
     assert here.socket.heartbeats == 2
 
 

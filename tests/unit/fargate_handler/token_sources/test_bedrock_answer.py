@@ -171,6 +171,20 @@ def test_what_was_cached_is_part_of_the_prompt() -> None:
 
 
 @pytest.mark.parametrize(
+    "counted",
+    [
+        {"inputTokens": 1},
+        {"inputTokens": "many", "outputTokens": 1},
+        {"inputTokens": 1, "outputTokens": 1, "cacheReadInputTokens": -3},
+        {"inputTokens": 1, "outputTokens": 10**12 + 1},
+    ],
+)
+def test_counts_that_are_none_take_nothing_of_the_answer_with_them(counted: dict[str, Any]) -> None:
+    answer, finish = finished(delta(text="x"), stop("end_turn"), {"metadata": {"usage": counted}})
+    assert (answer, finish) == (["x"], ModelFinish("stop", None))
+
+
+@pytest.mark.parametrize(
     "events",
     [
         [arguments(1, "{}")],
@@ -216,8 +230,6 @@ def test_an_answer_that_is_not_whole_failed(events: list[dict[str, Any]]) -> Non
         delta(text=7),
         {"messageStop": {}},
         {"metadata": {}},
-        {"metadata": {"usage": {"inputTokens": 1}}},
-        {"metadata": {"usage": {"inputTokens": "many", "outputTokens": 1}}},
     ],
 )
 def test_an_event_that_lacks_something_fails(event: dict[str, Any]) -> None:

@@ -362,6 +362,55 @@ def test_the_first_choice_s_end_is_the_answer_s() -> None:
     assert answer.finish().finish_reason == "length"
 
 
+@pytest.mark.parametrize("failed", [0, 1])
+def test_an_end_that_says_that_the_server_failed_is_an_error_behind_the_text(failed: int) -> None:
+    sink = RecordingSink()
+    answer = OpenAIAnswer(sink, Failures(), choices=2)
+    for index in (1, 0):
+        answer.take(chat_chunk("x", index=index).encode())
+    for index in (1, 0):
+        reason = "network_error" if index == failed else "stop"
+        answer.take(chat_chunk(index=index, finish_reason=reason).encode())
+    with pytest.raises(UpstreamFailed, match="network_error"):
+        answer.finish()
+    assert Part(Kind.DATA, '"network_error"', 1, name="finish") not in sink.contents
+    assert sink.text == "x"
+
+
+def test_calls_with_one_id_have_two() -> None:
+    calls = [
+        fragment(index=0, id="c", function={"name": "a", "arguments": '{"x":1}'}),
+        fragment(index=1, id="c", function={"name": "b", "arguments": '{"x":2}'}),
+    ]
+    assert told(*calls) == [*call(0, '{"x":1}', "c", "a"), *call(1, '{"x":2}', "c_2", "b")]
+
+
+def test_a_call_in_the_form_before_tools_is_one() -> None:
+    def legacy(**called: str) -> str:
+        return chat_chunk(delta={"function_call": called})
+
+    (begun, *rest) = told(
+        legacy(name="add", arguments=""), legacy(arguments='{"a":'), legacy(arguments="1}")
+    )
+    assert isinstance(begun, Part)
+    assert (begun.kind, begun.name, begun.id[:5]) == (Kind.CALL, "add", "call_")
+    assert rest == [Part(Kind.ARGUMENTS, '{"a":1}'), Part(Kind.CALL_END)]
+
+
+def test_a_call_in_both_forms_is_one() -> None:
+    function = {"name": "add", "arguments": "{}"}
+    calls = [{"index": 0, "id": "c1", "type": "function", "function": function}]
+    both = chat_chunk(delta={"tool_calls": calls, "function_call": function})
+    assert told(both) == call(0, "{}", "c1", "add")
+
+
+def test_an_answer_of_images_alone_is_no_answer_and_beside_text_they_are_left_out() -> None:
+    image = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]
+    with pytest.raises(UpstreamRejected, match="images"):
+        told(chat_chunk(delta={"content": "", "images": image}))
+    assert told(chat_chunk(delta={"content": "See:", "images": image})) == ["See:"]
+
+
 def test_a_custom_tool_is_called_by_its_own_name() -> None:
     assert told(
         fragment(index=0, id="c1", type="custom", custom={"name": "sql", "input": ""}),
@@ -511,6 +560,19 @@ def test_a_result_leaves_another_call_open_and_a_second_one_begins_none() -> Non
 def test_a_result_without_a_call_is_shown_at_one(more: dict[str, object], name: str) -> None:
     said = told(result("c9", "found", **more), chat_chunk("So"))
     assert said == [*call(0, "", "c9", name), gave("c9", "found", name), "So"]
+
+
+def test_results_with_a_repeated_id_are_for_its_calls_in_their_order() -> None:
+    parts = told(
+        whole_call("c"),
+        result("c", "one"),
+        whole_call("c"),
+        whole_call("c"),
+        result("c", "two"),
+        result("c", "three"),
+    )
+    results = [part for part in parts if isinstance(part, Part) and part.kind is Kind.RESULT]
+    assert results == [gave("c", "one"), gave("c_2", "two"), gave("c_3", "three")]
 
 
 def test_a_result_without_an_id_is_that_of_the_first_call_without_one() -> None:

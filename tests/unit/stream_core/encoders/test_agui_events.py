@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
+import pytest
 
-from evenflow.stream_core.encoders.agui_events import AgUiEvents
+from evenflow.stream_core.encoders.agui_events import AgUiEvents, empty_run
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder
 from evenflow.stream_core.log.entries import Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResumePoint, slice_of
@@ -120,12 +121,27 @@ def test_who_comes_back_behind_a_result_goes_on_in_that_message() -> None:
     }
 
 
-def test_calls_that_nobody_has_answered_are_pending() -> None:
+@pytest.mark.parametrize("reason", ["tool_calls", "stop"])
+def test_calls_that_nobody_has_answered_are_pending(reason: str) -> None:
     other = Part(Kind.CALL, call=1, id="call_2", name="add")
     stream = answer(_CALL, _END, _RESULT, other, Part(Kind.CALL_END, call=1))
-    stream.complete("tool_calls", None)
+    stream.complete(reason, None)
     outcome = _told(_encoder(stream))[-1]["outcome"]
     assert outcome == {"type": "success", "pendingToolCallIds": ["call_2"]}
+
+
+@pytest.mark.parametrize("reason", ["tool_calls", "stop"])
+def test_where_every_call_has_its_result_none_is_pending(reason: str) -> None:
+    stream = answer(_CALL, _END, _RESULT, "3")
+    stream.complete(reason, None)
+    assert _told(_encoder(stream))[-1]["outcome"] == {"type": "success"}
+
+
+def test_an_empty_run_begins_and_ends() -> None:
+    assert _heard(empty_run("t1", "r1")) == [
+        {"type": "RUN_STARTED", **_RUN},
+        {"type": "RUN_FINISHED", **_RUN, "outcome": {"type": "success"}},
+    ]
 
 
 def test_data_is_state_or_custom() -> None:

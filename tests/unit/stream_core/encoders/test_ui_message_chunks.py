@@ -43,7 +43,7 @@ def _said(*contents: Content) -> list[Any]:
 
 def test_an_answer_is_a_step_of_a_message() -> None:
     stream = answer("a")
-    stream.complete("tool_calls", None)
+    stream.complete("content_filter", None)
     assert _told(stream) == [
         {"type": "start", "messageId": "m1"},
         {"type": "start-step"},
@@ -51,7 +51,7 @@ def test_an_answer_is_a_step_of_a_message() -> None:
         {"type": "text-delta", "id": "0", "delta": "a"},
         {"type": "text-end", "id": "0"},
         {"type": "finish-step"},
-        {"type": "finish", "finishReason": "tool-calls"},
+        {"type": "finish", "finishReason": "content-filter"},
         "[DONE]",
     ]
 
@@ -96,9 +96,31 @@ def test_a_call_has_its_input_when_it_is_whole() -> None:
     assert _said(_CALL, _END)[-1]["input"] == {}
 
 
-def test_arguments_that_are_no_json_are_an_error_of_the_call() -> None:
-    last = _said(_CALL, _arguments('{"a":'))[-1]
-    assert (last["type"], last["input"]) == ("tool-input-error", '{"a":')
+@pytest.mark.parametrize("wrong", ['{"a":', "[1]", '"x"', '{"a":1}{"a":2}'])
+def test_arguments_that_are_no_json_object_are_an_error_of_the_call(wrong: str) -> None:
+    last = _said(_CALL, _arguments(wrong))[-1]
+    assert (last["type"], last["input"]) == ("tool-input-error", wrong)
+
+
+@pytest.mark.parametrize(
+    ("contents", "told"),
+    [
+        ((_CALL, _END), "tool-calls"),
+        ((_CALL, _END, Part(Kind.RESULT, "3", id="call_1", name="add")), "stop"),
+    ],
+)
+@pytest.mark.parametrize("reason", ["tool_calls", "stop"])
+def test_calls_to_run_are_the_reason_of_the_end(
+    contents: tuple[Content, ...], told: str, reason: str
+) -> None:
+    stream = answer(*contents)
+    stream.complete(reason, None)
+    assert _told(stream)[-2] == {"type": "finish", "finishReason": told}
+
+
+@pytest.mark.parametrize("none", [" \n", "null"])
+def test_arguments_that_say_nothing_are_none(none: str) -> None:
+    assert _said(_CALL, _arguments(none), _END)[-1]["input"] == {}
 
 
 def test_a_custom_tool_is_given_any_text() -> None:

@@ -62,7 +62,7 @@ def test_a_call_is_as_far_as_it_has_come(contents: list[Content], state: dict[st
 def test_a_call_that_was_cut_off_says_so() -> None:
     (call,) = _parts(_CALL, Part(Kind.ARGUMENTS, '{"a', call=0))
     assert (call["state"], call["rawInput"]) == ("output-error", '{"a')
-    assert "not JSON" in call["errorText"]
+    assert "no JSON object" in call["errorText"]
 
 
 def test_sources_and_data_stand_where_they_came() -> None:

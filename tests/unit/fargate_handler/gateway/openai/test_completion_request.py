@@ -233,3 +233,28 @@ def test_a_tier_that_can_wait_is_a_lower_class_and_no_tier_is_a_higher_one(
     tier: object, service_class: ServiceClass | None
 ) -> None:
     assert call(service_tier=tier).terms.service_class is service_class
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("modalities", ["text", "audio"]),
+        ("modalities", ["image"]),
+        ("audio", {"voice": "alloy", "format": "pcm16"}),
+        ("functions", [{"name": "f", "parameters": {}}]),
+        ("function_call", "auto"),
+    ],
+)
+def test_what_asks_for_an_answer_that_is_not_carried_is_refused_by_name(
+    name: str, value: object
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        call(**{name: value})
+    assert (refused.value.code, refused.value.param) == ("unsupported_parameter", name)
+
+
+def test_what_asks_for_text_is_passed_on() -> None:
+    assert call(modalities=["text"], functions=[]).asked.options.passed == {
+        "modalities": ["text"],
+        "functions": [],
+    }

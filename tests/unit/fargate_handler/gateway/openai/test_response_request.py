@@ -172,6 +172,7 @@ def test_the_model_is_given_what_changes_its_answer() -> None:
         ({"conversation": "conv_1"}, "conversation"),
         ({"prompt": {"id": "p"}}, "prompt"),
         ({"n": 2}, "n"),
+        ({"modalities": ["text", "audio"]}, "modalities"),
         ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
     ],
 )
@@ -198,6 +199,62 @@ def test_tools_are_told_again_as_they_came() -> None:
     assert asked.options.tool_choice == {"type": "function", "function": {"name": "f"}}
     assert echoed(asked)["tools"] == _TOOLS
     assert echoed(asked)["tool_choice"] == {"type": "function", "name": "f"}
+
+
+_CLOSE = {
+    "type": "function",
+    "name": "close",
+    "description": "Close one.",
+    "parameters": {"type": "object"},
+    "defer_loading": True,
+}
+_SPACE = {"type": "namespace", "name": "agents_v1", "description": "Agents.", "tools": [_CLOSE]}
+_SPACE_CALL = {**_CALL, "namespace": "agents_v1", "name": "close"}
+
+
+def test_functions_of_a_namespace_are_offered_under_joined_names() -> None:
+    tools = [*_TOOLS, {"type": "tool_search"}, _SPACE]
+    choice = {"type": "function", "namespace": "agents_v1", "name": "close"}
+    asked = _asked(tools=tools, tool_choice=choice)
+    *_, offered = asked.options.tools
+    assert len(asked.options.tools) == 3
+    assert offered["function"] == {
+        "name": "agents_v1__close",
+        "description": "Close one.\n\nThis and all tools of agents_v1: Agents.",
+        "parameters": {"type": "object"},
+    }
+    assert asked.options.tool_choice == {"type": "function", "function": {"name": "agents_v1__close"}}
+    assert (echoed(asked)["tools"], echoed(asked)["tool_choice"]) == (tools, choice)
+
+
+def test_a_call_of_a_namespace_is_one_again_in_the_history() -> None:
+    custom = {**_CUSTOM, "namespace": "agents_v1"}
+    items = [_ASKED, _SPACE_CALL, _output("c1")]
+    assert _turns(items)[1].tool_calls == (ToolCall("c1", "agents_v1__close", "{}"),)
+    (turn,) = _turns([custom])
+    assert turn.extra["tool_calls"][0]["custom"]["name"] == "agents_v1__g"
+    told = listed_items(_PUBLIC, _asked(input=items, tools=[_SPACE]), {"order": "asc"})["data"][1]
+    assert (told["namespace"], told["name"]) == ("agents_v1", "close")
+
+
+@pytest.mark.parametrize(
+    ("tool", "param"),
+    [
+        ({"type": "namespace", "tools": []}, "tools.0.name"),
+        ({"type": "namespace", "name": "a", "tools": {}}, "tools.0.tools"),
+        ({"type": "namespace", "name": "a", "tools": [{"type": "mcp"}]}, "tools.0.tools.0"),
+        ({"type": "tool_search", "execution": "client"}, "tools.0"),
+    ],
+)
+def test_a_namespace_that_is_wrong_is_named(tool: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        _read(tools=[tool])
+    assert refused.value.param == param
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_whether_calls_are_parallel_is_told_as_asked_also_without_tools(given: bool) -> None:
+    assert echoed(_asked(parallel_tool_calls=given))["parallel_tool_calls"] is given
 
 
 def test_a_response_tells_its_request_again() -> None:

@@ -1,0 +1,36 @@
+"""The counts of a model's server, checked before anything is charged or passed on."""
+
+from __future__ import annotations
+
+from evenflow.stream_core.protocol.messages import Usage
+
+# Tokens. Stores add the counts of a day up in 64 bits.
+_MOST_COUNTED = 10**12
+
+
+def checked_usage(
+    prompt: object, completion: object, *, cached: object = None, reasoning: object = None
+) -> Usage | None:
+    """The usage with these counts. None: the model did not count, or its counts are impossible.
+
+    Cached tokens are part of the prompt's, reasoning is part of the completion's. Some gateways
+    leave them out there. Where the part is larger than the whole, it is added to the whole.
+    """
+    prompt_tokens, completion_tokens = _count(prompt), _count(completion)
+    if prompt_tokens is None or completion_tokens is None:
+        return None
+    cached_tokens, reasoning_tokens = _count(cached), _count(reasoning)
+    if cached_tokens is not None and cached_tokens > prompt_tokens:
+        prompt_tokens += cached_tokens
+    if reasoning_tokens is not None and reasoning_tokens > completion_tokens:
+        completion_tokens += reasoning_tokens
+    if max(prompt_tokens, completion_tokens) > _MOST_COUNTED:
+        return None
+    return Usage(prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens)
+
+
+def _count(number: object) -> int | None:
+    """A count, also where it is written as `1611.0`. None: it is none."""
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return None
+    return int(number) if 0 <= number <= _MOST_COUNTED and number == int(number) else None
