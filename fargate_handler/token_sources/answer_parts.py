@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, get_args
@@ -10,7 +11,14 @@ import orjson
 
 from evenflow.fargate_handler.token_sources.counted_calls import CountedCalls
 from evenflow.fargate_handler.token_sources.port import ModelEnd, TokenSink
+from evenflow.fargate_handler.token_sources.returned_fields import (
+    call_fields,
+    message_fields,
+    split_thoughts,
+)
 from evenflow.stream_core.log.entries import (
+    CALL_EXTRA,
+    EXTRA,
     JOINING,
     LOGPROBS,
     LONGEST_NAME,
@@ -18,12 +26,16 @@ from evenflow.stream_core.log.entries import (
     Kind,
     Part,
 )
+from evenflow.stream_core.log.returned_fields import Fields
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """The names under which servers send reasoning. Some send it under both."""
 _ENDS = get_args(ModelEnd)
 _SOURCE_FIELDS = ("url", "title", "start_index", "end_index")
-_OWN_DATA = frozenset({"source", "finish", "signature", LOGPROBS})
+_OWN_DATA = frozenset({"source", "finish", LOGPROBS, EXTRA, CALL_EXTRA})
+# Different details of one answer. Their texts count nothing in a log.
+_MOST_DETAILS = 64
+_logger = logging.getLogger(__name__)
 _CUT = "… (cut: this result has {} characters)"
 
 
@@ -36,7 +48,17 @@ class AnswerParts:
     All methods raise ValueError or TypeError for what can't be a part of an answer.
     """
 
-    __slots__ = ("_calls", "_ended", "_sink", "_sources", "calling", "pushed")
+    __slots__ = (
+        "_calls",
+        "_details",
+        "_ended",
+        "_has_warned",
+        "_returned",
+        "_sink",
+        "_sources",
+        "calling",
+        "pushed",
+    )
 
     def __init__(self, sink: TokenSink) -> None:
         self.calling: dict[int, int] = {}
@@ -45,7 +67,10 @@ class AnswerParts:
         """How many texts and parts were pushed."""
         self._sink = sink
         self._calls = defaultdict[int, CountedCalls](CountedCalls)
+        self._details: set[str] = set()
         self._ended: set[int] = set()
+        self._has_warned = False
+        self._returned: dict[tuple[int, int | None], Fields] = {}
         self._sources: set[str] = set()
 
     def text(self, text: str, choice: int = 0) -> None:
@@ -57,11 +82,21 @@ class AnswerParts:
             self.pushed += 1
             self._sink.push(text)
 
-    def delta(self, kind: Kind, text: str, choice: int = 0, name: str = "") -> None:
-        """More reasoning, refusal, or text of a later choice. `name` is the server's field."""
+    def delta(
+        self, kind: Kind, text: str, choice: int = 0, name: str = "", detail: str = ""
+    ) -> None:
+        """More reasoning, refusal, or text of a later choice.
+
+        Args:
+            name: the server's field.
+            detail: as of `detail_of`.
+        """
         if text:
             self.end_call(choice)
-            self._push(Part(kind, text, choice, name=name))
+            if detail and len(self._details) < _MOST_DETAILS:
+                self._details.add(detail)
+            told = detail if detail in self._details else ""
+            self._push(Part(kind, text, choice, id=told, name=name))
 
     def fragment(
         self,
@@ -72,11 +107,13 @@ class AnswerParts:
         choice: int = 0,
         *,
         custom: bool = False,
+        extra: Fields | None = None,
     ) -> None:
         """More of a call. Servers may repeat its name and id, or send it whole, without an index.
 
         Args:
             custom: whether the tool takes any text instead of JSON.
+            extra: further fields that the server needs back.
         """
         calls = self._calls[choice]
         if index is None:
@@ -89,11 +126,14 @@ class AnswerParts:
         if number is None:
             self.end_call(choice)
             number, call_id = calls.begin(index, call_id, name)
+            self.returned(extra or {}, choice, number)
             kind = "custom" if custom else ""
             self._push(Part(Kind.CALL, kind, choice, number, id=call_id, name=name))
             self.calling[choice] = number
         elif arguments and self.calling.get(choice) != number:
             raise ValueError("this is a fragment of a call that has ended")
+        else:
+            self.returned(extra or {}, choice, number)
         self._push(Part(Kind.ARGUMENTS, arguments, choice, number))
 
     def end_call(self, choice: int) -> None:
@@ -117,6 +157,31 @@ class AnswerParts:
         if self.calling.get(choice) == number:
             self.end_call(choice)
         self._push(Part(Kind.RESULT, _fitting(text), choice, id=call_id, name=name or tool))
+
+    def returned(self, fields: Fields, choice: int = 0, call: int | None = None) -> None:
+        """Fields that the server needs back: of the call with this number, or of the message.
+
+        A value that is repeated is told once. One that is too long is left out.
+        """
+        known = self._returned.setdefault((choice, call), {})
+        new = {name: value for name, value in fields.items() if known.get(name) != value}
+        text = orjson.dumps(new).decode()
+        if len(text) > LONGEST_VALUE:
+            self._too_long(new, len(text))
+        elif new:
+            known |= new
+            name = EXTRA if call is None else CALL_EXTRA
+            self._push(Part(Kind.DATA, text, choice, call or 0, name=name))
+
+    def _too_long(self, fields: Fields, size: int) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            _logger.warning(
+                "fields with %d characters of the model's server are left out: %a; it may refuse "
+                "to go on with the conversation without them",
+                size,
+                ", ".join(fields)[:100],
+            )
 
     def data(self, name: str, value: Any, choice: int = 0) -> None:
         """A named value."""
@@ -169,11 +234,11 @@ class AnswerParts:
         Log probabilities are pushed before their tokens: an encoder can tell them together.
         """
         self._logprobs(logprobs, choice)
-        for name, reasoning in _reasonings(delta).items():
-            self.delta(Kind.REASONING, reasoning, choice, name)
+        extra = self._thoughts(delta, choice)
         if isinstance(refusal := delta.get("refusal"), str):
             self.delta(Kind.REFUSAL, refusal, choice)
         self.text(_content(delta), choice)
+        self.returned(extra, choice)
         for annotation in _list(delta.get("annotations")):
             self.source(annotation.get("url_citation"))
         for fragment in delta.get("tool_calls") or ():
@@ -181,12 +246,24 @@ class AnswerParts:
         for tool in _list(delta.get("executed_tools")):
             self._executed(tool, choice)
 
+    def _thoughts(self, delta: dict[str, Any], choice: int) -> Fields:
+        """More reasoning, and the lists beside it. Returns all other fields to give back."""
+        thoughts, fields = split_thoughts(_reasonings(delta), message_fields(delta))
+        for thought in thoughts:
+            self.delta(Kind.REASONING, thought.text, choice, thought.field, thought.detail)
+        lists = {name: value for name, value in fields.items() if isinstance(value, list)}
+        self.returned(lists, choice)
+        return {name: value for name, value in fields.items() if name not in lists}
+
     def _called(self, fragment: dict[str, Any], choice: int) -> None:
         custom = bool(fragment.get("custom"))
         called = fragment.get("custom" if custom else "function") or {}
         arguments = called.get("input" if custom else "arguments") or ""
         call_id, name = fragment.get("id") or "", called.get("name") or ""
-        self.fragment(fragment.get("index"), call_id, name, arguments, choice, custom=custom)
+        extra = call_fields(fragment)
+        self.fragment(
+            fragment.get("index"), call_id, name, arguments, choice, custom=custom, extra=extra
+        )
 
     def _executed(self, tool: dict[str, Any], choice: int) -> None:
         """A tool that Groq has run: first without its output, then with it."""

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from evenflow.fargate_handler.token_sources.answer_parts import REASONING_FIELDS
+from evenflow.fargate_handler.token_sources.returned_fields import message_fields
 
 _BESIDE_TEXT = (*REASONING_FIELDS, "refusal", "tool_calls", "executed_tools", "annotations")
 # A server whose chunks always differ in more than the text is not tried for ever.
@@ -67,7 +68,7 @@ def _only_text(chunk: dict[str, Any]) -> str:
     (choice,) = choices
     delta = choice.get("delta") or {}
     says_more = any(choice.get(name) for name in ("index", "finish_reason", "logprobs"))
-    says_more = says_more or delta.get("role") == "tool"
+    says_more = says_more or delta.get("role") == "tool" or bool(message_fields(delta))
     if says_more or any(delta.get(name) for name in _BESIDE_TEXT):
         return ""
     return delta.get("content") or ""

@@ -43,15 +43,6 @@ _DELTAS = {
     Kind.REASONING: (b"thinking_delta", b"thinking"),
     Kind.CALL: (b"input_json_delta", b"partial_json"),
 }
-# What this server did not sign says in which field the model's server gave it.
-_FIELD = "evenflow:"
-
-
-def field_of_signature(signature: object) -> str:
-    """In which field the model's server gave a thought. Empty if its signature doesn't say."""
-    if not isinstance(signature, str) or not signature.startswith(_FIELD):
-        return ""
-    return signature.removeprefix(_FIELD)
 
 
 def error_object(error: EvenflowError, request_id: str) -> dict[str, Any]:
@@ -140,18 +131,15 @@ class AnthropicObjects:
         del place
         if not self._tells(block):
             return b""
-        return _event(b"content_block_stop", {"index": self._numbers.pop(block.number)})
+        number = self._numbers.pop(block.number)
+        return _signed(block, number) + _event(b"content_block_stop", {"index": number})
 
     def value(self, place: Place, part: Part, block: Block | None) -> bytes:
-        """The signature of a thought, or the source of a text. This API has no word for others."""
-        if block is None or not self._tells(block):
+        """The source of a text. This API has no word for other values, or tells them elsewhere."""
+        citation = None if block is None else _citation(part, block)
+        if block is None or citation is None:
             return b""
-        if (signature := _signature(part, block)) is not None:
-            delta: dict[str, Any] = {"type": "signature_delta", "signature": signature}
-        elif (citation := _citation(part, block)) is not None:
-            delta = {"type": "citations_delta", "citation": citation}
-        else:
-            return b""
+        delta = {"type": "citations_delta", "citation": citation}
         told = {"index": self._numbers[block.number], "delta": delta}
         return _event(b"content_block_delta", told, place)
 
@@ -196,13 +184,23 @@ def _id(place: Place) -> bytes:
     return event_id(place.last, place.epoch).encode()
 
 
+def _signed(block: Block, number: int) -> bytes:
+    """What the client sends back with a thought. Some clients read it here alone."""
+    if block.kind is not Kind.REASONING or block.silent:
+        return b""
+    delta = {"type": "signature_delta", "signature": block.sealed}
+    return _event(b"content_block_delta", {"index": number, "delta": delta})
+
+
 def _begun(block: Block) -> dict[str, Any]:
     """A block without what its deltas bring."""
+    if block.silent:
+        return {"type": "redacted_thinking", "data": block.sealed}
     if block.kind is Kind.REASONING:
-        signature = f"{_FIELD}{block.name}" if block.name else ""
-        return {"type": "thinking", "thinking": "", "signature": signature}
+        return {"type": "thinking", "thinking": "", "signature": ""}
     if block.kind is Kind.CALL:
-        return {"type": "tool_use", "id": block.id, "name": block.name, "input": {}}
+        named = {"type": "tool_use", "id": block.id, "name": block.name, "input": {}}
+        return block.extra | named
     return {"type": "text", "text": ""}
 
 
@@ -213,24 +211,24 @@ def _contents_of(contents: tuple[Content, ...], *, thinking: bool) -> list[dict[
         if isinstance(event, Begin):
             told.append((event.block, _begun(event.block)))
         elif isinstance(event, Value) and event.block is not None:
-            _add_value(event.part, event.block, told[-1][1])
+            _add_citation(event.part, event.block, told[-1][1])
     return [
-        begun | _said(block)
+        ({} if block.kind is Kind.REASONING else block.extra) | begun | _said(block)
         for block, begun in told
         if thinking or block.kind is not Kind.REASONING
     ]
 
 
-def _add_value(part: Part, block: Block, told: dict[str, Any]) -> None:
-    if (signature := _signature(part, block)) is not None:
-        told["signature"] = signature
-    elif (citation := _citation(part, block)) is not None:
+def _add_citation(part: Part, block: Block, told: dict[str, Any]) -> None:
+    if (citation := _citation(part, block)) is not None:
         told.setdefault("citations", []).append(citation)
 
 
 def _said(block: Block) -> dict[str, Any]:
+    if block.silent:
+        return {}
     if block.kind is Kind.REASONING:
-        return {"thinking": block.text}
+        return {"thinking": block.text, "signature": block.sealed}
     if block.kind is not Kind.CALL:
         return {"text": block.text}
     try:
@@ -238,13 +236,6 @@ def _said(block: Block) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         given = None  # it was cut, or the model wrote what is no JSON
     return {"input": given if isinstance(given, dict) else {}}
-
-
-def _signature(part: Part, block: Block) -> str | None:
-    if part.name != "signature" or block.kind is not Kind.REASONING:
-        return None
-    signature = orjson.loads(part.text)
-    return signature if isinstance(signature, str) else None
 
 
 def _citation(part: Part, block: Block) -> dict[str, Any] | None:

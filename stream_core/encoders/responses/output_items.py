@@ -1,6 +1,8 @@
 """The output items of OpenAI's Responses API, from the blocks of an answer.
 
 Each block is an item: a text or a refusal is a message with one part, a reasoning has one summary.
+Fields that the model's server needs back are in a reasoning's `encrypted_content`, and beside the
+other fields of a message or a call.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from evenflow.stream_core.encoders.blocks import Begin, Block, Blocks
 from evenflow.stream_core.log.entries import Content, Kind, Part
 from evenflow.stream_core.protocol.response_ids import PublicResponse
 
-_FIELD = "evenflow:"
 _PREFIXES = {Kind.TEXT: "msg", Kind.REFUSAL: "msg", Kind.REASONING: "rs", Kind.CALL: "fc"}
 
 
@@ -42,7 +43,7 @@ def begun_item(response: PublicResponse, block: Block) -> dict[str, Any]:
     """A block's item when it begins, still empty."""
     item = {"id": item_id(response, block), "status": "in_progress"}
     if block.kind is Kind.CALL:
-        return item | _call(block, "")
+        return block.extra | item | _call(block, "")
     if block.kind is Kind.REASONING:
         return item | {"type": "reasoning", "summary": [], "encrypted_content": None}
     return item | {"type": "message", "role": "assistant", "content": []}
@@ -52,13 +53,13 @@ def whole_item(response: PublicResponse, block: Block, status: str) -> dict[str,
     """A block's item at its end. `status` is `completed` or `incomplete`."""
     item = {"id": item_id(response, block), "status": status}
     if block.kind is Kind.CALL:
-        return item | _call(block, block.text)
+        return block.extra | item | _call(block, block.text)
     if block.kind is Kind.REASONING:
-        summary = [part_of(block, block.text)]
-        sealed = sealed_field(block)
+        summary = [] if block.silent else [part_of(block, block.text)]
+        sealed = block.sealed or None
         return item | {"type": "reasoning", "summary": summary, "encrypted_content": sealed}
     content = [part_of(block, block.text)]
-    return item | {"type": "message", "role": "assistant", "content": content}
+    return block.extra | item | {"type": "message", "role": "assistant", "content": content}
 
 
 def output_of(
@@ -107,18 +108,6 @@ def logprobs_of(part: Part) -> Iterator[dict[str, Any]]:
         for token in orjson.loads(part.text).get("content") or ():
             top = [_token(other) for other in token.get("top_logprobs") or ()]
             yield _token(token) | {"top_logprobs": top}
-
-
-def sealed_field(block: Block) -> str | None:
-    """What comes back with a reasoning, unread: the field in which the model's server gave it."""
-    return f"{_FIELD}{block.name}" if block.name else None
-
-
-def unsealed_field(sealed: object) -> str:
-    """The field in a text of `sealed_field`. Empty: the reasoning comes from elsewhere."""
-    if not isinstance(sealed, str) or not sealed.startswith(_FIELD):
-        return ""
-    return sealed.removeprefix(_FIELD)
 
 
 def _token(given: dict[str, Any]) -> dict[str, Any]:

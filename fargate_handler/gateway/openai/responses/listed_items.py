@@ -63,7 +63,7 @@ def _items_of(turn: Turn) -> Iterator[dict[str, Any]]:
     elif turn.text or not (turn.tool_calls or made):
         yield {"type": "message", "role": "assistant", "content": _content(turn, "output")}
     for call in turn.tool_calls:
-        yield _function_call(call.id, call.name, call.arguments)
+        yield call.extra | _function_call(call.id, call.name, call.arguments)
     for call in made:
         if call["type"] == "function":
             function = call["function"]
