@@ -46,6 +46,7 @@ class AgUiEvents:
     """
 
     resets = True
+    seals_calls = False
 
     def __init__(
         self,

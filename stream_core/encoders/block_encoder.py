@@ -35,6 +35,8 @@ class BlockObjects(Protocol):
 
     resets: bool
     """Whether the protocol has a word for dropping what was said: `reset`."""
+    seals_calls: bool
+    """As of `Blocks`."""
 
     def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
         """Before everything else. `open_blocks`: those in whose middle the reader begins."""
@@ -104,7 +106,8 @@ class BlockEncoder:
         self._text: Block | None = None
         """What `_open_text` gave, until anything else is taken. `_write_delta` is for it."""
         self._read(AppendedContents(stream.log, point.next_index, most))
-        self._blocks = Blocks(slice_of(stream.log.entries[: point.next_index], 0).standing)
+        said = slice_of(stream.log.entries[: point.next_index], 0).standing
+        self._blocks = Blocks(said, seals_calls=objects.seals_calls)
         last = point.next_index - 1
         place = Place(last, last, self.epoch)
         self.opening = objects.opening(place, tuple(self._blocks.open))
@@ -194,7 +197,7 @@ class BlockEncoder:
     def _reset(self) -> bytes:
         place = self._place()
         self._read(AppendedContents(self._stream.log, 0, self._most))
-        self._blocks = Blocks()
+        self._blocks = Blocks(seals_calls=self._objects.seals_calls)
         return self._objects.reset(place) + self._take()
 
     def _end(self) -> bytes:

@@ -51,9 +51,11 @@ class Block:
     @property
     def returned(self) -> Fields:
         """What a client keeps of it, for the server (`returned_fields`)."""
-        thought = self.kind is Kind.REASONING
-        kept = {"field": self.name, "detail": self.id} if thought else {}
-        return {name: value for name, value in (kept | {"extra": self.extra}).items() if value}
+        of_call = self.silent and any(part.name == CALL_EXTRA for part in self.values)
+        kept: Fields = {"call" if of_call else "extra": self.extra}
+        if self.kind is Kind.REASONING:
+            kept = {"field": self.name, "detail": self.id} | kept
+        return {name: value for name, value in kept.items() if value}
 
     @property
     def sealed(self) -> str:
@@ -102,11 +104,16 @@ class Blocks:
 
     Fields that the server needs back belong to the open text or reasoning, or to their call. Where
     none is open they are a silent reasoning.
+
+    Args:
+        seals_calls: whether fields of a call are a silent reasoning before it, too. Many clients
+            keep nothing of a call that they don't know.
     """
 
-    __slots__ = ("_ahead", "_calls", "_count", "_late", "_plain", "_uncalled")
+    __slots__ = ("_ahead", "_calls", "_count", "_late", "_plain", "_seals_calls", "_uncalled")
 
-    def __init__(self, contents: Iterable[Content] = ()) -> None:
+    def __init__(self, contents: Iterable[Content] = (), *, seals_calls: bool = False) -> None:
+        self._seals_calls = seals_calls
         self._count = 0
         self._plain: Block | None = None
         self._calls: dict[int, Block] = {}
@@ -175,14 +182,14 @@ class Blocks:
         block = self._calls.get(part.call) if part.name == CALL_EXTRA else plain
         if part.name == CALL_EXTRA and block is None:
             self._uncalled.setdefault(part.call, []).append(part)
-        elif block is not None and not block.silent:
+            return self._silent(part) if self._seals_calls and not self._calls else []
+        if block is not None and not block.silent:
             block.values.append(part)
             return [Value(part, block)]
-        elif self._calls:
+        if self._calls:
             self._late.append(part)
-        else:
-            return self._silent(part)
-        return []
+            return []
+        return self._silent(part)
 
     def _silent(self, part: Part) -> list[BlockEvent]:
         ended = self._end_plain()

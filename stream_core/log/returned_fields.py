@@ -7,6 +7,7 @@ here knows what such a field means. What clients of other protocols keep is an o
     field   where the server gave the reasoning
     detail  the entry of a list that tells the reasoning again, without its text (`detail_of`)
     extra   all further fields
+    call    those of the call that follows, instead
 
 or, where a protocol has room for a text only, that object as text (`sealed`).
 """
@@ -171,6 +172,18 @@ def unsealed(text: object) -> Fields:
         return {"field": kept} if kept else {}
     returned: Fields = orjson.loads(kept)
     return returned
+
+
+def call_fields_of(returned: Mapping[str, Any]) -> Fields:
+    """The fields of the call that follows.
+
+    Raises:
+        ValueError: they are not as they were given.
+    """
+    fields = returned.get("call", {})
+    if not isinstance(fields, dict):
+        raise ValueError("these are no fields of a call")
+    return fields
 
 
 def fields_of(returned: Mapping[str, Any], text: str) -> Fields:

@@ -17,7 +17,7 @@ from evenflow.fargate_handler.gateway.anthropic.given_blocks import (
     wrong,
 )
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
-from evenflow.fargate_handler.gateway.requests.returned import further_fields, returned_fields
+from evenflow.fargate_handler.gateway.requests.returned import Returned, further_fields, returned_by
 from evenflow.stream_core.log.conversation import ToolCall, Turn, text_of_parts
 from evenflow.stream_core.log.entries import MOST_CALLS
 from evenflow.stream_core.log.returned_fields import added, allowed
@@ -113,13 +113,17 @@ def _result(block: GivenBlock, where: str) -> Turn:
 def _assistant(message: GivenMessage, where: str) -> Turn:
     if isinstance(message.content, str):
         return Turn("assistant", message.content)
-    said, calls, extra = list[Part](), list[ToolCall](), dict[str, Any]()
+    said, calls = list[Part](), list[ToolCall]()
+    extra, next_call = dict[str, Any](), dict[str, Any]()
     for place, block in enumerate(message.content):
         within = f"{where}.{place}"
         if block.type == "tool_use":
-            calls.append(_call(block, within))
+            calls.append(_call(block, next_call, within))
+            next_call = {}
         elif block.type in _THOUGHTS:
-            extra = added(extra, _thought(block, within))
+            returned = _thought(block, within)
+            extra = added(extra, returned.fields)
+            next_call = added(next_call, returned.call)
         else:
             said.append(part_of(block, within))
             if block.type == "text":
@@ -130,12 +134,12 @@ def _assistant(message: GivenMessage, where: str) -> Turn:
     return Turn("assistant", turn.text, tuple(calls), parts=turn.parts, extra=extra)
 
 
-def _thought(block: GivenBlock, where: str) -> dict[str, Any]:
-    """The fields in which the model's server gave a thought, where they are known."""
+def _thought(block: GivenBlock, where: str) -> Returned:
+    """What the model's server gave with a thought, or with the call that follows."""
     given, (text, kept) = block.model_dump(), _THOUGHTS[block.type]
     thought = given.get(text, "")
     said = thought if isinstance(thought, str) else ""
-    return returned_fields(given.get(kept), said, f"{where}.{kept}")
+    return returned_by(given.get(kept), said, f"{where}.{kept}")
 
 
 def _beside_text(block: GivenBlock, where: str) -> dict[str, Any]:
@@ -143,11 +147,11 @@ def _beside_text(block: GivenBlock, where: str) -> dict[str, Any]:
     return {name: value for name, value in extra.items() if isinstance(value, dict | list)}
 
 
-def _call(block: GivenBlock, where: str) -> ToolCall:
+def _call(block: GivenBlock, before: dict[str, Any], where: str) -> ToolCall:
     match told := block.model_dump():
         case {"id": str(call), "name": str(name), "input": dict(given)} if call and name:
             check_json(given, f"{where}.input")
-            extra = further_fields(told, _OF_CALLS, f"{where}.")
+            extra = before | further_fields(told, _OF_CALLS, f"{where}.")
             return ToolCall(call, name, orjson.dumps(given).decode(), extra)
     raise wrong(f"{where} must have an id, a name, and an input that is an object", where)
 

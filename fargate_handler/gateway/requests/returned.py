@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
-from evenflow.stream_core.log.returned_fields import Fields, fields_of, unsealed
+from evenflow.stream_core.log.returned_fields import Fields, call_fields_of, fields_of, unsealed
 from evenflow.stream_core.protocol.errors import InvalidRequest
 
 
@@ -27,18 +27,26 @@ def further_fields(given: Mapping[str, Any], known: Container[str], where: str) 
     return fields
 
 
-def returned_fields(kept: object, text: str, where: str) -> Fields:
-    """The fields of a message that a reasoning with this text stands for.
+class Returned(NamedTuple):
+    """Fields of a message, and those of the call that follows."""
+
+    fields: Fields
+    call: Fields
+
+
+def returned_by(kept: object, text: str, where: str) -> Returned:
+    """What a reasoning with this text stands for.
 
     Args:
-        kept: what the client has kept with it: a text, or an object. Empty: another server's.
+        kept: what the client has kept with it, a text or an object. Another server's is nothing.
         where: its path in the request.
 
     Raises:
         InvalidRequest: it is not as it was given.
     """
     try:
-        fields = fields_of(kept if isinstance(kept, dict) else unsealed(kept), text)
+        given = kept if isinstance(kept, dict) else unsealed(kept)
+        returned = Returned(fields_of(given, text), call_fields_of(given))
     except ValueError:
         raise InvalidRequest(
             f"{where} is not as it was given with the answer; nothing was generated, send it "
@@ -46,5 +54,10 @@ def returned_fields(kept: object, text: str, where: str) -> Fields:
             code="invalid_field",
             param=where,
         ) from None
-    check_json(fields, where)
-    return fields
+    check_json([returned.fields, returned.call], where)
+    return returned
+
+
+def returned_fields(kept: object, text: str, where: str) -> Fields:
+    """The fields alone, of protocols in which each call keeps its own."""
+    return returned_by(kept, text, where).fields

@@ -76,7 +76,7 @@ def output_of(
 
 def read_blocks(contents: Iterable[Content]) -> tuple[Blocks, list[Block]]:
     """All blocks of an answer, and what has read them."""
-    blocks = Blocks()
+    blocks = Blocks(seals_calls=True)
     begun = [
         event.block
         for content in contents

@@ -71,6 +71,7 @@ class ResponseEvents:
     """
 
     resets = False
+    seals_calls = True
 
     def __init__(
         self,

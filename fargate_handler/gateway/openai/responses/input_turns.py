@@ -8,7 +8,7 @@ from typing import Any
 
 from evenflow.fargate_handler.gateway.openai.responses.input_parts import read_parts, text_or_parts
 from evenflow.fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
-from evenflow.fargate_handler.gateway.requests.returned import further_fields, returned_fields
+from evenflow.fargate_handler.gateway.requests.returned import further_fields, returned_by
 from evenflow.fargate_handler.token_sources.conversation_forms import openai_calls
 from evenflow.stream_core.log.conversation import ToolCall, Turn
 from evenflow.stream_core.log.returned_fields import added, allowed, call_object
@@ -33,6 +33,7 @@ class _Answer:
     calls: list[ToolCall] = field(default_factory=list)
     custom_calls: list[dict[str, Any]] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
+    next_call: dict[str, Any] = field(default_factory=dict)
     has_text: bool = False
 
     def turn(self) -> Turn:
@@ -71,11 +72,11 @@ class InputTurns:
                 self._message(item, where)
             case "function_call":
                 call_id, name, said = _texts(item, where, "call_id", "name", "arguments")
-                extra = further_fields(item, _OF_CALLS, where)
+                extra = self._extra_of_call(item, where)
                 self._model().calls.append(ToolCall(call_id, name, said, extra))
             case "custom_tool_call":
                 call_id, name, said = _texts(item, where, "call_id", "name", "input")
-                extra = further_fields(item, _OF_CALLS, where)
+                extra = self._extra_of_call(item, where)
                 called = {"name": name, "input": said}
                 self._model().custom_calls.append(call_object("custom", call_id, called, extra))
             case "reasoning":
@@ -125,14 +126,22 @@ class InputTurns:
         """A reasoning that this server has sealed. Others' are not for this model."""
         text = "".join(_summaries(item.get("summary")))
         kept = f"{where}encrypted_content"
-        fields = returned_fields(item.get("encrypted_content"), text, kept)
-        if not fields:
+        fields, next_call = returned_by(item.get("encrypted_content"), text, kept)
+        if not (fields or next_call):
             return
         # One without a text belongs to what the model said before it, too.
         if text and self._answer is not None and self._answer.has_text:
             self._flush()
         answer = self._model()
         answer.extra = added(answer.extra, fields)
+        answer.next_call = added(answer.next_call, next_call)
+
+    def _extra_of_call(self, item: dict[str, Any], where: str) -> dict[str, Any]:
+        """The further fields of a call, from before it and from the call itself."""
+        answer = self._model()
+        extra = answer.next_call | further_fields(item, _OF_CALLS, where)
+        answer.next_call = {}
+        return extra
 
     def _model(self) -> _Answer:
         if self._answer is None:
