@@ -11,7 +11,7 @@ import orjson
 
 from evenflow.fargate_handler.token_sources.counted_calls import CountedCalls
 from evenflow.fargate_handler.token_sources.port import ModelEnd, TokenSink
-from evenflow.fargate_handler.token_sources.returned_fields import (
+from evenflow.fargate_handler.token_sources.server_fields import (
     call_fields,
     message_fields,
     split_thoughts,

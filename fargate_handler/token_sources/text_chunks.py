@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from evenflow.fargate_handler.token_sources.answer_parts import REASONING_FIELDS
-from evenflow.fargate_handler.token_sources.returned_fields import message_fields
+from evenflow.fargate_handler.token_sources.server_fields import message_fields
 
 _BESIDE_TEXT = (*REASONING_FIELDS, "refusal", "tool_calls", "executed_tools", "annotations")
 # A server whose chunks always differ in more than the text is not tried for ever.

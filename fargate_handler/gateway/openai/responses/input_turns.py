@@ -33,7 +33,6 @@ class _Answer:
     calls: list[ToolCall] = field(default_factory=list)
     custom_calls: list[dict[str, Any]] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
-    next_call: dict[str, Any] = field(default_factory=dict)
     has_text: bool = False
 
     def turn(self) -> Turn:
@@ -51,6 +50,8 @@ class InputTurns:
     def __init__(self) -> None:
         self._turns: list[Turn] = []
         self._answer: _Answer | None = None
+        self._next_call: dict[str, Any] = {}
+        """Further fields of the call that follows."""
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -126,22 +127,20 @@ class InputTurns:
         """A reasoning that this server has sealed. Others' are not for this model."""
         text = "".join(_summaries(item.get("summary")))
         kept = f"{where}encrypted_content"
-        fields, next_call = returned_by(item.get("encrypted_content"), text, kept)
-        if not (fields or next_call):
+        fields, call = returned_by(item.get("encrypted_content"), text, kept)
+        self._next_call = added(self._next_call, call)
+        if not fields:
             return
         # One without a text belongs to what the model said before it, too.
         if text and self._answer is not None and self._answer.has_text:
             self._flush()
         answer = self._model()
         answer.extra = added(answer.extra, fields)
-        answer.next_call = added(answer.next_call, next_call)
 
     def _extra_of_call(self, item: dict[str, Any], where: str) -> dict[str, Any]:
         """The further fields of a call, from before it and from the call itself."""
-        answer = self._model()
-        extra = answer.next_call | further_fields(item, _OF_CALLS, where)
-        answer.next_call = {}
-        return extra
+        before, self._next_call = self._next_call, {}
+        return before | further_fields(item, _OF_CALLS, where)
 
     def _model(self) -> _Answer:
         if self._answer is None:
@@ -149,6 +148,7 @@ class InputTurns:
         return self._answer
 
     def _flush(self) -> None:
+        self._next_call = {}
         if self._answer is not None:
             self._turns.append(self._answer.turn())
             self._answer = None
