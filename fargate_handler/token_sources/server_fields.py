@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
+
+import orjson
 
 from evenflow.stream_core.log.entries import LONGEST_NAME
 from evenflow.stream_core.log.returned_fields import Fields, detail_of, text_in
@@ -36,25 +38,34 @@ def message_fields(delta: Mapping[str, Any]) -> Fields:
         name: value
         for name, value in delta.items()
         if value and name not in _OF_MESSAGES and isinstance(value, str | list | dict)
+        if _is_writable(value)
     }
 
 
 def call_fields(fragment: Mapping[str, Any]) -> Fields:
     """What the server needs back of a call, and of its function."""
-    fields = {
-        name: value
-        for name, value in fragment.items()
-        if value is not None and name not in _OF_CALLS
-    }
+    fields = _others(fragment, _OF_CALLS)
     for kind in ("function", "custom"):
-        if isinstance(called := fragment.get(kind), dict):
-            inner = {
-                name: value
-                for name, value in called.items()
-                if value is not None and name not in _OF_CALLED
-            }
-            fields |= {kind: inner} if inner else {}
+        called = fragment.get(kind)
+        inner = _others(called, _OF_CALLED) if isinstance(called, dict) else {}
+        fields |= {kind: inner} if inner else {}
     return fields
+
+
+def _others(given: Mapping[str, Any], known: Container[str]) -> Fields:
+    return {
+        name: value
+        for name, value in given.items()
+        if value is not None and name not in known and _is_writable(value)
+    }
+
+
+def _is_writable(value: Any) -> bool:
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        return False  # it is nested too deep
+    return True
 
 
 def split_thoughts(reasonings: Mapping[str, str], fields: Fields) -> tuple[list[Thought], Fields]:

@@ -79,20 +79,26 @@ def _place_of(entry: Any, entries: list[Any]) -> int | None:
     if not isinstance(entry, dict):
         return None
     if "index" in entry:
-        same = (entry["index"], entry.get("type"))
-        for place, known in enumerate(entries):
-            if isinstance(known, dict) and (known.get("index"), known.get("type")) == same:
-                return place
-        return None
-    last = entries[-1] if entries else None
-    goes_on = (
-        isinstance(last, dict)
-        and _BLOCK.issuperset(last)
+        index, kind = entry["index"], entry.get("type")
+        same = [
+            place
+            for place, known in enumerate(entries)
+            if isinstance(known, dict) and (known.get("index"), known.get("type")) == (index, kind)
+        ]
+    else:
+        same = [len(entries) - 1] if entries and _go_on(entries[-1], entry) else []
+    # A signature is the end of its text.
+    ended = same and entries[same[-1]].get("signature") and text_in(entry)[1]
+    return same[-1] if same and not ended else None
+
+
+def _go_on(known: Any, entry: Mapping[str, Any]) -> bool:
+    return (
+        isinstance(known, dict)
+        and known.get("type") == entry.get("type")
+        and _BLOCK.issuperset(known)
         and _BLOCK.issuperset(entry)
-        and last.get("type") == entry.get("type")
-        and not last.get("signature")
     )
-    return len(entries) - 1 if goes_on else None
 
 
 def text_in(entry: Any) -> tuple[str, str]:

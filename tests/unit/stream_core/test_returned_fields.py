@@ -42,8 +42,15 @@ def _all(*fields: dict[str, Any]) -> dict[str, Any]:
                 {"d": [_TEXT | {"text": "h"}]},
                 {"d": [_TEXT | {"text": "m"}, _HIDDEN]},
                 {"d": [_SIGNED]},
+                {"d": [_TEXT | {"text": "so"}]},
             ],
-            {"d": [_TEXT | {"text": "hm", "signature": "s"}, _HIDDEN]},
+            {
+                "d": [
+                    _TEXT | {"text": "hm", "signature": "s"},
+                    _HIDDEN,
+                    _TEXT | {"text": "so"},
+                ]
+            },
         ),
         (
             [

@@ -169,3 +169,10 @@ def test_details_that_differ_with_each_token_are_left_out_in_the_end() -> None:
     kept = [part for part in told(*chunks) if isinstance(part, Part)]
     assert sum(bool(part.id) for part in kept) == 64
     assert "".join(part.text for part in kept) == "x" * 70
+
+
+def test_fields_that_are_nested_too_deep_are_left_out_and_the_answer_is_kept() -> None:
+    deep = "[" * 300 + "]" * 300
+    answer = chat_chunk(delta={"content": "a", "extra_content": "DEEP"}).replace('"DEEP"', deep)
+    called = fragment(index=0, id="c1", function=_ADD, x="DEEP").replace('"DEEP"', deep)
+    assert told(answer, called) == ["a", *_call(0, "c1")]
