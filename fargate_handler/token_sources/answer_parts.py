@@ -163,6 +163,8 @@ class AnswerParts:
 
         A value that is repeated is told once. One that is too long is left out.
         """
+        if not fields:
+            return
         known = self._returned.setdefault((choice, call), {})
         new = {name: value for name, value in fields.items() if known.get(name) != value}
         text = orjson.dumps(new).decode()

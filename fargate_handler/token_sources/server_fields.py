@@ -101,8 +101,7 @@ def _thought(name: str, entry: Mapping[str, Any], field: str) -> Thought:
 
 def _without_text(entry: Any) -> Any:
     """What of an entry is not in its thought: all of it if it has no text, or its signature."""
-    key, text = text_in(entry)
-    if not text:
+    if not text_in(entry)[1]:
         return entry
     if not entry.get("signature"):
         return None
