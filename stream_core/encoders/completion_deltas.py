@@ -100,7 +100,8 @@ class CompletionDeltas:
         self._calls[part.choice, part.call] = kind
         called = {"name": part.name, _arguments_of(kind): ""}
         extra = self._call_extra.pop((part.choice, part.call), {})
-        return {"index": part.call, **call_object(kind, part.id, called, extra)}
+        at = {"index": part.call}
+        return at | call_object(kind, part.id, called, extra) | at
 
     def _data(self, part: Part) -> Choice | None:
         match part.name, orjson.loads(part.text):
@@ -124,7 +125,8 @@ class CompletionDeltas:
         place = part.choice, part.call
         if place in self._calls:
             more = {name: value for name, value in fields.items() if name not in _OF_CALLS}
-            return self._choice(part.choice, {"tool_calls": [{"index": part.call, **more}]})
+            told = {"tool_calls": [{"index": part.call, **more}]}
+            return self._choice(part.choice, told) if more else None
         self._call_extra[place] = added(self._call_extra.get(place, {}), fields)
         return None
 
