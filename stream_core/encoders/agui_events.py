@@ -46,7 +46,6 @@ class AgUiEvents:
     """
 
     resets = True
-    seals_calls = False
 
     def __init__(
         self,

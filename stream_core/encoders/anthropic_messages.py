@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from evenflow.stream_core.encoders.block_encoder import Place, WriteDelta
-from evenflow.stream_core.encoders.blocks import Begin, Block, Blocks, Value
+from evenflow.stream_core.encoders.blocks import Begin, Block, SealingBlocks, Value
 from evenflow.stream_core.encoders.completion_chunks import check_completed
 from evenflow.stream_core.encoders.port import event_id, rest_of_id
 from evenflow.stream_core.log.entries import Content, Kind, Part
@@ -60,7 +60,7 @@ def status_of(error: EvenflowError) -> int:
 def thoughts_before(stream: ResponseStream, point: ResumePoint) -> int:
     """How many thoughts the answer has before `point`."""
     standing = slice_of(stream.log.entries[: point.next_index], 0).standing
-    blocks = Blocks(seals_calls=True)
+    blocks = SealingBlocks()
     return sum(
         isinstance(event, Begin) and event.block.kind is Kind.REASONING
         for content in standing
@@ -80,7 +80,6 @@ class AnthropicObjects:
     """
 
     resets = False
-    seals_calls = True
 
     def __init__(self, response_id: str, model: str, *, thinking: bool, left_out: int = 0) -> None:
         self._response_id = response_id
@@ -207,7 +206,7 @@ def _begun(block: Block) -> dict[str, Any]:
 
 def _contents_of(contents: tuple[Content, ...], *, thinking: bool) -> list[dict[str, Any]]:
     """An answer's contents as whole blocks."""
-    blocks, told = Blocks(seals_calls=True), list[tuple[Block, dict[str, Any]]]()
+    blocks, told = SealingBlocks(), list[tuple[Block, dict[str, Any]]]()
     for event in (event for content in contents for event in blocks.take(content)):
         if isinstance(event, Begin):
             told.append((event.block, _begun(event.block)))

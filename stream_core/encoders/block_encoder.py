@@ -35,8 +35,6 @@ class BlockObjects(Protocol):
 
     resets: bool
     """Whether the protocol has a word for dropping what was said: `reset`."""
-    seals_calls: bool
-    """As of `Blocks`."""
 
     def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
         """Before everything else. `open_blocks`: those in whose middle the reader begins."""
@@ -77,11 +75,13 @@ class BlockEncoder:
     Args:
         point: where to begin. It must not replace what the reader has.
         most: the most characters in one event, and about the most bytes that `take` returns.
+        blocks: what makes blocks of contents.
     """
 
     __slots__ = (
         "_blocks",
         "_contents",
+        "_make_blocks",
         "_most",
         "_objects",
         "_stream",
@@ -94,9 +94,15 @@ class BlockEncoder:
     )
 
     def __init__(
-        self, objects: BlockObjects, stream: ResponseStream, point: ResumePoint, most: int
+        self,
+        objects: BlockObjects,
+        stream: ResponseStream,
+        point: ResumePoint,
+        most: int,
+        blocks: type[Blocks] = Blocks,
     ) -> None:
         self.ended = False
+        self._make_blocks = blocks
         self._objects = objects
         self._stream = stream
         self._most = most
@@ -106,8 +112,7 @@ class BlockEncoder:
         self._text: Block | None = None
         """What `_open_text` gave, until anything else is taken. `_write_delta` is for it."""
         self._read(AppendedContents(stream.log, point.next_index, most))
-        said = slice_of(stream.log.entries[: point.next_index], 0).standing
-        self._blocks = Blocks(said, seals_calls=objects.seals_calls)
+        self._blocks = blocks(slice_of(stream.log.entries[: point.next_index], 0).standing)
         last = point.next_index - 1
         place = Place(last, last, self.epoch)
         self.opening = objects.opening(place, tuple(self._blocks.open))
@@ -197,7 +202,7 @@ class BlockEncoder:
     def _reset(self) -> bytes:
         place = self._place()
         self._read(AppendedContents(self._stream.log, 0, self._most))
-        self._blocks = Blocks(seals_calls=self._objects.seals_calls)
+        self._blocks = self._make_blocks()
         return self._objects.reset(place) + self._take()
 
     def _end(self) -> bytes:

@@ -105,15 +105,14 @@ class Blocks:
     Fields that the server needs back belong to the open text or reasoning, or to their call. Where
     none is open they are a silent reasoning.
 
-    Args:
-        seals_calls: whether fields of a call are a silent reasoning before it, too. Many clients
-            keep nothing of a call that they don't know.
     """
 
-    __slots__ = ("_ahead", "_calls", "_count", "_late", "_plain", "_seals_calls", "_uncalled")
+    __slots__ = ("_ahead", "_calls", "_count", "_late", "_plain", "_uncalled")
 
-    def __init__(self, contents: Iterable[Content] = (), *, seals_calls: bool = False) -> None:
-        self._seals_calls = seals_calls
+    seals_calls = False
+    """Whether fields of a call are a silent reasoning before it, too."""
+
+    def __init__(self, contents: Iterable[Content] = ()) -> None:
         self._count = 0
         self._plain: Block | None = None
         self._calls: dict[int, Block] = {}
@@ -182,7 +181,7 @@ class Blocks:
         block = self._calls.get(part.call) if part.name == CALL_EXTRA else plain
         if part.name == CALL_EXTRA and block is None:
             self._uncalled.setdefault(part.call, []).append(part)
-            return self._silent(part) if self._seals_calls and not self._calls else []
+            return self._silent(part) if self.seals_calls and not self._calls else []
         if block is not None and not block.silent:
             block.values.append(part)
             return [Value(part, block)]
@@ -238,6 +237,13 @@ class Blocks:
     def _new(self, kind: Kind, name: str) -> Block:
         self._count += 1
         return Block(self._count - 1, kind, name=name)
+
+
+class SealingBlocks(Blocks):
+    """Blocks for clients many of which keep nothing of a call that they don't know."""
+
+    __slots__ = ()
+    seals_calls = True
 
 
 def _fields_in(values: Iterable[Part]) -> Fields:

@@ -41,7 +41,6 @@ class UIMessageChunks:
     """
 
     resets = True
-    seals_calls = False
 
     def __init__(self, message_id: str | None, *, afresh: bool = False) -> None:
         self._message_id = message_id

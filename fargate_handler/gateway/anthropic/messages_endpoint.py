@@ -31,6 +31,7 @@ from evenflow.stream_core.encoders.anthropic_messages import (
     thoughts_before,
 )
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.encoders.blocks import SealingBlocks
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.rights import Right
@@ -109,7 +110,8 @@ class MessagesEndpoint:
             return await answer.write(stream)
         stream, point = await resume_appending(context, stream, asked.last)
         objects = self._objects(call, stream, thoughts_before(stream, point))
-        encoder = BlockEncoder(objects, stream, point, context.limits.frame_characters)
+        most = context.limits.frame_characters
+        encoder = BlockEncoder(objects, stream, point, most, SealingBlocks)
         events = EventStream(
             context, request, encoder, headers, deadline=asked.deadline, heartbeat=PING
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from evenflow.stream_core.encoders.blocks import Begin, Block, Blocks
+from evenflow.stream_core.encoders.blocks import Begin, Block, Blocks, SealingBlocks
 from evenflow.stream_core.log.entries import Content, Kind, Part
 from evenflow.stream_core.protocol.response_ids import PublicResponse
 
@@ -76,7 +76,7 @@ def output_of(
 
 def read_blocks(contents: Iterable[Content]) -> tuple[Blocks, list[Block]]:
     """All blocks of an answer, and what has read them."""
-    blocks = Blocks(seals_calls=True)
+    blocks = SealingBlocks()
     begun = [
         event.block
         for content in contents

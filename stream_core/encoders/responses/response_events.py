@@ -71,7 +71,6 @@ class ResponseEvents:
     """
 
     resets = False
-    seals_calls = True
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ from evenflow.fargate_handler.token_sources.conversation_forms import openai_mes
 from evenflow.stream_core.encoders.agui_events import AgUiEvents
 from evenflow.stream_core.encoders.anthropic_messages import AnthropicObjects
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.encoders.blocks import Blocks, SealingBlocks
 from evenflow.stream_core.encoders.completion_chunks import ChunkEncoder
 from evenflow.stream_core.encoders.completion_deltas import WholeChoice
 from evenflow.stream_core.encoders.completion_objects import CompletionObjects
@@ -111,9 +112,11 @@ def _ended(contents: list[Content]) -> ResponseStream:
     return stream
 
 
-def _told(objects: Any, stream: ResponseStream) -> list[dict[str, Any]]:
+def _told(
+    objects: Any, stream: ResponseStream, blocks: type[Blocks] = Blocks
+) -> list[dict[str, Any]]:
     """The events of a protocol."""
-    encoder = BlockEncoder(objects, stream, ResumePoint(0), 10_000)
+    encoder = BlockEncoder(objects, stream, ResumePoint(0), 10_000, blocks)
     data = encoder.opening
     while more := encoder.take():
         data += more
@@ -161,9 +164,8 @@ def _by_items(stream: ResponseStream) -> tuple[Turn, ...]:
 
 
 def _by_response_events(stream: ResponseStream) -> tuple[Turn, ...]:
-    encoder = BlockEncoder(
-        ResponseEvents(ResponseObject(PUBLIC, 7, {}), JsonLines()), stream, ResumePoint(0), 10_000
-    )
+    events = ResponseEvents(ResponseObject(PUBLIC, 7, {}), JsonLines())
+    encoder = BlockEncoder(events, stream, ResumePoint(0), 10_000, SealingBlocks)
     lines = encoder.opening
     while more := encoder.take():
         lines += more
@@ -189,7 +191,7 @@ def _by_whole_message(stream: ResponseStream) -> tuple[Turn, ...]:
 
 def _by_message_events(stream: ResponseStream) -> tuple[Turn, ...]:
     blocks: dict[int, dict[str, Any]] = {}
-    for event in _told(AnthropicObjects("rsp_1", "m", thinking=True), stream):
+    for event in _told(AnthropicObjects("rsp_1", "m", thinking=True), stream, SealingBlocks):
         if event["type"] == "content_block_start":
             blocks[event["index"]] = event["content_block"] | {"json": ""}
         elif event["type"] == "content_block_delta":

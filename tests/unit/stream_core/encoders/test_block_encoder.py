@@ -16,8 +16,6 @@ from tests.unit.stream_core.test_response_stream import new_stream
 class Words:
     """A protocol that says each event in a few words."""
 
-    seals_calls = False
-
     def __init__(self, *, resets: bool = False) -> None:
         self.resets = resets
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evenflow.stream_core.encoders.blocks import Begin, Block, Blocks
+from evenflow.stream_core.encoders.blocks import Begin, Block, Blocks, SealingBlocks
 from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.returned_fields import detail_of
 
@@ -93,7 +93,7 @@ def test_what_is_told_again_otherwise_is_another_reasoning() -> None:
 
 
 def test_fields_of_a_call_are_a_silent_reasoning_before_it_where_calls_are_sealed() -> None:
-    blocks = Blocks(seals_calls=True)
+    blocks = SealingBlocks()
     contents: list[Content] = ["a", _OF_CALL, _CALL]
     events = [event for content in contents for event in blocks.take(content)]
     _, silent, call = [event.block for event in events if isinstance(event, Begin)]

@@ -10,6 +10,7 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.encoders.blocks import SealingBlocks
 from evenflow.stream_core.encoders.responses.response_events import JsonLines, ResponseEvents
 from evenflow.stream_core.encoders.responses.response_object import ResponseObject
 from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
@@ -67,7 +68,7 @@ def _about() -> ResponseObject:
 
 def _told(stream: ResponseStream, **options: Any) -> list[dict[str, Any]]:
     events = ResponseEvents(_about(), JsonLines(), **options)
-    encoder = BlockEncoder(events, stream, ResumePoint(0), 10_000)
+    encoder = BlockEncoder(events, stream, ResumePoint(0), 10_000, SealingBlocks)
     lines = encoder.opening
     while data := encoder.take():
         lines += data
