@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, get_args
@@ -11,11 +10,7 @@ import orjson
 
 from evenflow.fargate_handler.token_sources.counted_calls import CountedCalls
 from evenflow.fargate_handler.token_sources.port import ModelEnd, TokenSink
-from evenflow.fargate_handler.token_sources.server_fields import (
-    call_fields,
-    message_fields,
-    split_thoughts,
-)
+from evenflow.fargate_handler.token_sources.server_fields import ServerFields, call_fields
 from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
     EXTRA,
@@ -33,9 +28,6 @@ REASONING_FIELDS = ("reasoning_content", "reasoning")
 _ENDS = get_args(ModelEnd)
 _SOURCE_FIELDS = ("url", "title", "start_index", "end_index")
 _OWN_DATA = frozenset({"source", "finish", LOGPROBS, EXTRA, CALL_EXTRA})
-# Different details of one answer. Their texts count nothing in a log.
-_MOST_DETAILS = 64
-_logger = logging.getLogger(__name__)
 _CUT = "… (cut: this result has {} characters)"
 
 
@@ -48,17 +40,7 @@ class AnswerParts:
     All methods raise ValueError or TypeError for what can't be a part of an answer.
     """
 
-    __slots__ = (
-        "_calls",
-        "_details",
-        "_ended",
-        "_has_warned",
-        "_returned",
-        "_sink",
-        "_sources",
-        "calling",
-        "pushed",
-    )
+    __slots__ = ("_calls", "_ended", "_server_fields", "_sink", "_sources", "calling", "pushed")
 
     def __init__(self, sink: TokenSink) -> None:
         self.calling: dict[int, int] = {}
@@ -67,10 +49,8 @@ class AnswerParts:
         """How many texts and parts were pushed."""
         self._sink = sink
         self._calls = defaultdict[int, CountedCalls](CountedCalls)
-        self._details: set[str] = set()
         self._ended: set[int] = set()
-        self._has_warned = False
-        self._returned: dict[tuple[int, int | None], Fields] = {}
+        self._server_fields = ServerFields()
         self._sources: set[str] = set()
 
     def text(self, text: str, choice: int = 0) -> None:
@@ -93,10 +73,7 @@ class AnswerParts:
         """
         if text:
             self.end_call(choice)
-            if detail and len(self._details) < _MOST_DETAILS:
-                self._details.add(detail)
-            told = detail if detail in self._details else ""
-            self._push(Part(kind, text, choice, id=told, name=name))
+            self._push(Part(kind, text, choice, id=detail, name=name))
 
     def fragment(
         self,
@@ -159,31 +136,10 @@ class AnswerParts:
         self._push(Part(Kind.RESULT, _fitting(text), choice, id=call_id, name=name or tool))
 
     def returned(self, fields: Fields, choice: int = 0, call: int | None = None) -> None:
-        """Fields that the server needs back: of the call with this number, or of the message.
-
-        A value that is repeated is told once. One that is too long is left out.
-        """
-        if not fields:
-            return
-        known = self._returned.setdefault((choice, call), {})
-        new = {name: value for name, value in fields.items() if known.get(name) != value}
-        text = orjson.dumps(new).decode()
-        if len(text) > LONGEST_VALUE:
-            self._too_long(new, len(text))
-        elif new:
-            known |= new
-            name = EXTRA if call is None else CALL_EXTRA
-            self._push(Part(Kind.DATA, text, choice, call or 0, name=name))
-
-    def _too_long(self, fields: Fields, size: int) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            _logger.warning(
-                "fields with %d characters of the model's server are left out: %a; it may refuse "
-                "to go on with the conversation without them",
-                size,
-                ", ".join(fields)[:100],
-            )
+        """Fields that the server needs back: of the call with this number, or of the message."""
+        part = self._server_fields.part_of(fields, choice, call)
+        if part is not None:
+            self._push(part)
 
     def data(self, name: str, value: Any, choice: int = 0) -> None:
         """A named value."""
@@ -250,7 +206,7 @@ class AnswerParts:
 
     def _thoughts(self, delta: dict[str, Any], choice: int) -> Fields:
         """More reasoning, and the lists beside it. Returns all other fields to give back."""
-        thoughts, fields = split_thoughts(_reasonings(delta), message_fields(delta))
+        thoughts, fields = self._server_fields.split(_reasonings(delta), delta)
         for thought in thoughts:
             self.delta(Kind.REASONING, thought.text, choice, thought.field, thought.detail)
         lists = {name: value for name, value in fields.items() if isinstance(value, list)}

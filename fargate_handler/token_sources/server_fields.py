@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
 import orjson
 
-from evenflow.stream_core.log.entries import LONGEST_NAME
+from evenflow.stream_core.log.entries import (
+    CALL_EXTRA,
+    EXTRA,
+    LONGEST_NAME,
+    LONGEST_VALUE,
+    Kind,
+    Part,
+)
 from evenflow.stream_core.log.returned_fields import Fields, detail_of, text_in
 
 # Told otherwise, or of no use to a server. LiteLLM tells everything again in the last one.
@@ -22,6 +30,9 @@ _OF_CALLS = frozenset({"index", "id", "type", "function", "custom"})
 _OF_CALLED = frozenset({"name", "arguments", "input"})
 _TELLING = ("reasoning_details", "thinking_blocks")
 """Lists that tell a reasoning, also where the server tells it nowhere else."""
+_MOST_DETAILS = 64
+"""Different ones in an answer. They count nothing in its size."""
+_logger = logging.getLogger(__name__)
 
 
 class Thought(NamedTuple):
@@ -30,6 +41,62 @@ class Thought(NamedTuple):
     text: str
     field: str
     detail: str = ""
+
+
+class ServerFields:
+    """What the server needs back of one answer, as parts."""
+
+    __slots__ = ("_details", "_has_warned", "_known")
+
+    def __init__(self) -> None:
+        self._details: set[str] = set()
+        self._has_warned = False
+        self._known: dict[tuple[int, int | None], Fields] = {}
+
+    def part_of(self, fields: Fields, choice: int, call: int | None) -> Part | None:
+        """Fields of the call with this number, or of the message. None: there is nothing new.
+
+        A value that is repeated is told once. Fields that are too long are left out.
+        """
+        if not fields:
+            return None
+        known = self._known.setdefault((choice, call), {})
+        new = {name: value for name, value in fields.items() if known.get(name) != value}
+        text = orjson.dumps(new).decode()
+        if not new or len(text) > LONGEST_VALUE:
+            self._warn(new, len(text))
+            return None
+        known |= new
+        name = EXTRA if call is None else CALL_EXTRA
+        return Part(Kind.DATA, text, choice, call or 0, name=name)
+
+    def split(
+        self, reasonings: Mapping[str, str], delta: Mapping[str, Any]
+    ) -> tuple[list[Thought], Fields]:
+        """The reasoning of a delta, and all other fields of it that the server needs back.
+
+        Args:
+            reasonings: by the fields that tell them.
+        """
+        thoughts, fields = _split_thoughts(reasonings, message_fields(delta))
+        details = [self._known_detail(thought.detail) for thought in thoughts]
+        known = zip(thoughts, details, strict=True)
+        return [thought._replace(detail=detail) for thought, detail in known], fields
+
+    def _known_detail(self, detail: str) -> str:
+        if detail and len(self._details) < _MOST_DETAILS:
+            self._details.add(detail)
+        return detail if detail in self._details else ""
+
+    def _warn(self, fields: Fields, size: int) -> None:
+        if fields and not self._has_warned:
+            self._has_warned = True
+            _logger.warning(
+                "fields with %d characters of the model's server are left out: %a; it may refuse "
+                "to go on with the conversation without them",
+                size,
+                ", ".join(fields)[:100],
+            )
 
 
 def message_fields(delta: Mapping[str, Any]) -> Fields:
@@ -68,7 +135,7 @@ def _is_writable(value: Any) -> bool:
     return True
 
 
-def split_thoughts(reasonings: Mapping[str, str], fields: Fields) -> tuple[list[Thought], Fields]:
+def _split_thoughts(reasonings: Mapping[str, str], fields: Fields) -> tuple[list[Thought], Fields]:
     """The reasoning of a delta, with the entries of a list that tell it again; all other fields.
 
     A list that tells the same text is not kept beside it: it would double each token.
