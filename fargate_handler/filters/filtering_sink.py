@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TypeVar
+
+import orjson
 
 from evenflow.fargate_handler.token_sources.port import TokenSink
 from evenflow.stream_core.filtering.pattern import REDACTED
@@ -16,10 +19,12 @@ from evenflow.stream_core.log.entries import (
     Kind,
     NotAPart,
     Part,
+    is_returned,
     joined,
     text_of,
     with_text,
 )
+from evenflow.stream_core.log.returned_fields import opaque
 from evenflow.stream_core.protocol.errors import EvenflowError, InternalError
 
 _logger = logging.getLogger(__name__)
@@ -35,12 +40,13 @@ class FilterFailed(InternalError):
 
 
 class _Place:
-    """A filter, and since when it holds text back."""
+    """A filter, since when it holds text back, and where what it clears stands."""
 
-    __slots__ = ("filter", "held_since")
+    __slots__ = ("filter", "held_since", "stands")
 
-    def __init__(self, of_place: TextFilter) -> None:
+    def __init__(self, of_place: TextFilter, stands: Content) -> None:
         self.filter = of_place
+        self.stands = stands
         self.held_since: float | None = None
 
 
@@ -70,7 +76,7 @@ class FilteringSink:
         self._record_held = record_held
         self._places: dict[Content, _Place] = {}
         # The text that stands at the end of each place.
-        self._before = {with_text(content, ""): text_of(content) for content in joined(standing)}
+        self._before = {place_of(content): text_of(content) for content in joined(standing)}
 
     @property
     def paused(self) -> bool:
@@ -91,7 +97,11 @@ class FilteringSink:
 
     def push_part(self, part: Part) -> None:
         """Take a part. It raises as `push` does, and as the response does."""
-        if spells_text(part):
+        told = unspelled(part)
+        if told is None:
+            return
+        if is_returned(told):  # it ends nothing: a server may send it with each token
+            self._sink.push_part(self._filtered(told))
             return
         if part.kind in JOINING:
             self._put(part.with_text(""), part.text)
@@ -112,13 +122,16 @@ class FilteringSink:
     async def close(self) -> None:
         """Nothing runs on."""
 
-    def _put(self, place: Content, text: str) -> None:
+    def _put(self, stands: Content, text: str) -> None:
+        place = place_of(stands)
         known = self._places.get(place)
         if known is None:
-            known = self._places[place] = _Place(self._new_filter(self._before.pop(place, "")))
-        cleared = self._ask(place, lambda: known.filter.push(text))
+            of_place = self._new_filter(self._before.pop(place, ""))
+            known = self._places[place] = _Place(of_place, stands)
+        known.stands = stands
+        cleared = self._ask(stands, lambda: known.filter.push(text))
         if cleared == text and known.held_since is None:
-            self._pass(place, cleared)
+            self._pass(stands, cleared)
             return
         now = self._monotonic()
         if not cleared:
@@ -128,11 +141,12 @@ class FilteringSink:
         if known.held_since is not None:
             self._record_held(now - known.held_since)
         known.held_since = None if cleared.endswith(text) else now
-        self._pass(place, cleared)
+        self._pass(stands, cleared)
 
     def _end(self, is_over: Callable[[Content], bool]) -> None:
         for place in [place for place in self._places if is_over(place)]:
-            self._pass(place, self._ask(place, self._places.pop(place).filter.finish))
+            known = self._places.pop(place)
+            self._pass(known.stands, self._ask(known.stands, known.filter.finish))
 
     def _filtered(self, part: Part) -> Part:
         """A part whose text is whole, filtered."""
@@ -176,9 +190,22 @@ class FilteringSink:
             raise filter_failed() from error
 
 
-def spells_text(part: Part) -> bool:
-    """Whether a part tells a text again, in pieces in which no filter would find anything."""
-    return part.kind is Kind.DATA and part.name == LOGPROBS
+def place_of(content: Content) -> Content:
+    """What has a filter of its own. A reasoning has one, however often its detail changes."""
+    if isinstance(content, Part) and content.kind in JOINING:
+        return replace(content, text="", id="")
+    return with_text(content, "")
+
+
+def unspelled(part: Part) -> Part | None:
+    """A part without what tells a text again, in pieces in which no filter would find anything.
+
+    None: nothing is left. Of fields that the server needs back, signatures and the like are.
+    """
+    if is_returned(part):
+        fields = opaque(orjson.loads(part.text))
+        return part.with_text(orjson.dumps(fields).decode()) if fields else None
+    return None if part.kind is Kind.DATA and part.name == LOGPROBS else part
 
 
 def filter_failed() -> FilterFailed:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered, spells_text
+from evenflow.fargate_handler.filters.filtering_sink import (
+    ContentFiltered,
+    place_of,
+    unspelled,
+)
 from evenflow.fargate_handler.token_sources.port import TokenSink
-from evenflow.stream_core.log.entries import Content, Part, joined, text_of, with_text
+from evenflow.stream_core.log.entries import Content, Part, joined, text_of
 from evenflow.stream_core.log.response_stream import ResponseStream
 
 
@@ -46,7 +50,7 @@ class CheckedSink:
 
     def expect(self, content: Content) -> None:
         """Note what is shown."""
-        place = with_text(content, "")
+        place = place_of(content)
         self._ahead[place] = self._ahead.get(place, "") + text_of(content)
 
     def check_all(self) -> None:
@@ -73,7 +77,7 @@ class CheckedSink:
             _push(self._shown, content)
             return
         self._cleared.append(content)
-        place, text = with_text(content, ""), text_of(content)
+        place, text = place_of(content), text_of(content)
         ahead = self._ahead.get(place)
         if ahead is None or not ahead.startswith(text):
             self.withdraw()
@@ -115,8 +119,9 @@ class RetractingSink:
 
     def push_part(self, part: Part) -> None:
         """Take a part. It raises as `FilteringSink.push_part` does."""
-        if not spells_text(part):
-            self._take(part)
+        told = unspelled(part)
+        if told is not None:
+            self._take(told)
 
     def alive(self) -> None:
         """Note a sign of life."""

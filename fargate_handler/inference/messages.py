@@ -33,7 +33,12 @@ def message_of(request: ModelRequest) -> wire.StreamRequest:
                 role=turn.role,
                 text=turn.text,
                 tool_calls=[
-                    wire.ToolCall(id=call.id, name=call.name, arguments=call.arguments)
+                    wire.ToolCall(
+                        id=call.id,
+                        name=call.name,
+                        arguments=call.arguments,
+                        extra=_json(call.extra),
+                    )
                     for call in turn.tool_calls
                 ],
                 tool_call_id=turn.tool_call_id,
@@ -62,7 +67,10 @@ def request_of(message: wire.StreamRequest) -> ModelRequest:
         Turn(
             turn.role,
             turn.text,
-            tuple(ToolCall(call.id, call.name, call.arguments) for call in turn.tool_calls),
+            tuple(
+                ToolCall(call.id, call.name, call.arguments, orjson.loads(call.extra or b"{}"))
+                for call in turn.tool_calls
+            ),
             turn.tool_call_id,
             tuple(orjson.loads(turn.parts or b"[]")),
             orjson.loads(turn.extra or b"{}"),

@@ -169,14 +169,19 @@ def _row(turn: Turn) -> list[Any]:
     row: list[Any] = [turn.role, "" if turn.parts else turn.text]
     more = {name: value for name in ("parts", "extra") if (value := getattr(turn, name))}
     if turn.tool_calls:
-        row.append([[call.id, call.name, call.arguments] for call in turn.tool_calls])
+        row.append([_call_row(call) for call in turn.tool_calls])
     elif turn.tool_call_id or more:
         row.append(turn.tool_call_id)
     return [*row, more] if more else row
 
 
+def _call_row(call: ToolCall) -> list[Any]:
+    row = [call.id, call.name, call.arguments]
+    return [*row, call.extra] if call.extra else row
+
+
 def _turn(
-    role: str, text: str, calls: str | list[list[str]] = "", more: dict[str, Any] | None = None
+    role: str, text: str, calls: str | list[list[Any]] = "", more: dict[str, Any] | None = None
 ) -> Turn:
     parts = tuple((more or {}).get("parts", ()))
     text, extra = text_of_parts(parts) if parts else text, (more or {}).get("extra", {})

@@ -24,7 +24,10 @@ from evenflow.fargate_handler.token_sources.counted_calls import CountedCalls
 from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, model_end
 from evenflow.fargate_handler.token_sources.open_calls import NamelessCall, OpenCall
 from evenflow.fargate_handler.token_sources.port import TokenSink
+from evenflow.fargate_handler.token_sources.server_fields import ServerFields, call_fields
 from evenflow.stream_core.log.entries import (
+    CALL_EXTRA,
+    EXTRA,
     JOINING,
     LOGPROBS,
     LONGEST_NAME,
@@ -32,12 +35,13 @@ from evenflow.stream_core.log.entries import (
     Kind,
     Part,
 )
+from evenflow.stream_core.log.returned_fields import Fields
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """The names under which servers send reasoning. Some send it under both."""
 _NOT_CARRIED = ("audio", "images")
 _SOURCE_FIELDS = ("url", "title", "start_index", "end_index")
-_OWN_DATA = frozenset({"source", "finish", "signature", LOGPROBS})
+_OWN_DATA = frozenset({"source", "finish", LOGPROBS, EXTRA, CALL_EXTRA})
 _CUT = "… (cut: this result has {} characters)"
 _FIRST_HALVES = ("\ud800", "\udbff")
 _HALF_ALONE = "\ufffd"
@@ -63,6 +67,7 @@ class AnswerParts:
         "_halves",
         "_nameless",
         "_open",
+        "_server_fields",
         "_sink",
         "_sources",
         "late_arguments",
@@ -89,6 +94,7 @@ class AnswerParts:
         # First halves of surrogate pairs, by what they belong to. None: text of the first choice.
         self._halves: dict[Part | None, str] = {}
         self._ended: set[int] = set()
+        self._server_fields = ServerFields()
         self._sources: set[str] = set()
 
     @property
@@ -109,11 +115,18 @@ class AnswerParts:
             self.pushed += 1
             self._sink.push(text)
 
-    def delta(self, kind: Kind, text: str, choice: int = 0, name: str = "") -> None:
-        """More reasoning, refusal, or text of a later choice. `name` is the server's field."""
+    def delta(
+        self, kind: Kind, text: str, choice: int = 0, name: str = "", detail: str = ""
+    ) -> None:
+        """More reasoning, refusal, or text of a later choice.
+
+        Args:
+            name: the server's field.
+            detail: as of `detail_of`.
+        """
         if text:
             self._end_whole_calls(choice)
-            self._push(Part(kind, text, choice, name=name))
+            self._push(Part(kind, text, choice, id=detail, name=name))
 
     def fragment(
         self,
@@ -124,6 +137,7 @@ class AnswerParts:
         choice: int = 0,
         *,
         custom: bool = False,
+        extra: Fields | None = None,
     ) -> None:
         """More of a call. Servers may repeat its name and id, or send it whole, without an index.
 
@@ -132,6 +146,7 @@ class AnswerParts:
 
         Args:
             custom: whether the tool takes any text instead of JSON.
+            extra: further fields that the server needs back.
         """
         if index is None:
             index = self._index_of(call_id, name, choice)
@@ -139,12 +154,14 @@ class AnswerParts:
         given_id = self._given_ids.get((choice, -1 if number is None else number), "")
         if number is None or (name and call_id and given_id and call_id != given_id):
             waiting = self._nameless.pop((choice, index), None) or NamelessCall()
-            waiting.add(call_id, arguments, is_custom=custom)
+            waiting.add(call_id, arguments, is_custom=custom, extra=extra)
             if not name:
                 self._nameless[choice, index] = waiting
                 return
             number = self._begin(index, waiting, name, choice)
             arguments = waiting.arguments
+        else:
+            self.returned(extra or {}, choice, number)
         call = self._open.get((choice, number))
         if call is not None:
             call.add(arguments)
@@ -174,6 +191,12 @@ class AnswerParts:
         if (choice, number) in self._open:
             self._end(choice, number)
         self._push(Part(Kind.RESULT, _fitting(text), choice, id=call_id, name=name or tool))
+
+    def returned(self, fields: Fields, choice: int = 0, call: int | None = None) -> None:
+        """Fields that the server needs back: of the call with this number, or of the message."""
+        part = self._server_fields.part_of(fields, choice, call)
+        if part is not None:
+            self._push(part)
 
     def data(self, name: str, value: Any, choice: int = 0) -> None:
         """A named value."""
@@ -243,8 +266,7 @@ class AnswerParts:
         """
         if isinstance(logprobs, dict):
             self._logprobs(logprobs, choice)
-        for name, reasoning in _reasonings(delta).items():
-            self.delta(Kind.REASONING, reasoning, choice, name)
+        extra = self._thoughts(delta, choice)
         if isinstance(refusal := delta.get("refusal"), str):
             self.delta(Kind.REFUSAL, refusal, choice)
         content = delta.get("content")
@@ -252,6 +274,7 @@ class AnswerParts:
             self.text(content, choice)
         else:
             self._contents(content, choice)
+        self.returned(extra, choice)
         for annotation in _list(delta.get("annotations")):
             if isinstance(annotation, dict):
                 self.source(annotation.get("url_citation"))
@@ -270,14 +293,23 @@ class AnswerParts:
             else:
                 self.delta(kind, text, choice, REASONING_FIELDS[0])
 
+    def _thoughts(self, delta: dict[str, Any], choice: int) -> Fields:
+        """More reasoning, and the lists beside it. Returns all other fields to give back."""
+        thoughts, fields = self._server_fields.split(_reasonings(delta), delta)
+        for thought in thoughts:
+            self.delta(Kind.REASONING, thought.text, choice, thought.field, thought.detail)
+        lists = {name: value for name, value in fields.items() if isinstance(value, list)}
+        self.returned(lists, choice)
+        return {name: value for name, value in fields.items() if name not in lists}
+
     def _called(self, fragment: dict[str, Any], choice: int) -> None:
         custom = bool(fragment.get("custom"))
         field = "custom" if custom else "function"
         called = object_in(fragment.get(field), f"{_CALLS}[].{field}")
         arguments = arguments_in(called.get("input" if custom else "arguments"))
         call_id, name = word_in(fragment.get("id")), word_in(called.get("name"))
-        index = number_in(fragment.get("index"))
-        self.fragment(index, call_id, name, arguments, choice, custom=custom)
+        index, extra = number_in(fragment.get("index")), call_fields(fragment)
+        self.fragment(index, call_id, name, arguments, choice, custom=custom, extra=extra)
 
     def _beside_calls(self, delta: dict[str, Any], choice: int) -> None:
         """The form of a call before there were tools, and what is not carried."""
@@ -321,6 +353,7 @@ class AnswerParts:
         """Begin a call whose name is there. Returns its number."""
         self._end_whole_calls(choice)
         number, own_id = self._calls[choice].begin(index, waiting.call_id, name)
+        self.returned(waiting.extra, choice, number)
         kind = "custom" if waiting.is_custom else ""
         self._push(Part(Kind.CALL, kind, choice, number, id=own_id, name=name))
         self._open[choice, number] = OpenCall(waiting.is_custom)

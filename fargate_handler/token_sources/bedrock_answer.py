@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 from evenflow.fargate_handler.token_sources.answer_parts import AnswerParts
@@ -11,8 +12,13 @@ from evenflow.fargate_handler.token_sources.finish_reasons import model_end
 from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
 from evenflow.fargate_handler.token_sources.usage_counts import checked_usage
 from evenflow.stream_core.log.entries import Kind
+from evenflow.stream_core.log.returned_fields import detail_of
 from evenflow.stream_core.protocol.errors import UpstreamFailed
 from evenflow.stream_core.protocol.messages import Usage
+
+
+DETAILS = "reasoning_details"
+"""The field of messages that has what is needed again of a reasoning, as OpenRouter has it."""
 
 
 class AnswerTool:
@@ -101,6 +107,8 @@ class BedrockAnswer:
             if "toolUse" in block["delta"]:
                 self._more(block["contentBlockIndex"], block["delta"]["toolUse"]["input"])
             else:
+                if reasoning := block["delta"].get("reasoningContent"):
+                    self._think(reasoning, block["contentBlockIndex"])
                 self._delta(block["delta"])
         elif "contentBlockStart" in event:
             self._begin(event["contentBlockStart"])
@@ -112,10 +120,6 @@ class BedrockAnswer:
             self._usage = _usage(event["metadata"]["usage"])
 
     def _delta(self, delta: dict[str, Any]) -> None:
-        reasoning = delta.get("reasoningContent", {})
-        self._parts.delta(Kind.REASONING, reasoning.get("text") or "", name="reasoning_content")
-        if signature := reasoning.get("signature"):
-            self._parts.data("signature", signature)
         text = delta.get("text")
         if text is not None and not isinstance(text, str):
             raise TypeError("the delta is not text")
@@ -124,6 +128,19 @@ class BedrockAnswer:
             web = citation.get("location", {}).get("web", {})
             url = web.get("url") or citation.get("source")
             self._parts.source({"url": url, "title": citation.get("title")})
+
+    def _think(self, reasoning: dict[str, Any], index: int) -> None:
+        """More of a reasoning. Its signature, or what is encrypted of it, is needed again."""
+        entry = {"type": "reasoning.text", "index": index, "format": "bedrock"}
+        detail = detail_of(DETAILS, entry, "text")
+        self._parts.delta(
+            Kind.REASONING, reasoning.get("text") or "", name="reasoning_content", detail=detail
+        )
+        if signature := reasoning.get("signature"):
+            self._parts.returned({DETAILS: [entry | {"signature": signature}]})
+        if encrypted := reasoning.get("redactedContent"):
+            data = base64.b64encode(encrypted).decode()
+            self._parts.returned({DETAILS: [entry | {"type": "reasoning.encrypted", "data": data}]})
 
     def _begin(self, block: dict[str, Any]) -> None:
         use = block["start"].get("toolUse")

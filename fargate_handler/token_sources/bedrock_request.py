@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from evenflow.fargate_handler.token_sources.bedrock_answer import DETAILS
 from evenflow.fargate_handler.token_sources.bedrock_parameters import (
     check_passed,
     models_own,
@@ -47,6 +48,7 @@ def check_turn(turn: Turn, where: str) -> None:
             raise _refusal(
                 f"{where}{name} is not supported by models on Amazon Bedrock", f"{where}{name}"
             )
+    _reasoning_blocks(turn)
     for place, part in enumerate(turn.parts):
         within = f"{where}content.{place}"
         if turn.role == "system" and part["type"] != "text":
@@ -158,9 +160,38 @@ def _messages(request: ModelRequest) -> list[dict[str, Any]]:
 def _blocks(turn: Turn) -> list[dict[str, Any]]:
     if turn.role == "tool":
         return [{"toolResult": {"toolUseId": turn.tool_call_id, "content": content_blocks(turn)}}]
-    blocks = [*content_blocks(turn), *map(_tool_use, turn.tool_calls)]
+    blocks = [*_reasoning_blocks(turn), *content_blocks(turn), *map(_tool_use, turn.tool_calls)]
     # The last turn stays, even if it is blank.
     return blocks or [{"text": turn.text}]
+
+
+def _reasoning_blocks(turn: Turn) -> list[dict[str, Any]]:
+    """The reasoning that its model has signed or encrypted. Other reasoning would be refused.
+
+    Raises:
+        ModelRefused: what is encrypted is not base64.
+    """
+    details = turn.extra.get(DETAILS)
+    blocks = []
+    for entry in details if isinstance(details, list) and turn.role == "assistant" else ():
+        match entry:
+            case {"type": "reasoning.text", "text": str(text), "signature": str(signature)}:
+                told = {"reasoningText": {"text": text, "signature": signature}}
+                blocks.append({"reasoningContent": told})
+            case {"type": "reasoning.encrypted", "data": str(data), "format": "bedrock"}:
+                blocks.append({"reasoningContent": {"redactedContent": _decoded(data)}})
+    return blocks
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except binascii.Error:
+        raise ModelRefused(
+            "the encrypted reasoning of an earlier answer is not as it was given; nothing was "
+            "generated, send it unchanged, or leave it out",
+            code="model_refused",
+        ) from None
 
 
 def _tool_use(call: ToolCall) -> dict[str, Any]:

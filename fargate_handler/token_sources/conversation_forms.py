@@ -7,6 +7,7 @@ from itertools import dropwhile, groupby
 from typing import Any
 
 from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.log.returned_fields import call_object
 
 
 def openai_message(turn: Turn) -> dict[str, Any]:
@@ -29,13 +30,11 @@ def openai_content(turn: Turn) -> str | list[dict[str, Any]] | None:
 
 
 def openai_calls(calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
-    """The calls of an assistant's message."""
+    """The calls of an assistant's message, with the fields that their server gave."""
     return [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments},
-        }
+        call_object(
+            "function", call.id, {"name": call.name, "arguments": call.arguments}, call.extra
+        )
         for call in calls
     ]
 

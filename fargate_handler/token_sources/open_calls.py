@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from evenflow.fargate_handler.token_sources.chunk_fields import whole_characters
+from evenflow.stream_core.log.returned_fields import Fields, added
 
 # Arguments that are read so often and are never whole end with the answer: each reading costs time.
 _MOST_READINGS = 8
@@ -49,10 +50,16 @@ class NamelessCall:
 
     call_id: str = ""
     is_custom: bool = False
+    extra: Fields = field(default_factory=dict)
+    """Further fields that the server needs back."""
     _pieces: list[str] = field(default_factory=list)
 
-    def add(self, call_id: str, arguments: str, *, is_custom: bool) -> None:
+    def add(
+        self, call_id: str, arguments: str, *, is_custom: bool, extra: Fields | None = None
+    ) -> None:
         """Add a fragment."""
+        if extra:
+            self.extra = added(self.extra, extra)
         self.call_id = self.call_id or call_id
         self._pieces.append(arguments)
         self.is_custom = self.is_custom or is_custom

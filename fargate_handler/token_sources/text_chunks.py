@@ -9,6 +9,7 @@ import orjson
 
 from evenflow.fargate_handler.token_sources.answer_parts import REASONING_FIELDS
 from evenflow.fargate_handler.token_sources.chunk_fields import is_whole
+from evenflow.fargate_handler.token_sources.server_fields import message_fields
 
 _BESIDE_TEXT = (*REASONING_FIELDS, "refusal", "tool_calls", "executed_tools", "annotations")
 _BESIDE_DELTA = ("index", "finish_reason", "logprobs", "usage")
@@ -73,7 +74,7 @@ def _only_text(chunk: dict[str, Any]) -> str:
     if not isinstance(delta, dict) or any(chunk.get(name) for name in _BESIDE_CHOICES):
         return ""
     says_more = any(choice.get(name) for name in _BESIDE_DELTA)
-    says_more = says_more or delta.get("role") == "tool"
+    says_more = says_more or delta.get("role") == "tool" or bool(message_fields(delta))
     if says_more or any(delta.get(name) for name in _BESIDE_TEXT):
         return ""
     text = delta.get("content")

@@ -17,7 +17,7 @@ from evenflow.stream_core.encoders.block_encoder import Place, WriteDelta
 from evenflow.stream_core.encoders.blocks import Begin, Block, BlockEvent, Blocks, Value
 from evenflow.stream_core.encoders.completion_chunks import check_completed
 from evenflow.stream_core.encoders.port import event_id, rest_of_id
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, LOGPROBS, Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.protocol.errors import EvenflowError
@@ -26,7 +26,9 @@ METADATA = "evenflow"
 """The key of what we add to the metadata of events."""
 
 _CURSOR = b',"metadata":{"%b":{"cursor":"' % METADATA.encode()
-_UNSEEN = frozenset({"logprobs", "finish"})
+_UNSEEN = frozenset({LOGPROBS, "finish", EXTRA, CALL_EXTRA})
+# Where a reasoning goes back without being told so.
+_USUAL = {"field": "reasoning_content"}
 _USAGE = {
     "prompt_tokens": "inputTokens",
     "completion_tokens": "outputTokens",
@@ -93,13 +95,14 @@ class AgUiEvents:
         """A block ends."""
         self._open.pop(block.number, None)
         if block.kind is Kind.CALL:
-            return _event({"type": "TOOL_CALL_END", "toolCallId": block.id}, place)
-        named = {"messageId": self._ids.pop(block.number)}
+            end = _event({"type": "TOOL_CALL_END", "toolCallId": block.id}, place)
+            return _kept(block, "tool-call", block.id) + end
+        message_id = self._ids.pop(block.number)
+        kept, named = _kept(block, "message", message_id), {"messageId": message_id}
         if block.kind is not Kind.REASONING:
-            return _event({"type": "TEXT_MESSAGE_END", **named})
-        return _event({"type": "REASONING_MESSAGE_END", **named}) + _event(
-            {"type": "REASONING_END", **named}
-        )
+            return kept + _event({"type": "TEXT_MESSAGE_END", **named})
+        ended = _event({"type": "REASONING_MESSAGE_END", **named})
+        return kept + ended + _event({"type": "REASONING_END", **named})
 
     def value(self, place: Place, part: Part, block: Block | None) -> bytes:
         """A result, or data."""
@@ -116,8 +119,6 @@ class AgUiEvents:
             return _event({"type": "STATE_SNAPSHOT", "snapshot": value}, place)
         if part.name == "state_delta":
             return _event({"type": "STATE_DELTA", "delta": value}, place)
-        if part.name == "signature":
-            return self._signed(place, value, block)
         return _event({"type": "CUSTOM", "name": part.name, "value": value}, place)
 
     def reset(self, place: Place) -> bytes:
@@ -190,14 +191,6 @@ class AgUiEvents:
             orjson.dumps(self._ids[block.number]),
         )
 
-    def _signed(self, place: Place, signature: Any, block: Block | None) -> bytes:
-        if block is None or block.kind is not Kind.REASONING:
-            return b""
-        named = {"subtype": "message", "entityId": self._ids[block.number]}
-        return _event(
-            {"type": "REASONING_ENCRYPTED_VALUE", **named, "encryptedValue": signature}, place
-        )
-
     def _snapshot(self) -> bytes:
         # A snapshot without any reasoning leaves all that the client has.
         kept = any(message.get("role") == "reasoning" for message in self._others)
@@ -212,6 +205,14 @@ def empty_run(thread_id: str, run_id: str) -> bytes:
     run = {"threadId": thread_id, "runId": run_id}
     finished = {"type": "RUN_FINISHED", **run, "outcome": {"type": "success"}}
     return _event({"type": "RUN_STARTED", **run}) + _event(finished)
+
+
+def _kept(block: Block, subtype: str, entity_id: str) -> bytes:
+    """What the client keeps of a block for the model's server, without reading it."""
+    if block.returned in ({}, _USUAL):
+        return b""
+    named = {"subtype": subtype, "entityId": entity_id, "encryptedValue": block.sealed}
+    return _event({"type": "REASONING_ENCRYPTED_VALUE", **named})
 
 
 def _counted(usage: dict[str, int]) -> dict[str, int]:

@@ -57,15 +57,6 @@ _DELTAS = {
 }
 # Characters of a call's input in one event.
 _INPUT_PIECE = 16_384
-# What this server did not sign says in which field the model's server gave it.
-_FIELD = "evenflow:"
-
-
-def field_of_signature(signature: object) -> str:
-    """In which field the model's server gave a thought. Empty if its signature doesn't say."""
-    if not isinstance(signature, str) or not signature.startswith(_FIELD):
-        return ""
-    return signature.removeprefix(_FIELD)
 
 
 def error_object(error: EvenflowError, request_id: str) -> dict[str, Any]:
@@ -160,7 +151,7 @@ class AnthropicObjects:
             return b""
         number = self._numbers.pop(block.number)
         if block.kind is not Kind.CALL:
-            return _event(b"content_block_stop", {"index": number})
+            return _signed(block, number) + _event(b"content_block_stop", {"index": number})
         # As the model wrote it: large numbers would lose digits.
         text = block.text.strip() if block.arguments else orjson.dumps(_input_of(block)).decode()
         pieces = [text[at : at + _INPUT_PIECE] for at in range(0, len(text), _INPUT_PIECE)]
@@ -169,15 +160,11 @@ class AnthropicObjects:
         return b"".join([*told, _event(b"content_block_stop", {"index": number}, place)])
 
     def value(self, place: Place, part: Part, block: Block | None) -> bytes:
-        """The signature of a thought, or the source of a text. This API has no word for others."""
-        if block is None or not self._tells(block):
+        """The source of a text. This API has no word for other values, or tells them elsewhere."""
+        citation = None if block is None else _citation(part, block)
+        if block is None or citation is None:
             return b""
-        if (signature := _signature(part, block)) is not None:
-            delta: dict[str, Any] = {"type": "signature_delta", "signature": signature}
-        elif (citation := _citation(part, block)) is not None:
-            delta = {"type": "citations_delta", "citation": citation}
-        else:
-            return b""
+        delta = {"type": "citations_delta", "citation": citation}
         told = {"index": self._numbers[block.number], "delta": delta}
         return _event(b"content_block_delta", told, place)
 
@@ -222,13 +209,23 @@ def _id(place: Place) -> bytes:
     return event_id(place.last, place.epoch).encode()
 
 
+def _signed(block: Block, number: int) -> bytes:
+    """What the client sends back with a thought. Some clients read it here alone."""
+    if block.kind is not Kind.REASONING or block.silent:
+        return b""
+    delta = {"type": "signature_delta", "signature": block.sealed}
+    return _event(b"content_block_delta", {"index": number, "delta": delta})
+
+
 def _begun(block: Block) -> dict[str, Any]:
     """A block without what its deltas bring."""
+    if block.silent:
+        return {"type": "redacted_thinking", "data": block.sealed}
     if block.kind is Kind.REASONING:
-        signature = f"{_FIELD}{block.name}" if block.name else ""
-        return {"type": "thinking", "thinking": "", "signature": signature}
+        return {"type": "thinking", "thinking": "", "signature": ""}
     if block.kind is Kind.CALL:
-        return {"type": "tool_use", "id": block.id, "name": block.name, "input": {}}
+        named = {"type": "tool_use", "id": block.id, "name": block.name, "input": {}}
+        return block.extra | named
     return {"type": "text", "text": ""}
 
 
@@ -240,24 +237,24 @@ def _contents_of(contents: tuple[Content, ...], *, thinking: bool) -> list[dict[
         if isinstance(event, Begin):
             told.append((event.block, _begun(event.block)))
         elif isinstance(event, Value) and event.block is not None:
-            _add_value(event.part, event.block, told[-1][1])
+            _add_citation(event.part, event.block, told[-1][1])
     return [
-        begun | _said(block)
+        ({} if block.kind is Kind.REASONING else block.extra) | begun | _said(block)
         for block, begun in told
         if thinking or block.kind is not Kind.REASONING
     ]
 
 
-def _add_value(part: Part, block: Block, told: dict[str, Any]) -> None:
-    if (signature := _signature(part, block)) is not None:
-        told["signature"] = signature
-    elif (citation := _citation(part, block)) is not None:
+def _add_citation(part: Part, block: Block, told: dict[str, Any]) -> None:
+    if (citation := _citation(part, block)) is not None:
         told.setdefault("citations", []).append(citation)
 
 
 def _said(block: Block) -> dict[str, Any]:
+    if block.silent:
+        return {}
     if block.kind is Kind.REASONING:
-        return {"thinking": block.text}
+        return {"thinking": block.text, "signature": block.sealed}
     if block.kind is not Kind.CALL:
         return {"text": block.text}
     return {"input": _input_of(block)}
@@ -271,13 +268,6 @@ def _input_of(block: Block) -> dict[str, Any]:
     """
     given = block.arguments
     return {INVALID_JSON: block.text} if given is None else given
-
-
-def _signature(part: Part, block: Block) -> str | None:
-    if part.name != "signature" or block.kind is not Kind.REASONING:
-        return None
-    signature = orjson.loads(part.text)
-    return signature if isinstance(signature, str) else None
 
 
 def _citation(part: Part, block: Block) -> dict[str, Any] | None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import orjson
 
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part, is_returned
+from evenflow.stream_core.log.returned_fields import Fields, added, sealed
 
 _PLAIN = (Kind.TEXT, Kind.REASONING, Kind.REFUSAL)
 
@@ -20,10 +21,12 @@ class Block:
     Args:
         number: counts the blocks of an answer from 0.
         call, id, name, custom: of a call: its number, its id, its tool, and whether the tool takes
-            any text instead of JSON. `name` of a reasoning is the field of the model's server.
+            any text instead of JSON. `name` of a reasoning is the field of the model's server, and
+            `id` its detail.
+        silent: a reasoning without text, which only has fields that the server needs back.
         said: its text so far, or the arguments of the call, in pieces.
-        values: what came with it so far that is no block: its sources, its signature, the log
-            probabilities of its tokens.
+        values: what came with it so far that is no block: its sources, the log probabilities of
+            its tokens, fields that the server needs back.
     """
 
     number: int
@@ -32,6 +35,7 @@ class Block:
     id: str = ""
     name: str = ""
     custom: bool = False
+    silent: bool = False
     said: list[str] = field(default_factory=list)
     values: list[Part] = field(default_factory=list)
 
@@ -50,6 +54,25 @@ class Block:
             return None
         # Some servers write `null` for none.
         return {} if given is None else given if isinstance(given, dict) else None
+
+    @property
+    def extra(self) -> Fields:
+        """The fields that the server needs back with it, so far."""
+        return _fields_in(self.values)
+
+    @property
+    def returned(self) -> Fields:
+        """What a client keeps of it, for the server (`returned_fields`)."""
+        of_call = self.silent and any(part.name == CALL_EXTRA for part in self.values)
+        kept: Fields = {"call" if of_call else "extra": self.extra}
+        if self.kind is Kind.REASONING:
+            kept = {"field": self.name, "detail": self.id} | kept
+        return {name: value for name, value in kept.items() if value}
+
+    @property
+    def sealed(self) -> str:
+        """The same as text."""
+        return sealed(self.returned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +99,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A part that is no block: a result, or data. `block` is the text that it came with, if any."""
+    """A part that is no block: a result, or data. `block` is what it belongs to, if it is open."""
 
     part: Part
     block: Block | None
@@ -90,15 +113,24 @@ class Blocks:
 
     A text, a reasoning or a refusal ends where another block begins. A call ends where its
     `call_end` is. What is still open ends with the answer. Contents of later choices are left out.
+
+    Fields that the server needs back belong to the open text or reasoning, or to their call. Where
+    none is open they are a silent reasoning.
+
     """
 
-    __slots__ = ("_ahead", "_calls", "_count", "_plain")
+    __slots__ = ("_ahead", "_calls", "_count", "_late", "_plain", "_uncalled")
+
+    seals_calls = False
+    """Whether fields of a call are a silent reasoning before it, too."""
 
     def __init__(self, contents: Iterable[Content] = ()) -> None:
         self._count = 0
         self._plain: Block | None = None
         self._calls: dict[int, Block] = {}
         self._ahead: list[Part] = []
+        self._uncalled: dict[int, list[Part]] = {}  # fields of calls that have not begun
+        self._late: list[Part] = []  # fields that wait for the end of the open calls
         for content in contents:
             self.take(content)
 
@@ -118,13 +150,13 @@ class Blocks:
     def take(self, content: Content) -> list[BlockEvent]:
         """What the next content does."""
         if isinstance(content, str):
-            return self._said(Kind.TEXT, content, "")
+            return self._said(Kind.TEXT, content)
         if content.choice:
             return []
         if content.kind in _PLAIN:
-            return self._said(content.kind, content.text, content.name)
+            return self._said(content.kind, content.text, content.name, content.id)
         if content.kind in (Kind.RESULT, Kind.DATA):
-            return [self._value(content)]
+            return self._value(content)
         return self._called(content)
 
     def end(self) -> list[BlockEvent]:
@@ -138,24 +170,48 @@ class Blocks:
         """At the end of the log: what has waited for other blocks to end. Here nothing waits."""
         return []
 
-    def _said(self, kind: Kind, text: str, name: str) -> list[BlockEvent]:
+    def _said(self, kind: Kind, text: str, name: str = "", detail: str = "") -> list[BlockEvent]:
         block = self._plain
-        if block is not None and block.kind is kind and block.name == name:
+        if block is not None and _goes_on(block, kind, name, detail):
             self._give_values(block)
             return [_more(block, text)]
         ended = self._end_plain()
         self._plain = block = self._new(kind, name)
+        block.id = detail
         self._give_values(block)
         return [*ended, Begin(block), _more(block, text)]
 
-    def _value(self, part: Part) -> Value:
+    def _value(self, part: Part) -> list[BlockEvent]:
         """A value of the open block, or of what comes next, as log probabilities always are."""
         block = self._plain
+        if is_returned(part):
+            return self._returned(part, block)
         if block is None or part.name == "logprobs":
             self._ahead.append(part)
         else:
             block.values.append(part)
-        return Value(part, block)
+        return [Value(part, block)]
+
+    def _returned(self, part: Part, plain: Block | None) -> list[BlockEvent]:
+        """Fields that the server needs back."""
+        block = self._calls.get(part.call) if part.name == CALL_EXTRA else plain
+        if part.name == CALL_EXTRA and block is None:
+            self._uncalled.setdefault(part.call, []).append(part)
+            return self._silent(part) if self.seals_calls and not self._calls else []
+        if block is not None and not block.silent:
+            block.values.append(part)
+            return [Value(part, block)]
+        if self._calls:
+            self._late.append(part)
+            return []
+        return self._silent(part)
+
+    def _silent(self, part: Part) -> list[BlockEvent]:
+        ended = self._end_plain()
+        self._plain = block = self._new(Kind.REASONING, "")
+        block.silent = True
+        block.values.append(part)
+        return [*ended, Begin(block), Value(part, block)]
 
     def _give_values(self, block: Block) -> None:
         if self._ahead:
@@ -171,7 +227,14 @@ class Blocks:
         if part.kind is Kind.ARGUMENTS:
             return [_more(block, part.text)]
         del self._calls[part.call]
-        return [End(block)]
+        return [End(block), *self._told_late()]
+
+    def _told_late(self) -> list[BlockEvent]:
+        if self._calls or not self._late:
+            return []
+        fields = orjson.dumps(_fields_in(self._late)).decode()
+        self._late.clear()
+        return self._silent(Part(Kind.DATA, fields, name=EXTRA))
 
     def _begin_call(self, part: Part, known: Block | None) -> list[BlockEvent]:
         ended = self._end_plain()
@@ -179,6 +242,7 @@ class Blocks:
             ended.append(End(known))
         block = self._new(Kind.CALL, part.name)
         block.call, block.id, block.custom = part.call, part.id, part.text == "custom"
+        block.values += self._uncalled.pop(part.call, [])
         self._calls[part.call] = block
         return [*ended, Begin(block)]
 
@@ -189,6 +253,27 @@ class Blocks:
     def _new(self, kind: Kind, name: str) -> Block:
         self._count += 1
         return Block(self._count - 1, kind, name=name)
+
+
+class SealingBlocks(Blocks):
+    """Blocks for clients many of which keep nothing of a call that they don't know."""
+
+    __slots__ = ()
+    seals_calls = True
+
+
+def _fields_in(values: Iterable[Part]) -> Fields:
+    told: Fields = {}
+    for part in values:
+        if is_returned(part):
+            fields = orjson.loads(part.text)
+            told = added(told, fields if isinstance(fields, dict) else {})
+    return told
+
+
+def _goes_on(block: Block, kind: Kind, name: str, detail: str) -> bool:
+    same = block.kind is kind and block.name == name and block.id == detail
+    return same and not block.silent
 
 
 def _more(block: Block, text: str) -> Delta:

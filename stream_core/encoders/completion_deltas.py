@@ -7,7 +7,14 @@ from typing import Any, get_args
 
 import orjson
 
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.returned_fields import (
+    Fields,
+    added,
+    allowed,
+    call_object,
+    fields_of_detail,
+)
 from evenflow.stream_core.protocol.messages import FinishReason
 
 Choice = dict[str, Any]
@@ -17,6 +24,7 @@ _REASONING = "reasoning_content"
 _REASONING_FIELDS = (_REASONING, "reasoning")
 _TEXT_FIELDS = {Kind.TEXT: "content", Kind.REFUSAL: "refusal"}
 _ENDS = get_args(FinishReason)
+_OF_CALLS = frozenset({"index", "id", "type", "function", "custom"})
 
 
 class CompletionDeltas:
@@ -25,11 +33,14 @@ class CompletionDeltas:
     Log probabilities come before the text of their token, and are told with it. Sources are told
     with the choice's end, all at once: clients don't add lists of several chunks up.
 
+    Fields that the server needs back are told as it told them. Those of a call that come before it
+    are told with its beginning: many clients read them only there.
+
     Args:
         contents: what the client has.
     """
 
-    __slots__ = ("_annotations", "_begun", "_calls", "_ended", "waiting")
+    __slots__ = ("_annotations", "_begun", "_call_extra", "_calls", "_ended", "waiting")
 
     def __init__(self, contents: Iterable[Content] = ()) -> None:
         self.waiting: dict[int, dict[str, list[Any]]] = {}
@@ -38,6 +49,8 @@ class CompletionDeltas:
         self._ended: set[int] = set()
         self._calls: dict[tuple[int, int], str] = {}
         """The calls that have begun, with their types."""
+        self._call_extra: dict[tuple[int, int], Fields] = {}
+        """Fields of calls that have not begun."""
         self._annotations: dict[int, list[dict[str, Any]]] = {}
         for content in contents:
             self.take(content)
@@ -74,7 +87,7 @@ class CompletionDeltas:
             case Kind.TEXT | Kind.REFUSAL:
                 return {_TEXT_FIELDS[part.kind]: part.text}
             case Kind.REASONING:
-                return {part.name if part.name in _REASONING_FIELDS else _REASONING: part.text}
+                return _reasoning(part)
             case Kind.CALL:
                 return {"tool_calls": [self._call(part)]}
             case Kind.ARGUMENTS if kind := self._calls.get((part.choice, part.call)):
@@ -86,7 +99,9 @@ class CompletionDeltas:
         kind = "custom" if part.text == "custom" else "function"
         self._calls[part.choice, part.call] = kind
         called = {"name": part.name, _arguments_of(kind): ""}
-        return {"index": part.call, "id": part.id, "type": kind, kind: called}
+        extra = self._call_extra.pop((part.choice, part.call), {})
+        at = {"index": part.call}
+        return at | call_object(kind, part.id, called, extra) | at
 
     def _data(self, part: Part) -> Choice | None:
         match part.name, orjson.loads(part.text):
@@ -100,6 +115,19 @@ class CompletionDeltas:
                 for name, entries in given.items():
                     if isinstance(entries, list):
                         waiting.setdefault(name, []).extend(entries)
+            case _, dict(fields) if part.name == EXTRA and (told := allowed(fields)):
+                return self._choice(part.choice, told)
+            case _, dict(fields) if part.name == CALL_EXTRA:
+                return self._extra_of_call(part, fields)
+        return None
+
+    def _extra_of_call(self, part: Part, fields: Fields) -> Choice | None:
+        place = part.choice, part.call
+        if place in self._calls:
+            more = {name: value for name, value in fields.items() if name not in _OF_CALLS}
+            told = {"tool_calls": [{"index": part.call, **more}]}
+            return self._choice(part.choice, told) if more else None
+        self._call_extra[place] = added(self._call_extra.get(place, {}), fields)
         return None
 
     def _choice(self, index: int, delta: dict[str, Any], end: str | None = None) -> Choice:
@@ -143,7 +171,7 @@ class WholeChoice:
             elif name == "annotations":
                 message[name] = said
             elif name != "role":
-                message[name] = (message.get(name) or "") + said
+                message |= added(message, {name: said})
         if choice["logprobs"] is not None:
             self._logprobs = _added(self._logprobs, choice["logprobs"])
         self._end = choice["finish_reason"] or self._end
@@ -170,7 +198,18 @@ class WholeChoice:
         call = self._calls[index]
         kind = call["type"]
         field = _arguments_of(kind)
-        call[kind] = call[kind] | {field: call[kind][field] + said[kind][field]}
+        if kind in said:
+            call[kind] = call[kind] | {field: call[kind][field] + said[kind][field]}
+        else:
+            call |= added(call, {name: value for name, value in said.items() if name != "index"})
+
+
+def _reasoning(part: Part) -> Fields:
+    """The field of a reasoning, and the list that tells it again, or that alone."""
+    details = fields_of_detail(part.id, part.text) if part.id else {}
+    if details and not part.name:
+        return details
+    return {part.name if part.name in _REASONING_FIELDS else _REASONING: part.text, **details}
 
 
 def _arguments_of(kind: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from evenflow.stream_core.encoders.blocks import Begin, Block, BlockEvent, Blocks, End
+from evenflow.stream_core.encoders.blocks import Begin, Block, BlockEvent, End, SealingBlocks
 from evenflow.stream_core.log.entries import Content
 
 
-class SerialBlocks(Blocks):
+class SerialBlocks(SealingBlocks):
     """Gives the same events in another order: those of one block together.
 
     The blocks come in the order in which they begin. What happens to a block waits until all

@@ -16,7 +16,7 @@ from evenflow.stream_core.encoders.block_encoder import Place, WriteDelta
 from evenflow.stream_core.encoders.blocks import Block
 from evenflow.stream_core.encoders.completion_chunks import check_completed
 from evenflow.stream_core.encoders.port import event_id, rest_of_id
-from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, LOGPROBS, Kind, Part
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.protocol.errors import EvenflowError
@@ -27,7 +27,7 @@ METADATA = "evenflow"
 TYPES = {Kind.TEXT: "text", Kind.REFUSAL: "text", Kind.REASONING: "reasoning"}
 """The types of what a model says, by kind."""
 _REASONS = {"tool_calls": "tool-calls", "content_filter": "content-filter", "budget": "length"}
-UNSEEN = frozenset({"logprobs", "finish"})
+UNSEEN = frozenset({LOGPROBS, "finish", EXTRA, CALL_EXTRA})
 """Data that no chat shows."""
 _DONE = b"data: [DONE]\n\n"
 
@@ -64,7 +64,7 @@ class UIMessageChunks:
             call = {"type": "tool-input-start", "toolCallId": block.id, "toolName": block.name}
             return _event(call | ({"inputEncoding": "text"} if block.custom else {}), place)
         start = {"type": f"{TYPES[block.kind]}-start", "id": str(block.number)}
-        return _event(start | block_metadata(block))
+        return _event(start | provider_metadata(block))
 
     def deltas(self, block: Block, epoch: int) -> WriteDelta:
         """What writes more of a block."""
@@ -74,8 +74,9 @@ class UIMessageChunks:
     def end(self, place: Place, block: Block) -> bytes:
         """A block ends."""
         if block.kind is Kind.CALL:
-            return _event(made_call(block), place)
-        return _event({"type": f"{TYPES[block.kind]}-end", "id": str(block.number)})
+            return _event(made_call(block) | provider_metadata(block), place)
+        end = {"type": f"{TYPES[block.kind]}-end", "id": str(block.number)}
+        return _event(end | (provider_metadata(block) if block.extra else {}))
 
     def value(self, place: Place, part: Part, block: Block | None) -> bytes:
         """A result, or data."""
@@ -86,11 +87,9 @@ class UIMessageChunks:
                 "providerExecuted": True,
             }
             return _event({"type": "tool-output-available"} | given, place)
-        value = orjson.loads(part.text)
-        if part.name == "signature":
-            return self._signed(place, value, block)
         if part.name in UNSEEN:
             return b""
+        value = orjson.loads(part.text)
         if part.name == "source" and isinstance(value, dict) and "url" in value:
             source = {"sourceId": part.id or f"source-{place.first}", "url": value["url"]}
             titled = {"title": value["title"]} if value.get("title") else {}
@@ -120,18 +119,11 @@ class UIMessageChunks:
         told = {"type": "error", "errorText": error.message, "code": error.code}
         return _event(told) + _DONE
 
-    def _signed(self, place: Place, signature: Any, block: Block | None) -> bytes:
-        if block is None or block.kind is not Kind.REASONING:
-            return b""
-        chunk = {"type": "reasoning-delta", "id": str(block.number), "delta": ""}
-        return _event(chunk | block_metadata(block, signature=signature), place)
 
-
-def block_metadata(block: Block, **more: Any) -> dict[str, Any]:
-    """The field `providerMetadata` of a reasoning, if there is something to say."""
-    if block.kind is not Kind.REASONING or not (block.name or more):
-        return {}
-    return {"providerMetadata": {METADATA: {"field": block.name} | more}}
+def provider_metadata(block: Block) -> dict[str, Any]:
+    """The field `providerMetadata` of a block, if its server needs anything back."""
+    returned = block.returned
+    return {"providerMetadata": {METADATA: returned}} if returned else {}
 
 
 def _before_delta(block: Block) -> bytes:

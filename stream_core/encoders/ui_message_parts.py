@@ -11,8 +11,8 @@ from evenflow.stream_core.encoders.blocks import Begin, Block, BlockEvent, Block
 from evenflow.stream_core.encoders.ui_message_chunks import (
     TYPES,
     UNSEEN,
-    block_metadata,
     made_call,
+    provider_metadata,
     tool_output,
 )
 from evenflow.stream_core.log.entries import Content, Kind, Part
@@ -45,7 +45,7 @@ class _Message:
             elif isinstance(event, End):
                 self._end(event.block)
             elif isinstance(event, Value):
-                self._add_value(event.part, event.block)
+                self._add_value(event.part)
             elif event.block.kind is not Kind.CALL:
                 self._open[event.block.number]["text"] += event.text
 
@@ -57,15 +57,18 @@ class _Message:
         else:
             part = {"type": TYPES[block.kind], "text": "", "state": "streaming"}
             if block.kind is Kind.REASONING:
-                part |= {"id": str(block.number), **block_metadata(block)}
+                part["id"] = str(block.number)
+            part |= provider_metadata(block)
         self._open[block.number] = part
         self.parts.append(part)
 
     def _end(self, block: Block) -> None:
         part = self._open.pop(block.number)
+        returned = provider_metadata(block)
         if block.kind is not Kind.CALL:
-            part["state"] = "done"
+            part |= {"state": "done", **returned}
             return
+        part |= {"callProviderMetadata": told for told in returned.values()}
         made = made_call(block)
         if "errorText" in made:
             part |= {"state": "output-error", "rawInput": made["input"]}
@@ -73,22 +76,20 @@ class _Message:
         else:
             part |= {"state": "input-available", "input": made["input"]}
 
-    def _add_value(self, part: Part, block: Block | None) -> None:
+    def _add_value(self, part: Part) -> None:
         if part.kind is Kind.RESULT:
             if (call := self._calls.get(part.id)) is not None:
                 output = tool_output(part.text)
                 call |= {"state": "output-available", "output": output, "providerExecuted": True}
             return
         value = orjson.loads(part.text)
-        if part.name == "signature" and block is not None and block.kind is Kind.REASONING:
-            self._open[block.number] |= block_metadata(block, signature=value)
-        elif part.name == "source" and isinstance(value, dict) and "url" in value:
+        if part.name == "source" and isinstance(value, dict) and "url" in value:
             source_id = part.id or f"source-{len(self.parts)}"
             titled = {"title": value["title"]} if value.get("title") else {}
             self.parts.append(
                 {"type": "source-url", "sourceId": source_id, "url": value["url"], **titled}
             )
-        elif part.name != "signature" and part.name not in UNSEEN:
+        elif part.name not in UNSEEN:
             self._add_data(f"data-{part.name}", part.id, value)
 
     def _add_data(self, name: str, data_id: str, value: object) -> None:

@@ -26,11 +26,15 @@ from evenflow.stream_core.protocol.errors import Conflict, InvalidRequest, RateL
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """The model's call of a tool. `arguments` is the text that it wrote, JSON as a rule."""
+    """The model's call of a tool. `arguments` is the text that it wrote, JSON as a rule.
+
+    `extra` are further fields of the call, unchanged, as chat completions have them.
+    """
 
     id: str
     name: str
     arguments: str
+    extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

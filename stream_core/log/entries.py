@@ -5,13 +5,17 @@ each kind:
 
     kind        text                          call    id        name
     text        text of a later choice
-    reasoning   text                                            the field of the model's server
+    reasoning   text                                  detail    the field of the model's server
     refusal     text
     call        "" or "custom"                number  call_1    the tool
     arguments   more arguments of the call    number
     call_end                                  number
     result      what the tool gave                    call_1    the tool
-    data        a value as JSON                                 what it is, as `source`
+    data        a value as JSON               number            what it is, as `source`
+
+Data named `EXTRA` or `CALL_EXTRA` is an object: fields of the message, or of the call `number`,
+that the model's server needs back. `returned_fields` says what a detail is. Fields of a call come
+before it, as a rule.
 
 Text of the first choice is a plain `str`, because nearly all entries are that.
 
@@ -50,11 +54,17 @@ MOST_CALLS = 128
 """The most calls of one choice: as many as a request may bring tools."""
 MOST_CHOICES = 128
 LONGEST_NAME = 1_024
-"""Characters of a part's `id` or `name`."""
+"""Characters of a part's `name`."""
+LONGEST_ID = 16_384
+"""Characters of a part's `id`: some servers put a signature into it. A detail is a name."""
 LONGEST_VALUE = 65_536
 """Characters of a part's `text` where it is not a delta: results, and data as JSON."""
 LOGPROBS = "logprobs"
 """The name of data that are the log probabilities of a token."""
+EXTRA = "extra"
+"""The name of data that are fields of the message."""
+CALL_EXTRA = "call_extra"
+"""The name of data that are fields of a call."""
 CUSTOM = "custom"
 """The text of a call of a custom tool, whose arguments are no JSON."""
 PART_BYTES = 16
@@ -84,7 +94,9 @@ class Part:
     @property
     def size(self) -> int:
         """What it counts in a log's size, in bytes."""
-        return PART_BYTES + len(self.text.encode()) + len(self.id) + len(self.name)
+        # All parts of a reasoning share their `id`.
+        of_id = len(self.id) if self.kind not in JOINING else 0
+        return PART_BYTES + len(self.text.encode()) + of_id + len(self.name)
 
     def with_text(self, text: str) -> Part:
         """The same part with another text."""
@@ -104,7 +116,8 @@ class Part:
             raise NotAPart("a result comes without the id of its call")
         if self.kind is Kind.DATA and not self.name:
             raise NotAPart("data comes without a name")
-        if max(len(self.id), len(self.name)) > LONGEST_NAME:
+        most = LONGEST_NAME if self.kind in JOINING else LONGEST_ID
+        if len(self.name) > LONGEST_NAME or len(self.id) > most:
             raise NotAPart("the name or the id of a part is too long")
         if self.kind not in JOINING and len(self.text) > LONGEST_VALUE:
             raise NotAPart(f"the {self.kind} of an answer is too long")
@@ -157,6 +170,11 @@ def same_place(one: Part, other: Part) -> bool:
         and one.name == other.name
         and one.id == other.id
     )
+
+
+def is_returned(part: Part) -> bool:
+    """Whether it is fields that the model's server needs back."""
+    return part.kind is Kind.DATA and part.name in (EXTRA, CALL_EXTRA)
 
 
 def joins(one: Content, other: Content) -> bool:

@@ -43,6 +43,7 @@ class RunMessage(Camel):
     tool_calls: list[RequestToolCall] | None = None
     tool_call_id: str = ""
     error: str | None = None
+    encrypted_value: Any = None
     metadata: dict[str, Any] | None = None
 
 

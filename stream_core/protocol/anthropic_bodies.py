@@ -148,13 +148,20 @@ class AnswerCitation(BaseModel):
 
 
 class AnswerBlock(BaseModel):
-    """A block of the answer: `text`, `thinking` with its `signature`, or a call of a tool."""
+    """A block of the answer: `text`, `thinking` with its `signature`, or a call of a tool.
 
-    type: Literal["text", "thinking", "tool_use"]
+    `redacted_thinking` is what only the model's server reads. Further fields of the others are what
+    it needs back, too.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Literal["text", "thinking", "redacted_thinking", "tool_use"]
     text: str | None = None
     citations: list[AnswerCitation] | None = None
     thinking: str | None = None
     signature: str | None = None
+    data: str | None = None
     id: str | None = None
     name: str | None = None
     input: dict[str, Any] | None = None

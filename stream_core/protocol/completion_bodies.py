@@ -209,7 +209,12 @@ class MessageCustom(BaseModel):
 
 
 class MessageToolCall(BaseModel):
-    """A call by the model. `type` says whether it has `function` or `custom`."""
+    """A call by the model. `type` says whether it has `function` or `custom`.
+
+    Further fields, such as `extra_content`, are what the model's server gave and needs back.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     id: str
     type: Literal["function", "custom"]
@@ -234,6 +239,9 @@ class Annotation(BaseModel):
 
 
 class _Asides(BaseModel):
+    # Further fields are what the model's server gave and needs back.
+    model_config = ConfigDict(extra="allow")
+
     # Reasoning has the name that the model's server uses.
     reasoning_content: str | None = None
     reasoning: str | None = None
@@ -288,6 +296,8 @@ class ChunkCustom(BaseModel):
 
 class ChunkToolCall(BaseModel):
     """More of the call `index`. `id`, `type` and the name are there at its beginning."""
+
+    model_config = ConfigDict(extra="allow")
 
     index: Annotated[int, Field(ge=0, lt=MOST_CALLS)]
     id: str | None = None

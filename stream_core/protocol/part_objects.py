@@ -8,7 +8,14 @@ from typing import Any, Self
 import orjson
 from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 
-from evenflow.stream_core.log.entries import CUSTOM, JOINING, Kind, NotAPart, Part
+from evenflow.stream_core.log.entries import (
+    CALL_EXTRA,
+    CUSTOM,
+    JOINING,
+    Kind,
+    NotAPart,
+    Part,
+)
 
 _WITH_TEXT = JOINING | {Kind.RESULT}
 # Of so many parts the JSON around their deltas is kept.
@@ -21,9 +28,9 @@ class PartObject(BaseModel):
 
     `text` is what is added to the part (`text`, `reasoning`, `refusal`, `arguments`), or what a
     tool gave (`result`). `value` is any JSON, which `name` says what it is (`data`). `call` is the
-    number of a call (`call`, `arguments`, `call_end`), which has an `id`, and the tool's `name`;
-    `custom` is there where the arguments are no JSON. `choice` is there for any choice but the
-    first.
+    number of a call (`call`, `arguments`, `call_end`, `data` named `call_extra`), which has an
+    `id`, and the tool's `name`; `custom` is there where the arguments are no JSON. The `id` of a
+    `reasoning` says how its server tells it again. `choice` is there for any choice but the first.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -60,7 +67,7 @@ def part_object(part: Part) -> dict[str, Any]:
         said["text"] = part.text
     elif kind is Kind.DATA:
         said["value"] = orjson.loads(part.text)
-    if kind in _OF_CALLS:
+    if kind in _OF_CALLS or (kind is Kind.DATA and part.name == CALL_EXTRA):
         said["call"] = part.call
     if part.id:
         said["id"] = part.id

@@ -39,6 +39,7 @@ class UIPart(Camel):
     error_text: str = ""
     approval: Approval | None = None
     provider_metadata: dict[str, dict[str, Any]] | None = None
+    call_provider_metadata: dict[str, dict[str, Any]] | None = None
     parts: list[UIPart] | None = None
 
 

@@ -19,7 +19,7 @@ _PROSE = (
     "The risk-free way is to ask first. ", "Here is what you asked for: ", "\nand besides: ",
     "It begins so: AKIA, sk- or eyJ. ", "(see https://hooks.example.com) ", "key=", '"',
 )  # fmt: skip
-PLACES = ("content", "reasoning_content", "arguments")
+PLACES = ("content", "reasoning_content", "arguments", "reasoning_details")
 _LONGEST_PIECE = 12
 
 
@@ -93,6 +93,9 @@ class PlantingModel:
 def _said(place: str, text: str) -> bytes:
     if place == "arguments":
         return _call({"function": {"arguments": text}})
+    if place == "reasoning_details":  # told twice, and again by a field that nobody knows
+        entry = {"type": "reasoning.text", "index": len(text) % 3, "text": text}
+        return _chunk_of({"reasoning": text, place: [entry], "thinking": text})
     return _chunk_of({place: text})
 
 

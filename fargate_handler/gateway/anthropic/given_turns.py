@@ -17,13 +17,20 @@ from evenflow.fargate_handler.gateway.anthropic.given_blocks import (
     wrong,
 )
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
-from evenflow.stream_core.encoders.anthropic_messages import field_of_signature
+from evenflow.fargate_handler.gateway.requests.returned import Returned, further_fields, returned_by
 from evenflow.stream_core.log.conversation import ToolCall, Turn, text_of_parts
 from evenflow.stream_core.log.entries import MOST_CALLS
+from evenflow.stream_core.log.returned_fields import added, allowed
 from evenflow.stream_core.protocol.anthropic_bodies import GivenBlock, GivenMessage, MessagesRequest
 
 _BLOCKS = TypeAdapter(list[GivenBlock])
-_THOUGHTS = ("thinking", "redacted_thinking")
+# A thought's text, and what its client keeps for the model's server.
+_THOUGHTS = {"thinking": ("thinking", "signature"), "redacted_thinking": ("", "data")}
+# What this API, or its clients, have in a call or a text. All else is of the model's server.
+_OF_CALLS = frozenset(
+    {"type", "id", "name", "input", "cache_control", "caller", "index", "partial_json"}
+)
+_OF_TEXTS = frozenset({"type", "text", "cache_control", "citations", "index"})
 
 
 def turns_of(request: MessagesRequest) -> tuple[Turn, ...]:
@@ -106,34 +113,46 @@ def _result(block: GivenBlock, where: str) -> Turn:
 def _assistant(message: GivenMessage, where: str) -> Turn:
     if isinstance(message.content, str):
         return Turn("assistant", message.content)
-    said, calls, extra = list[Part](), list[ToolCall](), dict[str, Any]()
+    said, calls = list[Part](), list[ToolCall]()
+    extra, next_call = dict[str, Any](), dict[str, Any]()
     for place, block in enumerate(message.content):
         within = f"{where}.{place}"
         if block.type == "tool_use":
-            calls.append(_call(block, within))
+            calls.append(_call(block, next_call, within))
+            next_call = {}
         elif block.type in _THOUGHTS:
-            _think(block, extra)
+            returned = _thought(block, within)
+            extra = added(extra, returned.fields)
+            next_call = added(next_call, returned.call)
         else:
             said.append(part_of(block, within))
+            if block.type == "text":
+                extra = added(extra, _beside_text(block, within))
     if len({call.id for call in calls}) < len(calls) or len(calls) > MOST_CALLS:
         raise wrong(f"{where} must have calls with different ids, at most {MOST_CALLS}", where)
     turn = _turn("assistant", said)
     return Turn("assistant", turn.text, tuple(calls), parts=turn.parts, extra=extra)
 
 
-def _think(block: GivenBlock, extra: dict[str, Any]) -> None:
-    """Give a thought back in the field in which the model's server gave it, where that is known."""
-    given = block.model_dump()
-    thought, field = given.get("thinking"), field_of_signature(given.get("signature"))
-    if field and isinstance(thought, str):
-        extra[field] = extra.get(field, "") + thought
+def _thought(block: GivenBlock, where: str) -> Returned:
+    """What the model's server gave with a thought, or with the call that follows."""
+    given, (text, kept) = block.model_dump(), _THOUGHTS[block.type]
+    thought = given.get(text, "")
+    said = thought if isinstance(thought, str) else ""
+    return returned_by(given.get(kept), said, f"{where}.{kept}")
 
 
-def _call(block: GivenBlock, where: str) -> ToolCall:
-    match block.model_dump():
+def _beside_text(block: GivenBlock, where: str) -> dict[str, Any]:
+    extra = allowed(further_fields(block.model_dump(), _OF_TEXTS, f"{where}."))
+    return {name: value for name, value in extra.items() if isinstance(value, dict | list)}
+
+
+def _call(block: GivenBlock, before: dict[str, Any], where: str) -> ToolCall:
+    match told := block.model_dump():
         case {"id": str(call), "name": str(name), "input": dict(given)} if call and name:
             check_json(given, f"{where}.input")
-            return ToolCall(call, name, orjson.dumps(given).decode())
+            extra = before | further_fields(told, _OF_CALLS, f"{where}.")
+            return ToolCall(call, name, orjson.dumps(given).decode(), extra)
     raise wrong(f"{where} must have an id, a name, and an input that is an object", where)
 
 

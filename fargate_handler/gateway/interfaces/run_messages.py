@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
 
+from evenflow.fargate_handler.gateway.requests.returned import returned_fields
 from evenflow.stream_core.log.conversation import ToolCall, Turn, text_of_parts
+from evenflow.stream_core.log.returned_fields import added
 from evenflow.stream_core.protocol.agui_bodies import (
     CONTENT_PARTS,
     RunContext,
@@ -15,17 +18,24 @@ from evenflow.stream_core.protocol.agui_bodies import (
     RunPart,
     RunTool,
 )
-from evenflow.stream_core.protocol.completion_bodies import OfferedFunction, OfferedTool
+from evenflow.stream_core.protocol.completion_bodies import (
+    OfferedFunction,
+    OfferedTool,
+    RequestToolCall,
+)
 from evenflow.stream_core.protocol.errors import InvalidRequest
 
 _INSTRUCTIONS = ("developer", "system")
+# Where a reasoning goes back that was kept without being told so.
+_USUAL_FIELD = "reasoning_content"
 _AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}
 
 
 def turns_of(messages: Sequence[RunMessage], context: Sequence[RunContext]) -> tuple[Turn, ...]:
     """The turns of a conversation, behind the context of the run.
 
-    Activities and reasoning are left out: they are the interface's.
+    Activities are left out: they are the interface's. Reasoning stands beside the message of the
+    assistant that follows, or else the one before.
 
     Raises:
         InvalidRequest: a message has no content, or a call no result.
@@ -33,11 +43,22 @@ def turns_of(messages: Sequence[RunMessage], context: Sequence[RunContext]) -> t
     told = [f"{each.description}: {each.value}" for each in context]
     turns = [Turn("system", "\n".join(told))] if told else []
     answered = {message.tool_call_id for message in messages if message.role == "tool"}
+    thought: dict[str, Any] = {}
     last_user = max(
         (place for place, message in enumerate(messages) if message.role == "user"), default=-1
     )
     for place, message in enumerate(messages):
         where = f"messages.{place}"
+        if message.role == "reasoning":
+            thought = added(thought, _thought(message, where))
+        elif message.role == "assistant":
+            new = _assistant(message, where, answered, left_behind=place < last_user)
+            turns += [_beside(turn, thought) for turn in new]
+            thought = {}
+        elif thought and message.role != "activity":
+            if turns and turns[-1].role == "assistant":
+                turns[-1] = _beside(turns[-1], thought)
+            thought = {}
         if message.role in _INSTRUCTIONS:
             turns.append(Turn("system", _text(message.content, where)))
         elif message.role == "user":
@@ -45,8 +66,6 @@ def turns_of(messages: Sequence[RunMessage], context: Sequence[RunContext]) -> t
         elif message.role == "tool":
             said = _text(message.content, where) or message.error or ""
             turns.append(Turn("tool", said, tool_call_id=message.tool_call_id))
-        elif message.role == "assistant":
-            turns += _assistant(message, where, answered, left_behind=place < last_user)
     return tuple(turns)
 
 
@@ -63,12 +82,30 @@ def offered(tools: Sequence[RunTool]) -> list[OfferedTool]:
     ]
 
 
+def _thought(message: RunMessage, where: str) -> dict[str, Any]:
+    """The fields of the model's server that a reasoning stands for."""
+    text = _text(message.content, where) if message.content is not None else ""
+    kept = message.encrypted_value
+    if kept is None:
+        return {_USUAL_FIELD: text} if text else {}
+    return returned_fields(kept, text, f"{where}.encryptedValue")
+
+
+def _beside(turn: Turn, extra: dict[str, Any]) -> Turn:
+    return replace(turn, extra=added(turn.extra, extra)) if extra else turn
+
+
 def _assistant(
     message: RunMessage, where: str, answered: set[str], *, left_behind: bool
 ) -> list[Turn]:
     calls = [
-        ToolCall(call.id, call.function.name, call.function.arguments)
-        for call in message.tool_calls or ()
+        ToolCall(
+            call.id,
+            call.function.name,
+            call.function.arguments,
+            _kept(call, f"{where}.toolCalls.{number}"),
+        )
+        for number, call in enumerate(message.tool_calls or ())
         if call.function is not None
     ]
     open_calls = [call.id for call in calls if call.id not in answered]
@@ -76,7 +113,13 @@ def _assistant(
         raise _wrong(f"{where}.toolCalls has a call without a result", f"{where}.toolCalls")
     text = _text(message.content, where) if message.content is not None else ""
     made = tuple(call for call in calls if call.id in answered)
-    return [Turn("assistant", text, made)] if text or made else []
+    extra = returned_fields(message.encrypted_value, "", f"{where}.encryptedValue")
+    return [Turn("assistant", text, made, extra=extra)] if text or made else []
+
+
+def _kept(call: RequestToolCall, where: str) -> dict[str, Any]:
+    kept = (call.model_extra or {}).get("encryptedValue")
+    return returned_fields(kept, "", f"{where}.encryptedValue")
 
 
 def _user(content: Any, where: str) -> Turn:

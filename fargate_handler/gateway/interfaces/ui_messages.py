@@ -7,13 +7,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from evenflow.fargate_handler.gateway.requests.json_values import written
+from evenflow.fargate_handler.gateway.requests.returned import returned_fields
 from evenflow.stream_core.encoders.ui_message_chunks import METADATA
 from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.log.returned_fields import added
 from evenflow.stream_core.protocol.errors import InvalidRequest
 from evenflow.stream_core.protocol.ui_chat_bodies import UIMessage, UIPart
 
 _DATA_URL = re.compile(r"data:[^,]*;base64,(.*)", re.DOTALL)
 _AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav"}
+_SAID = ("reasoning", "text")
 _HAS_RESULT = frozenset({"output-available", "output-error", "output-denied"})
 
 
@@ -106,7 +109,7 @@ def _assistant(parts: Sequence[UIPart], where: str, *, left_behind: bool) -> Ite
 def _step(step: Sequence[tuple[str, UIPart]], *, left_behind: bool) -> Iterator[Turn]:
     calls: list[ToolCall] = []
     results: list[Turn] = []
-    thoughts: dict[str, str] = {}
+    extra: dict[str, Any] = {}
     for where, part in step:
         if (name := _tool_name(part)) and part.state != "input-streaming":
             result = _result(part, where)
@@ -120,13 +123,13 @@ def _step(step: Sequence[tuple[str, UIPart]], *, left_behind: bool) -> Iterator[
                     param=where,
                 )
             given = written(part.input or {}, f"{where}.input")
-            calls.append(ToolCall(part.tool_call_id, name, given))
+            calls.append(ToolCall(part.tool_call_id, name, given, _kept(part, where)))
             results.append(Turn("tool", result, tool_call_id=part.tool_call_id))
-        elif part.type == "reasoning" and (field := _field_of(part)):
-            thoughts[field] = thoughts.get(field, "") + part.text
+        elif part.type in _SAID:
+            extra = added(extra, _kept(part, where))
     text = _text([part for _, part in step])
     if text or calls:
-        yield Turn("assistant", text, tuple(calls), extra=dict(thoughts))
+        yield Turn("assistant", text, tuple(calls), extra=extra)
         yield from results
 
 
@@ -150,7 +153,9 @@ def _result(part: UIPart, where: str) -> str | None:
     return part.output if isinstance(part.output, str) else written(part.output, f"{where}.output")
 
 
-def _field_of(part: UIPart) -> str:
-    """The field in which the model's server gave this reasoning, and is given it again."""
-    field = (part.provider_metadata or {}).get(METADATA, {}).get("field")
-    return field if isinstance(field, str) else ""
+def _kept(part: UIPart, where: str) -> dict[str, Any]:
+    """The fields that the model's server gave with this part, and is given again."""
+    called = part.call_provider_metadata is not None
+    kept = (part.call_provider_metadata or part.provider_metadata or {}).get(METADATA, {})
+    named = "callProviderMetadata" if called else "providerMetadata"
+    return returned_fields(kept, part.text, f"{where}.{named}.{METADATA}")

@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
+from evenflow.fargate_handler.gateway.requests.returned import further_fields
 from evenflow.stream_core.log.conversation import ToolCall, Turn, text_of_parts
 from evenflow.stream_core.protocol.completion_bodies import (
     ROLES,
     ContentPart,
     OfferedTool,
     RequestMessage,
+    RequestToolCall,
 )
 from evenflow.stream_core.protocol.errors import InvalidRequest
 
 # Fields of answers, which a model is not given. Clients send an answer's message back as it was.
 _OF_ANSWERS = frozenset({"annotations", "images", "parsed", "provider_specific_fields"})
+# What clients add to the calls that they were given.
+_OF_CLIENTS = frozenset({"index", "parsed_arguments"})
 _PLAIN = {"type", "text"}
 _WITHOUT_TOOLS = (None, "none", "auto")
 
@@ -37,20 +41,13 @@ def turn_of(message: RequestMessage, where: str) -> Turn:
             param=f"{where}role",
         )
     check_call_fields(message, where)
-    calls, extra = made_calls(message), _extra(message, where)
+    calls = made_calls(message, where)
+    extra = further_fields(message.model_extra or {}, _OF_ANSWERS, where)
     if message.tool_calls and not calls:
         extra["tool_calls"] = [call.model_dump(exclude_unset=True) for call in message.tool_calls]
         check_json(extra["tool_calls"], f"{where}tool_calls")
     text, parts = _content(message, f"{where}content")
     return Turn(ROLES[message.role], text, calls, message.tool_call_id or "", parts, extra)
-
-
-def _extra(message: RequestMessage, where: str) -> dict[str, Any]:
-    given = (message.model_extra or {}).items()
-    extra = {name: value for name, value in given if value is not None and name not in _OF_ANSWERS}
-    for name, value in extra.items():
-        check_json(value, f"{where}{name}")
-    return extra
 
 
 def _content(message: RequestMessage, where: str) -> tuple[str, tuple[dict[str, Any], ...]]:
@@ -142,19 +139,37 @@ def check_call_fields(message: RequestMessage, where: str) -> None:
             raise _wrong(f"{missing} must be there in a call of type function", missing)
 
 
-def made_calls(message: RequestMessage) -> tuple[ToolCall, ...]:
+def made_calls(message: RequestMessage, where: str) -> tuple[ToolCall, ...]:
     """The calls in an assistant's message. Empty if one of them is not of the type `function`.
 
-    Further fields of a call are left out: clients add them to an answer's calls and send them back.
+    Further fields of a call, and of its function, are what the model's server gave.
+
+    Args:
+        where: the message's path in the request, with a dot at its end.
+
+    Raises:
+        InvalidRequest: a further field has a value that JSON can't have.
     """
     calls = message.tool_calls or []
     if any(call.type != "function" for call in calls):
         return ()
     return tuple(
-        ToolCall(call.id, call.function.name, call.function.arguments)
-        for call in calls
+        ToolCall(
+            call.id,
+            call.function.name,
+            call.function.arguments,
+            _extra_of(call, f"{where}tool_calls.{place}."),
+        )
+        for place, call in enumerate(calls)
         if call.function is not None
     )
+
+
+def _extra_of(call: RequestToolCall, where: str) -> dict[str, Any]:
+    extra = further_fields(call.model_extra or {}, _OF_CLIENTS, where)
+    called = (call.function and call.function.model_extra) or {}
+    inner = further_fields(called, _OF_CLIENTS, f"{where}function.")
+    return extra | ({"function": inner} if inner else {})
 
 
 def check_calls_answered(messages: list[RequestMessage]) -> None:

@@ -1,6 +1,8 @@
 """The output items of OpenAI's Responses API, from the blocks of an answer.
 
 Each block is an item: a text or a refusal is a message with one part, a reasoning has one summary.
+Fields that the model's server needs back are in a reasoning's `encrypted_content`, and beside the
+other fields of a message or a call.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from evenflow.stream_core.encoders.blocks import Begin, Block, Blocks
+from evenflow.stream_core.encoders.blocks import Begin, Block, Blocks, SealingBlocks
 from evenflow.stream_core.encoders.responses.namespaces import (
     NO_NAMESPACES,
     Namespaces,
@@ -19,7 +21,6 @@ from evenflow.stream_core.encoders.responses.namespaces import (
 from evenflow.stream_core.log.entries import Content, Kind, Part
 from evenflow.stream_core.protocol.response_ids import PublicResponse
 
-_FIELD = "evenflow:"
 _PREFIXES = {Kind.TEXT: "msg", Kind.REFUSAL: "msg", Kind.REASONING: "rs", Kind.CALL: "fc"}
 
 
@@ -49,7 +50,7 @@ def begun_item(
     """A block's item when it begins, still empty."""
     item = {"id": item_id(response, block), "status": "in_progress"}
     if block.kind is Kind.CALL:
-        return item | _call(block, "", spaces)
+        return block.extra | item | _call(block, "", spaces)
     if block.kind is Kind.REASONING:
         return item | {"type": "reasoning", "summary": [], "encrypted_content": None}
     return item | {"type": "message", "role": "assistant", "content": []}
@@ -61,13 +62,13 @@ def whole_item(
     """A block's item at its end. `status` is `completed` or `incomplete`."""
     item = {"id": item_id(response, block), "status": status}
     if block.kind is Kind.CALL:
-        return item | _call(block, block.text, spaces)
+        return block.extra | item | _call(block, block.text, spaces)
     if block.kind is Kind.REASONING:
-        summary = [part_of(block, block.text)]
-        sealed = sealed_field(block)
+        summary = [] if block.silent else [part_of(block, block.text)]
+        sealed = block.sealed or None
         return item | {"type": "reasoning", "summary": summary, "encrypted_content": sealed}
     content = [part_of(block, block.text)]
-    return item | {"type": "message", "role": "assistant", "content": content}
+    return block.extra | item | {"type": "message", "role": "assistant", "content": content}
 
 
 def output_of(
@@ -89,7 +90,7 @@ def output_of(
 
 def read_blocks(contents: Iterable[Content]) -> tuple[Blocks, list[Block]]:
     """All blocks of an answer, and what has read them."""
-    blocks = Blocks()
+    blocks = SealingBlocks()
     begun = [
         event.block
         for content in contents
@@ -121,18 +122,6 @@ def logprobs_of(part: Part) -> Iterator[dict[str, Any]]:
         for token in orjson.loads(part.text).get("content") or ():
             top = [_token(other) for other in token.get("top_logprobs") or ()]
             yield _token(token) | {"top_logprobs": top}
-
-
-def sealed_field(block: Block) -> str | None:
-    """What comes back with a reasoning, unread: the field in which the model's server gave it."""
-    return f"{_FIELD}{block.name}" if block.name else None
-
-
-def unsealed_field(sealed: object) -> str:
-    """The field in a text of `sealed_field`. Empty: the reasoning comes from elsewhere."""
-    if not isinstance(sealed, str) or not sealed.startswith(_FIELD):
-        return ""
-    return sealed.removeprefix(_FIELD)
 
 
 def _token(given: dict[str, Any]) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class ResponseEvents:
         begun = begun_item(response, block, self._about.namespaces)
         item = {"output_index": block.number, "item": begun}
         added = self._tell("response.output_item.added", at + Rank.ITEM_ADDED, item)
-        if block.kind is Kind.CALL:
+        if block.kind is Kind.CALL or block.silent:
             return added
         part = self._at(block) | {"part": part_of(block)}
         return added + self._tell(f"response.{_part(block)}.added", at + Rank.PART_ADDED, part)
@@ -145,6 +145,8 @@ class ResponseEvents:
                     (Rank.CALL_DONE, "response.output_item.done", item),
                 ),
             )
+        if block.silent:
+            return self._ending(place, ((Rank.ITEM_DONE, "response.output_item.done", item),))
         whole = part_of(block, block.text)
         field = "refusal" if block.kind is Kind.REFUSAL else "text"
         text = self._at(block) | {field: block.text}

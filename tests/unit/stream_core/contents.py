@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.returned_fields import detail_of
 
 TEXTS = st.text("aé😀 \n", min_size=1, max_size=6)
 
@@ -15,8 +16,12 @@ def _delta(kind: Kind, name: str = "") -> st.SearchStrategy[Part]:
     return TEXTS.map(lambda text: Part(kind, text, name=name))
 
 
+_DETAIL = detail_of("reasoning_details", {"type": "reasoning.text", "index": 0}, "text")
+
+
 def _of_call(number: int) -> Sequence[Part]:
     return (
+        Part(Kind.DATA, '{"extra_content":{"signature":"s"}}', call=number, name=CALL_EXTRA),
         Part(Kind.CALL, call=number, id=f"call_{number}", name="add"),
         Part(Kind.ARGUMENTS, '{"a"', call=number),
         Part(Kind.ARGUMENTS, ":1}", call=number),
@@ -30,6 +35,13 @@ CONTENT: st.SearchStrategy[Content] = st.one_of(
     _delta(Kind.REASONING, "reasoning_content"),
     _delta(Kind.REASONING, "reasoning"),
     _delta(Kind.REFUSAL),
+    TEXTS.map(lambda text: Part(Kind.REASONING, text, id=_DETAIL, name="reasoning")),
+    st.sampled_from(
+        (
+            '{"reasoning_details":[{"type":"reasoning.text","index":0,"signature":"s"}]}',
+            '{"extra_content":{"signature":"s"}}',
+        )
+    ).map(lambda value: Part(Kind.DATA, value, name=EXTRA)),
     TEXTS.map(lambda text: Part(Kind.TEXT, text, choice=1)),
     st.integers(0, 2).flatmap(lambda number: st.sampled_from(_of_call(number))),
     st.just(Part(Kind.RESULT, "3", id="call_0", name="add")),

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.stream_core.log.entries import (
+    LONGEST_ID,
     LONGEST_NAME,
     LONGEST_VALUE,
     MOST_CALLS,
@@ -37,6 +38,7 @@ def test_neighbours_of_one_place_join() -> None:
     [
         ("a", reasoning("x")),
         (reasoning("x"), reasoning("x", "reasoning_content")),
+        (Part(Kind.REASONING, "x", id="{}"), Part(Kind.REASONING, "x")),
         (Part(Kind.ARGUMENTS, "{", call=0), Part(Kind.ARGUMENTS, "{", call=1)),
         (Part(Kind.TEXT, "a", choice=1), Part(Kind.TEXT, "a", choice=2)),
         (Part(Kind.CALL_END), Part(Kind.CALL_END)),
@@ -95,7 +97,9 @@ def test_an_entry_counts_at_least_its_text(contents: list[Content]) -> None:
         (Part(Kind.CALL, name="add"), "without a name"),
         (Part(Kind.RESULT, "3"), "without the id"),
         (Part(Kind.DATA, "1"), "without a name"),
-        (Part(Kind.CALL, id="i" * (LONGEST_NAME + 1), name="add"), "too long"),
+        (Part(Kind.CALL, id="i" * (LONGEST_ID + 1), name="add"), "too long"),
+        (Part(Kind.CALL, id="i", name="n" * (LONGEST_NAME + 1)), "too long"),
+        (Part(Kind.REASONING, "x", id="i" * (LONGEST_NAME + 1)), "too long"),
         (Part(Kind.DATA, "1" * (LONGEST_VALUE + 1), name="n"), "too long"),
     ],
 )
@@ -109,3 +113,8 @@ def test_parts_of_answers_are_allowed(contents: list[Content]) -> None:
     for content in contents:
         if isinstance(content, Part):
             content.check()
+
+
+def test_a_detail_counts_nothing_with_each_token_and_the_id_of_a_call_does() -> None:
+    assert size_of(Part(Kind.REASONING, "x", id="{" * 100)) == size_of(Part(Kind.REASONING, "x"))
+    assert size_of(Part(Kind.CALL, id="i" * 100, name="f")) > 100

@@ -8,12 +8,22 @@ from typing import Any
 
 from evenflow.fargate_handler.gateway.openai.responses.input_parts import read_parts, text_or_parts
 from evenflow.fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
+from evenflow.fargate_handler.gateway.requests.returned import further_fields, returned_by
+from evenflow.fargate_handler.token_sources.conversation_forms import openai_calls
 from evenflow.stream_core.encoders.responses.namespaces import joined_name
-from evenflow.stream_core.encoders.responses.output_items import unsealed_field
 from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.log.returned_fields import added, allowed, call_object
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
+# What this API, or its clients, have in a call or a message. All else is of the model's server.
+_OF_CALLS = frozenset(
+    {
+        *("type", "id", "status", "call_id", "name", "arguments", "input", "namespace"),
+        *("caller", "created_by", "agent", "parsed_arguments", "index", "metadata"),
+    }
+)
+_OF_MESSAGES = frozenset({"type", "id", "status", "role", "content", "phase", "agent", "metadata"})
 
 
 @dataclass(slots=True)
@@ -30,7 +40,7 @@ class _Answer:
         """The whole of it. Calls of custom tools are fields that the model's server reads."""
         if not self.custom_calls:
             return Turn("assistant", self.text, tuple(self.calls), extra=self.extra)
-        made = [_chat_call("function", call.id, call.name, call.arguments) for call in self.calls]
+        made = openai_calls(self.calls)
         extra = self.extra | {"tool_calls": made + self.custom_calls}
         return Turn("assistant", self.text, extra=extra)
 
@@ -41,6 +51,8 @@ class InputTurns:
     def __init__(self) -> None:
         self._turns: list[Turn] = []
         self._answer: _Answer | None = None
+        self._next_call: dict[str, Any] = {}
+        """Further fields of the call that follows."""
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -62,13 +74,15 @@ class InputTurns:
                 self._message(item, where)
             case "function_call":
                 call_id, said = _texts(item, where, "call_id", "arguments")
-                self._model().calls.append(ToolCall(call_id, _tool_name(item, where), said))
+                name, extra = _tool_name(item, where), self._extra_of_call(item, where)
+                self._model().calls.append(ToolCall(call_id, name, said, extra))
             case "custom_tool_call":
                 call_id, said = _texts(item, where, "call_id", "input")
-                called = _chat_call("custom", call_id, _tool_name(item, where), said)
-                self._model().custom_calls.append(called)
+                extra = self._extra_of_call(item, where)
+                called = {"name": _tool_name(item, where), "input": said}
+                self._model().custom_calls.append(call_object("custom", call_id, called, extra))
             case "reasoning":
-                self._reasoning(item)
+                self._reasoning(item, where)
             case kind if kind in _OUTPUTS:
                 self._flush()
                 (call_id,) = _texts(item, where, "call_id")
@@ -99,6 +113,9 @@ class InputTurns:
             self._flush()
         answer = self._model()
         answer.has_text = True
+        extra = allowed(further_fields(item, _OF_MESSAGES, where))
+        lists = {name: value for name, value in extra.items() if isinstance(value, dict | list)}
+        answer.extra = added(answer.extra, lists)
         for part in read_parts(item.get("content"), f"{where}content"):
             if part["type"] == "text":
                 answer.text += part["text"]
@@ -107,16 +124,24 @@ class InputTurns:
             else:
                 raise wrong(f"{where}content of the model is text", f"{where}content")
 
-    def _reasoning(self, item: dict[str, Any]) -> None:
+    def _reasoning(self, item: dict[str, Any], where: str) -> None:
         """A reasoning that this server has sealed. Others' are not for this model."""
-        name = unsealed_field(item.get("encrypted_content"))
         text = "".join(_summaries(item.get("summary")))
-        if not (name and text):
+        kept = f"{where}encrypted_content"
+        fields, call = returned_by(item.get("encrypted_content"), text, kept)
+        self._next_call = added(self._next_call, call)
+        if not fields:
             return
-        if self._answer is not None and self._answer.has_text:
+        # One without a text belongs to what the model said before it, too.
+        if text and self._answer is not None and self._answer.has_text:
             self._flush()
-        extra = self._model().extra
-        extra[name] = extra.get(name, "") + text
+        answer = self._model()
+        answer.extra = added(answer.extra, fields)
+
+    def _extra_of_call(self, item: dict[str, Any], where: str) -> dict[str, Any]:
+        """The further fields of a call, from before it and from the call itself."""
+        before, self._next_call = self._next_call, {}
+        return before | further_fields(item, _OF_CALLS, where)
 
     def _model(self) -> _Answer:
         if self._answer is None:
@@ -124,6 +149,7 @@ class InputTurns:
         return self._answer
 
     def _flush(self) -> None:
+        self._next_call = {}
         if self._answer is not None:
             self._turns.append(self._answer.turn())
             self._answer = None
@@ -160,11 +186,6 @@ def _check_none_left(unanswered: Iterable[str]) -> None:
 def _call_ids(turn: Turn) -> Iterator[str]:
     yield from (call.id for call in turn.tool_calls)
     yield from (call["id"] for call in turn.extra.get("tool_calls", ()))
-
-
-def _chat_call(kind: str, call_id: str, name: str, said: str) -> dict[str, Any]:
-    field = "arguments" if kind == "function" else "input"
-    return {"id": call_id, "type": kind, kind: {"name": name, field: said}}
 
 
 def _tool_name(item: dict[str, Any], where: str) -> str:

@@ -15,6 +15,7 @@ from evenflow.fargate_handler.gateway.requests.submission import Sender
 from evenflow.fargate_handler.orchestrator.held_requests import Reading, memory_of_text
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, response_channel
 from evenflow.stream_core.encoders.responses.output_items import output_of
+from evenflow.stream_core.encoders.responses.response_object import status_of
 from evenflow.stream_core.log.conversation import Turn
 from evenflow.stream_core.log.response_log import slice_of
 from evenflow.stream_core.log.response_stream import ResponseStream
@@ -33,7 +34,8 @@ class KnownResponse(NamedTuple):
     @property
     def output(self) -> list[dict[str, Any]]:
         """Its output items. Those that never ended are `incomplete`."""
-        return output_of(self.id, slice_of(self.stream.log.entries, 0).standing, "incomplete")
+        opened = "completed" if status_of(self.stream) == "completed" else "incomplete"
+        return output_of(self.id, slice_of(self.stream.log.entries, 0).standing, opened)
 
 
 def channel_of(sender: Sender, digest: str) -> Channel:

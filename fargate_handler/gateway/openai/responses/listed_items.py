@@ -70,7 +70,8 @@ def _items_of(turn: Turn, spaces: Namespaces) -> Iterator[dict[str, Any]]:
     elif turn.text or not (turn.tool_calls or made):
         yield {"type": "message", "role": "assistant", "content": _content(turn, "output")}
     for call in turn.tool_calls:
-        yield _function_call(call.id, name_fields(call.name, spaces), call.arguments)
+        named = name_fields(call.name, spaces)
+        yield call.extra | _function_call(call.id, named, call.arguments)
     for call in made:
         if call["type"] == "function":
             function = call["function"]

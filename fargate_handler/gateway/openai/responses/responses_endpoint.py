@@ -41,6 +41,7 @@ from evenflow.fargate_handler.gateway.requests.submission import (
 from evenflow.fargate_handler.gateway.resumption import reading
 from evenflow.fargate_handler.gateway.whole_answer import WholeAnswer
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.encoders.blocks import SealingBlocks
 from evenflow.stream_core.encoders.responses.response_events import ResponseEvents, ServerSentEvents
 from evenflow.stream_core.encoders.responses.response_object import ResponseObject
 from evenflow.stream_core.log.response_stream import ResponseStream
@@ -148,7 +149,8 @@ class ResponsesEndpoint:
         stream, point = await resumed_after(context, known.stream, after)
         about = about_response(context, known)
         events = ResponseEvents(about, ServerSentEvents(), after, raises=fails)
-        encoder = BlockEncoder(events, stream, point, context.limits.frame_characters)
+        most = context.limits.frame_characters
+        encoder = BlockEncoder(events, stream, point, most, SealingBlocks)
         headers = {_REQUEST_ID: str(known.id)}
         answer = EventStream(
             context, request, encoder, headers, at_once=not fails, deadline=deadline

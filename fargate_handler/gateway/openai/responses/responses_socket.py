@@ -30,6 +30,7 @@ from evenflow.fargate_handler.gateway.resumption import Progress, WakingReader, 
 from evenflow.fargate_handler.gateway.websocket_connection import WEBSOCKET
 from evenflow.fargate_handler.orchestrator.held_requests import Reading, memory_of
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.encoders.blocks import SealingBlocks
 from evenflow.stream_core.encoders.responses.response_events import (
     JsonLines,
     ResponseEvents,
@@ -276,7 +277,7 @@ class ResponsesSocket:
         context, stream = self._context, known.stream
         events = ResponseEvents(about_response(context, known), JsonLines(), raises=True)
         most = context.limits.frame_characters
-        encoder = BlockEncoder(events, stream, ResumePoint(0), most)
+        encoder = BlockEncoder(events, stream, ResumePoint(0), most, SealingBlocks)
         figures = ReaderFigures(stream, _PROTOCOL, WEBSOCKET, 0, context.monotonic())
         with reading(stream, WEBSOCKET, self._sender.user) as reader:
             try:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import orjson
 import pytest
 
 from evenflow.fargate_handler.filters.filtering_sink import FilterFailed
 from evenflow.stream_core.filtering.port import FilterAction, Filtering, StopAnswer
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.returned_fields import detail_of
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.channel import COMPLETION
 from evenflow.stream_core.protocol.errors import UpstreamFailed
@@ -175,3 +180,43 @@ async def test_clients_that_take_nothing_back_are_shown_what_is_cleared() -> Non
     await answer.all_of([SECRET[:10], SECRET[10:], "."])
     assert answer.stream.log.restarts == ()
     assert answer.text == "[redacted]."
+
+
+def _detailed(text: str, index: int) -> Part:
+    detail = detail_of("reasoning_details", {"type": "reasoning.text", "index": index}, "text")
+    return replace(THOUGHT, text=text, id=detail)
+
+
+def _fields(fields: dict[str, Any], name: str = EXTRA) -> Part:
+    return Part(Kind.DATA, orjson.dumps(fields).decode(), name=name)
+
+
+@pytest.mark.parametrize("mode", [Filtering.HOLD, Filtering.RETRACT])
+async def test_a_secret_is_found_across_details_and_across_fields(mode: Filtering) -> None:
+    answer = FilteredAnswer(mode)
+    told: list[Content] = []
+    for place, sign in enumerate(SECRET):
+        spelled = {"reasoning_text": sign, "reasoning_details": [{"text": sign, "index": place}]}
+        told += [_detailed(sign, place % 3), _fields(spelled)]
+    await answer.all_of(told)
+    thoughts = [content for content in answer.contents if isinstance(content, Part)]
+    assert "".join(part.text for part in thoughts if part.kind is Kind.REASONING) == "[redacted]"
+    kept = [part.text for part in thoughts if part.kind is Kind.DATA]
+    assert set("".join(kept)).isdisjoint("AKI")
+
+
+@pytest.mark.parametrize("mode", [Filtering.HOLD, Filtering.RETRACT])
+async def test_signatures_pass_and_end_no_text(mode: Filtering) -> None:
+    answer = FilteredAnswer(mode)
+    signed = _fields({"extra_content": {"google": {"thought_signature": "c2ln"}}})
+    of_call = _fields({"extra_content": {"google": {"thought_signature": "c2ln"}}}, CALL_EXTRA)
+    await answer.all_of([SECRET[:9], signed, SECRET[9:], of_call, CALL])
+    told = [signed, "[redacted]", of_call, CALL]
+    assert sorted(map(str, answer.contents)) == sorted(map(str, told))
+
+
+async def test_a_secret_among_the_fields_is_found() -> None:
+    answer = FilteredAnswer()
+    await answer.all_of([_fields({"x": {"id": SECRET}}), "So."])
+    assert SECRET not in answer.ever_shown
+    assert answer.text == "So."

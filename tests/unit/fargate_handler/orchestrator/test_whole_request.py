@@ -65,7 +65,9 @@ PARTS = st.lists(
     max_size=3,
 ).map(tuple)
 EXTRA = st.dictionaries(TEXT, JSON, max_size=2)
-CALLS = st.lists(st.builds(ToolCall, TEXT.filter(bool), TEXT, TEXT), max_size=3).map(tuple)
+CALLS = st.lists(
+    st.builds(ToolCall, TEXT.filter(bool), TEXT, TEXT, st.just({}) | EXTRA), max_size=3
+).map(tuple)
 TURNS = st.one_of(
     st.builds(Turn, st.sampled_from(["system", "user"]), TEXT),
     st.builds(Turn, st.just("assistant"), TEXT, CALLS),

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from evenflow.fargate_handler.token_sources.bedrock_answer import BedrockAnswer
 from evenflow.fargate_handler.token_sources.port import ModelFinish
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.returned_fields import detail_of
 from evenflow.stream_core.protocol.errors import UpstreamFailed
 from evenflow.stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
@@ -131,8 +133,23 @@ def test_reasoning_and_its_signature() -> None:
         delta(text="Yes"),
         stop("end_turn"),
     )
-    reasoning = Part(Kind.REASONING, "Hm", name="reasoning_content")
-    assert answer == [reasoning, Part(Kind.DATA, '"s"', name="signature"), "Yes"]
+    entry = {"type": "reasoning.text", "index": 0, "format": "bedrock"}
+    detail = detail_of("reasoning_details", entry, "text")
+    assert answer == [
+        Part(Kind.REASONING, "Hm", id=detail, name="reasoning_content"),
+        _details(entry | {"signature": "s"}),
+        "Yes",
+    ]
+
+
+def test_reasoning_that_is_encrypted_is_kept_for_the_model() -> None:
+    answer, _ = finished(delta(reasoningContent={"redactedContent": b"\x00\xff"}), stop("end_turn"))
+    entry = {"type": "reasoning.encrypted", "index": 0, "format": "bedrock", "data": "AP8="}
+    assert answer == [_details(entry)]
+
+
+def _details(entry: dict[str, Any]) -> Part:
+    return Part(Kind.DATA, orjson.dumps({"reasoning_details": [entry]}).decode(), name=EXTRA)
 
 
 def test_what_says_nothing_is_a_sign_of_life() -> None:

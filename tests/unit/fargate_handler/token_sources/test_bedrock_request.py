@@ -251,3 +251,42 @@ def test_tools_that_bedrock_does_not_have(options: dict[str, Any], param: str) -
     with pytest.raises(UnsupportedByModel) as refused:
         asked(_USER, **options)
     assert refused.value.param == param
+
+
+_SIGNED = {"type": "reasoning.text", "index": 0, "format": "bedrock", "text": "Hm"}
+_HIDDEN = {"type": "reasoning.encrypted", "index": 1, "format": "bedrock", "data": "AP8="}
+
+
+def test_reasoning_goes_back_with_its_signature_before_the_call() -> None:
+    details = [
+        _SIGNED | {"signature": "s"},
+        _HIDDEN,
+        _SIGNED,  # without a signature it would be refused
+        _HIDDEN | {"format": "of another server"},
+    ]
+    called = Turn(
+        "assistant",
+        "So.",
+        (ToolCall("c1", "add", "{}"),),
+        extra={"reasoning_content": "Hm", "reasoning_details": details},
+    )
+    _, told, _ = asked(_USER, called, Turn("tool", "3", tool_call_id="c1"))["messages"]
+    assert told["content"] == [
+        {"reasoningContent": {"reasoningText": {"text": "Hm", "signature": "s"}}},
+        {"reasoningContent": {"redactedContent": b"\x00\xff"}},
+        {"text": "So."},
+        {"toolUse": {"toolUseId": "c1", "name": "add", "input": {}}},
+    ]
+
+
+def test_encrypted_reasoning_that_is_not_as_it_was_given_is_refused() -> None:
+    said = Turn("assistant", "So.", extra={"reasoning_details": [_HIDDEN | {"data": "!"}]})
+    with pytest.raises(ModelRefused):
+        asked(_USER, said, _USER)
+
+
+@pytest.mark.parametrize("details", ["x", [7], [{}], [_SIGNED | {"signature": None}]])
+def test_other_details_are_left_out(details: object) -> None:
+    said = Turn("assistant", "So.", extra={"reasoning_details": details})
+    _, told, _ = asked(_USER, said, _USER)["messages"]
+    assert told["content"] == [{"text": "So."}]

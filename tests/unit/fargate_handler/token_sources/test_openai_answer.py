@@ -291,7 +291,7 @@ def test_reasoning_keeps_its_name(name: str) -> None:
 
 
 def test_reasoning_under_both_names_comes_once() -> None:
-    both = {"reasoning": "Hm", "reasoning_content": "Hm", "reasoning_details": [{}]}
+    both = {"reasoning": "Hm", "reasoning_content": "Hm"}
     reasoned = Part(Kind.REASONING, "Hm", name="reasoning_content")
     assert told(chat_chunk(delta=both)) == [reasoned]
 

@@ -11,6 +11,7 @@ import orjson
 from evenflow.stream_core.encoders.agui_events import AgUiEvents
 from evenflow.stream_core.encoders.anthropic_messages import AnthropicObjects
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.encoders.blocks import SealingBlocks
 from evenflow.stream_core.encoders.completion_chunks import ChunkEncoder
 from evenflow.stream_core.encoders.completion_objects import CompletionObjects
 from evenflow.stream_core.encoders.durable_streams import StreamEvents
@@ -316,7 +317,8 @@ def _responses(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
     index = point.next_index - 1
     after = NOTHING if index < 0 else number(index, stream.log.epoch_at(index), Rank.DELTA)
     about = ResponseObject(PUBLIC, 7, {"model": "demo"})
-    return BlockEncoder(ResponseEvents(about, ServerSentEvents(), after), stream, point, MOST)
+    events = ResponseEvents(about, ServerSentEvents(), after)
+    return BlockEncoder(events, stream, point, MOST, SealingBlocks)
 
 
 def _messages(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:

@@ -8,7 +8,7 @@ import pytest
 
 from evenflow.stream_core.encoders.agui_events import AgUiEvents, empty_run
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResumePoint, slice_of
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.protocol.errors import UpstreamFailed
@@ -93,13 +93,32 @@ def test_who_joins_in_the_middle_is_told_what_is_open() -> None:
     assert _types(rest) == ["TOOL_CALL_ARGS", "TOOL_CALL_END"]
 
 
-def test_reasoning_is_a_span_with_a_message_and_has_its_signature() -> None:
-    events = _said(Part(Kind.REASONING, "x"), Part(Kind.DATA, '"s"', name="signature"))
+def test_reasoning_is_a_span_with_a_message_that_keeps_what_its_server_needs_back() -> None:
+    events = _said(
+        Part(Kind.REASONING, "x", name="reasoning"), Part(Kind.DATA, '{"s":1}', name=EXTRA)
+    )
     assert _types(events) == [
         *("REASONING_START", "REASONING_MESSAGE_START", "REASONING_MESSAGE_CONTENT"),
         *("REASONING_ENCRYPTED_VALUE", "REASONING_MESSAGE_END", "REASONING_END"),
     ]
-    assert (events[3]["entityId"], events[3]["encryptedValue"]) == (events[0]["messageId"], "s")
+    assert events[3]["entityId"] == events[0]["messageId"]
+    assert events[3]["encryptedValue"] == 'evenflow:{"field":"reasoning","extra":{"s":1}}'
+
+
+def test_reasoning_in_the_usual_field_needs_nothing_kept() -> None:
+    events = _said(Part(Kind.REASONING, "x", name="reasoning_content"))
+    assert "REASONING_ENCRYPTED_VALUE" not in _types(events)
+
+
+def test_a_call_keeps_what_its_server_needs_back() -> None:
+    fields = Part(Kind.DATA, '{"s":1}', name=CALL_EXTRA)
+    _, kept, _ = _said(fields, _CALL, _END)
+    assert kept == {
+        "type": "REASONING_ENCRYPTED_VALUE",
+        "subtype": "tool-call",
+        "entityId": "call_1",
+        "encryptedValue": 'evenflow:{"extra":{"s":1}}',
+    }
 
 
 def test_what_follows_a_result_is_another_message() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -15,8 +16,9 @@ from evenflow.stream_core.encoders.completion_deltas import (
     choice_object,
 )
 from evenflow.stream_core.encoders.completion_objects import CompletionObjects
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResumePoint
+from evenflow.stream_core.log.returned_fields import detail_of
 from evenflow.stream_core.protocol.completion_bodies import CompletionChunk
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.contents import CONTENTS
@@ -84,7 +86,6 @@ def test_what_a_content_is_in_a_chunk(content: Content, delta: dict[str, Any]) -
         Part(Kind.CALL_END),
         Part(Kind.RESULT, "3", id="c", name="f"),
         Part(Kind.ARGUMENTS, "{}"),
-        data("signature", "s"),
         data("finish", "length"),
         data("finish", "tired", 1),
         data("progress", 0.5),
@@ -92,6 +93,49 @@ def test_what_a_content_is_in_a_chunk(content: Content, delta: dict[str, Any]) -
 )
 def test_what_openais_api_has_no_word_for_is_left_out(content: Content) -> None:
     assert told(content) == []
+
+
+_SIGNED = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
+_ENTRY = {"type": "reasoning.text", "index": 0}
+_DETAIL = detail_of("reasoning_details", _ENTRY, "text")
+
+
+@pytest.mark.parametrize(
+    ("content", "delta"),
+    [
+        (data(EXTRA, _SIGNED), _SIGNED),
+        (data(EXTRA, _SIGNED | {"role": "user", "content": "x"}), _SIGNED),
+        (
+            Part(Kind.REASONING, "Hm", id=_DETAIL, name="reasoning"),
+            {"reasoning": "Hm", "reasoning_details": [_ENTRY | {"text": "Hm"}]},
+        ),
+        (
+            Part(Kind.REASONING, "Hm", id=_DETAIL),
+            {"reasoning_details": [_ENTRY | {"text": "Hm"}]},
+        ),
+    ],
+)
+def test_what_the_server_needs_back_is_told_as_it_told_it(
+    content: Content, delta: dict[str, Any]
+) -> None:
+    assert [one["delta"] for one in told(content)] == [delta]
+
+
+def test_fields_of_a_call_are_told_with_its_beginning_or_when_they_come() -> None:
+    called = Part(Kind.CALL, call=1, id="c", name="f")
+    fields = replace(data(CALL_EXTRA, {"id": "x", **_SIGNED}), call=1)
+    begun = {"id": "c", "type": "function", "function": {"name": "f", "arguments": ""}}
+    assert [one["delta"]["tool_calls"] for one in told(fields, called)] == [
+        [{"index": 1, **begun, **_SIGNED}]
+    ]
+    assert [one["delta"]["tool_calls"] for one in told(called, fields)] == [
+        [{"index": 1, **begun}],
+        [{"index": 1, **_SIGNED}],
+    ]
+
+
+def test_what_no_protocol_can_tell_says_nothing() -> None:
+    assert told(data(EXTRA, {"role": "user"}), data(EXTRA, 7), data(CALL_EXTRA, [])) == []
 
 
 def test_more_of_a_call_is_told_by_its_type() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder
 from evenflow.stream_core.encoders.ui_message_chunks import UIMessageChunks
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.log.response_stream import Cancelled, ResponseStream
 from evenflow.stream_core.protocol.errors import UpstreamFailed
@@ -70,17 +70,32 @@ def test_who_has_what_is_not_on_record_drops_it() -> None:
     assert orjson.loads(told.data) == {"type": "reset-step"}
 
 
-def test_reasoning_says_in_which_field_it_came_and_has_its_signature() -> None:
+def test_reasoning_says_in_which_field_it_came_and_what_its_server_needs_back() -> None:
     field = {"providerMetadata": {"evenflow": {"field": "reasoning"}}}
-    signed = {"providerMetadata": {"evenflow": {"field": "reasoning", "signature": "s"}}}
-    assert _said(
-        Part(Kind.REASONING, "x", name="reasoning"), Part(Kind.DATA, '"s"', name="signature")
-    ) == [
+    fields = {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]}
+    kept = {"providerMetadata": {"evenflow": {"field": "reasoning", "extra": fields}}}
+    assert _said(Part(Kind.REASONING, "x", name="reasoning"), _fields(fields)) == [
         {"type": "reasoning-start", "id": "0", **field},
         {"type": "reasoning-delta", "id": "0", "delta": "x"},
-        {"type": "reasoning-delta", "id": "0", "delta": "", **signed},
-        {"type": "reasoning-end", "id": "0"},
+        {"type": "reasoning-end", "id": "0", **kept},
     ]
+
+
+def test_a_text_and_a_call_say_what_their_server_needs_back() -> None:
+    fields = {"extra_content": {"a": 1}}
+    kept = {"providerMetadata": {"evenflow": {"extra": fields}}}
+    of_call = Part(Kind.DATA, orjson.dumps(fields).decode(), name=CALL_EXTRA)
+    told = _said("a", _fields(fields), of_call, _CALL, _END)
+    assert [chunk["type"] for chunk in told if "providerMetadata" in chunk] == [
+        *("text-end", "tool-input-available"),
+    ]
+    assert [chunk["providerMetadata"] for chunk in told if "providerMetadata" in chunk] == [
+        kept["providerMetadata"]
+    ] * 2
+
+
+def _fields(fields: dict[str, Any]) -> Part:
+    return Part(Kind.DATA, orjson.dumps(fields).decode(), name=EXTRA)
 
 
 def test_a_call_has_its_input_when_it_is_whole() -> None:

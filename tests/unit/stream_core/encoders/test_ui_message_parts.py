@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from evenflow.stream_core.encoders.ui_message_parts import ui_message
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
 
 _CALL = Part(Kind.CALL, call=0, id="call_1", name="add")
 _ARGUMENTS = Part(Kind.ARGUMENTS, '{"a": 1}', call=0)
@@ -83,7 +84,12 @@ def test_sources_and_data_stand_where_they_came() -> None:
     ]
 
 
-def test_a_signature_belongs_to_what_was_thought() -> None:
+def test_what_the_server_needs_back_belongs_to_its_part() -> None:
+    fields = {"extra_content": {"a": 1}}
+    value = orjson.dumps(fields).decode()
     thought = Part(Kind.REASONING, "Hm", name="thinking")
-    (part,) = _parts(thought, Part(Kind.DATA, '"sig"', name="signature"))
-    assert part["providerMetadata"] == {"evenflow": {"field": "thinking", "signature": "sig"}}
+    of_thought = Part(Kind.DATA, value, name=EXTRA)
+    of_call = Part(Kind.DATA, value, name=CALL_EXTRA)
+    reasoning, call = _parts(thought, of_thought, of_call, _CALL, _ARGUMENTS, _END)
+    assert reasoning["providerMetadata"] == {"evenflow": {"field": "thinking", "extra": fields}}
+    assert call["callProviderMetadata"] == {"evenflow": {"extra": fields}}

@@ -42,9 +42,28 @@ def test_a_conversation_stands_behind_its_context() -> None:
         Turn("system", "City: Zürich\nPage: 7"),
         Turn("system", "Be brief."),
         Turn("user", "a"),
-        Turn("assistant", "b", (_MADE,)),
+        Turn("assistant", "b", (_MADE,), extra={"reasoning_content": "x"}),
         Turn("tool", "3", tool_call_id="call_1"),
     )
+
+
+def test_reasoning_stands_beside_the_message_that_follows_or_the_one_before() -> None:
+    called = {"role": "assistant", "toolCalls": [_CALL]}
+    result = {"role": "tool", "toolCallId": "call_1", "content": "3"}
+    beside = Turn("assistant", "", (_MADE,), extra={"reasoning_content": "xy"})
+    answered = Turn("tool", "3", tool_call_id="call_1")
+    thoughts = [{"role": "reasoning", "content": text} for text in "xy"]
+    assert _turns(_user("a"), *thoughts, called, result)[1:] == (beside, answered)
+    assert _turns(_user("a"), called, *thoughts, result)[1:] == (beside, answered)
+    assert _turns(_user("a"), *thoughts, _user("b")) == (Turn("user", "a"), Turn("user", "b"))
+
+
+def test_reasoning_goes_back_in_the_field_in_which_it_came() -> None:
+    sealed = {"role": "reasoning", "content": "x", "encryptedValue": "evenflow:reasoning"}
+    foreign = {"role": "reasoning", "content": "x", "encryptedValue": "gAAAA"}
+    said = {"role": "assistant", "content": "b"}
+    assert _turns(sealed, said) == (Turn("assistant", "b", extra={"reasoning": "x"}),)
+    assert _turns(foreign, said) == (Turn("assistant", "b"),)
 
 
 @pytest.mark.parametrize(

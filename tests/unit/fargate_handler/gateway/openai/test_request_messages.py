@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from evenflow.fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
+from evenflow.fargate_handler.token_sources.conversation_forms import openai_message
 from evenflow.fargate_handler.token_sources.port import ModelOptions
 from evenflow.stream_core.log.conversation import ToolCall, Turn
 from evenflow.stream_core.protocol.errors import InvalidRequest
@@ -168,11 +169,31 @@ def test_a_conversation_with_calls() -> None:
 
 def test_what_clients_add_to_the_calls_that_they_send_back_says_nothing() -> None:
     echoed = made("c1", parsed=None, refusal=None)
-    echoed["tool_calls"][0] |= {"index": 0, "provider_specific_fields": {"x": 1}, "caller": None}
+    echoed["tool_calls"][0] |= {"index": 0, "provider_specific_fields": None, "caller": None}
     echoed["tool_calls"][0]["function"]["parsed_arguments"] = {"a": 1}
     assert call(messages=[USER, echoed, gave("c1")]) == call(
         messages=[USER, made("c1"), gave("c1")]
     )
+
+
+def test_what_a_server_gave_with_a_call_goes_back_to_it() -> None:
+    signed = made("c1")
+    fields = {"extra_content": {"google": {"thought_signature": "c2ln"}}, "n": 1}
+    signed["tool_calls"][0] |= fields
+    signed["tool_calls"][0]["function"]["part"] = 2
+    turn = call(messages=[USER, signed, gave("c1")]).asked.turns[1]
+    extra = fields | {"function": {"part": 2}}
+    assert turn == Turn("assistant", "", (ToolCall("c1", "add", "{}", extra),))
+    assert openai_message(turn)["tool_calls"] == signed["tool_calls"]
+
+
+@pytest.mark.parametrize("where", ["", "function."])
+def test_a_field_of_a_call_that_json_cannot_have_is_named(where: str) -> None:
+    wrong = made("c1")
+    told = wrong["tool_calls"][0]
+    (told["function"] if where else told)["extra"] = float("nan")
+    path = f"messages.1.tool_calls.0.{where}extra"
+    assert refused(messages=[USER, wrong, gave("c1")]) == ("invalid_field", path)
 
 
 def test_calls_of_another_type_go_on_as_they_came() -> None:

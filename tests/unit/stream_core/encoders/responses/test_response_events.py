@@ -10,9 +10,10 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.encoders.blocks import SealingBlocks
 from evenflow.stream_core.encoders.responses.response_events import JsonLines, ResponseEvents
 from evenflow.stream_core.encoders.responses.response_object import ResponseObject
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResponseState, ResumePoint
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.protocol.errors import TooSlow, UpstreamFailed
@@ -32,7 +33,8 @@ _ECHOED: dict[str, Any] = {
 }
 _SOURCE = Part(Kind.DATA, '{"url":"https://a.example/","title":"A"}', name="source")
 _LOGPROB = Part(Kind.DATA, '{"content":[{"token":"a","logprob":-1.5}]}', name="logprobs")
-_SIGNATURE = Part(Kind.DATA, '"signed"', name="signature")
+_SIGNATURE = Part(Kind.DATA, '{"extra_content":{"a":1}}', name=EXTRA)
+_OF_CALL = Part(Kind.DATA, '{"extra_content":{"b":1}}', name=CALL_EXTRA)
 _CALL = Part(Kind.CALL, id="call_1", name="f")
 _ALL: list[Content] = [
     Part(Kind.REASONING, "so", name="reasoning_content"),
@@ -41,12 +43,14 @@ _ALL: list[Content] = [
     "a",
     _SOURCE,
     "b",
+    _OF_CALL,
     _CALL,
     Part(Kind.ARGUMENTS, '{"x":'),
     Part(Kind.ARGUMENTS, "1}"),
     Part(Kind.CALL_END),
     Part(Kind.CALL, "custom", call=1, id="call_2", name="g"),
     Part(Kind.ARGUMENTS, "go", call=1),
+    _SIGNATURE,
     Part(Kind.CALL_END, call=1),
     Part(Kind.REFUSAL, "no"),
 ]
@@ -64,7 +68,7 @@ def _about() -> ResponseObject:
 
 def _told(stream: ResponseStream, **options: Any) -> list[dict[str, Any]]:
     events = ResponseEvents(_about(), JsonLines(), **options)
-    encoder = BlockEncoder(events, stream, ResumePoint(0), 10_000)
+    encoder = BlockEncoder(events, stream, ResumePoint(0), 10_000, SealingBlocks)
     lines = encoder.opening
     while data := encoder.take():
         lines += data
@@ -94,9 +98,16 @@ def test_the_last_event_has_what_the_others_told() -> None:
     ]
     assert whole == _about().at_present(_completed(_ALL))
     assert [item["type"] for item in whole["output"]] == [
-        *("reasoning", "message", "function_call", "custom_tool_call", "message")
+        *("reasoning", "message", "reasoning", "function_call", "custom_tool_call", "reasoning"),
+        "message",
     ]
-    _, message, call, custom, refusal = whole["output"]
+    thought, message, of_call, call, custom, fields, refusal = whole["output"]
+    assert of_call["encrypted_content"] == 'evenflow:{"call":{"extra_content":{"b":1}}}'
+    kept = 'evenflow:{"field":"reasoning_content","extra":{"extra_content":{"a":1}}}'
+    assert thought["encrypted_content"] == kept
+    assert call["extra_content"] == {"b": 1}
+    sealed = 'evenflow:{"extra":{"extra_content":{"a":1}}}'
+    assert (fields["summary"], fields["encrypted_content"]) == ([], sealed)
     assert message["content"][0]["text"] == "ab"
     assert message["content"][0]["annotations"][0]["url"] == "https://a.example/"
     assert message["content"][0]["logprobs"] == [

@@ -1,0 +1,63 @@
+"""Reads what clients send back for the model's server, which gave it with an earlier answer."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Any, NamedTuple
+
+from evenflow.fargate_handler.gateway.requests.json_values import check_json
+from evenflow.stream_core.log.returned_fields import Fields, call_fields_of, fields_of, unsealed
+from evenflow.stream_core.protocol.errors import InvalidRequest
+
+
+def further_fields(given: Mapping[str, Any], known: Container[str], where: str) -> Fields:
+    """The fields that are not `known`: they go to the model's server as they came.
+
+    Args:
+        where: the path of `given` in the request, with a dot at its end.
+
+    Raises:
+        InvalidRequest: one has a value that JSON can't have.
+    """
+    fields = {
+        name: value for name, value in given.items() if value is not None and name not in known
+    }
+    for name, value in fields.items():
+        check_json(value, f"{where}{name}")
+    return fields
+
+
+class Returned(NamedTuple):
+    """Fields of a message, and those of the call that follows."""
+
+    fields: Fields
+    call: Fields
+
+
+def returned_by(kept: object, text: str, where: str) -> Returned:
+    """What a reasoning with this text stands for.
+
+    Args:
+        kept: what the client has kept with it, a text or an object. Another server's is nothing.
+        where: its path in the request.
+
+    Raises:
+        InvalidRequest: it is not as it was given.
+    """
+    try:
+        given = kept if isinstance(kept, dict) else unsealed(kept)
+        returned = Returned(fields_of(given, text), call_fields_of(given))
+    except ValueError:
+        raise InvalidRequest(
+            f"{where} is not as it was given with the answer; nothing was generated, send it "
+            "unchanged, or leave it out",
+            code="invalid_field",
+            param=where,
+        ) from None
+    check_json([returned.fields, returned.call], where)
+    return returned
+
+
+def returned_fields(kept: object, text: str, where: str) -> Fields:
+    """The fields alone, of protocols in which each call keeps its own."""
+    return returned_by(kept, text, where).fields

@@ -1,0 +1,175 @@
+"""Finds what a model's server needs back: the fields of its answer that nothing else here reads."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from evenflow.stream_core.log.entries import (
+    CALL_EXTRA,
+    EXTRA,
+    LONGEST_NAME,
+    LONGEST_VALUE,
+    Kind,
+    Part,
+)
+from evenflow.stream_core.log.returned_fields import Fields, detail_of, text_in
+
+# Told otherwise, or of no use to a server. LiteLLM tells everything again in the last one.
+_OF_MESSAGES = frozenset(
+    {
+        *("role", "content", "reasoning_content", "reasoning", "refusal", "annotations"),
+        *("tool_calls", "function_call", "executed_tools", "tool_call_id", "name"),
+        *("audio", "images", "logprobs", "token_ids", "provider_specific_fields"),
+    }
+)
+_OF_CALLS = frozenset({"index", "id", "type", "function", "custom"})
+_OF_CALLED = frozenset({"name", "arguments", "input"})
+_TELLING = ("reasoning_details", "thinking_blocks")
+"""Lists that tell a reasoning, also where the server tells it nowhere else."""
+_MOST_DETAILS = 64
+"""Different ones in an answer. They count nothing in its size."""
+_logger = logging.getLogger(__name__)
+
+
+class Thought(NamedTuple):
+    """More of a reasoning: its text, the field that tells it, and the entry that tells it again."""
+
+    text: str
+    field: str
+    detail: str = ""
+
+
+class ServerFields:
+    """What the server needs back of one answer, as parts."""
+
+    __slots__ = ("_details", "_has_warned", "_known")
+
+    def __init__(self) -> None:
+        self._details: set[str] = set()
+        self._has_warned = False
+        self._known: dict[tuple[int, int | None], Fields] = {}
+
+    def part_of(self, fields: Fields, choice: int, call: int | None) -> Part | None:
+        """Fields of the call with this number, or of the message. None: there is nothing new.
+
+        A value that is repeated is told once. Fields that are too long are left out.
+        """
+        if not fields:
+            return None
+        known = self._known.setdefault((choice, call), {})
+        new = {name: value for name, value in fields.items() if known.get(name) != value}
+        text = orjson.dumps(new).decode()
+        if not new or len(text) > LONGEST_VALUE:
+            self._warn(new, len(text))
+            return None
+        known |= new
+        name = EXTRA if call is None else CALL_EXTRA
+        return Part(Kind.DATA, text, choice, call or 0, name=name)
+
+    def split(
+        self, reasonings: Mapping[str, str], delta: Mapping[str, Any]
+    ) -> tuple[list[Thought], Fields]:
+        """The reasoning of a delta, and all other fields of it that the server needs back.
+
+        Args:
+            reasonings: by the fields that tell them.
+        """
+        thoughts, fields = _split_thoughts(reasonings, message_fields(delta))
+        details = [self._known_detail(thought.detail) for thought in thoughts]
+        known = zip(thoughts, details, strict=True)
+        return [thought._replace(detail=detail) for thought, detail in known], fields
+
+    def _known_detail(self, detail: str) -> str:
+        if detail and len(self._details) < _MOST_DETAILS:
+            self._details.add(detail)
+        return detail if detail in self._details else ""
+
+    def _warn(self, fields: Fields, size: int) -> None:
+        if fields and not self._has_warned:
+            self._has_warned = True
+            _logger.warning(
+                "fields with %d characters of the model's server are left out: %a; it may refuse "
+                "to go on with the conversation without them",
+                size,
+                ", ".join(fields)[:100],
+            )
+
+
+def message_fields(delta: Mapping[str, Any]) -> Fields:
+    """What the server needs back of a message. Numbers and flags are of no use to it."""
+    return {
+        name: value
+        for name, value in delta.items()
+        if value and name not in _OF_MESSAGES and isinstance(value, str | list | dict)
+        if _is_writable(value)
+    }
+
+
+def call_fields(fragment: Mapping[str, Any]) -> Fields:
+    """What the server needs back of a call, and of its function."""
+    fields = _others(fragment, _OF_CALLS)
+    for kind in ("function", "custom"):
+        called = fragment.get(kind)
+        inner = _others(called, _OF_CALLED) if isinstance(called, dict) else {}
+        fields |= {kind: inner} if inner else {}
+    return fields
+
+
+def _others(given: Mapping[str, Any], known: Container[str]) -> Fields:
+    return {
+        name: value
+        for name, value in given.items()
+        if value is not None and name not in known and _is_writable(value)
+    }
+
+
+def _is_writable(value: Any) -> bool:
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        return False  # it is nested too deep
+    return True
+
+
+def _split_thoughts(reasonings: Mapping[str, str], fields: Fields) -> tuple[list[Thought], Fields]:
+    """The reasoning of a delta, with the entries of a list that tell it again; all other fields.
+
+    A list that tells the same text is not kept beside it: it would double each token.
+
+    Args:
+        reasonings: by the fields that tell them.
+        fields: as of `message_fields`.
+    """
+    said = "".join(reasonings.values())
+    field = next(iter(reasonings), "")
+    for name, entries in fields.items():
+        if not isinstance(entries, list) or not (said or name in _TELLING):
+            continue
+        texts = [text_in(entry)[1] for entry in entries]
+        told = "".join(texts)
+        if told and told == (said or told):
+            thoughts = [_thought(name, entry, field) for entry in entries if text_in(entry)[1]]
+            if all(len(thought.detail) <= LONGEST_NAME for thought in thoughts):
+                rest = [left for entry in entries if (left := _without_text(entry)) is not None]
+                others = {other: value for other, value in fields.items() if other != name}
+                return thoughts, others | ({name: rest} if rest else {})
+    return [Thought(text, name) for name, text in reasonings.items()], fields
+
+
+def _thought(name: str, entry: Mapping[str, Any], field: str) -> Thought:
+    key, text = text_in(entry)
+    inner = {part: value for part, value in entry.items() if part != "signature" or not value}
+    return Thought(text, field, detail_of(name, inner, key))
+
+
+def _without_text(entry: Any) -> Any:
+    """What of an entry is not in its thought: all of it if it has no text, or its signature."""
+    if not text_in(entry)[1]:
+        return entry
+    if not entry.get("signature"):
+        return None
+    return {part: value for part, value in entry.items() if part in ("type", "index", "signature")}

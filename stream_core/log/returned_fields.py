@@ -1,0 +1,206 @@
+"""Fields of an answer that its model server needs back: how they add up, and how clients keep them.
+
+Servers sign or encrypt what a model thinks, and refuse the next request without that: Gemini's
+`extra_content` of a call, OpenRouter's `reasoning_details`, LiteLLM's `thinking_blocks`. Nothing
+here knows what such a field means. What clients of other protocols keep is an object with
+
+    field   where the server gave the reasoning
+    detail  the entry of a list that tells the reasoning again, without its text (`detail_of`)
+    extra   all further fields
+    call    those of the call that follows, instead
+
+or, where a protocol has room for a text only, that object as text (`sealed`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+Fields = dict[str, Any]
+"""Fields of a message or of a call, by their names."""
+
+TEXTS = ("text", "summary", "thinking")
+"""The names under which an entry of a list tells a reasoning again."""
+_TAKEN = frozenset(
+    {"role", "content", "tool_calls", "tool_call_id", "function_call", "name", "audio", "refusal"}
+)
+_BLOCK = frozenset({"type", "signature", *TEXTS})
+_OPAQUE = frozenset(
+    {
+        *("signature", "thought_signature", "encrypted_content", "reasoning_opaque", "data"),
+        *("id", "type", "format"),
+    }
+)
+_MARK = "evenflow:"
+
+
+def added(known: Mapping[str, Any], more: Mapping[str, Any]) -> Fields:
+    """Fields and further ones of the same message.
+
+    Texts join. Entries of lists with the same `index` and `type` are one, as are an entry of
+    Anthropic's form and the one behind it. In them only the text joins.
+    """
+    return {**known, **{name: _more(known.get(name), more[name], joins=True) for name in more}}
+
+
+def _more(known: Any, value: Any, *, joins: bool) -> Any:
+    match known, value:
+        case _, None:
+            return known
+        case str(), str() if joins:
+            return known + value
+        case dict(), dict():
+            inner = {
+                name: _more(known.get(name), value[name], joins=name in TEXTS) for name in value
+            }
+            return known | inner
+        case None | list(), list():
+            return _listed(known or (), value)
+    return value
+
+
+def _listed(known: Iterable[Any], more: Iterable[Any]) -> list[Any]:
+    told = list(known)
+    for entry in more:
+        place = _place_of(entry, told)
+        if place is None:
+            told.append(entry)
+        else:
+            told[place] = _more(told[place], entry, joins=False)
+    return told
+
+
+def _place_of(entry: Any, entries: list[Any]) -> int | None:
+    """The place of the entry of which this one is more. None: it begins another one."""
+    if not isinstance(entry, dict):
+        return None
+    if "index" in entry:
+        index, kind = entry["index"], entry.get("type")
+        same = [
+            place
+            for place, known in enumerate(entries)
+            if isinstance(known, dict) and (known.get("index"), known.get("type")) == (index, kind)
+        ]
+    else:
+        same = [len(entries) - 1] if entries and _go_on(entries[-1], entry) else []
+    # A signature is the end of its text.
+    ended = same and entries[same[-1]].get("signature") and text_in(entry)[1]
+    return same[-1] if same and not ended else None
+
+
+def _go_on(known: Any, entry: Mapping[str, Any]) -> bool:
+    return (
+        isinstance(known, dict)
+        and known.get("type") == entry.get("type")
+        and _BLOCK.issuperset(known)
+        and _BLOCK.issuperset(entry)
+    )
+
+
+def text_in(entry: Any) -> tuple[str, str]:
+    """The name and the text of an entry that tells a reasoning again. Both are empty otherwise."""
+    if isinstance(entry, dict):
+        for name in TEXTS:
+            if isinstance(text := entry.get(name), str) and text:
+                return name, text
+    return "", ""
+
+
+def detail_of(field: str, entry: Mapping[str, Any], name: str) -> str:
+    """An entry of the list `field`, without its text, which it has under `name`."""
+    return sys.intern(orjson.dumps({field: {**entry, name: ""}}).decode())
+
+
+def fields_of_detail(detail: str, text: str) -> Fields:
+    """The list that a detail stands for, with this text. Empty if it is no detail."""
+    try:
+        match orjson.loads(detail or b"{}"):
+            case {**fields} if len(fields) == 1:
+                ((field, entry),) = fields.items()
+                (name,) = (name for name in TEXTS if entry.get(name) == "")
+                return {field: [{**entry, name: text}]}
+    except (ValueError, AttributeError):
+        pass  # another server's, or cut
+    return {}
+
+
+def call_object(
+    kind: str, call_id: str, called: Mapping[str, Any], extra: Mapping[str, Any]
+) -> Fields:
+    """A call as chat completions have it, with the further fields of it and of its function."""
+    inner = extra.get(kind)
+    inner = inner if isinstance(inner, dict) else {}
+    own = {"id": call_id, "type": kind, kind: {**inner, **called}}
+    return {**own, **{name: value for name, value in extra.items() if name not in own}}
+
+
+def allowed(fields: Mapping[str, Any]) -> Fields:
+    """The fields that may stand beside those of a message: none takes the place of another."""
+    return {name: value for name, value in fields.items() if name not in _TAKEN}
+
+
+def opaque(value: Any) -> Any:
+    """The value without all strings that may tell a text. Empty, or None, if nothing is left."""
+    if isinstance(value, list):
+        return [kept for each in value if (kept := opaque(each)) not in (None, {}, [])]
+    if not isinstance(value, dict):
+        return None if isinstance(value, str) else value
+    kept = {
+        name: each if isinstance(each, str) and name in _OPAQUE else opaque(each)
+        for name, each in value.items()
+    }
+    return {name: each for name, each in kept.items() if each not in (None, {}, [])}
+
+
+def sealed(returned: Mapping[str, Any]) -> str:
+    """What a client keeps, as text. Empty where there is nothing."""
+    if not returned:
+        return ""
+    if returned.keys() == {"field"}:
+        return f"{_MARK}{returned['field']}"
+    return _MARK + orjson.dumps(returned).decode()
+
+
+def unsealed(text: object) -> Fields:
+    """What a client kept. Empty: the text is another server's.
+
+    Raises:
+        ValueError: it is not as it was given.
+    """
+    if not isinstance(text, str) or not text.startswith(_MARK):
+        return {}
+    kept = text.removeprefix(_MARK)
+    if not kept.startswith("{"):
+        return {"field": kept} if kept else {}
+    returned: Fields = orjson.loads(kept)
+    return returned
+
+
+def call_fields_of(returned: Mapping[str, Any]) -> Fields:
+    """The fields of the call that follows.
+
+    Raises:
+        ValueError: they are not as they were given.
+    """
+    fields = returned.get("call", {})
+    if not isinstance(fields, dict):
+        raise ValueError("these are no fields of a call")
+    return fields
+
+
+def fields_of(returned: Mapping[str, Any], text: str) -> Fields:
+    """The fields of a message that the server is given back, for a reasoning with this text.
+
+    Raises:
+        ValueError: they are not as they were given.
+    """
+    field, detail = returned.get("field", ""), returned.get("detail", "")
+    extra = returned.get("extra", {})
+    if not (isinstance(field, str) and isinstance(detail, str) and isinstance(extra, dict)):
+        raise ValueError("these are no fields of an answer")
+    said = {field: text} if field and text else {}
+    return allowed(added(added(said, fields_of_detail(detail, text)), extra))
