@@ -10,6 +10,7 @@ from dataclasses import replace
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered
 from evenflow.fargate_handler.orchestrator.attempt import (
+    ClientCalls,
     FirstTokenSink,
     ModelWatch,
     ReplacingSink,
@@ -28,6 +29,7 @@ from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, ca
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from evenflow.stream_core.log.entries import NotAPart
 from evenflow.stream_core.log.response_stream import ResponseFull, ResponseStream
+from evenflow.stream_core.log.tool_steps import ToolSteps, tool_steps
 from evenflow.stream_core.policy.channel import MessageKind
 from evenflow.stream_core.policy.circuit_breaker import Call, CircuitOpen
 from evenflow.stream_core.policy.limits import Limits
@@ -84,12 +86,18 @@ class ModelCalls:
         self._call: Call | None = None
         self._overdue: UpstreamTimeout | None = None
         self._watch = ModelWatch(stream, limits, monotonic())
+        self._steps = tool_steps(())
         # A response that was taken over has a beginning.
         self._prefix = stream.log.text if continues(asked) else ""
         self._tokens_before = 0
         self._began_at = 0.0
         # How often a request that is too long may still be shortened.
         self._shortenings = _MOST_SHORTENINGS
+
+    @property
+    def has_client_tools(self) -> bool:
+        """Whether the client runs the tools, and the same answer goes on with their results."""
+        return bool(self._asked.options.tools) and not self._kind.brings_conversation
 
     @property
     def gave_tokens(self) -> bool:
@@ -156,6 +164,11 @@ class ModelCalls:
         self._shortenings -= 1
         self._asked = replace(self._asked, turns=turns)
         return left_out
+
+    def begin_step(self, steps: ToolSteps) -> None:
+        """Go on behind these steps, which stay. The model is given the results of their calls."""
+        self._steps, self._prefix = steps, ""
+        self._stream.kept_index = steps.last_index
 
     def forget(self) -> None:
         """Let go of the request, which may have megabytes. No call follows."""
@@ -233,7 +246,8 @@ class ModelCalls:
         self._watch.begin(self._began_at)
         self._tokens_before = stream.tokens
         self._overdue = None
-        replaces = not self._prefix and self.delivered
+        begun = stream.log.read(stream.kept_index + 1).contents
+        replaces = not self._prefix and bool(begun)
         self._running = asyncio.get_running_loop().create_task(self._generate(replaces=replaces))
         on_begin()
         try:
@@ -268,6 +282,8 @@ class ModelCalls:
             standing = () if replaces else stream.log.read(0).standing
             filtered = self._filters.of(stream, self._kind, sink, standing)
             sink = sink if filtered is None else filtered.sink
+        if self.has_client_tools:
+            sink = ClientCalls(sink, stream, self._steps)
         spoken = None if self._kind.brings_conversation else SpokenRefusals(sink)
         generating = self._upstream.source.generate(self._request(), spoken or sink)
         if filtered is not None:
@@ -277,19 +293,29 @@ class ModelCalls:
 
     def _request(self) -> ModelRequest:
         stream, asked, observer = self._stream, self._asked, self._stream.observer
-        ceiling = self._upstream.ceiling
+        ceiling, steps, options = self._upstream.ceiling, self._steps, asked.options
+        if steps.turns:
+            # Required again, a call would follow each result for ever.
+            options = replace(options, tool_choice=None)
         return ModelRequest(
             stream.channel.agent,
-            asked.turns,
+            (*asked.turns, *steps.turns),
             stream.attempt,
             self._prefix,
-            f"{stream.response_id}:{stream.epoch}:{stream.attempt}",
-            asked.options,
+            self._call_name,
+            options,
             model=asked.model,
             caller=caller_of(self._kind, stream.channel, stream.message_id, asked),
             traceparent=asked.traceparent if observer is None else observer.traceparent,
             on_quota_used=lambda seconds: ceiling.pause(self._monotonic(), seconds),
         )
+
+    @property
+    def _call_name(self) -> str:
+        """The name of the call: the same one made twice has the same."""
+        stream, step = self._stream, len(self._steps.turns)
+        name = f"{stream.response_id}:{stream.epoch}:{stream.attempt}"
+        return f"{name}:{step}" if step else name
 
 
 def _drop_frames(error: BaseException) -> None:
