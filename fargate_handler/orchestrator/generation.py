@@ -238,7 +238,7 @@ class Generation:
 
     async def _attempts(self) -> None:
         """Try until an attempt completes the stream, or none is left."""
-        if not await self._took_steps_up():
+        if not await self._resume_steps():
             self.stream.complete("tool_calls", None)
             return
         while True:
@@ -258,7 +258,7 @@ class Generation:
                     outcome = ModelFinish("length", None)
             if isinstance(outcome, ModelFinish):
                 usage = self._tools.count(outcome.usage)
-                if outcome.finish_reason in _CALLING and await self._got_results():
+                if outcome.finish_reason in _CALLING and await self._await_results():
                     continue
                 self.stream.complete(outcome.finish_reason, usage)
                 return
@@ -361,7 +361,7 @@ class Generation:
 
     # -- tools of the client -----------------------------------------------------------------------
 
-    async def _took_steps_up(self) -> bool:
+    async def _resume_steps(self) -> bool:
         """Go on behind the steps of an answer that was taken over. False: its calls got nothing."""
         if not (self._calls.has_client_tools and self.stream.log.parts):
             return True
@@ -369,9 +369,9 @@ class Generation:
         if steps.turns:
             self._tools.count(None)  # only the lost task knew their tokens
             self._calls.begin_step(steps)
-        return not steps.awaits_results or await self._got_results()
+        return not steps.awaits_results or await self._await_results()
 
-    async def _got_results(self) -> bool:
+    async def _await_results(self) -> bool:
         """Wait for the results of the model's calls without a place, and then for a place.
 
         Returns:

@@ -71,7 +71,9 @@ class Generations:
         self._ended_answers = EndedAnswers(metrics)
         metrics.gauge(catalogue.QUEUE_DEPTH, lambda: self.queued)
         metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: self.running)
-        metrics.gauge(catalogue.GENERATIONS_PARKED, lambda: len(self._parked))
+        metrics.gauge(
+            catalogue.GENERATIONS_PARKED, lambda: len(self._parked) + len(self._at_tools)
+        )
 
     @property
     def _all_places(self) -> tuple[dict[str, Generation], ...]:
@@ -262,14 +264,14 @@ class Generations:
 
     def _start(self, generation: Generation) -> None:
         stream = generation.stream
-        self._waiting.pop(stream.response_id, None)
+        waited = self._waiting.pop(stream.response_id, None) is not None
         self._held.discard(stream.response_id)
         if (closing := self._running.get(stream.response_id)) is not None:
             self._leave_place(closing)  # it was abandoned, and its model isn't closed yet
         self._running[stream.response_id] = generation
         self._places.add(generation.line.sender)
         generation.upstream.ceiling.begin()
-        self._starts.note(self._monotonic())
+        self._starts.note(self._monotonic(), waited=waited)
         stream.leave_queue()
         self.charges.starts(generation)
         stream.on_first_delta = partial(self._first_token, generation)

@@ -198,7 +198,8 @@ class ModelCalls:
             if isinstance(outcome, ModelFinish):
                 upstream.ceiling.taken(self._began_at)
                 upstream.ceiling.answered()
-            elif not is_over():
+            elif not (is_over() or (self.is_late and self.delivered)):
+                # Cut off by its own time, an answer with text is complete.
                 self._failed(outcome)
             return outcome
         finally:

@@ -7,7 +7,7 @@ the two.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -55,6 +55,12 @@ class FromClient(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
+def _describe_text(schema: dict[str, Any]) -> None:
+    """Describe the text as it is sent: left out, or not empty."""
+    schema.pop("default", None)
+    schema["minLength"] = 1
+
+
 class Question(FromClient):
     """What a message asks, and how it is to be answered. The answer takes at most `timeout_ms`.
 
@@ -75,7 +81,7 @@ class Question(FromClient):
 
     # Before `text`, whose check reads it.
     messages: Annotated[list[RequestMessage], Field(min_length=1)] | None = None
-    text: str = Field("", validate_default=True, json_schema_extra={"minLength": 1})
+    text: str = Field("", validate_default=True, json_schema_extra=_describe_text)
     params: GivenParams | None = None
     timeout_ms: TimeoutMs | None = None
     metadata: Metadata | None = None
@@ -459,8 +465,8 @@ class ResponseStart(FromServer):
 class ResponseQueued(FromServer):
     """The response waits for its model, `position` 1 next. It is told again as that changes.
 
-    `expected_seconds` is how long that takes by the pace of the last ten seconds. It is left out
-    where nothing is known.
+    `expected_seconds` is how long that takes, by the pace at which the last ones began. It is left
+    out where nothing is known.
     """
 
     type: Literal["chat.response.queued"]
