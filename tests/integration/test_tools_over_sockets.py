@@ -187,7 +187,7 @@ async def test_over_http_alone(opened: OpenSession) -> None:
     response_id = posted.json["response_id"]
     answer = Answer()
     async with asyncio.timeout(10):
-        while not any(part.kind is Kind.CALL_END for part in answer.contents if isinstance(part, Part)):
+        while Part(Kind.CALL_END) not in answer.contents:
             answer.take_poll((await session.poll(response_id, answer.last + 1, 1_000)).json)
     (call,) = [part for part in answer.contents if isinstance(part, Part) and part.id]
     path = f"/chat/message/{response_id}/tool-results"

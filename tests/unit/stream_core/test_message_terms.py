@@ -56,8 +56,8 @@ BROUGHT = {
 )
 def test_the_realtime_dialect_says_the_same(said: dict[str, object]) -> None:
     frame = RealtimeDialect().read(json.dumps({"type": "start", "id": "m", **said}).encode())
-    body = {"message_id": "m", "payload": said}
-    assert getattr(frame, "payload", None) == parse(POSTED_MESSAGE, json.dumps(body).encode()).payload
+    posted = json.dumps({"message_id": "m", "payload": said}).encode()
+    assert getattr(frame, "payload", None) == parse(POSTED_MESSAGE, posted).payload
 
 
 @pytest.mark.parametrize(

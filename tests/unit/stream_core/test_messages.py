@@ -230,7 +230,8 @@ def test_the_question_is_the_text_or_the_last_message() -> None:
     body += b'{"role":"user","content":[{"type":"text","text":"What is "},'
     body += b'{"type":"image_url","image_url":{"url":"data:"}},{"type":"text","text":"it?"}]}]}}'
     assert parse(POSTED_MESSAGE, body).payload.question == "What is it?"
-    assert parse(POSTED_MESSAGE, b'{"message_id":"m","payload":{"text":"hi"}}').payload.question == "hi"
+    message = parse(POSTED_MESSAGE, b'{"message_id":"m","payload":{"text":"hi"}}')
+    assert message.payload.question == "hi"
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,11 @@ REFUSED: list[tuple[str, str, str | None]] = [
     ('{"type":"start","id":"m1","text":"x","credit":-1}', "invalid_field", "credit"),
     ('{"type":"start","id":"m1","text":"x","credit":9.99e99}', "invalid_field", "credit"),
     ('{"type":"start","id":"m1","text":"x","request_id":"r"}', "invalid_field", "request_id"),
-    ('{"type":"start","id":"m1","text":"x","service_class":"nonsense"}', "invalid_field", "service_class"),
+    (
+        '{"type":"start","id":"m1","text":"x","service_class":"nonsense"}',
+        "invalid_field",
+        "service_class",
+    ),
     ('{"type":"start","id":"m1","text":"x","slo_ttft_ms":-1}', "invalid_field", "slo_ttft_ms"),
     ('{"type":"start","id":"m1","text":"x","payload":{}}', "invalid_field", "payload"),
     ('{"type":"start","id":"m1","messages":[{"role":"user"}]}', "invalid_field", "messages"),

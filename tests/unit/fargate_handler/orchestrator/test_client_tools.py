@@ -326,7 +326,7 @@ async def test_taken_over_within_a_later_step_that_step_begins_again() -> None:
     await later.task.leave()
 
 
-# -- a conversation that the message brings ---------------------------------------------------------
+# -- a conversation that the message brings --------------------------------------------------------
 
 
 async def test_a_conversation_that_a_message_brings_is_in_the_place_of_the_session_s() -> None:
