@@ -10,11 +10,13 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from evenflow.fargate_handler.gateway.events_endpoint import NEXT_INDEX_HEADER
 from evenflow.fargate_handler.gateway.http_answers import VIA_HEADER
+from evenflow.fargate_handler.orchestrator.client_tools import call_not_open
 from evenflow.fargate_handler.settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.stream_decoders import SseDecoder
 from evenflow.stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.policy.session_token import SessionTokens, for_peers
+from evenflow.stream_core.protocol.errors import Conflict
 from evenflow.stream_core.protocol.messages import (
     PresenceNotice,
     ResponseCompleted,
@@ -106,6 +108,22 @@ class Peers:
             if answer.status != 200:
                 raise PeerUnreachable(f"the owner answered {answer.status}")
             return _CancelAnswer.model_validate_json(await answer.read()).status
+
+    async def take_result(self, response: PeerResponse, call_id: str, text: str) -> None:
+        timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS, sock_connect=_CONNECT_SECONDS)
+        async with (
+            self._reached(),
+            self._http.post(
+                self._url(response, "/tool-results"),
+                headers=self._headers(response),
+                json={"call_id": call_id, "text": text},
+                timeout=timeout,
+            ) as answer,
+        ):
+            if answer.status == Conflict.status:
+                raise call_not_open(call_id)
+            if answer.status != 200:
+                raise PeerUnreachable(f"the owner answered {answer.status}")
 
     async def metrics_page(self, address: str) -> bytes:
         """What the process at an address measures, in Prometheus' text format.

@@ -11,12 +11,14 @@ from evenflow.fargate_handler.event_log import log_event
 from evenflow.fargate_handler.gateway.client_reader import ClientReader, ReadingClient, start_frame
 from evenflow.fargate_handler.gateway.client_readers import ClientReaders
 from evenflow.fargate_handler.gateway.other_connections import tell_others
+from evenflow.fargate_handler.gateway.requests.brought_request import brought_by
 from evenflow.fargate_handler.gateway.resumption import Progress, Resumption, resume
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.stream_core.delivery.paced_cursor import Pace
 from evenflow.stream_core.delivery.presence import Listener
 from evenflow.stream_core.log.response_log import ResumePoint, resume_point
 from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.log.tool_steps import CANCELLED_CALL
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.rights import check_right
 from evenflow.stream_core.policy.session_token import SessionClaims
@@ -40,6 +42,8 @@ from evenflow.stream_core.protocol.messages import (
     ResponseCredit,
     ResponsePause,
     ResponseResume,
+    ToolCancel,
+    ToolResult,
     right_for,
 )
 from evenflow.stream_core.records.connection_records import RefusalRecord
@@ -76,6 +80,10 @@ def act(client: CommandingClient, message: ClientMessage) -> None:
                 _add_credit(client, message, now)
             case ResponseCancel():
                 _in_background(client, _cancel(client, message), message)
+            case ToolResult():
+                _in_background(client, _take_result(client, message, message.text), message)
+            case ToolCancel():
+                _in_background(client, _take_result(client, message, CANCELLED_CALL), message)
             case ResponseAck():
                 _acknowledge(client, message)
             case PresenceSubscribe() | PresenceUnsubscribe():
@@ -163,7 +171,9 @@ def _refuse(client: CommandingClient, error: EvenflowError, message: ClientMessa
 
 async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
     context, readers = client.context, client.readers
-    event = IngestEvent.of_chat(client.session.claims, message, client.sender)
+    event = IngestEvent.of_chat(
+        client.session.claims, message, client.sender, brought=brought_by(message.payload)
+    )
     stream, duplicate = await context.orchestrator.submit(event)
     if not duplicate:
         tell_others(context.registry, event, stream.response_id, client)
@@ -231,6 +241,14 @@ async def _cancel(client: CommandingClient, message: ResponseCancel) -> None:
     if reader is not None:
         # A client that pauses or grants no credit, and then cancels, still wants the end.
         reader.let_go(client.context.monotonic())
+
+
+async def _take_result(
+    client: CommandingClient, message: ToolResult | ToolCancel, text: str
+) -> None:
+    orchestrator = client.context.orchestrator
+    stream = await orchestrator.find(message.response_id, client.channel)
+    await orchestrator.take_result(stream, message.call_id, text)
 
 
 # -- presence --------------------------------------------------------------------------------------

@@ -173,6 +173,7 @@ class HttpEndpoints:
             routes.POST_MESSAGE: messages.post,
             routes.POLL: messages.poll,
             routes.CANCEL: messages.cancel,
+            routes.TOOL_RESULT: messages.take_result,
             routes.EVENTS: EventsEndpoint(self._context).get,
             routes.PRESENCE: PresenceEndpoint(self._context).get,
             routes.ENTRIES: EntriesEndpoint(self._context).get,

@@ -27,11 +27,13 @@ from evenflow.fargate_handler.gateway.http_answers import (
 from evenflow.fargate_handler.gateway.http_connection import when_half_closed
 from evenflow.fargate_handler.gateway.other_connections import tell_others
 from evenflow.fargate_handler.gateway.request_body import read_body
+from evenflow.fargate_handler.gateway.requests.brought_request import brought_by
 from evenflow.fargate_handler.gateway.requests.submission import first_token_ms
 from evenflow.fargate_handler.gateway.resumption import Progress, reading
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.log.tool_steps import CANCELLED_CALL
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.rights import Right, check_right
 from evenflow.stream_core.policy.trace_context import TRACEPARENT, known_traceparent
@@ -43,7 +45,7 @@ from evenflow.stream_core.protocol.long_poll import (
     PollPatience,
     polls_per_half_minute,
 )
-from evenflow.stream_core.protocol.messages import POSTED_MESSAGE, parse
+from evenflow.stream_core.protocol.messages import POSTED_MESSAGE, POSTED_RESULT, parse
 from evenflow.stream_core.protocol.routes import EVENFLOW
 from evenflow.stream_core.records.reader_record import ReaderFigures
 
@@ -69,6 +71,7 @@ class MessageEndpoint:
             context.sender(claims.channel, address_of(request, context)),
             known_traceparent(request.headers.get(TRACEPARENT)),
             first_token_ms(request),
+            brought_by(message.payload),
         )
         stream = await asyncio.shield(context.background.run(self._submit(event)))
         accepted = MessageAccepted(
@@ -95,6 +98,18 @@ class MessageEndpoint:
         status = await self._context.orchestrator.cancel(stream)
         return json_answer(
             ResponseStatus(response_id=stream.response_id, status=status).model_dump()
+        )
+
+    async def take_result(self, request: web.Request) -> web.Response:
+        """Take what a tool of the client gave, or that it cancels the call."""
+        context = self._context
+        stream = await requested_stream(request, context, Right.WRITE)
+        body = await read_body(request, context, context.limits.message_bytes, (GZIP,))
+        result = parse(POSTED_RESULT, body)
+        text = CANCELLED_CALL if result.text is None else result.text
+        await context.orchestrator.take_result(stream, result.call_id, text)
+        return json_answer(
+            ResponseStatus(response_id=stream.response_id, status=stream.state).model_dump()
         )
 
     async def poll(self, request: web.Request) -> web.Response:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, asked_by
+from evenflow.fargate_handler.orchestrator.whole_request import (
+    WholeRequest,
+    asked_by,
+    brought_turns,
+)
 from evenflow.fargate_handler.token_sources.port import ModelOptions
 from evenflow.stream_core.log.conversation import Turn
 from evenflow.stream_core.policy.agents import Agent, Agents, MessageTerms
@@ -45,7 +49,8 @@ class AgentRequests:
         Raises:
             NotFound: the channel's agent no longer exists.
         """
-        agent, asked = self._agent_of(channel, kind), asked_by(kind, turns)
+        agent = self._agent_of(channel, kind)
+        asked = asked_by(kind, brought_turns(terms) or turns)
         asked = replace(
             asked,
             model=self.model(channel, terms, kind),
@@ -98,5 +103,8 @@ def _options(agent: Agent, terms: MessageTerms) -> ModelOptions:
         top_p=said.top_p,
         stop=tuple(said.stop or ()),
         seed=said.seed,
+        tools=tuple(terms.tools),
+        tool_choice=terms.tool_choice,
+        parallel_tool_calls=terms.parallel_tool_calls,
     )
     return options.within(agent.max_tokens)

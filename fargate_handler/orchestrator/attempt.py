@@ -8,6 +8,7 @@ from dataclasses import replace
 from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
 from evenflow.stream_core.log.entries import JOINING, Kind, Part
 from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.log.tool_steps import ToolSteps
 from evenflow.stream_core.policy.circuit_breaker import Call
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.protocol.errors import (
@@ -18,6 +19,8 @@ from evenflow.stream_core.protocol.errors import (
     UpstreamUnreadable,
     is_upstreams_fault,
 )
+
+_OF_CALLS = frozenset({Kind.CALL, Kind.ARGUMENTS, Kind.CALL_END})
 
 
 class ReplacingSink:
@@ -101,6 +104,60 @@ class FirstTokenSink:
     def _begin(self) -> None:
         self.push, self.push_part = self._sink.push, self._sink.push_part
         self._tell()
+
+
+class ClientCalls:
+    """A `TokenSink` for an answer whose tools its client runs.
+
+    Each call has a number and an id that no earlier call of the answer has: results name them.
+
+    Args:
+        steps: those before this call of the model.
+    """
+
+    __slots__ = ("_begun", "_first", "_sink", "_stream", "_taken")
+
+    def __init__(self, sink: TokenSink, stream: ResponseStream, steps: ToolSteps) -> None:
+        self._sink = sink
+        self._stream = stream
+        self._begun = not steps.turns
+        self._first = steps.next_call
+        self._taken = set(steps.answered)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the source should not read its model."""
+        return self._sink.paused
+
+    def push(self, token: str) -> None:
+        """Take a token."""
+        self._begin()
+        self._sink.push(token)
+
+    def push_part(self, part: Part) -> None:
+        """Take a part. Calls are numbered behind those of earlier steps."""
+        self._begin()
+        if part.kind is Kind.CALL:
+            part = replace(part, id=self._free_id(part.id))
+        if part.kind in _OF_CALLS:
+            part = replace(part, call=part.call + self._first)
+        self._sink.push_part(part)
+
+    def alive(self) -> None:
+        """Note a sign of life."""
+        self._sink.alive()
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._stream.begin_step()
+
+    def _free_id(self, given: str) -> str:
+        free, number = given, 2
+        while free in self._taken:
+            free, number = f"{given}_{number}", number + 1
+        self._taken.add(free)
+        return free
 
 
 class SpokenRefusals:

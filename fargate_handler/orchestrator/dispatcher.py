@@ -151,7 +151,11 @@ class Dispatcher:
         if asked is None:
             turns = (Turn("user", event.text),)
             asked = self._requests.asked(event.channel, turns, event.terms, event.kind).asks
-            told = conversation.told_before(len(event.text.encode()), event.replaces)
+            told = (
+                []
+                if event.terms.turns
+                else conversation.told_before(len(event.text.encode()), event.replaces)
+            )
             tokens = asked.input_tokens + sum(map(tokens_of_text_turn, told))
             context = self._requests.context_tokens(event.channel, event.kind) or self._context
             tokens = tokens if context is None else min(tokens, context)
@@ -211,7 +215,7 @@ class Dispatcher:
             # model if it leaves.
             is_there = not kind.repeatable and not inherited
             stream.unread_since = None if is_there else self._monotonic()
-        workload.held_requests.begin(stream, kind, turns)
+        workload.held_requests.begin(stream, kind, turns, terms)
         asked, limits, gone = self._what_is_asked(stream.channel, kind, turns, terms)
         upstream = self.upstreams.of(asked.model)
         if gone is None:
@@ -244,6 +248,7 @@ class Dispatcher:
             monotonic=self._monotonic,
             in_force=lambda: self._ledger.in_force,
             wait_again=workload.generations.wait_again,
+            wait_for_tools=workload.generations.wait_for_tools,
             on_attempt=self._attempted_again,
             on_failure=self._attempt_failed,
             on_end=workload.generations.ended,

@@ -101,21 +101,31 @@ class FollowedResponses:
         Raises:
             Overloaded: the owner can't be reached.
         """
-        try:
-            head = await self._store.head(stream.response_id, self._wall_time())
-            lease = await self._store.lease(head.owner) if head is not None else None
-            if lease is None or lease.address is None or lease.lost:
-                raise PeerUnreachable("its owner has left")
-            return await self._others.peers.cancel(
-                PeerResponse(lease.address, stream.channel, stream.response_id)
-            )
-        except (PeerUnreachable, StoreUnavailable) as error:
-            raise Overloaded(
-                "the task that generates this response can't be reached now; nothing was "
-                "changed, cancel it again",
-                code="owner_unreachable",
-                retry_after_ms=_RETRY_AFTER_MS,
-            ) from error
+        with _owner_reached("cancel it again"):
+            return await self._others.peers.cancel(await self._at_owner(stream))
+
+    async def take_result(self, stream: ResponseStream, call_id: str, text: str) -> None:
+        """Give the owner the result of a call.
+
+        Raises:
+            Conflict: the call is not open.
+            Overloaded: the owner can't be reached.
+        """
+        with _owner_reached("send the result again"):
+            await self._others.peers.take_result(await self._at_owner(stream), call_id, text)
+
+    async def _at_owner(self, stream: ResponseStream) -> PeerResponse:
+        """The response at its owner.
+
+        Raises:
+            PeerUnreachable: the owner has left.
+            StoreUnavailable: the store can't be read.
+        """
+        head = await self._store.head(stream.response_id, self._wall_time())
+        lease = await self._store.lease(head.owner) if head is not None else None
+        if lease is None or lease.address is None or lease.lost:
+            raise PeerUnreachable("its owner has left")
+        return PeerResponse(lease.address, stream.channel, stream.response_id)
 
     def owner_at(self, stream: ResponseStream) -> str | None:
         """Where the owner of a copied response was followed last. None if it wasn't."""
@@ -191,6 +201,24 @@ class FollowedResponses:
         else:
             self._responses.drop(stream)
             stream.lose()
+
+
+@contextmanager
+def _owner_reached(what_to_do: str) -> Iterator[None]:
+    """Turn an owner that can't be reached into an error for a client.
+
+    Raises:
+        Overloaded: it can't.
+    """
+    try:
+        yield
+    except (PeerUnreachable, StoreUnavailable) as error:
+        raise Overloaded(
+            "the task that generates this response can't be reached now; nothing was changed, "
+            f"{what_to_do}",
+            code="owner_unreachable",
+            retry_after_ms=_RETRY_AFTER_MS,
+        ) from error
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.filters.filtering_sink import FilterFailed
+from evenflow.fargate_handler.orchestrator.client_tools import ClientTools, call_not_open
 from evenflow.fargate_handler.orchestrator.model_calls import ModelCalls
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
@@ -46,6 +47,8 @@ _SOON_MS = 1_000
 _REFUSED_CALLS, _REFUSED_SECONDS, _LONGEST_REFUSED_SECONDS = 3, 3.0, 10.0
 _LATE_AT_MOST = 1.2
 _QUEUE_RETRY_AFTER_MS = 5_000
+# How a model ends that has called tools. Otherwise its calls may be cut.
+_CALLING = ("tool_calls", "stop")
 
 
 class Generation:
@@ -65,6 +68,7 @@ class Generation:
         continues: whether the source can continue what was delivered, when it is asked this.
         in_force: whether this task may end the response. Until it may, the end waits.
         wait_again: gives the place up, and waits for another one.
+        wait_for_tools: gives the place up, while tools of the client run.
         on_attempt: called at the beginning of each attempt after the first.
         on_failure: called with the error of each attempt that failed.
         on_end: called once, after the response has ended or was abandoned and the model is closed.
@@ -88,6 +92,7 @@ class Generation:
         monotonic: Callable[[], float],
         in_force: Callable[[], bool],
         wait_again: Callable[[Generation], None],
+        wait_for_tools: Callable[[Generation], None],
         on_attempt: Callable[[], None],
         on_failure: Callable[[EvenflowError], None],
         on_end: Callable[[Generation], None],
@@ -113,6 +118,7 @@ class Generation:
         self._monotonic = monotonic
         self._in_force = in_force
         self._wait_again = wait_again
+        self._wait_for_tools = wait_for_tools
         self._on_attempt = on_attempt
         self._on_end = on_end
         self._repeatable = repeatable
@@ -133,6 +139,7 @@ class Generation:
             on_failure=on_failure,
             sender=self.sender,
         )
+        self._tools = ClientTools(stream)
         self._last_attempt = stream.attempt + limits.model_retries
         # The refusal for want of quota that it waits after, and since when there are refusals.
         self._throttled: EvenflowError | None = None
@@ -186,6 +193,16 @@ class Generation:
         self.stream.cancel(finish_reason)
         self._stop()
 
+    def take_result(self, call_id: str, text: str) -> None:
+        """Take what a tool of the client gave for a call. Taken once, however often it comes.
+
+        Raises:
+            Conflict: the call is not open.
+        """
+        if not self._calls.has_client_tools:
+            raise call_not_open(call_id)
+        self._tools.add(call_id, text)
+
     def interrupt(self, error: EvenflowError) -> None:
         """End the response with `error` now, and stop the model."""
         if self._over:
@@ -234,6 +251,9 @@ class Generation:
 
     async def _attempts(self) -> None:
         """Try until an attempt completes the stream, or none is left."""
+        if not await self._resume_steps():
+            self.stream.complete("tool_calls", None)
+            return
         while True:
             outcome = await self._calls.call(lambda: self._over, self._look_later)
             if self._over:
@@ -250,7 +270,10 @@ class Generation:
                 if self._calls.is_late and self._calls.delivered:
                     outcome = ModelFinish("length", None)
             if isinstance(outcome, ModelFinish):
-                self.stream.complete(outcome.finish_reason, outcome.usage)
+                usage = self._tools.count(outcome.usage)
+                if outcome.finish_reason in _CALLING and await self._await_results():
+                    continue
+                self.stream.complete(outcome.finish_reason, usage)
                 return
             if not self._is_tried_again(outcome):
                 self._give_up(outcome)
@@ -258,6 +281,7 @@ class Generation:
             self.upstream.prefills.fails(self.stream.response_id)
             await asyncio.sleep(_pause_before_retry(outcome))
             self._calls.goes_on()
+            self._tools.drop_early()
             self._on_attempt()
             self.stream.next_attempt()
 
@@ -352,14 +376,47 @@ class Generation:
     async def _next_turn(self) -> None:
         """Give the place up, and wait for another one."""
         self.waits_since = self._throttled_since
+        await self._place_again()
+        # The server has given nothing: that costs none of the attempts.
+        self._last_attempt += 1
+        self.stream.next_attempt()
+
+    async def _place_again(self) -> None:
+        """Wait for a place."""
         self._turn = asyncio.get_running_loop().create_future()
         self._wait_again(self)
         self._look_later()
         await self._turn
         self._turn = None
-        # The server has given nothing: that costs none of the attempts.
-        self._last_attempt += 1
-        self.stream.next_attempt()
+
+    # -- tools of the client -----------------------------------------------------------------------
+
+    async def _resume_steps(self) -> bool:
+        """Go on behind the steps of an answer that was taken over. False: its calls got nothing."""
+        if not (self._calls.has_client_tools and self.stream.log.parts):
+            return True
+        steps = self._tools.steps
+        if steps.turns:
+            self._tools.count(None)  # only the lost task knew their tokens
+            self._calls.begin_step(steps)
+        return not steps.awaits_results or await self._await_results()
+
+    async def _await_results(self) -> bool:
+        """Wait for the results of the model's calls without a place, and then for a place.
+
+        Returns:
+            Whether the model goes on. It does not if there are no calls, or not in time.
+        """
+        if not (self._calls.has_client_tools and self._tools.may_continue):
+            return False
+        self._wait_for_tools(self)
+        if not await self._tools.results():
+            return False
+        self._calls.begin_step(self._tools.steps)
+        self._last_attempt = self.stream.attempt + self._limits.model_retries
+        self.waits_since = self._monotonic()
+        await self._place_again()
+        return True
 
     @property
     def _over(self) -> bool:
@@ -389,6 +446,8 @@ class Generation:
         if now >= self._place_by and self._in_force():
             self.interrupt(self._waited_too_long())
             return
+        if self._calls.is_late_at(now):
+            self._tools.give_up()
         self._calls.look(now)
         self._look_later()
 

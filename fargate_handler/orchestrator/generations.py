@@ -55,6 +55,8 @@ class Generations:
         )
         self._places: Shares[tuple[str, str]] = Shares(context.limits.generations_per_node, QUARTER)
         self._parked: dict[str, Generation] = {}
+        # Those whose tools their client runs, the longest wait first.
+        self._at_tools: dict[str, Generation] = {}
         # Those of the running ones whose readers all pause, the longest pause first.
         self._idle: dict[str, Generation] = {}
         self._starts = StartRate()
@@ -69,10 +71,16 @@ class Generations:
         self._ended_answers = EndedAnswers(metrics)
         metrics.gauge(catalogue.QUEUE_DEPTH, lambda: self.queued)
         metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: self.running)
-        metrics.gauge(catalogue.GENERATIONS_PARKED, lambda: len(self._parked))
+        metrics.gauge(
+            catalogue.GENERATIONS_PARKED, lambda: len(self._parked) + len(self._at_tools)
+        )
+
+    @property
+    def _all_places(self) -> tuple[dict[str, Generation], ...]:
+        return self._waiting, self._running, self._parked, self._at_tools
 
     def __len__(self) -> int:
-        return self.without_parked + len(self._parked)
+        return self.without_parked + len(self._parked) + len(self._at_tools)
 
     @property
     def running(self) -> int:
@@ -90,16 +98,15 @@ class Generations:
         return len(self._running) + len(self._queue)
 
     def __iter__(self) -> Iterator[Generation]:
-        yield from (*self._waiting.values(), *self._running.values(), *self._parked.values())
+        yield from [generation for place in self._all_places for generation in place.values()]
 
     def of(self, response_id: str) -> Generation | None:
         """The generation of a response here. None if there is none, or it was abandoned."""
         # One that was abandoned and is still closing its model doesn't hide the next one.
-        places = (self._running, self._parked, self._waiting)
         return next(
             (
                 generation
-                for generation in (place.get(response_id) for place in places)
+                for generation in (place.get(response_id) for place in self._all_places)
                 if generation is not None and not generation.abandoned
             ),
             None,
@@ -144,9 +151,21 @@ class Generations:
             generation.abandon()
 
     def wait_again(self, generation: Generation) -> None:
-        """Give the place of a generation to others: its model has no quota left for now."""
-        self._leave_place(generation)
+        """Give the place of a generation to others, and let it wait for another one.
+
+        Its model has no quota left for now, or is to go on with the results of tools.
+        """
+        if self._at_tools.pop(generation.stream.response_id, None) is None:
+            self._leave_place(generation)
         self._wait(generation)
+        self.fill()
+
+    def wait_for_tools(self, generation: Generation) -> None:
+        """Give the place of a generation to others: its client runs tools."""
+        self._leave_place(generation)
+        self._at_tools[generation.stream.response_id] = generation
+        if len(self._at_tools) > self._limits.parked_responses:
+            next(iter(self._at_tools.values())).interrupt(_tools_too_slow())
         self.fill()
 
     def on_due(self, _slot: int) -> None:
@@ -166,8 +185,9 @@ class Generations:
             self._stop_waiting(generation)
         if self._running.get(stream.response_id) is generation:
             self._leave_place(generation)
-        if self._parked.get(stream.response_id) is generation:
-            del self._parked[stream.response_id]
+        for place in (self._parked, self._at_tools):
+            if place.get(stream.response_id) is generation:
+                del place[stream.response_id]
         self.charges.ended(generation)
         stream.on_pause = stream.on_first_delta = stream.parked_at = None
         self._on_end(generation)
@@ -244,14 +264,14 @@ class Generations:
 
     def _start(self, generation: Generation) -> None:
         stream = generation.stream
-        self._waiting.pop(stream.response_id, None)
+        waited = self._waiting.pop(stream.response_id, None) is not None
         self._held.discard(stream.response_id)
         if (closing := self._running.get(stream.response_id)) is not None:
             self._leave_place(closing)  # it was abandoned, and its model isn't closed yet
         self._running[stream.response_id] = generation
         self._places.add(generation.line.sender)
         generation.upstream.ceiling.begin(generation.sender)
-        self._starts.note(self._monotonic())
+        self._starts.note(self._monotonic(), waited=waited)
         stream.leave_queue()
         self.charges.starts(generation)
         stream.on_first_delta = partial(self._first_token, generation)
@@ -366,6 +386,15 @@ def _displaced() -> Overloaded:
     return Overloaded(
         "others wait too, and most of those that wait were this sender's; what was delivered was "
         "kept, send the message again as a new one",
+        code="queue_displaced",
+        retry_after_ms=_RETRY_AFTER_MS,
+    )
+
+
+def _tools_too_slow() -> Overloaded:
+    return Overloaded(
+        "too many other answers wait for tools of their clients, and this one has waited longest; "
+        "what was delivered was kept, send the message again as a new one",
         code="queue_displaced",
         retry_after_ms=_RETRY_AFTER_MS,
     )

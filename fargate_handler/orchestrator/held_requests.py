@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from evenflow.stream_core.log.conversation import Turn
 from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.agents import NO_TERMS, MessageTerms
 from evenflow.stream_core.policy.channel import MessageKind
 from evenflow.stream_core.policy.memory_account import MemoryAccount
 from evenflow.stream_core.policy.memory_bound import GENERATION_BYTES
@@ -29,6 +30,11 @@ def memory_of(request: bytes | bytearray) -> int:
 def memory_of_text(text: str) -> int:
     """Bytes that a text takes. One emoji in it makes each character four."""
     return sys.getsizeof(text)
+
+
+def memory_of_terms(terms: MessageTerms) -> int:
+    """Bytes that the conversation and the tools take which a message brings."""
+    return memory_of(terms.to_text().encode()) if terms.turns or terms.tools else 0
 
 
 class HeldRequests:
@@ -53,14 +59,21 @@ class HeldRequests:
         finally:
             reading.release()
 
-    def begin(self, stream: ResponseStream, kind: MessageKind, turns: Sequence[Turn]) -> None:
+    def begin(
+        self,
+        stream: ResponseStream,
+        kind: MessageKind,
+        turns: Sequence[Turn],
+        terms: MessageTerms = NO_TERMS,
+    ) -> None:
         """Count a message that is being answered, with what the model is told of its session."""
         if kind.brings_conversation:
             request = turns[-1].text.encode()
             size = memory_of(request) + (len(request) if self._store_in_memory else 0)
         else:
             size = sum(memory_of_text(turn.text) for turn in turns)
-        self._answered_here[stream] = size = size + GENERATION_BYTES
+        size += GENERATION_BYTES + memory_of_terms(terms)
+        self._answered_here[stream] = size
         self._memory.requests.bytes += size
 
     def end(self, stream: ResponseStream) -> None:

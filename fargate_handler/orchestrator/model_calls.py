@@ -11,6 +11,7 @@ from math import inf
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered
 from evenflow.fargate_handler.orchestrator.attempt import (
+    ClientCalls,
     FirstTokenSink,
     ModelWatch,
     ReplacingSink,
@@ -29,6 +30,7 @@ from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, ca
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from evenflow.stream_core.log.entries import NotAPart
 from evenflow.stream_core.log.response_stream import ResponseFull, ResponseStream
+from evenflow.stream_core.log.tool_steps import ToolSteps, tool_steps
 from evenflow.stream_core.policy.channel import MessageKind
 from evenflow.stream_core.policy.circuit_breaker import Call, CircuitOpen
 from evenflow.stream_core.policy.limits import Limits
@@ -91,12 +93,18 @@ class ModelCalls:
         self._call: Call | None = None
         self._overdue: UpstreamTimeout | None = None
         self._watch = ModelWatch(stream, limits, monotonic())
+        self._steps = tool_steps(())
         # A response that was taken over has a beginning.
         self._prefix = stream.log.text if continues(asked) else ""
         self._tokens_before = 0
         self._began_at = 0.0
         # How often a request that is too long may still be shortened.
         self._shortenings = _MOST_SHORTENINGS
+
+    @property
+    def has_client_tools(self) -> bool:
+        """Whether the client runs the tools, and the same answer goes on with their results."""
+        return bool(self._asked.options.tools) and not self._kind.brings_conversation
 
     @property
     def gave_tokens(self) -> bool:
@@ -164,6 +172,11 @@ class ModelCalls:
         self._asked = replace(self._asked, turns=turns)
         return left_out
 
+    def begin_step(self, steps: ToolSteps) -> None:
+        """Go on behind these steps, which stay. The model is given the results of their calls."""
+        self._steps, self._prefix = steps, ""
+        self._stream.kept_index = steps.last_index
+
     def forget(self) -> None:
         """Let go of the request, which may have megabytes. No call follows."""
         self._asked = WholeRequest(())
@@ -192,7 +205,8 @@ class ModelCalls:
             if isinstance(outcome, ModelFinish):
                 upstream.ceiling.taken(self._began_at)
                 upstream.ceiling.answered()
-            elif not is_over():
+            elif not (is_over() or (self.is_late and self.delivered)):
+                # Cut off by its own time, an answer with text is complete.
                 self._failed(outcome)
             return outcome
         finally:
@@ -251,7 +265,8 @@ class ModelCalls:
         self._watch.begin(self._began_at)
         self._tokens_before = stream.tokens
         self._overdue = None
-        replaces = not self._prefix and self.delivered
+        begun = stream.log.read(stream.kept_index + 1).contents
+        replaces = not self._prefix and bool(begun)
         self._running = asyncio.get_running_loop().create_task(self._generate(replaces=replaces))
         on_begin()
         try:
@@ -286,6 +301,8 @@ class ModelCalls:
             standing = () if replaces else stream.log.read(0).standing
             filtered = self._filters.of(stream, self._kind, sink, standing)
             sink = sink if filtered is None else filtered.sink
+        if self.has_client_tools:
+            sink = ClientCalls(sink, stream, self._steps)
         spoken = None if self._kind.brings_conversation else SpokenRefusals(sink)
         generating = self._upstream.source.generate(self._request(), spoken or sink)
         if filtered is not None:
@@ -295,14 +312,17 @@ class ModelCalls:
 
     def _request(self) -> ModelRequest:
         stream, asked, observer = self._stream, self._asked, self._stream.observer
-        ceiling = self._upstream.ceiling
+        ceiling, steps, options = self._upstream.ceiling, self._steps, asked.options
+        if steps.turns:
+            # Required again, a call would follow each result for ever.
+            options = replace(options, tool_choice=None)
         return ModelRequest(
             stream.channel.agent,
-            asked.turns,
+            (*asked.turns, *steps.turns),
             stream.attempt,
             self._prefix,
-            f"{stream.response_id}:{stream.epoch}:{stream.attempt}",
-            asked.options,
+            self._call_name,
+            options,
             model=asked.model,
             caller=caller_of(self._kind, stream.channel, stream.message_id, asked),
             traceparent=asked.traceparent if observer is None else observer.traceparent,
@@ -310,6 +330,13 @@ class ModelCalls:
             translated=bool(asked.echo) or not self._kind.read_by_program,
             on_quota_used=lambda seconds: ceiling.pause(self._monotonic(), seconds),
         )
+
+    @property
+    def _call_name(self) -> str:
+        """The name of the call: the same one made twice has the same."""
+        stream, step = self._stream, len(self._steps.turns)
+        name = f"{stream.response_id}:{stream.epoch}:{stream.attempt}"
+        return f"{name}:{step}" if step else name
 
 
 def _drop_frames(error: BaseException) -> None:

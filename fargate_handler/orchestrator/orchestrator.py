@@ -7,9 +7,10 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.client_tools import check_answered
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher
 from evenflow.fargate_handler.orchestrator.followed_responses import FollowedResponses
-from evenflow.fargate_handler.orchestrator.held_requests import memory_of_text
+from evenflow.fargate_handler.orchestrator.held_requests import memory_of_terms, memory_of_text
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages, session_ended
@@ -137,7 +138,8 @@ class Orchestrator:
                 self.held_requests.reading() as reading,
             ):
                 # A request that brings its conversation is counted by who has read it.
-                reading.grow_to(0 if event.kind.brings_conversation else memory_of_text(event.text))
+                if not event.kind.brings_conversation:
+                    reading.grow_to(memory_of_text(event.text) + memory_of_terms(event.terms))
                 return await self._submit(event, event.channel)
         except EvenflowError as refusal:
             self._metrics.labelled(catalogue.MESSAGES_REFUSED).count(refusal.code)
@@ -230,7 +232,7 @@ class Orchestrator:
                 turns = conversation.accept(
                     event.message_id, stream.response_id, event.text, now, event.replaces
                 )
-                if not event.kind.brings_conversation:
+                if not (event.kind.brings_conversation or event.terms.turns):
                     stream.drop_history(conversation.left_out(turns), "server")
                 self._dispatcher.begin(
                     stream, event.kind, line, turns, event.terms, asks=asked, since=came_at
@@ -262,11 +264,7 @@ class Orchestrator:
             except (Gone, NotFound):
                 if not await self._elsewhere.find(response_id, channel):
                     raise
-        raise Overloaded(
-            "this response is changing owners; nothing was changed, ask again",
-            code="response_elsewhere",
-            retry_after_ms=500,
-        )
+        raise _changing_owners()
 
     async def message_text(self, response_id: str, channel: Channel) -> str | None:
         """The text of the message that has this response. None when it is no longer kept.
@@ -320,6 +318,23 @@ class Orchestrator:
             return await self._elsewhere.cancel(stream)
         return stream.state
 
+    async def take_result(self, stream: ResponseStream, call_id: str, text: str) -> None:
+        """Take what a tool of the client gave for a call, with which the answer goes on.
+
+        Raises:
+            Conflict: the call is not open.
+            Overloaded: the task that generates the response can't be reached, or is another now.
+        """
+        generation = self._generations.of(stream.response_id)
+        if stream.log.closed:
+            check_answered(stream.log, call_id)
+        elif generation is not None and generation.stream is stream:
+            generation.take_result(call_id, text)
+        elif stream.via != "owner":
+            await self._elsewhere.take_result(stream, call_id, text)
+        else:
+            raise _changing_owners()
+
     async def end_session(self, channel: Channel) -> None:
         """End a session: what runs is cancelled, and all that is kept of it is deleted.
 
@@ -346,6 +361,14 @@ class Orchestrator:
         self._workload.sweep(now)
         self.presence.sweep()
         self._elsewhere.sweep(now, self.presence)
+
+
+def _changing_owners() -> Overloaded:
+    return Overloaded(
+        "this response is changing owners; nothing was changed, ask again",
+        code="response_elsewhere",
+        retry_after_ms=500,
+    )
 
 
 def _was_given_up(stream: ResponseStream) -> bool:

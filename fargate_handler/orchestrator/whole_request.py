@@ -66,21 +66,25 @@ class IngestEvent:
         sender: tuple[str, str] | None = None,
         traceparent: str = "",
         slo_ttft_ms: int | None = None,
+        brought: WholeRequest | None = None,
     ) -> Self:
         """A message of a session's client, over any transport.
 
         Args:
+            brought: the conversation and the tools that it brings. None: neither.
             traceparent: the trace of the call that brought it, where the message says none.
             slo_ttft_ms: what that call says, where the message says nothing.
         """
         terms = message.payload.terms(claims.user, claims.key)
+        if brought is not None:
+            terms = terms.model_copy(update=brought.as_terms())
         if terms.slo_ttft_ms is None and slo_ttft_ms is not None:
             terms = terms.model_copy(update={"slo_ttft_ms": slo_ttft_ms})
         return cls(
             claims.channel,
             message.message_id,
             message.previous_message_id,
-            message.payload.text,
+            message.payload.question,
             replaces=message.replaces,
             terms=terms.within(message.traceparent or traceparent),
             sender=sender,
@@ -152,6 +156,16 @@ class WholeRequest:
             {"options": options, "turns": [_row(turn) for turn in self.turns], **echo}
         ).decode()
 
+    def as_terms(self) -> dict[str, Any]:
+        """What a message of a chat brings, as fields of its terms."""
+        options = self.options
+        return {
+            "turns": [_row(turn) for turn in self.turns],
+            "tools": list(options.tools),
+            "tool_choice": options.tool_choice,
+            "parallel_tool_calls": options.parallel_tool_calls,
+        }
+
     @classmethod
     def from_text(cls, text: str) -> Self:
         """The request in a text of `to_text`."""
@@ -188,6 +202,11 @@ def _turn(
     if isinstance(calls, str):
         return Turn(role, text, tool_call_id=calls, parts=parts, extra=extra)
     return Turn(role, text, tuple(ToolCall(*call) for call in calls), parts=parts, extra=extra)
+
+
+def brought_turns(terms: MessageTerms) -> tuple[Turn, ...]:
+    """The conversation that a message of a chat brings. Empty: that of its session counts."""
+    return tuple(_turn(*row) for row in terms.turns)
 
 
 def asked_by(kind: MessageKind, turns: Sequence[Turn]) -> WholeRequest:

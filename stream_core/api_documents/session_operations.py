@@ -30,6 +30,7 @@ from evenflow.stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
 from evenflow.stream_core.protocol.messages import (
     ErrorFrame,
     PostedMessage,
+    PostedResult,
     PresenceNotice,
     ResponseCompleted,
     ResponseDelta,
@@ -172,6 +173,18 @@ _CANCEL = Operation(
     refusals=refusals(ANY, POST, TOKEN, RESPONSE, {503: ("owner_unreachable",)}),
     parameters=(RESPONSE_ID,),
 )
+_TOOL_RESULT = Operation(
+    routes.TOOL_RESULT,
+    "sendToolResult",
+    "Give the result of a call that the client has run, or cancel the call. When each call has a "
+    "result, the model goes on with the same answer. A second result changes nothing.",
+    answers=(Answer(200, "It is taken: the response will have it.", ResponseStatus),),
+    refusals=refusals(
+        ANY, BODY, TOKEN, RESPONSE, {409: ("call_not_open",), 503: ("owner_unreachable",)}
+    ),
+    body=PostedResult,
+    parameters=(RESPONSE_ID,),
+)
 _ENTRIES = Operation(
     routes.ENTRIES,
     "readEntries",
@@ -261,6 +274,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
     _MESSAGE,
     _POLL,
     _CANCEL,
+    _TOOL_RESULT,
     _EVENTS,
     _PRESENCE,
     _ENTRIES,

@@ -86,3 +86,11 @@ class PeerLog(Protocol):
         Raises:
             PeerUnreachable: the task does not answer.
         """
+
+    async def take_result(self, response: PeerResponse, call_id: str, text: str) -> None:
+        """Give the response the result of a call that its client has run.
+
+        Raises:
+            Conflict: the call is not open.
+            PeerUnreachable: the task does not answer.
+        """

@@ -19,6 +19,7 @@ from evenflow.stream_core.log.response_log import (
     ResponseLog,
     ResponseState,
     next_response_state,
+    slice_of,
 )
 from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
 from evenflow.stream_core.policy.limits import Limits
@@ -102,6 +103,7 @@ class ResponseStream:
         "gaps",
         "history_dropped",
         "history_dropped_by",
+        "kept_index",
         "log",
         "message_id",
         "observer",
@@ -145,6 +147,8 @@ class ResponseStream:
     ) -> None:
         self.response_id, self.message_id, self.channel = response_id, message_id, channel
         self.log, self.state = ResponseLog(), ResponseState.QUEUED
+        self.kept_index = -1
+        """What comes up to here is never replaced: steps of the model that the client continued."""
         self.epoch = 1
         """The epoch of this task, where it is the response's owner."""
         self.via: Via = "owner"
@@ -441,13 +445,35 @@ class ResponseStream:
         self.figures.retries += 1
 
     def restart(self) -> None:
-        """Declare the text delivered replaced by what this attempt gives from now on."""
+        """Declare what was delivered replaced by what this attempt gives from now on.
+
+        What comes up to `kept_index` stays.
+        """
         self._drop_waiting()
         # What was replaced doesn't count against the new text.
-        self._full_at = self.log.text_bytes + self._most_bytes
-        if self.log.next_index:
-            self.log.restart(from_index=-1, attempt=self.attempt)
+        kept = slice_of(self.log.entries[: self.kept_index + 1], 0).standing
+        self._full_at = self.log.text_bytes + self._most_bytes - sum(map(size_of, kept))
+        if self.log.next_index > self.kept_index + 1:
+            self.log.restart(from_index=self.kept_index, attempt=self.attempt)
             self._deliver("")
+
+    def add_result(self, part: Part) -> None:
+        """Add what a tool of the client gave. It is delivered and put on record at once.
+
+        Raises:
+            LogClosed: the response has ended.
+        """
+        self._cut()
+        self.log.append_part(part)
+        self._call_readers(self._monotonic())
+        if self.on_urgent is not None:
+            self.on_urgent()
+
+    def begin_step(self) -> None:
+        """The first token of the next step comes. The time before it was no gap: tools ran."""
+        now = self._monotonic()
+        self._delivered_at = now - max(self._interval * SLOT_SECONDS, self._pace)
+        self.gaps.paused_at = now
 
     def substitute(self, text: str) -> None:
         """Use a fallback in the model's place: the response is degraded. `complete` delivers it."""

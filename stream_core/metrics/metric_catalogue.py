@@ -400,7 +400,7 @@ GENERATIONS_PARKED = Metric(
     "generations.parked",
     _G,
     "responses",
-    "responses whose place others have, because all their readers paused",
+    "responses whose place others have: all their readers paused, or their client runs tools",
 )
 GENERATION_RETRIES = Metric(
     "generations.retries", _C, "attempts", "attempts that followed a failed one"

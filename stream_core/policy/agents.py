@@ -83,6 +83,8 @@ class MessageTerms(BaseModel):
         key: the id of the tenant's key with which it came. Empty: none.
         service_class: how urgent it is, where it is less so than its tenant's answers are.
         slo_ttft_ms: within how many milliseconds its first token is wanted.
+        turns: the conversation that it brings in the place of the session's, in stored form.
+        tools, tool_choice, parallel_tool_calls: the tools that its client runs, by OpenAI's names.
     """
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -96,6 +98,10 @@ class MessageTerms(BaseModel):
     key: str = ""
     service_class: ServiceClass | None = None
     slo_ttft_ms: TimeoutMs | None = None
+    turns: list[Any] = []
+    tools: list[dict[str, Any]] = []
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
 
     def to_text(self) -> str:
         """The terms as the store keeps them. Empty where all are the default."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-# What began in so many seconds says how fast the queue moves.
+# What began in so many seconds says how fast the queue moves, and at least the last two starts.
 _WINDOW_SECONDS = 10.0
 
 
@@ -21,24 +21,33 @@ BEGUN = QueuePlace(0, None)
 
 
 class StartRate:
-    """How many answers begin in a second."""
+    """The pace at which answers begin while others wait."""
 
     def __init__(self) -> None:
         self._starts: deque[float] = deque(maxlen=1_000)
 
-    def note(self, now: float) -> None:
-        """An answer begins."""
+    def note(self, now: float, *, waited: bool) -> None:
+        """Note that an answer begins.
+
+        Args:
+            waited: whether it waited for a place. Otherwise there were enough, and the time since
+                the start before says nothing.
+        """
+        if not waited:
+            self._starts.clear()
         self._starts.append(now)
 
     def expected_seconds(self, position: int, now: float, at_least: float = 0.0) -> float | None:
-        """How long it takes until this place begins, in whole seconds.
+        """How long it takes until this place begins, in whole seconds. None: it is not known.
 
         Args:
             at_least: for so many seconds nothing begins.
         """
-        while self._starts and now - self._starts[0] > _WINDOW_SECONDS:
-            self._starts.popleft()
-        if not self._starts:
+        starts = self._starts
+        while len(starts) > 2 and now - starts[0] > _WINDOW_SECONDS:
+            starts.popleft()
+        if len(starts) < 2:
             return float(round(at_least)) if at_least else None
-        span = max(1.0, now - self._starts[0])
-        return float(round(max(at_least, position * span / len(self._starts))))
+        pause = (starts[-1] - starts[0]) / (len(starts) - 1)
+        left = position * pause - (now - starts[-1])
+        return float(round(max(at_least, left, 0.0)))

@@ -101,7 +101,7 @@ class MessagesRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True, extra="allow")
 
-    model: Annotated[str, Field(min_length=1, max_length=256)]
+    model: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     max_tokens: Annotated[int, Field(ge=1, lt=2**63)]
     messages: Annotated[list[GivenMessage], Field(min_length=1)]
     system: _Content | None = None

@@ -87,6 +87,13 @@ class RequestMessage(_Given):
     tool_calls: Annotated[list[RequestToolCall], Field(max_length=MOST_CALLS)] | None = None
     tool_call_id: Annotated[str, Field(min_length=1)] | None = None
 
+    @property
+    def text(self) -> str:
+        """Its text. Other parts of its content add nothing."""
+        if self.content is None or isinstance(self.content, str):
+            return self.content or ""
+        return "".join(part.text or "" for part in self.content if part.type == "text")
+
 
 class OfferedFunction(_Given):
     """A function that the model may call. `parameters` is a JSON schema of its arguments."""
@@ -122,7 +129,7 @@ _OTHER_CHOICE = {
     "required": ["type"],
 }
 # Checked by hand: pydantic's error for a union names the union's parts, which are no parameters.
-_ToolChoice = Annotated[
+ToolChoice = Annotated[
     Any,
     WithJsonSchema({"anyOf": [{"type": "string"}, _NAMED_CHOICE, _OTHER_CHOICE, {"type": "null"}]}),
 ]
@@ -137,11 +144,12 @@ class StreamOptions(_Given):
 class CompletionRequest(_Given):
     """The parameters that Evenflow reads. All others go to the model unchanged.
 
+    Without `model` it is the only one, else the first that the sender may use.
     `timeout_ms` is Evenflow's own: the most milliseconds that the whole answer may take. `user` and
     `metadata` go to the model's server as headers.
     """
 
-    model: Annotated[str, Field(min_length=1, max_length=256)]
+    model: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     messages: Annotated[list[RequestMessage], Field(min_length=1)]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -153,7 +161,7 @@ class CompletionRequest(_Given):
     stop: _Stops | None = None
     seed: Annotated[int, Field(ge=-_INT64, lt=_INT64)] | None = None
     tools: list[OfferedTool] | None = None
-    tool_choice: _ToolChoice = None
+    tool_choice: ToolChoice = None
     parallel_tool_calls: bool | None = None
     timeout_ms: Annotated[int, Field(ge=1)] | None = None
     user: Annotated[str, Field(max_length=LONGEST_USER)] | None = None

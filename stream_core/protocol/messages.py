@@ -7,12 +7,23 @@ the two.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.dataclasses import dataclass
+from pydantic_core import PydanticCustomError
 
 from evenflow.stream_core.delivery.paced_cursor import Transport
+from evenflow.stream_core.log.entries import LONGEST_NAME, LONGEST_VALUE, MOST_CALLS
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.policy.agents import (
     GivenParams,
@@ -25,6 +36,7 @@ from evenflow.stream_core.policy.agents import (
 from evenflow.stream_core.policy.channel import NAME_PATTERN
 from evenflow.stream_core.policy.rights import Right
 from evenflow.stream_core.policy.trace_context import Traceparent
+from evenflow.stream_core.protocol.completion_bodies import OfferedTool, RequestMessage, ToolChoice
 from evenflow.stream_core.protocol.errors import InvalidRequest
 from evenflow.stream_core.protocol.http_contract import ErrorFields
 from evenflow.stream_core.protocol.part_objects import PartObject
@@ -39,23 +51,73 @@ Credit = Annotated[int, Field(ge=0)]
 class FromClient(BaseModel):
     """A message from a client."""
 
-    # Unknown fields are ignored, so that an older server serves a newer client.
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+    # An unknown field may be misspelt, or one that this version would not act upon.
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
-class MessagePayload(FromClient):
-    """The user's text, and how it is to be answered. The answer takes at most `timeout_ms`.
+def _describe_text(schema: dict[str, Any]) -> None:
+    """Describe the text as it is sent: left out, or not empty."""
+    schema.pop("default", None)
+    schema["minLength"] = 1
+
+
+class Question(FromClient):
+    """What a message asks, and how it is to be answered. The answer takes at most `timeout_ms`.
+
+    `text` is the user's. In its place `messages` may bring a whole conversation, as OpenAI's API
+    has it: the model is given these messages and not those of the session. The last one is the
+    user's.
+
+    `tools` are functions that the client runs. A call of one waits for its `tool.result`, with
+    which the same answer goes on. `tool_choice` is for the first call of the model.
 
     `slo_ttft_ms`: within how long its first token is wanted. Of what waits of one address, the
     message wanted first comes first. `service_class`: it may wait longer than its tenant's others.
     """
 
-    text: Annotated[str, Field(min_length=1)]
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["text"]}, {"required": ["messages"]}]}
+    )
+
+    # Before `text`, whose check reads it.
+    messages: Annotated[list[RequestMessage], Field(min_length=1)] | None = None
+    text: str = Field("", validate_default=True, json_schema_extra=_describe_text)
     params: GivenParams | None = None
     timeout_ms: TimeoutMs | None = None
     metadata: Metadata | None = None
     slo_ttft_ms: TimeoutMs | None = None
     service_class: ServiceClass | None = None
+    tools: Annotated[list[OfferedTool], Field(min_length=1, max_length=MOST_CALLS)] | None = None
+    tool_choice: ToolChoice = None
+    parallel_tool_calls: bool | None = None
+
+    @field_validator("messages")
+    @classmethod
+    def _ends_with_question(cls, messages: list[RequestMessage] | None) -> object:
+        if messages and not (messages[-1].role == "user" and messages[-1].text):
+            raise PydanticCustomError("question", "The last message must be the user's, with text")
+        return messages
+
+    @field_validator("text")
+    @classmethod
+    def _is_the_only_question(cls, text: str, info: ValidationInfo) -> str:
+        if bool(text) is (info.data.get("messages") is not None):
+            raise PydanticCustomError(
+                "question",
+                "Both `text` and `messages` are there: send one of them"
+                if text
+                else "There must be some text, or `messages` in its place",
+            )
+        return text
+
+
+class MessagePayload(Question):
+    """The question of a message."""
+
+    @property
+    def question(self) -> str:
+        """The user's text, which is that of the last message if there are `messages`."""
+        return self.messages[-1].text if self.messages else self.text
 
     def terms(self, user: str, key: str = "") -> MessageTerms:
         """The message's terms. `user` and `key` are the session's."""
@@ -139,6 +201,40 @@ class ResponseCancel(FromClient):
     response_id: Identifier
 
 
+CallId = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+ResultText = Annotated[str, Field(max_length=LONGEST_VALUE)]
+
+
+class ToolResult(FromClient):
+    """What the client's tool gave for a call. When each call has one, the model goes on.
+
+    It is in the log then, as a part of the kind `result`. Sent twice it is taken once.
+    """
+
+    type: Literal["tool.result"]
+    response_id: Identifier
+    call_id: CallId
+    text: ResultText
+
+
+class ToolCancel(FromClient):
+    """Cancel one call: the model is told so in the place of a result, and the answer goes on."""
+
+    type: Literal["tool.cancel"]
+    response_id: Identifier
+    call_id: CallId
+
+
+class PostedResult(FromClient):
+    """`tool.result` over HTTP. Without a text it is `tool.cancel`."""
+
+    call_id: CallId
+    text: ResultText | None = None
+
+
+POSTED_RESULT: TypeAdapter[PostedResult] = TypeAdapter(PostedResult)
+
+
 class ResponseAck(FromClient):
     """The client has everything up to `index`."""
 
@@ -181,6 +277,8 @@ ClientMessage = Annotated[
     | ResponsePause
     | ResponseContinue
     | ResponseCancel
+    | ToolResult
+    | ToolCancel
     | ResponseAck
     | ResponseCredit
     | PresenceSubscribe
@@ -192,6 +290,8 @@ CLIENT_MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(ClientMessage)
 _NEEDS: dict[type[FromClient], Right] = {
     ChatMessageFrame: Right.WRITE,
     ResponseCancel: Right.CANCEL,
+    ToolResult: Right.WRITE,
+    ToolCancel: Right.WRITE,
 }
 
 
@@ -266,6 +366,11 @@ class Usage:
     completion_tokens: int
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
+
+    def plus(self, other: Usage) -> Usage:
+        """The tokens of two calls together. A count is unknown if it is of one of them."""
+        both = self.counted().keys() & other.counted().keys()
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in both})
 
     def counted(self) -> dict[str, int]:
         """The counts that are known, by name."""
@@ -360,8 +465,8 @@ class ResponseStart(FromServer):
 class ResponseQueued(FromServer):
     """The response waits for its model, `position` 1 next. It is told again as that changes.
 
-    `expected_seconds` is how long that takes by the pace of the last ten seconds. It is left out
-    where nothing is known.
+    `expected_seconds` is how long that takes, by the pace at which the last ones began. It is left
+    out where nothing is known.
     """
 
     type: Literal["chat.response.queued"]
@@ -558,6 +663,7 @@ def parse(adapter: TypeAdapter[T], body: bytes | bytearray) -> T:
 def _invalid(error: ValidationError) -> InvalidRequest:
     first = error.errors(include_url=False, include_context=True, include_input=False)[0]
     kind, told = first["type"], "nothing was changed"
+    what = "there is no such field" if kind == "extra_forbidden" else first["msg"]
     if kind == "json_invalid":
         return InvalidRequest(f"this is not JSON ({first['msg']}); {told}", code="invalid_json")
     if kind in ("union_tag_invalid", "union_tag_not_found"):
@@ -577,7 +683,7 @@ def _invalid(error: ValidationError) -> InvalidRequest:
     ]
     where = ".".join(path) or "the message"
     return InvalidRequest(
-        f"{where}: {first['msg']}; {told}", code="invalid_field", param=".".join(path) or None
+        f"{where}: {what}; {told}", code="invalid_field", param=".".join(path) or None
     )
 
 
@@ -590,7 +696,7 @@ CLIENT_TYPES = frozenset(
             "response.continue",
             "response.cancel",
         ),
-        *("response.ack", "response.credit", "ping"),
+        *("response.ack", "response.credit", "ping", "tool.result", "tool.cancel"),
         *("presence.subscribe", "presence.unsubscribe"),
         *("start", "pause", "resume", "cancel", "credit"),
     }

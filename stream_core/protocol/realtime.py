@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.policy.agents import GivenParams, Metadata, TimeoutMs
 from evenflow.stream_core.policy.trace_context import Traceparent
 from evenflow.stream_core.protocol.dialect import REALTIME, Dialect, EntryEncoder, TokenEncoder
 from evenflow.stream_core.protocol.errors import InvalidRequest
@@ -30,6 +29,7 @@ from evenflow.stream_core.protocol.messages import (
     PresenceNotice,
     PresenceSubscribe,
     PresenceUnsubscribe,
+    Question,
     Reconnect,
     ResponseCancel,
     ResponseCompleted,
@@ -46,6 +46,8 @@ from evenflow.stream_core.protocol.messages import (
     SessionReady,
     SystemBusy,
     Throttle,
+    ToolCancel,
+    ToolResult,
     Usage,
     Via,
     parse,
@@ -53,17 +55,16 @@ from evenflow.stream_core.protocol.messages import (
 from evenflow.stream_core.protocol.part_objects import PartObject
 
 
-class Start(FromClient):
-    """Send a message. `previous` is the `id` of the session's last one, null for the first."""
+class Start(Question):
+    """Send a message. `previous` is the `id` of the session's last one, null for the first.
+
+    The other fields are those of a message's `payload`.
+    """
 
     type: Literal["start"]
     id: Identifier
     previous: Identifier | None = None
-    text: Annotated[str, Field(min_length=1)]
     credit: Credit | None = None
-    params: GivenParams | None = None
-    timeout_ms: TimeoutMs | None = None
-    metadata: Metadata | None = None
     traceparent: Traceparent | None = None
 
 
@@ -100,7 +101,16 @@ class GrantCredit(FromClient):
 
 
 RealtimeClientMessage = Annotated[
-    Start | Pause | Resume | Cancel | GrantCredit | PresenceSubscribe | PresenceUnsubscribe | Ping,
+    Start
+    | Pause
+    | Resume
+    | Cancel
+    | ToolResult
+    | ToolCancel
+    | GrantCredit
+    | PresenceSubscribe
+    | PresenceUnsubscribe
+    | Ping,
     Field(discriminator="type"),
 ]
 REALTIME_CLIENT_MESSAGE: TypeAdapter[RealtimeClientMessage] = TypeAdapter(RealtimeClientMessage)
@@ -231,12 +241,7 @@ def _understood(frame: RealtimeClientMessage) -> ClientMessage:
             message_id=frame.id,
             previous_message_id=frame.previous,
             traceparent=frame.traceparent,
-            payload=MessagePayload(
-                text=frame.text,
-                params=frame.params,
-                timeout_ms=frame.timeout_ms,
-                metadata=frame.metadata,
-            ),
+            payload=_payload(frame),
             credit=frame.credit,
         )
     if isinstance(frame, Pause):
@@ -246,6 +251,13 @@ def _understood(frame: RealtimeClientMessage) -> ClientMessage:
     if isinstance(frame, GrantCredit):
         return ResponseCredit(type="response.credit", response_id=frame.response_id, n=frame.n)
     return _resumed(frame) if isinstance(frame, Resume) else frame
+
+
+def _payload(start: Start) -> MessagePayload:
+    """What a message asks. It was checked as part of its frame."""
+    return MessagePayload.model_construct(
+        **{name: getattr(start, name) for name in MessagePayload.model_fields}
+    )
 
 
 def _resumed(frame: Resume) -> ClientMessage:
@@ -317,16 +329,18 @@ def _final(end: ResponseCompleted | ResponseFailed) -> Final:
     )
 
 
-# The names of fields in this dialect.
-_FIELDS = {"message_id": "id", "previous_message_id": "previous", "payload.text": "text"}
+# The names of fields in this dialect, in which those of the payload are the frame's own.
+_FIELDS = {"message_id": "id", "previous_message_id": "previous"}
+_PAYLOAD = "payload."
 
 
 def _refused(refusal: Throttle | SystemBusy | ErrorFrame) -> Refused:
     error: dict[str, Any] = dict(refusal.error)
     if not isinstance(refusal, ErrorFrame):
         error["retry_after_ms"] = refusal.retry_after_ms
-    if error.get("param") in _FIELDS:
-        error["param"] = _FIELDS[error["param"]]
+    if "param" in error:
+        param = error["param"].removeprefix(_PAYLOAD)
+        error["param"] = _FIELDS.get(param, param)
     return Refused(
         type="error",
         error=error,

@@ -57,7 +57,7 @@ class ResponseRequest(_Given):
     `timeout_ms` is Evenflow's own: the most milliseconds that the whole answer may take.
     """
 
-    model: Annotated[str, Field(min_length=1, max_length=256)]
+    model: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     input: _Input = Field(default_factory=list)
     instructions: str | None = None
     previous_response_id: str | None = None

@@ -90,6 +90,7 @@ SHARE = Route("POST", "/session/{session_id}/share", edge_pattern=_ONE_SESSION)
 POST_MESSAGE = Route("POST", "/chat/message")
 EVENTS = Route("GET", "/chat/message/{response_id}/events")
 CANCEL = Route("POST", "/chat/message/{response_id}/cancel")
+TOOL_RESULT = Route("POST", "/chat/message/{response_id}/tool-results")
 PRESENCE = Route("GET", "/chat/message/{response_id}/presence")
 ENTRIES = Route(
     "GET",
@@ -153,7 +154,7 @@ DRAIN = Route("POST", "/drain", Origin.MACHINE)
 
 ROUTES = (
     *(OPEN_SESSION, MESSAGES, END_SESSION, SHARE),
-    *(POST_MESSAGE, EVENTS, PRESENCE, ENTRIES, CANCEL, POLL),
+    *(POST_MESSAGE, EVENTS, PRESENCE, ENTRIES, CANCEL, TOOL_RESULT, POLL),
     USAGE,
     *(WEBSOCKET, REALTIME, OPENAI_REALTIME),
     *(COMPLETIONS, LIST_MODELS, GET_MODEL),

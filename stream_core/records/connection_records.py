@@ -22,7 +22,7 @@ class RefusalRecord(EventRecord):
 
     code: Annotated[str, "the error's code, as the client was told"]
     status: Annotated[int | None, "its HTTP status"] = None
-    transport: Annotated[str, "websocket or http"]
+    transport: Annotated[str, "websocket or http; none: the client had left"]
     what: Annotated[
         str,
         "the method and the route, `handshake`, `head` of a request that can't be read, or the "

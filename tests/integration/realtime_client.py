@@ -40,6 +40,7 @@ class Spoken:
         self.epoch = 1
         """The newest owner that a frame told of."""
         self.restarts: list[Frame] = []
+        self.parts: list[Frame] = []
         self.final: Frame | None = None
 
     def take(self, frame: Frame) -> None:
@@ -52,6 +53,10 @@ class Spoken:
                 f"{frame} does not follow index {self.last}"
             )
             self.last, self.text = frame["index"], self.text + frame["text"]
+        elif frame["type"] == "event":
+            assert frame.get("from", frame["index"]) == self.last + 1
+            self.last = frame["index"]
+            self.parts.append(frame)
         elif frame["type"] == "restarted":
             # An index of -1 is no entry of the log: everything comes again.
             assert frame["index"] in (self.last + 1, -1), (
@@ -95,7 +100,7 @@ class RealtimeConnection(FrameReader):
         assert json.loads(told.to_json()) == frame, "it has fields that its model doesn't have"
         if frame["type"] == "started":
             self.spoken.setdefault(frame["response_id"], Spoken(frame["next_index"] - 1))
-        elif frame["type"] in ("token", "restarted", "final"):
+        elif frame["type"] in ("token", "event", "restarted", "final"):
             self.spoken[frame["response_id"]].take(frame)
         else:
             self.other.append(frame)

@@ -111,6 +111,9 @@ async def _what_is_refused(
             await talk.hear("error")
         talk.say("response.pause", response_id="rsp_unknown")
         assert (await talk.hear("error"))["response_id"] == "rsp_unknown"
+        for kind, said in (("tool.result", {"text": "7"}), ("tool.cancel", {})):
+            talk.say(kind, response_id="rsp_unknown", call_id="call_1", **said)
+            assert (await talk.hear("error"))["error"]["code"] == "response_not_found"
         talk.say("chat.message", **chat_message("m1", "m0", _LONG))
         assert (await talk.hear("error"))["error"]["expected"] is None
         running = [await ask(talk, "m1", None, _LONG), await ask(talk, "m2", "m1", _LONG)]

@@ -109,6 +109,9 @@ async def _what_is_refused(
             await talk.hear("error")
         talk.say("pause", response_id="rsp_unknown")
         assert (await talk.hear("error"))["response_id"] == "rsp_unknown"
+        for kind, said in (("tool.result", {"text": "7"}), ("tool.cancel", {})):
+            talk.say(kind, response_id="rsp_unknown", call_id="call_1", **said)
+            assert (await talk.hear("error"))["error"]["code"] == "response_not_found"
         talk.say("start", id="m1", previous="m0", text=_LONG)
         assert (await talk.hear("error"))["error"]["expected"] is None
         response_id = await start(talk, "m1", _LONG, previous=None)

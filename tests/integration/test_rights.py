@@ -35,6 +35,7 @@ CHANGING: dict[Route, tuple[Right, Any]] = {
     routes.SHARE: (Right.WRITE, {}),
     routes.POST_MESSAGE: (Right.WRITE, chat_message("m2", "m1", "hi")),
     routes.CANCEL: (Right.CANCEL, None),
+    routes.TOOL_RESULT: (Right.WRITE, {"call_id": "c", "text": "x"}),
     routes.COMPLETIONS: (Right.WRITE, _ASKED),
     routes.CREATE_RESPONSE: (Right.WRITE, {"model": "demo", "input": "hi"}),
     routes.DELETE_RESPONSE: (Right.CANCEL, None),
@@ -63,6 +64,8 @@ SOCKETS = {
 CHANGING_FRAMES: dict[str, tuple[Right, Frame]] = {
     "chat.message": (Right.WRITE, chat_message("m2", "m1", "hi")),
     "response.cancel": (Right.CANCEL, {}),
+    "tool.result": (Right.WRITE, {"call_id": "c", "text": "x"}),
+    "tool.cancel": (Right.WRITE, {"call_id": "c"}),
     "start": (Right.WRITE, {"id": "m2", "previous": "m1", "text": "hi"}),
     "cancel": (Right.CANCEL, {}),
 }
@@ -162,12 +165,15 @@ async def test_no_frame_writes_or_cancels_without_the_right(
     path = realtime_url(reader) if protocol == REALTIME else reader.ws_url
     names = [Subprotocol(protocol), Subprotocol(f"bearer.{reader.token}")]
     own = {"start", "cancel"} if protocol == REALTIME else {"chat.message", "response.cancel"}
+    own |= {"tool.result", "tool.cancel"}
     async with connect(path, subprotocols=names, proxy=None) as socket:
         ready = json.loads(await socket.recv())
         assert [each["response_id"] for each in ready["responses"]] == [shared.response_id]
         for each in sorted(own):
             right, fields = CHANGING_FRAMES[each]
-            frame = {"type": each, **(fields or {"response_id": shared.response_id})}
+            frame = {"type": each, **fields}
+            if each not in ("chat.message", "start"):
+                frame["response_id"] = shared.response_id
             await socket.send(json.dumps(frame))
             refused = json.loads(await socket.recv())
             assert (refused["type"], refused["error"]["code"]) == ("error", "not_permitted")

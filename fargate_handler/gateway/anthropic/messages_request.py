@@ -28,13 +28,20 @@ _MOST_EFFORT = "high"
 
 @dataclass(frozen=True, slots=True)
 class MessagesCall:
-    """A checked request. `thinking`: whether its sender is given what the model thinks."""
+    """A checked request. `thinking`: whether its sender is given what the model thinks.
+
+    The model is empty if the request names none, until `of_model`.
+    """
 
     model: str
     terms: MessageTerms
     asked: WholeRequest
     stream: bool
     thinking: bool
+
+    def of_model(self, model: str) -> MessagesCall:
+        """The call of this model."""
+        return replace(self, model=model, terms=self.terms.model_copy(update={"model": model}))
 
     def without_conversation(self) -> MessagesCall:
         """The call without its conversation, which only the model needs."""
@@ -55,8 +62,8 @@ def read_call(body: bytes | bytearray) -> MessagesCall:
         raise _without_threads() if name == "thread" else unsupported("requests with it", name)
     user = request.metadata.user_id if request.metadata else None
     return MessagesCall(
-        model=request.model,
-        terms=MessageTerms(model=request.model, user=_within(user or "", LONGEST_USER)),
+        model=request.model or "",
+        terms=MessageTerms(model=request.model or "", user=_within(user or "", LONGEST_USER)),
         asked=WholeRequest(turns_of(request), _options(request), echo=TRANSLATED),
         stream=request.stream,
         thinking=request.thinking is not None and request.thinking.shown,

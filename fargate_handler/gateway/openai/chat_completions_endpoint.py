@@ -9,7 +9,7 @@ from evenflow.fargate_handler.gateway.deadline import Deadline
 from evenflow.fargate_handler.gateway.event_stream import EventStream
 from evenflow.fargate_handler.gateway.http_answers import error_answer
 from evenflow.fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
-from evenflow.fargate_handler.gateway.requests.known_models import check_model
+from evenflow.fargate_handler.gateway.requests.known_models import chosen_model
 from evenflow.fargate_handler.gateway.requests.resuming import last_event, resume_appending
 from evenflow.fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
@@ -47,7 +47,8 @@ class ChatCompletionsEndpoint:
         with context.orchestrator.held_requests.reading() as reading:
             call = read_call(await read_request(request, sender, context, reading))
             note_user(request, sender, call.terms.user)
-            check_model(call.model, context, sender.tenant)
+            model = chosen_model(call.model, context, sender.tenant, sender.session)
+            call = call.of_model(model)
             deadline = Deadline(timeout_ms(request, call.timeout_ms), context.monotonic)
             terms = sender.named_in(call.terms)
             stream = await submit_request(context, sender, key, call.asked, terms)

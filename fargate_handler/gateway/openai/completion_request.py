@@ -27,7 +27,10 @@ from evenflow.stream_core.protocol.messages import parse
 
 @dataclass(frozen=True, slots=True)
 class CompletionCall:
-    """A checked request. `timeout_ms` may be None. `terms` has the model and the user."""
+    """A checked request. `timeout_ms` may be None. `terms` has the model and the user.
+
+    The model is empty if the request names none, until `of_model`.
+    """
 
     model: str
     terms: MessageTerms
@@ -35,6 +38,10 @@ class CompletionCall:
     stream: bool
     include_usage: bool
     timeout_ms: int | None
+
+    def of_model(self, model: str) -> CompletionCall:
+        """The call of this model."""
+        return replace(self, model=model, terms=self.terms.model_copy(update={"model": model}))
 
     def without_conversation(self) -> CompletionCall:
         """The call without its conversation, which only the model needs."""
@@ -55,9 +62,9 @@ def read_call(body: bytes | bytearray) -> CompletionCall:
     )
     check_calls_answered(request.messages)
     return CompletionCall(
-        model=request.model,
+        model=request.model or "",
         terms=MessageTerms(
-            model=request.model,
+            model=request.model or "",
             user=request.user or "",
             metadata=request.metadata or {},
             service_class=class_of_tier((request.model_extra or {}).get(SERVICE_TIER)),

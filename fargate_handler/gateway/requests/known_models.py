@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.stream_core.protocol.errors import NotFound
+from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.protocol.errors import InvalidRequest, NotFound
+
+_MOST_NAMED = 20
 
 
 def check_model(name: str, context: GatewayContext, tenant_id: str) -> None:
@@ -18,3 +23,44 @@ def check_model(name: str, context: GatewayContext, tenant_id: str) -> None:
             code="model_not_found",
             param="model",
         )
+
+
+def chosen_model(
+    name: str, context: GatewayContext, tenant_id: str, session: Channel | None
+) -> str:
+    """The model that a request names. Without a name it is the agent's, or the only one.
+
+    Args:
+        session: the session of the request's token. Without one it is the tenant's default agent.
+
+    Raises:
+        NotFound: there is no such model, or the tenant may not use it.
+        InvalidRequest: the request names none, and there are several.
+    """
+    if name:
+        check_model(name, context, tenant_id)
+        return name
+    usable = context.models_of(tenant_id)
+    of_agent = _model_of_agent(context, tenant_id, session)
+    if of_agent in usable:
+        return of_agent
+    if len(usable) == 1:
+        return usable[0]
+    names = ", ".join(usable[:_MOST_NAMED])
+    raise InvalidRequest(
+        f"model may be left out where there is one; nothing was generated, name one of: {names}",
+        code="invalid_field",
+        param="model",
+    )
+
+
+def _model_of_agent(context: GatewayContext, tenant_id: str, session: Channel | None) -> str:
+    agents = context.agents
+    with suppress(NotFound):  # an agent that no longer exists has no model
+        chosen = (
+            agents.chosen(None, context.tenants.of(tenant_id).agents)
+            if session is None
+            else session.agent
+        )
+        return agents.find(chosen).model or ""
+    return ""

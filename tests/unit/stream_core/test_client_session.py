@@ -119,11 +119,13 @@ def test_a_message_becomes_an_event() -> None:
     assert (received.frames, received.close) == ([], None)
 
 
-def test_an_acknowledgement_becomes_an_event_and_unknown_fields_are_ignored() -> None:
-    received = receive(
-        new_session(), b'{"type":"response.ack","response_id":"r","index":2,"later":{"a":[1]}}', 1.0
-    )
+def test_an_acknowledgement_becomes_an_event_and_an_unknown_field_is_refused() -> None:
+    ack = b'{"type":"response.ack","response_id":"r","index":2'
+    received = receive(new_session(), ack + b"}", 1.0)
     assert received.event == ResponseAck(type="response.ack", response_id="r", index=2)
+    refused = only_frame(receive(new_session(), ack + b',"later":{"a":[1]}}', 1.0))
+    assert (refused["error"]["code"], refused["error"]["param"]) == ("invalid_field", "later")
+    assert refused["response_id"] == "r"
 
 
 @given(st.lists(st.integers(0, len(MESSAGE)), max_size=6))

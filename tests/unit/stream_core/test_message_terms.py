@@ -13,6 +13,8 @@ SAID = {
     "params": {"temperature": 0, "top_p": 1, "max_tokens": 5, "stop": ["\n"], "seed": -1},
     "timeout_ms": 2_000,
     "metadata": {"ticket": "T-7"},
+    "slo_ttft_ms": 800,
+    "service_class": "batch",
 }
 
 
@@ -25,6 +27,7 @@ def test_what_a_message_says_is_kept_as_text_and_read_again() -> None:
     terms = payload(**SAID).terms("zoe")
     assert terms.params == MessageParams(temperature=0, top_p=1, max_tokens=5, stop=["\n"], seed=-1)
     assert (terms.timeout_ms, terms.metadata, terms.user) == (2_000, {"ticket": "T-7"}, "zoe")
+    assert (terms.slo_ttft_ms, terms.service_class) == (800, "batch")
     assert MessageTerms.from_text(terms.to_text()) == terms
 
 
@@ -40,11 +43,21 @@ def test_what_a_newer_version_wrote_is_left_out() -> None:
     ).params == MessageParams(seed=1)
 
 
-def test_the_realtime_dialect_says_the_same() -> None:
-    frame = RealtimeDialect().read(
-        json.dumps({"type": "start", "id": "m", "text": "hi", **SAID}).encode()
-    )
-    assert getattr(frame, "payload", None) == payload(**SAID)
+BROUGHT = {
+    "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
+    "tool_choice": {"type": "function", "function": {"name": "f"}},
+    "parallel_tool_calls": False,
+}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"text": "hi", **SAID, **BROUGHT}, {"messages": [{"role": "user", "content": "hi"}], **SAID}],
+)
+def test_the_realtime_dialect_says_the_same(said: dict[str, object]) -> None:
+    frame = RealtimeDialect().read(json.dumps({"type": "start", "id": "m", **said}).encode())
+    posted = json.dumps({"message_id": "m", "payload": said}).encode()
+    assert getattr(frame, "payload", None) == parse(POSTED_MESSAGE, posted).payload
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ from evenflow.stream_core.protocol.messages import (
     ResponseDelta,
     ResponsePause,
     ResponseResume,
+    ToolCancel,
+    ToolResult,
     parse,
 )
 
@@ -56,6 +58,11 @@ FROM_CLIENT: list[tuple[dict[str, Any], type[BaseModel]]] = [
     ({"type": "response.pause", "response_id": "rsp_1"}, ResponsePause),
     ({"type": "response.continue", "response_id": "rsp_1"}, ResponseContinue),
     ({"type": "response.cancel", "response_id": "rsp_1"}, ResponseCancel),
+    (
+        {"type": "tool.result", "response_id": "rsp_1", "call_id": "call_1", "text": ""},
+        ToolResult,
+    ),
+    ({"type": "tool.cancel", "response_id": "rsp_1", "call_id": "call_1"}, ToolCancel),
     ({"type": "response.ack", "response_id": "rsp_1", "index": 7}, ResponseAck),
     (
         {"type": "chat.message", "message_id": "m1", "payload": {"text": "hi"}, "credit": 0},
@@ -196,12 +203,35 @@ def test_a_first_message_may_leave_out_the_one_before() -> None:
     )
 
 
-def test_unknown_fields_are_ignored_everywhere() -> None:
-    message = parse(
-        POSTED_MESSAGE,
-        b'{"message_id":"m1","x":1,"payload":{"text":"hi","image":[]},"type":"other"}',
-    )
-    assert message.payload.text == "hi"
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ('"x":1,"payload":{"text":"hi"}', "x"),
+        ('"payload":{"text":"hi","servce_class":"batch"}', "payload.servce_class"),
+        ('"payload":{"text":"hi","service_class":"nonsense"}', "payload.service_class"),
+        ('"payload":{"text":"hi","slo_ttft_ms":0}', "payload.slo_ttft_ms"),
+        ('"payload":{"text":"hi","tools":[]}', "payload.tools"),
+        ('"payload":{"text":"hi","tools":[{"function":{"name":"f"}}]}', "payload.tools.0.type"),
+        ('"payload":{"text":"hi","messages":[{"role":"user","content":"hi"}]}', "payload.text"),
+        ('"payload":{"messages":[{"role":"assistant","content":"hi"}]}', "payload.messages"),
+        ('"payload":{"messages":[{"role":"user","content":""}]}', "payload.messages"),
+        ('"payload":{"messages":[]}', "payload.messages"),
+    ],
+)
+def test_what_would_not_be_acted_upon_is_refused(fields: str, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse(POSTED_MESSAGE, ('{"message_id":"m1",%s}' % fields).encode())
+    assert (refused.value.code, refused.value.param) == ("invalid_field", param)
+    assert param in refused.value.message
+
+
+def test_the_question_is_the_text_or_the_last_message() -> None:
+    body = b'{"message_id":"m1","payload":{"messages":[{"role":"system","content":"Be brief."},'
+    body += b'{"role":"user","content":[{"type":"text","text":"What is "},'
+    body += b'{"type":"image_url","image_url":{"url":"data:"}},{"type":"text","text":"it?"}]}]}}'
+    assert parse(POSTED_MESSAGE, body).payload.question == "What is it?"
+    message = parse(POSTED_MESSAGE, b'{"message_id":"m","payload":{"text":"hi"}}')
+    assert message.payload.question == "hi"
 
 
 @pytest.mark.parametrize(

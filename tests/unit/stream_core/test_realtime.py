@@ -28,6 +28,8 @@ from evenflow.stream_core.protocol.messages import (
     ServerMessage,
     SystemBusy,
     Throttle,
+    ToolCancel,
+    ToolResult,
     Usage,
 )
 from evenflow.stream_core.protocol.realtime import (
@@ -84,6 +86,14 @@ READ: list[tuple[dict[str, Any], BaseModel]] = [
         {"type": "credit", "response_id": "rsp_1", "n": 3},
         ResponseCredit(type="response.credit", response_id="rsp_1", n=3),
     ),
+    (
+        {"type": "tool.result", "response_id": "rsp_1", "call_id": "c1", "text": "7"},
+        ToolResult(type="tool.result", response_id="rsp_1", call_id="c1", text="7"),
+    ),
+    (
+        {"type": "tool.cancel", "response_id": "rsp_1", "call_id": "c1"},
+        ToolCancel(type="tool.cancel", response_id="rsp_1", call_id="c1"),
+    ),
     ({"type": "ping"}, Ping(type="ping")),
 ]
 
@@ -108,6 +118,19 @@ REFUSED: list[tuple[str, str, str | None]] = [
     ('{"type":"start","id":"m1","text":"x","previous":5}', "invalid_field", "previous"),
     ('{"type":"start","id":"m1","text":"x","credit":-1}', "invalid_field", "credit"),
     ('{"type":"start","id":"m1","text":"x","credit":9.99e99}', "invalid_field", "credit"),
+    ('{"type":"start","id":"m1","text":"x","request_id":"r"}', "invalid_field", "request_id"),
+    (
+        '{"type":"start","id":"m1","text":"x","service_class":"nonsense"}',
+        "invalid_field",
+        "service_class",
+    ),
+    ('{"type":"start","id":"m1","text":"x","slo_ttft_ms":-1}', "invalid_field", "slo_ttft_ms"),
+    ('{"type":"start","id":"m1","text":"x","payload":{}}', "invalid_field", "payload"),
+    ('{"type":"start","id":"m1","messages":[{"role":"user"}]}', "invalid_field", "messages"),
+    ('{"type":"pause","response_id":"r","after":1}', "invalid_field", "after"),
+    ('{"type":"tool.result","response_id":"r","call_id":"c"}', "invalid_field", "text"),
+    ('{"type":"tool.result","response_id":"r","call_id":"c","text":7}', "invalid_field", "text"),
+    ('{"type":"tool.cancel","response_id":"r","call_id":""}', "invalid_field", "call_id"),
     ('{"type":"pause"}', "invalid_field", "response_id"),
     ('{"type":"cancel","response_id":7}', "invalid_field", "response_id"),
     ('{"type":"resume","response_id":"r","after":-2}', "invalid_field", "after"),
@@ -256,6 +279,10 @@ WRITTEN: list[tuple[ServerMessage, dict[str, Any]]] = [
     (
         ErrorFrame(type="error", error={**ERROR, "param": "previous_message_id"}, message_id="m1"),
         {"type": "error", "id": "m1", "error": {**ERROR, "param": "previous"}},
+    ),
+    (
+        ErrorFrame(type="error", error={**ERROR, "param": "payload.tools.0.type"}, message_id="m1"),
+        {"type": "error", "id": "m1", "error": {**ERROR, "param": "tools.0.type"}},
     ),
     (
         ErrorFrame(type="error", error={**ERROR, "param": "after"}, response_id="rsp_1"),

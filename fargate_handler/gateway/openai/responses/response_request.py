@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evenflow.fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
@@ -65,6 +65,12 @@ class ResponseCall:
     background: bool
     kept: bool
 
+    def of_model(self, model: str) -> ResponseCall:
+        """The call of this model."""
+        named = {"model": model}
+        terms = self.terms.model_copy(update=named)
+        return replace(self, request=self.request.model_copy(update=named), terms=terms)
+
     @property
     def items(self) -> list[dict[str, Any]]:
         """The items of the input."""
@@ -103,7 +109,7 @@ def read_call(body: bytes | bytearray) -> ResponseCall:
         request=request,
         options=_options(request),
         terms=MessageTerms(
-            model=request.model,
+            model=request.model or "",
             user=request.user or "",
             metadata=request.metadata or {},
             service_class=class_of_tier((request.model_extra or {}).get(SERVICE_TIER)),

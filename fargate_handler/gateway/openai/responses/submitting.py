@@ -13,7 +13,7 @@ from evenflow.fargate_handler.gateway.openai.responses.known_responses import (
     channel_of,
 )
 from evenflow.fargate_handler.gateway.openai.responses.response_request import ResponseCall
-from evenflow.fargate_handler.gateway.requests.known_models import check_model
+from evenflow.fargate_handler.gateway.requests.known_models import chosen_model
 from evenflow.fargate_handler.gateway.requests.submission import (
     Sender,
     digest_of,
@@ -51,10 +51,12 @@ async def submit(
 
     Raises:
         NotFound: there is no such model.
+        InvalidRequest: it names none, and there are several.
         TooLarge: its conversation is larger than a request may be.
         EvenflowError: as for `submit_request`.
     """
-    check_model(call.request.model, context, sender.tenant)
+    model = chosen_model(call.terms.model, context, sender.tenant, sender.session)
+    call = call.of_model(model)
     asked = await _whole(call, earlier)
     stays = call.kept or key is not None
     digest = digest_of(key, sender) if key is not None else secrets.token_hex(20)

@@ -203,6 +203,11 @@ class PeerNetwork:
         stream = await self._owned(response)
         return await self._orchestrators[response.address].cancel(stream)
 
+    async def take_result(self, response: PeerResponse, call_id: str, text: str) -> None:
+        """See the port."""
+        stream = await self._owned(response)
+        await self._orchestrators[response.address].take_result(stream, call_id, text)
+
     async def _owned(self, response: PeerResponse) -> ResponseStream:
         if response.address in self._unreachable:
             raise PeerUnreachable("no connection")

@@ -73,6 +73,10 @@ class ScriptedPeer:
             raise self.cancel_answer
         return self.cancel_answer
 
+    async def take_result(self, response: PeerResponse, call_id: str, text: str) -> None:
+        """See the port."""
+        raise PeerUnreachable("it takes nothing")
+
 
 def delta(index: int, text: str) -> ResponseDelta:
     return ResponseDelta(type="chat.response.delta", **_OF_RESPONSE, delta=text, index=index)

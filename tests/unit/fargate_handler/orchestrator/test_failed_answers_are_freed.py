@@ -94,6 +94,7 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
         monotonic=clock.monotonic,
         in_force=lambda: True,
         wait_again=lambda _: None,
+        wait_for_tools=lambda _: None,
         on_attempt=lambda: None,
         on_failure=lambda _: None,
         on_end=lambda _: ended.set(),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.agents import MessageTerms
+from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.protocol.errors import (
     EvenflowError,
@@ -204,3 +207,15 @@ async def test_failed_attempts_are_counted_by_their_code_and_throttled_ones_apar
         ("upstream_failed",): 1,
     }
     assert node.count(catalogue.UPSTREAM_THROTTLES) == 1
+
+
+async def test_an_answer_that_its_own_time_cuts_off_is_no_failure_of_the_model() -> None:
+    node = Node(LIMITS)
+    terms = MessageTerms(timeout_ms=2_000)
+    event = IngestEvent(Channel("t", "demo", "s"), "m1", None, "hi", terms=terms)
+    stream = (await node.orchestrator.submit(event)).stream
+    await settle()
+    node.source.calls[0].push("Hel")
+    await node.clock.pass_time(3.5, step=0.5)
+    assert (stream.state, stream.finish_reason) == (ResponseState.COMPLETED, "length")
+    assert node.metrics.labelled(catalogue.UPSTREAM_FAILURES).by_labels == {}

@@ -113,6 +113,7 @@ class Bench:
             monotonic=self.clock.monotonic,
             in_force=lambda: self.in_force,
             wait_again=self.waiting.append,
+            wait_for_tools=lambda _: None,
             on_attempt=self._on_attempt,
             on_failure=lambda _: None,
             on_end=self._on_end,

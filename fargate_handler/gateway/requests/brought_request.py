@@ -1,0 +1,46 @@
+"""The conversation and the tools that a message of a chat brings."""
+
+from __future__ import annotations
+
+from evenflow.fargate_handler.gateway.openai.request_messages import (
+    check_calls_answered,
+    tool_options,
+    turn_of,
+)
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.token_sources.port import ModelOptions
+from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocol.messages import MessagePayload
+
+_FUNCTION = "function"
+
+
+def brought_by(payload: MessagePayload) -> WholeRequest | None:
+    """What a message brings besides its text. None: nothing.
+
+    Raises:
+        InvalidRequest: a message or a tool is wrong.
+    """
+    try:
+        return _brought_by(payload)
+    except InvalidRequest as wrong:
+        where = f"payload.{wrong.param}" if wrong.param else None
+        raise InvalidRequest(wrong.message, code=wrong.code, param=where) from None
+
+
+def _brought_by(payload: MessagePayload) -> WholeRequest | None:
+    options = tool_options(payload)
+    for place, tool in enumerate(options.get("tools", ())):
+        if tool["type"] != _FUNCTION:
+            raise InvalidRequest(
+                f"tools.{place}.type must be {_FUNCTION}, a tool that the client runs; nothing was "
+                "generated",
+                code="unsupported_value",
+                param=f"tools.{place}.type",
+            )
+    messages = payload.messages or []
+    if not (messages or options):
+        return None
+    turns = tuple(turn_of(message, f"messages.{place}.") for place, message in enumerate(messages))
+    check_calls_answered(messages)
+    return WholeRequest(turns, ModelOptions(**options))

@@ -1,0 +1,113 @@
+"""The steps of an answer whose tools its client runs.
+
+A step is one call of the model: what it says, the tools that it calls, and a result for each of
+these calls. The log has all of it, so a task that takes the answer over goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.log.entries import Content, Kind, LogEntry, Part
+from evenflow.stream_core.log.response_log import slice_of
+
+CANCELLED_CALL = "This call was cancelled."
+"""The result of a call that the client cancels."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSteps:
+    """What an answer has of steps.
+
+    Args:
+        turns: of the steps that have all of their results, as the model is given them.
+        last_index: the last index of these steps, -1 without any. What they said is not replaced.
+        open_calls: the calls without a result, by their ids.
+        answered: the ids of the calls that have a result.
+        awaits_results: whether the last step ends with its calls. Otherwise the model was lost in
+            the middle of it, or has not begun it.
+        next_call: the number of the next step's first call.
+    """
+
+    turns: tuple[Turn, ...]
+    last_index: int
+    open_calls: dict[str, ToolCall]
+    answered: frozenset[str]
+    awaits_results: bool
+    next_call: int
+
+
+def tool_steps(entries: Sequence[LogEntry]) -> ToolSteps:
+    """The steps in a log. Its calls have different ids."""
+    step, turns, answered, last_index, next_call = _Step(), list[Turn](), set[str](), -1, 0
+    last: Content | None = None
+    for index, content in slice_of(entries, 0).contents:
+        last = content
+        step.add(content)
+        if isinstance(content, Part) and content.kind is Kind.RESULT:
+            answered.add(content.id)
+            if step.calls and not step.open_calls:
+                turns += step.turns
+                next_call = max(step.calls, default=next_call - 1) + 1
+                step, last_index = _Step(), index
+    ends_with_calls = isinstance(last, Part) and last.kind in (Kind.CALL_END, Kind.RESULT)
+    return ToolSteps(
+        tuple(turns),
+        last_index,
+        step.open_calls,
+        frozenset(answered),
+        ends_with_calls and bool(step.open_calls),
+        next_call,
+    )
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str
+    name: str
+    arguments: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Step:
+    """What one call of the model gave, with the results so far."""
+
+    text: list[str] = field(default_factory=list)
+    reasoning: dict[str, list[str]] = field(default_factory=dict)
+    calls: dict[int, _Call] = field(default_factory=dict)
+    results: dict[str, str] = field(default_factory=dict)
+
+    def add(self, content: Content) -> None:
+        """Add the next content of the log."""
+        if isinstance(content, str):
+            self.text.append(content)
+        elif content.kind is Kind.REASONING and content.name:
+            self.reasoning.setdefault(content.name, []).append(content.text)
+        elif content.kind is Kind.CALL:
+            self.calls[content.call] = _Call(content.id, content.name)
+        elif content.kind is Kind.ARGUMENTS and content.call in self.calls:
+            self.calls[content.call].arguments.append(content.text)
+        elif content.kind is Kind.RESULT:
+            self.results[content.id] = content.text
+
+    @property
+    def open_calls(self) -> dict[str, ToolCall]:
+        """The calls without a result."""
+        return {call.id: call for call in self._made if call.id not in self.results}
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The model's turn and those of the tools. Reasoning goes back in the field it came in."""
+        extra = {name: "".join(texts) for name, texts in self.reasoning.items()}
+        return (
+            Turn("assistant", "".join(self.text), tuple(self._made), extra=extra),
+            *(Turn("tool", self.results[call.id], tool_call_id=call.id) for call in self._made),
+        )
+
+    @property
+    def _made(self) -> list[ToolCall]:
+        return [
+            ToolCall(call.id, call.name, "".join(call.arguments)) for call in self.calls.values()
+        ]
