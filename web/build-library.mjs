@@ -1,7 +1,7 @@
 // Builds the library into lib/: index.js, bundled and minified, and index.d.ts, the declarations of its public API alone;
 // ai-sdk.js with its declarations, the transport of AI SDK's chats; and element.js with its own, which registers the element.
-// With --check it then fails where the bundle has grown too large, or the API is not what api.d.ts says; with --accept
-// it makes api.d.ts say so, for the review to see.
+// With --check it then fails where the bundle has grown too large, a short name is in the place of one that others know, or
+// the API is not what api.d.ts says; with --accept it makes api.d.ts say so, for the review to see.
 import { execFileSync } from "node:child_process";
 import { copyFile, mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
-import { AI_SDK, ELEMENT, LIBRARY, withOwnProperties } from "./library-bundle.mjs";
+import { AI_SDK, ELEMENT, INTERNAL, LIBRARY, withOwnProperties } from "./library-bundle.mjs";
 
 const MOST_BYTES = 13 * 1024;
 /** The modules that the public API is declared in; nothing in them may need another one. */
@@ -105,8 +105,28 @@ async function check() {
   if ((await readFile("api.d.ts", "utf8")) !== (await readFile("lib/index.d.ts", "utf8"))) {
     fail("the public API is not what api.d.ts says: look at it, and run `npm run api` if that is meant");
   }
+  const outside = await namesOutside();
+  const shortened = INTERNAL.split(" ").filter((name) => outside.has(name));
+  if (shortened.length > 0)
+    fail(`library-bundle.mjs shortens names of the server's, or of the API: ${shortened.join(", ")}`);
   if (process.exitCode !== 1)
     console.log(`library: ${bytes} of ${MOST_BYTES} bytes gzipped; its API is as in api.d.ts`);
+}
+
+/** The members of all that the server sends, as its documents say, and of the public API. */
+async function namesOutside() {
+  const names = new Set();
+  const add = (value) => {
+    if (typeof value !== "object" || value === null) return;
+    for (const name of Object.keys(value.properties ?? {})) names.add(name);
+    Object.values(value).forEach(add);
+  };
+  for (const document of ["openapi", "asyncapi"]) {
+    add(JSON.parse(await readFile(`../docs/${document}.json`, "utf8")));
+  }
+  const api = await readFile("api.d.ts", "utf8");
+  for (const [, name] of api.matchAll(/^ +(?:readonly )?(?:get )?(\w+)\??[:(<]/gm)) names.add(name);
+  return names;
 }
 
 function fail(what) {

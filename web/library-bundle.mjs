@@ -4,11 +4,11 @@
  * Members that are neither part of the public API nor of anything that leaves the process (the wire, the storage), nor
  * names of the platform's: they may get short ones.
  */
-const INTERNAL =
-  "abandon abandoned acknowledge answer append arrival bearer begin choose climb complete confirm connect deliver emit " +
+export const INTERNAL =
+  "abandon abandoned acknowledge append arrival bearer begin choose climb complete confirm connect deliver emit " +
   "ended fail failures fallBack hold inquiry isBegunBy isLeft isOpen isOver isUsable kept line listen listener " +
-  "name onArrival onLeave onLost open patienceMs paused put reading receive refusal request restart restsUntil run " +
-  "session stopped growth content leave watcher onMessage take tell timeLimit unlisten wording call resolve reject doubt connectOrProbe " +
+  "onArrival onLeave onLost open patienceMs paused put reading receive request restart restsUntil run " +
+  "session stopped growth leave watcher onMessage take tell timeLimit unlisten wording resolve reject doubt connectOrProbe " +
   "isReached whileReached failure giveUp opening serverUrl unlessOpen isUnderWay isSilent ring";
 /** The same for what is stored, where a name must stay what it is from one version to the next. */
 const STORED = {

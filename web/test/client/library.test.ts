@@ -63,6 +63,32 @@ describe("the library", () => {
     expect(ofAnswer.filter((name) => typeof answer[name] !== "function")).toEqual([]);
   });
 
+  it("reads what the server sends by the server's names", async () => {
+    const called = { kind: "call", call: 1, id: "call_1", name: "weather" };
+    const source = { kind: "data", name: "source", value: { url: "https://example.com/", title: "Seas" } };
+    const answer = {
+      text: "Cold.",
+      parts: [
+        { at: 0, ...called },
+        { at: 5, ...source },
+      ],
+    };
+    const said = { message_id: "m1", response_id: "rsp_0", text: "And then?", status: "completed", answer };
+    network.on("GET /session/ses_1/messages", () => json(200, { messages: [said], next_before: null }));
+    const client = library.connect();
+    await pass();
+    const [message] = (await client.messages()).messages;
+    const tool = { type: "tool", call: 1, id: "call_1", name: "weather", arguments: "", isComplete: false };
+    const seas = { type: "source", url: "https://example.com/", title: "Seas" };
+    expect(message?.parts).toEqual([expect.objectContaining(tool), { type: "text", text: "Cold." }, seas]);
+    const live = client.ask("Why?");
+    await pass();
+    network.socket.start();
+    for (const [index, part] of [called, source].entries()) network.socket.entry(index, part);
+    await pass();
+    expect(live.parts).toEqual([expect.objectContaining(tool), seas]);
+  });
+
   it("opens nothing on a server, and says what is missing there once something is asked", async () => {
     for (const name of ["location", "fetch", "WebSocket", "sessionStorage"]) vi.stubGlobal(name, undefined);
     const client = library.connect();
