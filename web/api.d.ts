@@ -124,10 +124,11 @@ declare interface AskOptions {
      */
     readonly parent?: string | undefined;
 }
-/** A question that was not asked yet; `replaces` as in {@link AskOptions}. */
+/** A question that was not asked yet, which may be empty; `replaces` and `parent` as in {@link AskOptions}. */
 declare interface Draft {
     readonly text: string;
     readonly replaces?: string | undefined;
+    readonly parent?: string | undefined;
 }
 /** A conversation with an Evenflow server: one question at a time, each answer delivered whole and exactly once. */
 declare interface Client {
@@ -307,10 +308,11 @@ declare type AnswerEvent =
     readonly delayMs: number;
     readonly code: string;
 }
-/** The connection was lost; it is opened again in `delayMs`. */
+/** The connection was lost, or never opened, for this `reason`; it is opened again in `delayMs`. */
  | {
     readonly type: "reconnecting";
     readonly delayMs: number;
+    readonly reason: string;
 }
 /** The connection is back, and the answer goes on. */
  | {

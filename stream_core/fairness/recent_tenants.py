@@ -51,10 +51,10 @@ class RecentTenants:
         """A tenant asks something here."""
         last = self._here.pop(tenant, None)
         if last is None:
-            asked = _Asked(now, _LONGEST_SECONDS, now + _LONGEST_SECONDS)
+            recent = _Asked(now, _LONGEST_SECONDS, now + _LONGEST_SECONDS)
         else:
-            asked = last.again(now, times=1)
-        self._here[tenant] = asked._replace(questions=asked.questions + 1)
+            recent = last.again(now, times=1)
+        self._here[tenant] = recent._replace(questions=recent.questions + 1)
         self._elsewhere.pop(tenant, None)
         _forget(self._here, now)
 
@@ -85,16 +85,16 @@ class RecentTenants:
         """Tenants that have asked and wait for nothing now. No more than two of here, and two of
         elsewhere.
         """
-        asked = (self._here, self._elsewhere)
-        recent = ((it for it in _expected(tenants, now) if it not in waiting) for tenants in asked)
+        groups = (self._here, self._elsewhere)
+        recent = ((it for it in _expected(tenants, now) if it not in waiting) for tenants in groups)
         return [tenant for some in recent for tenant in islice(some, 2)]
 
 
-def _forget(asked: dict[str, _Asked], now: float) -> None:
-    while asked and now - asked[oldest := next(iter(asked))].at > _LONGEST_SECONDS:
-        del asked[oldest]
+def _forget(tenants: dict[str, _Asked], now: float) -> None:
+    while tenants and now - tenants[oldest := next(iter(tenants))].at > _LONGEST_SECONDS:
+        del tenants[oldest]
 
 
-def _expected(asked: dict[str, _Asked], now: float) -> Iterator[str]:
+def _expected(tenants: dict[str, _Asked], now: float) -> Iterator[str]:
     """Who is expected back, the last one first."""
-    return (tenant for tenant, it in reversed(asked.items()) if now <= it.until)
+    return (tenant for tenant, it in reversed(tenants.items()) if now <= it.until)

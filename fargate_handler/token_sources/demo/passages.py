@@ -98,7 +98,9 @@ class Passages:
         """The best passage in Markdown, with its source. Where none fits, what this model is."""
         question_terms = frozenset(_terms(question))
         least = _LEAST_SHARE * sum(self._rarity.get(term, self._rarest) for term in question_terms)
-        scores = [self._score(question_terms, least, number) for number in range(len(self._passages))]
+        scores = [
+            self._score(question_terms, least, number) for number in range(len(self._passages))
+        ]
         best = max(scores, default=0.0)
         if best == 0.0:
             return Answer(NO_PASSAGE)

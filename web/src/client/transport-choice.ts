@@ -47,7 +47,7 @@ export class TransportChoice {
     for (const rung of this.#rungs) {
       const { transport, failures } = rung;
       // A WebSocket that may not open is tried for every question: that costs half a second at most.
-      if (isResting(rung) && (transport.name !== "websocket" || rung.isMute)) continue;
+      if (isResting(rung) && (transport.name !== "websocket" || (rung.isMute && failures > 0))) continue;
       try {
         await transport.connectOrProbe?.(failures > 0 ? 0 : LIMITS.openPatienceMs);
         return this.#chosen(rung);
@@ -74,11 +74,7 @@ export class TransportChoice {
 
   /** Notes that something of an answer came by this transport: only that ends a row of failures. */
   carried({ name }: Transport): void {
-    const rung = this.#rungs.find(({ transport }) => transport.name === name);
-    if (rung) {
-      rung.failures = 0;
-      rung.isMute = false;
-    }
+    for (const rung of this.#rungs) if (rung.transport.name === name) rung.failures = 0;
   }
 
   /**

@@ -136,6 +136,16 @@ describe("the choice of a transport", () => {
   });
 });
 
+it("says why a question does not get through, also where what gives the key is broken", async () => {
+  const key = () => {
+    throw new TypeError("x is not a function");
+  };
+  const asked = new Asked(new EvenflowClient({ url: "http://test", key }));
+  await pass(1_000);
+  expect(asked.of("reconnecting")[0]?.reason).toBe("no key: TypeError: x is not a function");
+  void asked.answer.stop();
+});
+
 describe("an answer that is polled for want of a WebSocket", () => {
   const RESPONSE = "GET /chat/message/rsp_1";
 

@@ -40,7 +40,7 @@ async def test_who_comes_later_is_told_at_once() -> None:
     path = f"/chat/message/{await _asked(gateway, 3)}"
     calls = Calls(gateway.context, CHANNEL)
     events = EventStream(calls, f"{path}/events")
-    copy = EventStream(calls, f"{path}/events?joined=0", calls.as_peer(path.split("/")[-1]))
+    copy = EventStream(calls, f"{path}/events?joined=0", calls.as_peer(path.rpartition("/")[2]))
     await settle()
     assert (_starts(events), _starts(copy)) == ([("", 1, "server")], [])
     gateway.call.push("ok")

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, body_of
 from tests.unit.fargate_handler.measured import metrics_of
+from tests.unit.settle import settle
 
 
 def _calls(metrics_port: int | None = None) -> Calls:
@@ -78,3 +80,20 @@ class TestAtAPortOfItsOwn:
     @pytest.mark.parametrize("path", ["/health", "/v1/models", "/", "/ws", "/nothing"])
     async def test_nothing_else_is_there(self, path: str) -> None:
         assert _is_nowhere(await _calls(metrics_port=9090).call("GET", path, port=9090))
+
+
+async def test_the_polls_of_a_long_answer_are_counted_for_each_half_minute() -> None:
+    gateway = Gateway()
+    client = gateway.connect()
+    await client.say("m1")
+    await settle()
+    gateway.call.push("So")
+    gateway.clock.turn(60.0)
+    gateway.call.finish()
+    await settle()
+    calls = Calls(gateway.context, CHANNEL)
+    for _ in range(3):
+        await calls.json("GET", f"/chat/message/{gateway.stream(client).response_id}")
+    counts = gateway.metrics.distribution(catalogue.POLL_COUNT)
+    assert counts.count == 3
+    assert counts.total == pytest.approx((1 + 2 + 3) / 2, rel=0.05)

@@ -11,7 +11,11 @@ from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.ports.outcome import Outcome
 from evenflow.stream_core.ports.session_store import LedgerEntry
 
-_QUESTION: dict[str, Any] = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "What is the time?"}]}
+_QUESTION: dict[str, Any] = {
+    "id": "u1",
+    "role": "user",
+    "parts": [{"type": "text", "text": "What is the time?"}],
+}
 _CALL = {
     "type": "tool-clock",
     "toolCallId": "c1",
