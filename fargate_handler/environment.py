@@ -66,6 +66,4 @@ def meant_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_of_service(name: str, value: str) -> bool:
-    return any(
-        names.fullmatch(name) and values.fullmatch(value) for names, values in _OF_SERVICES
-    )
+    return any(names.fullmatch(name) and values.fullmatch(value) for names, values in _OF_SERVICES)

@@ -85,8 +85,8 @@ class FileWatch:
 
     def _lose(self, gone: list[str], now: float) -> None:
         self._again_at = now + _PAUSE_SECONDS
-        names = ", ".join(f"{self._path.name}{suffix}" for suffix in gone)
-        what = f"EVENFLOW_STORE_PATH={self._path}: {names} was deleted or replaced while in use"
+        names = " and ".join(f"{self._path.name}{suffix}" for suffix in gone)
+        what = f"EVENFLOW_STORE_PATH={self._path}: {names} deleted or replaced while in use"
         _logger.error(
             "%s; until there is a file again nothing is kept, new messages are refused and /health "
             "says store_lost. Put a copy back, or restart the server, which makes an empty file: "

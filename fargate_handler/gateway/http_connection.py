@@ -271,6 +271,7 @@ class HttpConnection(web.RequestHandler):
             self._head_timer.cancel()
             self._head_timer = None
 
+
 def when_half_closed(request: web.BaseRequest, call: Callable[[], None]) -> None:
     """Have `call` called when the client of a request has ended its side, or at once if it has."""
     cast("HttpConnection", request.protocol).when_half_closed(call)

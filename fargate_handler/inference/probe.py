@@ -8,9 +8,6 @@ import sys
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from evenflow.fargate_handler.environment import meant_variables
-from evenflow.fargate_handler.standard_descriptors import open_standard_descriptors
-
 _SECONDS = 3.0
 
 
@@ -19,10 +16,10 @@ def main() -> int:
 
     Returns the exit status: 0 if the worker answers, whatever it says, otherwise 1.
     """
-    open_standard_descriptors()
     # A worker that is full or leaves is alive. A restart would cut its answers off.
-    port = meant_variables(os.environ).get("EVENFLOW_WORKER_PORT", "50051")
-    address = f"127.0.0.1:{port}"
+    port = os.environ.get("EVENFLOW_WORKER_PORT", "").strip()
+    # Kubernetes may have put the address of a service there, which the worker ignores, too.
+    address = f"127.0.0.1:{port if port.isdecimal() else 50051}"
     with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
         try:
             health_pb2_grpc.HealthStub(channel).Check(

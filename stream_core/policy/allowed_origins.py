@@ -49,7 +49,7 @@ def parse_origins(text: str) -> tuple[str, ...]:
     Raises:
         ValueError: an origin is not as browsers write it, or is there twice, or `*` is not alone.
     """
-    origins = tuple(filter(None, map(str.strip, text.split(","))))
+    origins = tuple(filter(None, map(_without_slash, text.split(","))))
     for origin in origins:
         if origin != EVERY_ORIGIN and not _is_origin(origin):
             raise ValueError(
@@ -154,6 +154,13 @@ def is_own_page(origin: str, host: str, http_port: int) -> bool:
     if page is None or called is None or page[2] != called[1].lower():
         return False
     return page[3] == called[2] or (page[3] or _PORT_OF.get(page[1])) == str(http_port)
+
+
+def _without_slash(text: str) -> str:
+    """An origin without the slash at its end, which it has where it is copied from a browser."""
+    origin = text.strip()
+    bare = origin.removesuffix("/")
+    return bare if _is_origin(bare) else origin
 
 
 def _is_origin(text: str) -> bool:

@@ -60,7 +60,7 @@ def test_the_process_prints_one_line_and_ends_with_2() -> None:
         ("LOG_FORMAT", "xml"),
         ("MODEL_PRICES", "small=cheap"),
         ("ALLOWED_ORIGINS", "app.example.com"),
-        ("ALLOWED_ORIGINS", "https://app.example.com/"),
+        ("ALLOWED_ORIGINS", "https://app.example.com/chat"),
         ("ALLOWED_ORIGINS", "*,https://app.example.com"),
         ("FILTERING", "on"),
         ("FILTER_PATTERNS", "secrets,names"),

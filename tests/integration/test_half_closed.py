@@ -46,9 +46,7 @@ async def _answers(server: LocalServer, *requests: bytes) -> bytes:
         ),
         (_request("/v1/responses", {"model": "demo", "input": _SHORT}), b"}"),
         (
-            _request(
-                "/v1/messages", {"model": "demo", "messages": _MESSAGES, "max_tokens": 100}
-            ),
+            _request("/v1/messages", {"model": "demo", "messages": _MESSAGES, "max_tokens": 100}),
             b"}",
         ),
     ],
@@ -76,7 +74,7 @@ async def test_what_is_no_request_is_refused(serve: Serve) -> None:
     [
         b"GET /health HTTP/1.1\r\nHost: loc",
         _request("/session", {"metadata": {"a": "x" * 100}})[:-50],
-        b"POST /session HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
+        b"POST /session HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}",
     ],
     ids=["head", "body", "chunks"],
 )

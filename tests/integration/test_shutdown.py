@@ -207,9 +207,10 @@ async def test_a_paused_reader_does_not_hold_up_the_exit(opened: OpenSession, se
         await server.ended()
 
 
-
 @pytest.mark.parametrize("closed", ["<&-", ">&-"])
-def test_started_without_a_standard_descriptor_it_ends_in_order(closed: str, tmp_path: Path) -> None:
+def test_started_without_a_standard_descriptor_it_ends_in_order(
+    closed: str, tmp_path: Path
+) -> None:
     environment = clean_environment(DEFAULTS | {"EVENFLOW_HTTP_PORT": str(free_port())})
     shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *server_command()]
     server = HandlerProcess(tmp_path / "log", (), environment, "serving http", shell)

@@ -26,7 +26,9 @@ open_standard_descriptors()
 
 def _status(program: str, closed: str) -> int:
     command = [sys.executable, "-c", program, __file__, closed]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=False).returncode
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, timeout=60, check=False
+    ).returncode
 
 
 @pytest.mark.parametrize("closed", ["", "0", "1", "2", "012"])

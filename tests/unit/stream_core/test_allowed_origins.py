@@ -16,6 +16,7 @@ EVERY = AllowedOrigins(["*"])
         (" , ", ()),
         ("*", ("*",)),
         (APP, (APP,)),
+        (f"{APP}/", (APP,)),
         (f" {APP} ,http://localhost:3000,", (APP, "http://localhost:3000")),
         ("http://127.0.0.1:5173", ("http://127.0.0.1:5173",)),
         ("http://[::1]:3000", ("http://[::1]:3000",)),
@@ -36,7 +37,7 @@ def test_origins_are_read(text: str, origins: tuple[str, ...]) -> None:
     [
         "app.example.com",
         "//app.example.com",
-        "https://app.example.com/",
+        "https://app.example.com//",
         "https://app.example.com/chat",
         "https://app.example.com?a",
         "https://App.example.com",

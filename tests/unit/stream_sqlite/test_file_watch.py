@@ -70,7 +70,7 @@ async def test_it_is_noticed_and_said_once(
         opened.sessions.accept(new_channel(), new_message(None), NOW),
         opened.responses.leases(),
     ):
-        with pytest.raises(StoreUnavailable, match="was deleted or replaced while in use"):
+        with pytest.raises(StoreUnavailable, match="deleted or replaced while in use"):
             await call
     (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert f"EVENFLOW_STORE_PATH={path}" in line.getMessage()
@@ -182,9 +182,7 @@ def test_a_process_whose_lock_stays_away_has_ended(path: Path) -> None:
 # -- the log of writes -----------------------------------------------------------------------------
 
 
-async def test_the_log_shrinks_when_a_long_read_has_ended(
-    opened: SQLiteStores, path: Path
-) -> None:
+async def test_the_log_shrinks_when_a_long_read_has_ended(opened: SQLiteStores, path: Path) -> None:
     log = path.with_name("evenflow.db-wal")
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")

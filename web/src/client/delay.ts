@@ -14,7 +14,7 @@ export function unlessAborted<T>(signal: AbortSignal, result: Promise<T>): Promi
 }
 
 /** Aborted with the first of these. Safari has `AbortSignal.any` since 17.4, Firefox since 124. */
-export function firstOf(...signals: readonly AbortSignal[]): AbortSignal {
+export function firstOf(...signals: AbortSignal[]): AbortSignal {
   if (AbortSignal.any) return AbortSignal.any(signals);
   const end = new AbortController();
   for (const signal of signals) {
@@ -25,9 +25,8 @@ export function firstOf(...signals: readonly AbortSignal[]): AbortSignal {
   return end.signal;
 }
 
-/** Aborted in `ms` milliseconds. */
+/** Aborted in `ms` milliseconds. Safari has `AbortSignal.timeout` since 16. */
 export function timeout(ms: number): AbortSignal {
-  if (AbortSignal.timeout) return AbortSignal.timeout(ms);
   const end = new AbortController();
   setTimeout(() => end.abort(), ms);
   return end.signal;

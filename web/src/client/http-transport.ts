@@ -25,8 +25,9 @@ export abstract class HttpTransport implements Transport {
       const { signal } = this.#renewal;
       this.heardAt = Date.now();
       try {
-        yield* submit(this.session, inquiry, firstOf(inquiry.abandoned, signal));
-        return yield* this.follow(inquiry, firstOf(inquiry.abandoned, signal));
+        const either = firstOf(inquiry.abandoned, signal);
+        yield* submit(this.session, inquiry, either);
+        return yield* this.follow(inquiry, either);
       } catch (error) {
         if (!signal.aborted || inquiry.abandoned.aborted) throw error;
       }

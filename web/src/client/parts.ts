@@ -26,10 +26,10 @@ export function after(parts: readonly AnswerPart[], event: AnswerEvent | undefin
   switch (event?.type) {
     case "delta": {
       const { position, part } = joined(parts, "text", event.text);
-      return part.text === "" ? parts : parts.toSpliced(position, 1, part);
+      return part.text === "" ? parts : withPart(parts, position, part);
     }
     case "part":
-      return parts.toSpliced(event.position, 1, event.part);
+      return withPart(parts, event.position, event.part);
     case "restarted":
       return event.parts;
     default:
@@ -72,6 +72,11 @@ function placed(parts: readonly AnswerPart[], content: Content): Placed | undefi
   }
 }
 
+/** The parts with this one in the place of another, or behind all. */
+function withPart(parts: readonly AnswerPart[], position: number, part: AnswerPart): readonly AnswerPart[] {
+  return [...parts.slice(0, position), part, ...parts.slice(position + 1)];
+}
+
 /** Text of a kind that goes on where the last part is of that kind. */
 function joined<K extends "text" | "reasoning" | "refusal">(
   parts: readonly AnswerPart[],
@@ -89,7 +94,7 @@ function changed(
   isIt: (tool: ToolCall) => boolean,
   change: (tool: ToolCall) => ToolCall,
 ): Placed | undefined {
-  const position = parts.findLastIndex((part) => part.type === "tool" && isIt(part));
+  const position = parts.map((part) => part.type === "tool" && isIt(part)).lastIndexOf(true);
   return position < 0 ? undefined : { position, part: change(parts[position] as ToolCall) };
 }
 

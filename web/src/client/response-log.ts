@@ -101,7 +101,7 @@ export class ResponseLog {
 
   /** The part of a piece that is not held yet; undefined when it does not join on to what is held. */
   #withoutHeldPart(from: number, content: Content): Content | undefined {
-    const start = this.#pieces.findLastIndex(({ index }) => index === from - 1);
+    const start = this.#pieces.map(({ index }) => index).lastIndexOf(from - 1);
     if (start < 0) return undefined;
     const held = this.#pieces.slice(start + 1).flatMap((piece) => piece.content ?? []);
     if (!held.every((other) => isSamePlace(other, content))) return undefined;

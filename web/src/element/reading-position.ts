@@ -103,7 +103,7 @@ export class ReadingPosition {
   #place(): Place | undefined {
     if (this.#follows) return undefined;
     const answers = this.#answers();
-    const answer = answers.findLast((it) => this.#offsetIn(it) >= 0) ?? answers[0];
+    const answer = [...answers].reverse().find((it) => this.#offsetIn(it) >= 0) ?? answers[0];
     const responseId = answer?.dataset.responseId;
     return answer && responseId ? { responseId, offset: this.#offsetIn(answer) } : undefined;
   }

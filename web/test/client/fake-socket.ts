@@ -66,7 +66,7 @@ export class FakeSocket {
 
   /** Accepts the question that the client sent last. */
   start(extra: Frame = {}): void {
-    const question = this.sent.findLast((frame) => frame.type === "chat.message");
+    const question = this.sent.filter((frame) => frame.type === "chat.message").at(-1);
     this.frame({
       type: "chat.response.start",
       session_id: "ses_1",

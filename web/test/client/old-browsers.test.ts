@@ -4,7 +4,9 @@ import { fileURLToPath } from "node:url";
 import { transformSync } from "esbuild";
 import { describe, expect, it } from "vitest";
 
-const { BROWSERS } = (await import(new URL("../../library-bundle.mjs", import.meta.url).href)) as { BROWSERS: string[] };
+const { BROWSERS } = (await import(new URL("../../library-bundle.mjs", import.meta.url).href)) as {
+  BROWSERS: string[];
+};
 const SCRIPT = fileURLToPath(new URL("old-browser.mjs", import.meta.url));
 const LIBRARY = fileURLToPath(new URL("../../lib/index.js", import.meta.url));
 const README = fileURLToPath(new URL("../../README.md", import.meta.url));
@@ -19,9 +21,12 @@ describe("in an old browser, beside scripts that extend Object.prototype", () =>
     expect(asked(transport)).toBe("Because.");
   });
 
-  it.each(["websocket", "sse", "long-poll"])("what can not be called at all is an error at once, by %s", (transport) => {
-    expect(asked(transport, "fault")).toBe("protocol after 0 calls");
-  });
+  it.each(["websocket", "sse", "long-poll"])(
+    "what can not be called at all is an error at once, by %s",
+    (transport) => {
+      expect(asked(transport, "fault")).toBe("protocol after 0 calls");
+    },
+  );
 });
 
 describe("the oldest browsers", () => {

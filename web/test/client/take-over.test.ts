@@ -66,9 +66,9 @@ function partsOf(log: SimulatedLog): unknown[] {
       name = "",
       value,
     } = typeof content === "string" ? { kind: "text", text: content } : (content as Partial<Event>);
-    const tool = parts.findLast(
-      (part) => part.type === "tool" && (kind === "result" ? part.id === id : part.call === call),
-    );
+    const tool = [...parts]
+      .reverse()
+      .find((part) => part.type === "tool" && (kind === "result" ? part.id === id : part.call === call));
     const last = parts.at(-1);
     if (kind === "text" || kind === "reasoning") {
       if (last?.type === kind) last.text += text;

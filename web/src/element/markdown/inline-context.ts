@@ -18,7 +18,9 @@ export function openEnv(known: Env): Env {
 export function knowContext(parser: MarkdownIt): void {
   parser.core.ruler.at("inline", ({ tokens, md, env }) => {
     const last =
-      env[IS_OPEN] === true ? tokens.findLast(({ type, content }) => type === "inline" && content !== "") : undefined;
+      env[IS_OPEN] === true
+        ? [...tokens].reverse().find(({ type, content }) => type === "inline" && content !== "")
+        : undefined;
     for (const [position, token] of tokens.entries()) {
       if (token.type !== "inline" || token.children === null) continue;
       const isInCell = /^t[hd]_open$/.test(tokens[position - 1]?.type ?? "");

@@ -112,7 +112,9 @@ export class StreamingMarkdown {
     const lines = this.#open.slice(0, this.#open.lastIndexOf("\n") + 1);
     const blocks: Token[] = [];
     this.#parser.block.parse(lines, this.#parser, this.#copyOfEnv(), blocks);
-    const last = blocks.findLast(({ type, level, map }) => level === 0 && map !== null && type !== DEFINITION);
+    const last = [...blocks]
+      .reverse()
+      .find(({ type, level, map }) => level === 0 && map !== null && type !== DEFINITION);
     this.#settleTo(offsetOfLine(lines, last?.map?.[0] ?? 0));
   }
 
