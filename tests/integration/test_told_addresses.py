@@ -166,7 +166,7 @@ async def test_a_refusal_of_who_comes_without_a_proxy_does_not(
 async def test_the_cookie_for_events_is_sent_below_the_path(
     serve: Serve,
     opened: OpenSession,
-    setting: dict[str, str],
+    setting: dict[str, Any],
     header: dict[str, str],
     prefix: str,
 ) -> None:
