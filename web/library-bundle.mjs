@@ -9,7 +9,7 @@ const INTERNAL =
   "ended fail failures fallBack hold inquiry isBegunBy isLeft isOpen isOver isUsable kept line listen listener " +
   "name onArrival onLeave onLost open patienceMs paused put reading receive refusal request restart restsUntil run " +
   "session stopped growth content leave watcher onMessage take tell timeLimit unlisten wording call resolve reject doubt connectOrProbe " +
-  "isReached whileReached failure giveUp opening serverUrl unlessOpen isUnderWay isSilent ring";
+  "isReached whileReached failure giveUp opening serverUrl unlessOpen isUnderWay isSilent ring heardAt ageMs isSuspect wasRead suspect choice";
 /** The same for what is stored, where a name must stay what it is from one version to the next. */
 const STORED = {
   asked: "a",
