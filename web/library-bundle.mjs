@@ -9,7 +9,8 @@ export const INTERNAL =
   "ended fail failures fallBack hold inquiry isBegunBy isLeft isOpen isOver isUsable kept line listen listener " +
   "onArrival onLeave onLost open patienceMs paused put reading receive request restart restsUntil run " +
   "session stopped growth leave watcher onMessage take tell timeLimit unlisten wording resolve reject doubt connectOrProbe " +
-  "isReached whileReached failure giveUp opening serverUrl unlessOpen isUnderWay isSilent ring";
+  "isReached whileReached failure giveUp opening serverUrl unlessOpen isUnderWay isSilent ring heardAt ageMs isSuspect " +
+  "wasRead suspect";
 /** The same for what is stored, where a name must stay what it is from one version to the next. */
 const STORED = {
   asked: "a",

@@ -23,8 +23,8 @@ from evenflow.stream_core.protocol.errors import EvenflowError, HeadTooLarge, In
 from evenflow.stream_core.records.connection_records import RefusalRecord
 
 _LONGEST_HEADER = 16_384
-"""Of a name and its value, in bytes, as load balancers of AWS take it: an identity provider's token
-names up to 200 groups in 11,000.
+"""In bytes, of its value. AWS' load balancers take as much of a line, and an identity provider's
+token has 11,000 where it names 200 groups.
 """
 
 # A proxy that nobody has named still says so. Whoever makes it up gets a longer idle time only.

@@ -165,9 +165,7 @@ def _of_user(user: str, session_id: str) -> str:
     return own + session_id
 
 
-def check_address(
-    rates: AddressRates, address: str, now: float, *, is_proxy: bool = False
-) -> None:
+def check_address(rates: AddressRates, address: str, now: float, *, is_proxy: bool = False) -> None:
     """Check that an address may open one more session without a key.
 
     Args:

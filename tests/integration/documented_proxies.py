@@ -15,8 +15,7 @@ from tests.integration.server_process import ROOT, free_port
 
 _PAGE = (ROOT / "docs/behind-a-proxy.md").read_text("utf-8")
 _SERVER = "127.0.0.1:8080"
-# It gets no certificate, and leaves nothing in the reader's home.
-_CADDY_OPTIONS = "{\n\tadmin off\n\tpersist_config off\n}\n"
+_CADDY_OPTIONS = "{\n\tadmin off\n}\n"  # its port may be taken
 
 StartProxy = Callable[[int, Path], AbstractContextManager[str]]
 """Starts a proxy in front of a port, with files in a folder. Gives its address."""
@@ -64,7 +63,9 @@ def documented_caddy(upstream: int, folder: Path) -> Iterator[str]:
     url = f"http://127.0.0.1:{port}"
     ports = {_SERVER: f"127.0.0.1:{upstream}", "chat.example.com": url}
     path.write_text(_CADDY_OPTIONS + _at_ports(snippet("caddyfile"), ports))
-    command = ["caddy", "run", "--adapter", "caddyfile", "--config", str(path)]
+    # It leaves nothing in the reader's home.
+    home = [f"XDG_CONFIG_HOME={folder}", f"XDG_DATA_HOME={folder}"]
+    command = ["env", *home, "caddy", "run", "--adapter", "caddyfile", "--config", str(path)]
     with running(command, port, folder):
         yield url
 

@@ -455,8 +455,8 @@ async def test_a_kept_connection_becomes_a_websocket(
         pytest.param(_head(*_UPGRADE_LINES, "Content-Length: 5"), 400, "bad_request", id="a body"),
         pytest.param(
             _head(*_UPGRADE_LINES, *[f"X{n}: {'y' * 4000}" for n in range(5)]),
-            400,
-            "bad_request",
+            431,
+            "head_too_large",
             id="too long",
         ),
         pytest.param(_head(*_UPGRADE_LINES[:1], *_KEY_LINES), 426, "upgrade_required", id="plain"),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from multidict import CIMultiDict
 
-from evenflow.stream_core.policy.client_address import TrustedProxies, counted_address
+from evenflow.stream_core.policy.client_address import TrustedProxies
 
 _PROXIES = TrustedProxies("10.0.0.0/16,fd00::/8")
 
 
-def _client_address(peer: str, forwarded_for: str | None, proxies: TrustedProxies = _PROXIES) -> str:
+def _client_address(
+    peer: str, forwarded_for: str | None, proxies: TrustedProxies = _PROXIES
+) -> str:
     headers = CIMultiDict[str]()
     if forwarded_for is not None:
         headers["X-Forwarded-For"] = forwarded_for
@@ -79,9 +81,7 @@ def test_of_a_long_list_only_the_end_is_looked_at() -> None:
     """It is the client's to write, and to read all of it would take milliseconds."""
     trusted = ["10.0.0.2"] * 9
     assert _client_address("10.0.0.1", ",".join(["203.0.113.9", *trusted])) == "10.0.0.2"
-    assert _client_address("10.0.0.1", ",".join(["203.0.113.9", *trusted[1:]])) == (
-        "203.0.113.9"
-    )
+    assert _client_address("10.0.0.1", ",".join(["203.0.113.9", *trusted[1:]])) == ("203.0.113.9")
 
 
 def test_all_addresses_of_an_ipv6_customer_are_one() -> None:

@@ -29,6 +29,7 @@ PROTOCOL = {
     "UnsupportedByModel": (400, "invalid_request_error"),
     "UpgradeRequired": (426, "invalid_request_error"),
     "RateLimited": (429, "rate_limit_error"),
+    "HeadTooLarge": (431, "invalid_request_error"),
     "UpstreamFailed": (502, "upstream_error"),
     "Overloaded": (503, "overloaded_error"),
     "TooSlow": (503, "overloaded_error"),

@@ -33,7 +33,10 @@ def _client(*headers: tuple[str, str], peer: str = _NEAREST) -> Client:
         ({"X-Forwarded-Prefix": "//evil.test"}, CalledUrl()),
         ({"X-Forwarded-Prefix": "/a/../b"}, CalledUrl()),
         ({"X-Forwarded-Prefix": "/a;x"}, CalledUrl()),
-        ({"Forwarded": "for=203.0.113.9;proto=https;host=chat.test"}, CalledUrl("https", "chat.test")),
+        (
+            {"Forwarded": "for=203.0.113.9;proto=https;host=chat.test"},
+            CalledUrl("https", "chat.test"),
+        ),
         ({"Forwarded": 'Host="chat.test:8443";PROTO=http'}, CalledUrl("http", "chat.test:8443")),
         ({}, CalledUrl()),
     ],

@@ -45,8 +45,8 @@ export async function shareSession(session: Session, { responseId, ttlSeconds, n
   const body = { response_id: responseId, ttl_seconds: ttlSeconds, for: name };
   const call = { method: "POST", body, timeLimit: LIMITS.callTimeoutMs } as const;
   const { token, expires_at, http_url, ws_url } = await session.call(`${pathOf(sessionId)}/share`, call, shared);
-  const httpUrl = /^http/.test(http_url) ? http_url : session.serverUrl;
-  return { token, expiresAt: expires_at, httpUrl, websocketUrl: session.socketUrl(ws_url) };
+  const [httpUrl, websocketUrl] = [http_url || session.serverUrl, session.socketUrl(ws_url)];
+  return { token, expiresAt: expires_at, httpUrl, websocketUrl };
 }
 
 /** Ends the session at the server. Throws as {@link Session.open}. */

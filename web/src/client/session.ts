@@ -144,8 +144,7 @@ export class Session {
   socketUrl(named: string): string {
     const own = new URL(`${this.serverUrl}/ws`, globalThis.location?.href);
     const url = new URL(named, own);
-    const { href } = url.host === own.host && url.pathname === "/ws" ? own : url;
-    return href.replace(/^http/, "ws");
+    return (url.host === own.host && url.pathname === "/ws" ? own : url).href.replace(/^http/, "ws");
   }
 
   /** The base of all calls. */
