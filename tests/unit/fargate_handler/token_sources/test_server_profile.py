@@ -270,7 +270,9 @@ def test_a_server_that_takes_no_addresses_is_asked_none(url: str, refused: bool)
 
 
 def test_what_no_profile_has_is_refused_with_what_there_is() -> None:
-    with pytest.raises(ValueError, match=r"'-streaming'; it is a list, with commas, of: max_tokens"):
+    with pytest.raises(
+        ValueError, match=r"'-streaming'; it is a list, with commas, of: max_tokens"
+    ):
         ServerProfile.parse("developer,-streaming")
     assert ServerProfile.parse("") == ServerProfile()
     assert replace(ServerProfile(), length="max_tokens") == ServerProfile.parse("max_tokens")
