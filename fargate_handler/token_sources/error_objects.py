@@ -33,8 +33,8 @@ _KINDS = (
     (
         Busy.NO_QUOTA,
         (
-            r"insufficient[_ ]?(?:quota|balance|credits?|funds)|exceeded_current_quota|credit balance"
-            r"|billing[_ ](?:hard[_ ]limit|not[_ ]active|error)|payment[_ ]required"
+            r"insufficient[_ ]?(?:quota|balance|credits?|funds)|exceeded_current_quota"
+            r"|credit balance|billing[_ ](?:hard[_ ]limit|not[_ ]active|error)|payment[_ ]required"
         ),
     ),
     (
@@ -89,7 +89,7 @@ class ErrorObject(NamedTuple):
 
     @property
     def busy(self) -> Busy | None:
-        """Why the server doesn't answer now, by the names in the object. None: it is no such error."""
+        """Why the server doesn't answer now, by its names. None: it says something else."""
         return _kind_in(self.names)
 
     @property

@@ -15,8 +15,8 @@ BOTH = ContextLengths(9001, 8192)
         # OpenAI, vLLM, DeepSeek
         (
             (
-                "This model's maximum context length is 8192 tokens. However, your messages resulted "
-                "in 9001 tokens. Please reduce the length of the messages."
+                "This model's maximum context length is 8192 tokens. However, your messages "
+                "resulted in 9001 tokens. Please reduce the length of the messages."
             ),
             BOTH,
         ),
@@ -44,8 +44,8 @@ BOTH = ContextLengths(9001, 8192)
         ),
         (
             (
-                "Input tokens exceed the configured limit of 272,000 tokens. Your messages resulted "
-                "in 509,178 tokens."
+                "Input tokens exceed the configured limit of 272,000 tokens. Your messages "
+                "resulted in 509,178 tokens."
             ),
             ContextLengths(509_178, 272_000),
         ),
@@ -56,8 +56,8 @@ BOTH = ContextLengths(9001, 8192)
         ("prompt token count of 9001 exceeds the limit of 8192", BOTH),
         (
             (
-                "Prompt contains 9001 tokens and 0 draft tokens, too large for model with 8192 maximum "
-                "context length"
+                "Prompt contains 9001 tokens and 0 draft tokens, too large for model with 8192 "
+                "maximum context length"
             ),
             BOTH,
         ),
