@@ -130,14 +130,10 @@ async def test_a_throttle_that_is_too_long_to_wait_for_reaches_the_client(
     assert error is not None
     assert (error.status_code, error.code) == (429, "rate_limit_exceeded")
     assert error.response.headers["Retry-After"] == "90"
-    # Another question is asked; when that is refused too, others are told so at once.
+    # Who asks again without a key decides itself when, as directly.
     error = await _ask(client, text="another?")
     assert error is not None
     assert error.code == "rate_limit_exceeded"
-    error = await _ask(client, text="a third?")
-    assert error is not None
-    assert (error.status_code, error.code) == (429, "upstream_throttled")
-    assert 60 < int(error.response.headers["Retry-After"]) <= 108
     assert len(model.requests) == 2
 
 
