@@ -159,6 +159,16 @@ async def test_a_stock_client_repeats_as_often_as_it_would_directly(
         assert len(model.requests) == 3, url
 
 
+@pytest.mark.parametrize(("reply", "status"), [(_throttles(), 429), (_PASSED_ON["broken"][0], 502)])
+async def test_a_response_that_is_kept_costs_one_call_too(
+    client: openai.AsyncOpenAI, model: ScriptedModel, reply: Reply, status: int
+) -> None:
+    model.will(reply)
+    with pytest.raises(openai.APIStatusError) as told:
+        await client.responses.create(model="openai", input="?")
+    assert (told.value.status_code, len(model.requests)) == (status, 1)
+
+
 async def test_with_a_key_it_is_asked_again_here_since_its_error_would_stay(
     at: At, server: LocalServer, model: ScriptedModel
 ) -> None:
