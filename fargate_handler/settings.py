@@ -452,8 +452,8 @@ class HandlerSettings(Limits, BaseSettings):
         description=(
             "what models cost, by their name in the log (at their server; of an ARN its last "
             "part), in dollars for a million tokens of input and output: "
-            "`name=2.50/10,other=0.15/0.60/0.015`, where the third one is of input that came from a "
-            "cache; the lines of answers have their cost then"
+            "`name=2.50/10,other=0.15/0.60/0.015`, where the third one is of input from a cache; "
+            "the lines of answers have their cost then"
         ),
     )
     page: Path = Field(_ROOT / "web" / "dist", description="folder of the built page")

@@ -128,8 +128,10 @@ class Dispatcher:
         self._tenants.check_there(channel.tenant, terms.key)
         model, now = self._requests.model(channel, terms, kind), self._monotonic()
         ceiling = self.upstreams.of(model).ceiling
-        held_for = ceiling.held_until(sender_of(event.line, terms.user)) - now
-        closed_for = max(ceiling.opens_in(now), held_for)
+        closed_for = ceiling.opens_in(now)
+        if not kind.is_told_at_once:
+            held_until = ceiling.held_until(sender_of(event.line, terms.user))
+            closed_for = max(closed_for, held_until - now)
         if closed_for > self._limits.queue_deadline_seconds:
             raise RateLimited(
                 "the model's server takes no calls for now; the message was not accepted, send it "

@@ -163,6 +163,8 @@ class Generation:
     @property
     def held_until(self) -> float:
         """Until when it may not begin, since its model's server refuses it, in seconds."""
+        if self.kind.is_told_at_once:
+            return self._calls.held_until  # its sender decides when to ask again
         return max(self._calls.held_until, self.upstream.ceiling.held_until(self.sender))
 
     def start(self, background: Background) -> None:

@@ -32,20 +32,26 @@ class Busy(Enum):
 _KINDS = (
     (
         Busy.NO_QUOTA,
-        r"insufficient[_ ]?(?:quota|balance|credits?|funds)|exceeded_current_quota|credit balance"
-        r"|billing[_ ](?:hard[_ ]limit|not[_ ]active|error)|payment[_ ]required",
+        (
+            r"insufficient[_ ]?(?:quota|balance|credits?|funds)|exceeded_current_quota"
+            r"|credit balance|billing[_ ](?:hard[_ ]limit|not[_ ]active|error)|payment[_ ]required"
+        ),
     ),
     (
         Busy.THROTTLED,
-        r"rate[_ -]?limit|too[_ -]?many[_ -]?(?:requests|calls)|throttl|resource[_ ]?exhausted"
-        r"|(?:requests|tokens)_limit_exceeded|quota[_ ]?exceeded|limit_reached"
-        r"|tier capacity exceeded",
+        (
+            r"rate[_ -]?limit|too[_ -]?many[_ -]?(?:requests|calls)|throttl|resource[_ ]?exhausted"
+            r"|(?:requests|tokens)_limit_exceeded|quota[_ ]?exceeded|limit_reached"
+            r"|tier capacity exceeded"
+        ),
     ),
     (
         Busy.OVERLOADED,
-        r"overload|slow[_ ]?down|(?:server|engine|model|system)[_ ](?:is[_ ])?(?:too[_ ])?busy"
-        r"|(?:service|model|temporarily)[_ ]?unavailable|^unavailable$"
-        r"|(?:at|over|no|insufficient)[_ ]?capacity|capacity[_ ]exceeded",
+        (
+            r"overload|slow[_ ]?down|(?:server|engine|model|system)[_ ](?:is[_ ])?(?:too[_ ])?busy"
+            r"|(?:service|model|temporarily)[_ ]?unavailable|^unavailable$"
+            r"|(?:at|over|no|insufficient)[_ ]?capacity|capacity[_ ]exceeded"
+        ),
     ),
 )
 _KINDS_BY_NAME = tuple((kind, re.compile(words, re.IGNORECASE)) for kind, words in _KINDS)
@@ -83,8 +89,7 @@ class ErrorObject(NamedTuple):
 
     @property
     def busy(self) -> Busy | None:
-        """Why the server doesn't answer now, by the names in the object. None: it is no such error.
-        """
+        """Why the server doesn't answer now, by its names. None: it says something else."""
         return _kind_in(self.names)
 
     @property

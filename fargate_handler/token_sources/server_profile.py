@@ -29,7 +29,8 @@ _LEFT_OUT = tuple(f"-{name}" for name in (_USAGE, *_HINTS, _IMAGE_URL))
 _VALUE = "value"
 _ABOUT_A_VALUE = re.compile(r"(?:un)?supported[ _]values?|invalid[ _]value", re.IGNORECASE)
 _REFUSED = re.compile(
-    r"un-?support|not support|n't support|unrecogni[sz]ed|unknown|extra[_ ](?:inputs?|fields?|forbid)"
+    r"un-?support|not support|n't support|unrecogni[sz]ed|unknown"
+    r"|extra[_ ](?:inputs?|fields?|forbid)"
     r"|not (?:permitted|allowed|recogni[sz]ed|a valid|one of)|unexpected|additional propert"
     r"|invalid (?:field|param|argument|key|role)|cannot find field|incorrect role",
     re.IGNORECASE,

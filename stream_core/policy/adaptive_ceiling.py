@@ -148,9 +148,7 @@ class AdaptiveCeiling:
             self._held[question.sender] = now + pause
         return Throttle(held, pause)
 
-    def _whom(
-        self, question: Question | None, pause: float, now: float, *, at_once: bool
-    ) -> Held:
+    def _whom(self, question: Question | None, pause: float, now: float, *, at_once: bool) -> Held:
         """Whom a refusal holds. `at_once`: it is one call more than the server takes at once."""
         if question is None:
             return Held.EVERYBODY

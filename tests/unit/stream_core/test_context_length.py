@@ -14,29 +14,39 @@ BOTH = ContextLengths(9001, 8192)
     [
         # OpenAI, vLLM, DeepSeek
         (
-            "This model's maximum context length is 8192 tokens. However, your messages resulted "
-            "in 9001 tokens. Please reduce the length of the messages.",
+            (
+                "This model's maximum context length is 8192 tokens. However, your messages "
+                "resulted in 9001 tokens. Please reduce the length of the messages."
+            ),
             BOTH,
         ),
         (
-            "This model's maximum context length is 8192 tokens. However, you requested 9001 "
-            "tokens (8901 in the messages, 100 in the completion).",
+            (
+                "This model's maximum context length is 8192 tokens. However, you requested 9001 "
+                "tokens (8901 in the messages, 100 in the completion)."
+            ),
             BOTH,
         ),
         (
-            "You passed 9001 input tokens and requested 0 output tokens. However, the model's "
-            "context length is only 8192 tokens",
+            (
+                "You passed 9001 input tokens and requested 0 output tokens. However, the model's "
+                "context length is only 8192 tokens"
+            ),
             BOTH,
         ),
         (
-            "'max_tokens' or 'max_completion_tokens' is too large: 2000. This model's maximum "
-            "context length is 4096 tokens and your request has 2104 input tokens "
-            "(2000 > 4096 - 2104).",
+            (
+                "'max_tokens' or 'max_completion_tokens' is too large: 2000. This model's maximum "
+                "context length is 4096 tokens and your request has 2104 input tokens "
+                "(2000 > 4096 - 2104)."
+            ),
             ContextLengths(None, 4096),
         ),
         (
-            "Input tokens exceed the configured limit of 272,000 tokens. Your messages resulted "
-            "in 509,178 tokens.",
+            (
+                "Input tokens exceed the configured limit of 272,000 tokens. Your messages "
+                "resulted in 509,178 tokens."
+            ),
             ContextLengths(509_178, 272_000),
         ),
         ("prompt is too long: 9001 tokens > 8192 maximum", BOTH),  # Anthropic
@@ -45,8 +55,10 @@ BOTH = ContextLengths(9001, 8192)
         ("This model's maximum prompt length is 8192 but the request contains 9001 tokens.", BOTH),
         ("prompt token count of 9001 exceeds the limit of 8192", BOTH),
         (
-            "Prompt contains 9001 tokens and 0 draft tokens, too large for model with 8192 maximum "
-            "context length",
+            (
+                "Prompt contains 9001 tokens and 0 draft tokens, too large for model with 8192 "
+                "maximum context length"
+            ),
             BOTH,
         ),
         ("`inputs` tokens + `max_new_tokens` must be <= 8192. Given: 9001 `inputs` tokens", BOTH),

@@ -21,7 +21,18 @@ def test_input_from_a_cache_has_its_own_price() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["small", "=1/2", "small=1", "small=one/2", "small=-1/2", "small=nan/1", "a=1/2,a=1/3", "a=1/2/3/4", "a=1/2/x"]
+    "text",
+    [
+        "small",
+        "=1/2",
+        "small=1",
+        "small=one/2",
+        "small=-1/2",
+        "small=nan/1",
+        "a=1/2,a=1/3",
+        "a=1/2/3/4",
+        "a=1/2/x",
+    ],
 )
 def test_what_is_no_price_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"has '"):

@@ -33,6 +33,7 @@ from evenflow.stream_core.policy.channel import (
 )
 from evenflow.stream_core.policy.circuit_breaker import CircuitBreaker
 from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.refused_questions import Question
 from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     ModelRefused,
@@ -586,6 +587,20 @@ async def test_nor_does_it_wait_for_a_place_that_another_call_leaves(
     assert bench.ended == ended
     bench.generation.cancel()
     await settle()
+
+
+@pytest.mark.parametrize(("kind", "held"), [(CHAT, True), (COMPLETION, False)])
+async def test_a_held_sender_waits_unless_it_decides_itself_when_to_ask_again(
+    kind: MessageKind, held: bool
+) -> None:
+    bench = Bench(kind=kind)
+    generation, ceiling = bench.generation, bench.generation.upstream.ceiling
+    for text in ("one", "another"):
+        ceiling.begin()
+        question = Question(generation.sender, text, text)
+        ceiling.throttled(0.0, 0.0, 5.0, question=question)
+        ceiling.end()
+    assert (generation.held_until > 0) is held
 
 
 async def test_throttling_costs_none_of_the_attempts_that_failures_have() -> None:

@@ -369,8 +369,8 @@ def test_a_503_that_says_no_more_may_be_a_proxy_s() -> None:
         ({"message": "Please retry in 31.5s."}, 31_500),
         ({"message": "retry after 20ms"}, 20),
         (
-            {"details": [{"@type": "type.googleapis.com/google.rpc.Help"},
-                         {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "31s"}]},
+            {"details": [{"@type": "google.rpc.Help"},
+                         {"@type": "google.rpc.RetryInfo", "retryDelay": "31s"}]},
             31_000,
         ),
         ({"message": "try it some other day"}, None),

@@ -1,4 +1,4 @@
-"""Servers of OpenAI's kind differ: what they refuse, in their words, and how they are asked again."""
+"""Servers of OpenAI's kind differ: what they refuse, in their words, and how they are asked."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ _NO_STREAM_OPTIONS = _mistral("stream_options", "include_usage")
             {"max_tokens"},
         ),
         # Groq, xAI, Fireworks, a gateway that nests
-        ({"error": {"message": "property 'reasoning_effort' is unsupported"}}, {"reasoning_effort"}),
+        ({"error": {"message": "property 'reasoning_effort' is unsupported"}},
+         {"reasoning_effort"}),
         ({"error": "Argument not supported on this model: parallelToolCalls"},
          {"parallel_tool_calls"}),
         ({"error": {"message": "Extra inputs are not permitted, field: 'verbosity'"}},
@@ -270,7 +271,9 @@ def test_a_server_that_takes_no_addresses_is_asked_none(url: str, refused: bool)
 
 
 def test_what_no_profile_has_is_refused_with_what_there_is() -> None:
-    with pytest.raises(ValueError, match=r"'-streaming'; it is a list, with commas, of: max_tokens"):
+    with pytest.raises(
+        ValueError, match=r"'-streaming'; it is a list, with commas, of: max_tokens"
+    ):
         ServerProfile.parse("developer,-streaming")
     assert ServerProfile.parse("") == ServerProfile()
     assert replace(ServerProfile(), length="max_tokens") == ServerProfile.parse("max_tokens")

@@ -95,7 +95,5 @@ async def test_a_cost_is_told_where_a_price_is_known(
     store, day = MemoryUsageStore(), date(2026, 11, 24)
     await store.settle(used(nanodollars=nanodollars))
     tenant = Tenant(id="acme")
-    report = await usage_report(
-        store, tenant, (day, day), NOW, prices=ModelPrices.parse(prices)
-    )
+    report = await usage_report(store, tenant, (day, day), NOW, prices=ModelPrices.parse(prices))
     assert [each.cost_usd for each in report.days] == [cost]
