@@ -52,7 +52,9 @@ async def strands_shortens(server: Server) -> Any:
 
 
 async def langchain_streams(server: Server) -> Any:
-    return "".join([str(part.text) async for part in chain(server).astream(server.question("text"))])
+    return "".join(
+        [str(part.text) async for part in chain(server).astream(server.question("text"))]
+    )
 
 
 async def langchain_knows(server: Server) -> Any:

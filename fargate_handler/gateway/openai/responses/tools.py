@@ -105,15 +105,17 @@ def _chat_tool(tool: dict[str, Any], where: str) -> dict[str, Any]:
     kind = tool.get("type")
     if kind not in _SERVED:
         raise unsupported(
-            f"{where}: tools of the type {str(kind)[:64]!r} are known to OpenAI's servers alone, and "
-            "not served here; give functions or custom tools, also in namespaces, and run them "
-            "yourself",
+            f"{where}: tools of the type {str(kind)[:64]!r} are known to OpenAI's servers alone, "
+            "and not served here; give functions or custom tools, also in namespaces, and run "
+            "them yourself",
             where,
         )
     if not isinstance(tool.get("name"), str) or not tool["name"]:
         raise wrong(f"{where}.name must be a text", f"{where}.name")
     check_json(tool, where)
-    given = {name: value for name, value in tool.items() if name not in _OF_SEARCH and value is not None}
+    given = {
+        name: value for name, value in tool.items() if name not in _OF_SEARCH and value is not None
+    }
     match given.get("format"):
         case {"type": "grammar", **grammar}:
             given["format"] = {"type": "grammar", "grammar": grammar}

@@ -223,7 +223,10 @@ def test_functions_of_a_namespace_are_offered_under_joined_names() -> None:
         "description": "Close one.\n\nThis and all tools of agents_v1: Agents.",
         "parameters": {"type": "object"},
     }
-    assert asked.options.tool_choice == {"type": "function", "function": {"name": "agents_v1__close"}}
+    assert asked.options.tool_choice == {
+        "type": "function",
+        "function": {"name": "agents_v1__close"},
+    }
     assert (echoed(asked)["tools"], echoed(asked)["tool_choice"]) == (tools, choice)
 
 
