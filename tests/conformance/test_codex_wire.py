@@ -1,6 +1,6 @@
 """What Codex sends over the Responses API, and reads of the answer.
 
-What its command line does not do when asked to (test_codex.py): after
+The wire of the command line in test_codex.py, after `ResponsesApiRequest` in
 codex-rs/codex-api/src/common.rs and `process_sse` in codex-rs/codex-api/src/sse/responses.rs of
 github.com/openai/codex.
 """
