@@ -80,8 +80,8 @@ def chat_choice(choice: _Choice, names: set[str]) -> _Choice:
     if choice is None or (isinstance(choice, str) and choice in _PLAIN_CHOICES):
         return choice
     match choice:
-        case {"type": "function" | "custom" as kind, "name": str(name)}:
-            if isinstance(space := choice.get("namespace"), str):
+        case {"type": "function" | "custom" as kind, "name": str(name), **more}:
+            if isinstance(space := more.get("namespace"), str):
                 name = joined_name(space, name)
             if name not in names:
                 raise wrong(
