@@ -27,7 +27,7 @@ IN_LAMBDA_ALREADY := --no-emit-package botocore --no-emit-package urllib3 --no-e
 STOCK_CLIENTS := tests/integration/stock_clients
 # Files of others that the tests use, so that no two of them install the same.
 TEST_PACKAGES := $(addsuffix /node_modules/.installed,tests/integration/openai_server tests/integration/openai/javascript tests/integration/asyncapi_specs)
-CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed $(addsuffix /javascript/node_modules/.installed,$(STOCK_CLIENTS) tests/conformance)
+CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed .build/strands/.installed tests/conformance/codex/node_modules/.installed $(addsuffix /javascript/node_modules/.installed,$(STOCK_CLIENTS) tests/conformance)
 READER_PACKAGES := tests/conformance/javascript/node_modules/.installed
 CHAOS_PACKAGES := .build/clients/.installed tests/conformance/javascript/node_modules/.installed
 PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers/node_modules/.installed
@@ -183,7 +183,7 @@ lock: .venv/.dev ## resolve the hashed requirement files again
 	  extra=$$([ $$group = runtime ] || echo "--extra $$group"); \
 	  $(LOCK) $$extra pyproject.toml -c requirements/dev.txt --python-version 3.11 -o requirements/$$group.txt || exit 1; \
 	done
-	for group in clients litellm; do \
+	for group in clients litellm strands; do \
 	  $(LOCK) --group pyproject.toml:$$group --python-version 3.11 -o requirements/$$group.txt || exit 1; \
 	done
 	for group in engines guidellm; do \

@@ -116,9 +116,9 @@ class WebSocketEndpoint:
         """The largest frame at the path in a head. Requests come as one at that of Responses."""
         limits = self._context.limits
         path = head.partition(b"?")[0].split(b" ")[1:2]
-        if path == [RESPONSES_WEBSOCKET.path.encode()]:
-            return limits.request_bytes
-        return limits.message_bytes * _FRAME_SLACK
+        is_of_responses = path == [RESPONSES_WEBSOCKET.path.encode()]
+        most = limits.request_bytes if is_of_responses else limits.message_bytes
+        return most * _FRAME_SLACK
 
     def _protocol(self, peer: str, most_frame_bytes: int) -> WebSocketProtocol:
         # What picows' `ws_create_server` makes for each connection. It would not let us see the

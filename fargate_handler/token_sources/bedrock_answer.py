@@ -181,7 +181,8 @@ class BedrockAnswer:
 def _usage(counted: dict[str, Any]) -> Usage | None:
     # `inputTokens` excludes the cached ones. OpenAI's `prompt_tokens` are all.
     read = counted.get("cacheReadInputTokens")
-    prompt = (counted.get("inputTokens"), read or 0, counted.get("cacheWriteInputTokens") or 0)
+    prompt: list[Any] = [counted.get("inputTokens"), read or 0]
+    prompt.append(counted.get("cacheWriteInputTokens") or 0)
     if not all(isinstance(count, int) and count >= 0 for count in prompt):
         return None
     return checked_usage(sum(prompt), counted.get("outputTokens"), cached=read)

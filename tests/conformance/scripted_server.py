@@ -31,9 +31,11 @@ class ScriptedServer:
     url: str
     upstream: ScriptedUpstream
 
-    def saw(self, client: str, file: str, scenarios: list[str]) -> dict[str, Any]:
-        """What a client saw, by scenario."""
-        interpreter = node() if file.endswith(".mjs") else python_of("clients")
+    def saw(
+        self, client: str, file: str, scenarios: list[str], group: str = "clients"
+    ) -> dict[str, Any]:
+        """What a client saw, by scenario. `group` is the environment of one in Python."""
+        interpreter = node() if file.endswith(".mjs") else python_of(group)
         folder = "javascript" if file.endswith(".mjs") else "python"
         told = {"client": client, "url": self.url, "model": MODEL, "scenarios": scenarios}
         ran = subprocess.run(

@@ -12,12 +12,15 @@ from tests.conformance.scripted_server import ScriptedServer, scripted_server
 
 _TEXT = "A train enters a tunnel: Zug 🚆, поезд."
 
-SEEN: dict[str, Any] = {
-    "strands_tools": "Sunny in Zürich.",
-    "strands_shortens": _TEXT,
-    "langchain_streams": _TEXT,
-    "langchain_knows": True,
+SEEN: dict[tuple[str, str], dict[str, Any]] = {
+    ("strands", "strands_anthropic.py"): {"tools": "Sunny in Zürich.", "shortens": _TEXT},
+    ("clients", "langchain_anthropic_chat.py"): {
+        "stream": _TEXT,
+        "tools": [{"city": "Zürich"}, "Sunny in Zürich."],
+        "too_long": True,
+    },
 }
+"""By the environment and the file of a client: what it sees in each scenario."""
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +30,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedServer]
 
 
 @pytest.fixture(scope="module")
-def saw(server: ScriptedServer) -> Callable[[], dict[str, Any]]:
-    return functools.cache(lambda: server.saw("agents", "anthropic_agents.py", list(SEEN)))
+def saw(server: ScriptedServer) -> Callable[[str, str], dict[str, Any]]:
+    @functools.cache
+    def ran(group: str, file: str) -> dict[str, Any]:
+        return server.saw(file.partition("_")[0], file, list(SEEN[group, file]), group)
+
+    return ran
 
 
-@pytest.mark.parametrize("scenario", SEEN)
-def test_an_agent_goes_on(saw: Callable[[], dict[str, Any]], scenario: str) -> None:
-    assert saw()[scenario] == SEEN[scenario]
+@pytest.mark.parametrize(
+    ("client", "scenario"), [(client, scenario) for client in SEEN for scenario in SEEN[client]]
+)
+def test_an_agent_goes_on(
+    saw: Callable[[str, str], dict[str, Any]], client: tuple[str, str], scenario: str
+) -> None:
+    assert saw(*client)[scenario] == SEEN[client][scenario]
 
 
 @pytest.fixture(scope="module")

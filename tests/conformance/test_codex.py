@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.interface_clients import JAVASCRIPT
 from tests.conformance.scripted_server import ScriptedServer, scripted_server
 from tests.integration.server_process import clean_environment
 from tests.integration.stock_clients.clients import node
 from tests.integration.stock_clients.upstream import MODEL
 
-_CODEX = JAVASCRIPT / "node_modules" / "@openai" / "codex" / "bin" / "codex.js"
+_CODEX = Path(__file__).parent / "codex" / "node_modules" / "@openai" / "codex" / "bin" / "codex.js"
 _SECONDS = 100
 _KEY = "CODEX_TEST_KEY"
 _CONFIG = """
@@ -54,7 +53,7 @@ def _run(server: ScriptedServer, folder: Path, question: str) -> list[dict[str, 
         check=False,
     )
     events = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert ran.returncode == 0, (events, ran.stderr.decode())
+    assert ran.returncode == 0, json.dumps(events) + ran.stderr.decode()
     return [event["item"] for event in events if event["type"] == "item.completed"]
 
 

@@ -1,6 +1,6 @@
 """What Codex sends over the Responses API, and reads of the answer.
 
-The CLI is no package of a registry, so this is its wire, after `ResponsesApiRequest` in
+The wire of the command line in test_codex.py, after `ResponsesApiRequest` in
 codex-rs/codex-api/src/common.rs and `process_sse` in codex-rs/codex-api/src/sse/responses.rs of
 github.com/openai/codex.
 """

@@ -18,7 +18,7 @@ NO_NAMESPACES: Namespaces = {}
 
 
 def joined_name(namespace: str, name: str) -> str:
-    """The name under which the model is offered a function of a namespace. It is always the same."""
+    """The name under which a model is offered a function of a namespace, always the same."""
     joined = f"{namespace.rstrip('_')}__{name}"
     allowed = _NOT_ALLOWED.sub("_", joined)
     if allowed == joined and len(joined) <= _LONGEST_NAME:

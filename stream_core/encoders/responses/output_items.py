@@ -81,9 +81,7 @@ def output_of(
     blocks, all_of_them = read_blocks(contents)
     still_open = {block.number for block in blocks.open}
     return [
-        whole_item(
-            response, block, status if block.number in still_open else "completed", spaces
-        )
+        whole_item(response, block, status if block.number in still_open else "completed", spaces)
         for block in all_of_them
     ]
 

@@ -102,7 +102,7 @@ def unserved() -> Any:
 
 
 def tool_runner() -> Any:
-    .beta_tool
+    @anthropic.beta_tool
     def get_weather(city: str) -> str:
         """The weather in a city."""
         return f"{MORE} in {city}"

@@ -200,7 +200,11 @@ async def test_the_models_as_anthropic_s_clients_know_them(
         return (await call(http, "GET", f"{server.http_url}/v1/models{path}", headers=headers)).json
 
     listed = await got("")
-    assert (listed["has_more"], listed["first_id"], listed["last_id"]) == (False, "demo", "org/other")
+    assert (listed["has_more"], listed["first_id"], listed["last_id"]) == (
+        False,
+        "demo",
+        "org/other",
+    )
     (_, model) = listed["data"]
     assert (model["type"], model["id"], model["display_name"]) == ("model", *["org/other"] * 2)
     assert datetime.fromisoformat(model["created_at"]).tzinfo is not None

@@ -11,6 +11,7 @@ from evenflow.fargate_handler.gateway.openai.responses.tools import (
     chat_choice,
     chat_tools,
     has_other_types,
+    kept_tools,
     told_tools,
 )
 from evenflow.fargate_handler.gateway.requests.carried_parameters import check_carried
@@ -158,7 +159,7 @@ def continued_turns(asked: WholeRequest) -> tuple[Turn, ...]:
 
 def _echo(request: ResponseRequest) -> dict[str, Any]:
     """What of a request can't be told again from the model's options."""
-    tools = request.tools or []
+    tools = kept_tools(request.tools or [])
     echo: dict[str, Any] = {name: getattr(request, name) for name in _ECHOED}
     echo |= {
         "instructed": bool(request.instructions) or None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from evenflow.fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
@@ -11,27 +11,48 @@ from evenflow.stream_core.encoders.responses.namespaces import joined_name
 
 _SERVED = ("function", "custom")
 _SEARCH = "tool_search"
+_WEB_SEARCH = "web_search"
 # Fields that say when the model is told of a tool: here it is told of all of them at once.
 _OF_SEARCH = frozenset({"type", "defer_loading"})
 _PLAIN_CHOICES = ("none", "auto", "required")
 
 
-def chat_tools(tools: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+def chat_tools(tools: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     """The tools as chat completions have them: those in namespaces under joined names.
 
-    A search for tools that the server runs is left out, since all tools are offered at once.
+    A search for tools that the server runs is left out, since all tools are offered at once. So is
+    a search of the web beside tools of the client's own: an agent goes on without it.
 
     Raises:
         InvalidRequest: one is wrong, or is known to OpenAI's own servers alone.
     """
     offered: list[dict[str, Any]] = []
+    has_own = _has_own(tools)
     for place, tool in enumerate(tools):
         where = f"tools.{place}"
         if tool.get("type") == "namespace":
             offered += _namespace_tools(tool, where)
-        elif tool.get("type") != _SEARCH or tool.get("execution") == "client":
+        elif not _is_left_out(tool, has_own=has_own):
             offered.append(_chat_tool(tool, where))
     return tuple(offered)
+
+
+def kept_tools(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tools without those that are left out."""
+    has_own = _has_own(tools)
+    return [tool for tool in tools if not _is_left_out(tool, has_own=has_own)]
+
+
+def _has_own(tools: Sequence[dict[str, Any]]) -> bool:
+    """Whether there are tools that the client runs itself."""
+    return any(tool.get("type") in (*_SERVED, "namespace") for tool in tools)
+
+
+def _is_left_out(tool: dict[str, Any], *, has_own: bool) -> bool:
+    kind = tool.get("type")
+    if kind == _SEARCH:
+        return tool.get("execution") != "client"
+    return has_own and kind == _WEB_SEARCH
 
 
 def has_other_types(tools: Iterable[dict[str, Any]]) -> bool:
@@ -59,8 +80,8 @@ def chat_choice(choice: _Choice, names: set[str]) -> _Choice:
     if choice is None or (isinstance(choice, str) and choice in _PLAIN_CHOICES):
         return choice
     match choice:
-        case {"type": "function" | "custom" as kind, "name": str(name)}:
-            if isinstance(space := choice.get("namespace"), str):
+        case {"type": "function" | "custom" as kind, "name": str(name), **more}:
+            if isinstance(space := more.get("namespace"), str):
                 name = joined_name(space, name)
             if name not in names:
                 raise wrong(
@@ -105,15 +126,17 @@ def _chat_tool(tool: dict[str, Any], where: str) -> dict[str, Any]:
     kind = tool.get("type")
     if kind not in _SERVED:
         raise unsupported(
-            f"{where}: tools of the type {str(kind)[:64]!r} are known to OpenAI's servers alone, and "
-            "not served here; give functions or custom tools, also in namespaces, and run them "
-            "yourself",
+            f"{where}: tools of the type {str(kind)[:64]!r} are known to OpenAI's servers alone, "
+            "and not served here; give functions or custom tools, also in namespaces, and run "
+            "them yourself",
             where,
         )
     if not isinstance(tool.get("name"), str) or not tool["name"]:
         raise wrong(f"{where}.name must be a text", f"{where}.name")
     check_json(tool, where)
-    given = {name: value for name, value in tool.items() if name not in _OF_SEARCH and value is not None}
+    given = {
+        name: value for name, value in tool.items() if name not in _OF_SEARCH and value is not None
+    }
     match given.get("format"):
         case {"type": "grammar", **grammar}:
             given["format"] = {"type": "grammar", "grammar": grammar}

@@ -10,9 +10,7 @@ from evenflow.stream_core.protocol.errors import InvalidRequest
 
 def _read(**given: object) -> MessagesCall:
     messages = [{"role": "user", "content": "hello"}]
-    return read_call(
-        orjson.dumps({"model": "m", "max_tokens": 9, "messages": messages, **given})
-    )
+    return read_call(orjson.dumps({"model": "m", "max_tokens": 9, "messages": messages, **given}))
 
 
 def test_a_thread_is_refused_so_that_the_sdks_go_on_without() -> None:

@@ -220,19 +220,18 @@ def test_a_call_without_a_type_is_a_function_s() -> None:
     )
 
 
-def test_what_is_deprecated_goes_on_as_it_came() -> None:
-    functions, called = [{"name": "add"}], {"name": "add", "arguments": "{}"}
+def test_a_deprecated_call_of_the_history_goes_on_as_it_came() -> None:
+    called = {"name": "add", "arguments": "{}"}
     messages = [
         USER,
         {"role": "assistant", "content": None, "function_call": called},
         {"role": "function", "name": "add", "content": "4"},
     ]
-    asked = call(messages=messages, functions=functions, function_call="auto").asked
+    asked = call(messages=messages).asked
     assert asked.turns[1:] == (
         Turn("assistant", "", extra={"function_call": called}),
         Turn("function", "4", extra={"name": "add"}),
     )
-    assert asked.options.passed == {"functions": functions, "function_call": "auto"}
 
 
 @pytest.mark.parametrize(

@@ -223,8 +223,20 @@ def test_functions_of_a_namespace_are_offered_under_joined_names() -> None:
         "description": "Close one.\n\nThis and all tools of agents_v1: Agents.",
         "parameters": {"type": "object"},
     }
-    assert asked.options.tool_choice == {"type": "function", "function": {"name": "agents_v1__close"}}
-    assert (echoed(asked)["tools"], echoed(asked)["tool_choice"]) == (tools, choice)
+    assert asked.options.tool_choice == {
+        "type": "function",
+        "function": {"name": "agents_v1__close"},
+    }
+    assert echoed(asked)["tools"] == [*_TOOLS, _SPACE]
+    assert echoed(asked)["tool_choice"] == choice
+
+
+def test_a_search_of_the_web_beside_own_tools_is_left_out() -> None:
+    search = {"type": "web_search", "external_web_access": False}
+    for tools in (_TOOLS, [_SPACE]):
+        asked = _asked(tools=[search, *tools])
+        assert asked.options.tools == _asked(tools=tools).options.tools
+        assert echoed(asked)["tools"] == tools
 
 
 def test_a_call_of_a_namespace_is_one_again_in_the_history() -> None:

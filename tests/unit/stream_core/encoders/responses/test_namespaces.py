@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from evenflow.stream_core.log.entries import Kind
 from evenflow.stream_core.protocol.response_ids import PublicResponse
 
 _PUBLIC = PublicResponse(f"rsp_{7:032x}", f"{9:040x}")
-_TOOLS = [
+_TOOLS: list[dict[str, Any]] = [
     {"type": "function", "name": "find"},
     {"type": "namespace", "name": "mcp__crm__", "tools": [{"type": "function", "name": "find"}]},
 ]
