@@ -112,6 +112,11 @@ def _ended(contents: list[Content]) -> ResponseStream:
     return stream
 
 
+def _known(told: dict[str, Any], *names: str) -> dict[str, Any]:
+    """What a client keeps that knows only these fields."""
+    return {name: value for name, value in told.items() if name in names}
+
+
 def _told(
     objects: Any, stream: ResponseStream, blocks: type[Blocks] = Blocks
 ) -> list[dict[str, Any]]:
@@ -196,8 +201,8 @@ def _by_message_events(stream: ResponseStream) -> tuple[Turn, ...]:
             blocks[event["index"]] = event["content_block"] | {"json": ""}
         elif event["type"] == "content_block_delta":
             block, (_, *told) = blocks[event["index"]], event["delta"].items()
-            for name, more in told:
-                name = "json" if name == "partial_json" else name
+            for given, more in told:
+                name = "json" if given == "partial_json" else given
                 block[name] = more if name == "signature" else block[name] + more
     content = []
     for block in blocks.values():
@@ -226,7 +231,7 @@ def _by_stored_chat(stream: ResponseStream) -> tuple[Turn, ...]:
 def _by_ui_chunks(stream: ResponseStream) -> tuple[Turn, ...]:
     parts: dict[str, dict[str, Any]] = {}
     for chunk in _told(UIMessageChunks("m1"), stream):
-        kept = {"providerMetadata": chunk[key] for key in chunk if key == "providerMetadata"}
+        kept = _known(chunk, "providerMetadata")
         match chunk["type"]:
             case "text-start" | "reasoning-start":
                 kind = chunk["type"].removesuffix("-start")
@@ -237,8 +242,8 @@ def _by_ui_chunks(stream: ResponseStream) -> tuple[Turn, ...]:
                 parts[chunk["id"]] |= kept
             case "tool-input-available":
                 call = {"type": "tool-f", "toolCallId": chunk["toolCallId"]}
-                called = {"callProviderMetadata": metadata for metadata in kept.values()}
-                parts[chunk["toolCallId"]] = call | {"input": chunk["input"]} | called
+                kept = {f"call{key[0].upper()}{key[1:]}": value for key, value in kept.items()}
+                parts[chunk["toolCallId"]] = call | {"input": chunk["input"]} | kept
     return _chat(list(parts.values()))
 
 
@@ -340,11 +345,6 @@ def test_what_another_server_has_signed_is_not_for_this_one() -> None:
     hidden = {"type": "redacted_thinking", "data": "EqQBCgIYAhIM"}
     said = {"type": "text", "text": "Hello"}
     assert _message([thought, hidden, said])[1] == Turn("assistant", "Hello")
-
-
-def _known(told: dict[str, Any], *names: str) -> dict[str, Any]:
-    """What a client keeps that knows only these fields."""
-    return {name: value for name, value in told.items() if name in names}
 
 
 @pytest.mark.parametrize("case", ["calls", "reasoning and calls", "encrypted alone"])
