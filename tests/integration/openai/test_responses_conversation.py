@@ -71,8 +71,9 @@ async def test_what_the_model_s_server_gave_goes_on_with_the_conversation(
         model.will(
             Reply(
                 [
-                    chunk(delta={"reasoning": "hm", "reasoning_details": [_HIDDEN]}),
+                    chunk(delta={"reasoning": "hm"}),
                     chunk(delta={"tool_calls": [{"index": 0, **_CALL}]}),
+                    chunk(delta={"reasoning_details": [_HIDDEN]}),
                     chunk(finish_reason="tool_calls") + DONE,
                 ]
             ),
