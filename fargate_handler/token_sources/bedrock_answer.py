@@ -16,7 +16,6 @@ from evenflow.stream_core.log.returned_fields import detail_of
 from evenflow.stream_core.protocol.errors import UpstreamFailed
 from evenflow.stream_core.protocol.messages import Usage
 
-
 DETAILS = "reasoning_details"
 """The field of messages that has what is needed again of a reasoning, as OpenRouter has it."""
 

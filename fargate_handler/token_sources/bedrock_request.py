@@ -172,12 +172,12 @@ def _reasoning_blocks(turn: Turn) -> list[dict[str, Any]]:
         ModelRefused: what is encrypted is not base64.
     """
     details = turn.extra.get(DETAILS)
-    blocks = []
+    blocks = list[dict[str, Any]]()
     for entry in details if isinstance(details, list) and turn.role == "assistant" else ():
         match entry:
             case {"type": "reasoning.text", "text": str(text), "signature": str(signature)}:
-                told = {"reasoningText": {"text": text, "signature": signature}}
-                blocks.append({"reasoningContent": told})
+                signed = {"text": text, "signature": signature}
+                blocks.append({"reasoningContent": {"reasoningText": signed}})
             case {"type": "reasoning.encrypted", "data": str(data), "format": "bedrock"}:
                 blocks.append({"reasoningContent": {"redactedContent": _decoded(data)}})
     return blocks

@@ -68,7 +68,8 @@ class _Message:
         if block.kind is not Kind.CALL:
             part |= {"state": "done", **returned}
             return
-        part |= {"callProviderMetadata": told for told in returned.values()}
+        if returned:
+            part["callProviderMetadata"] = returned["providerMetadata"]
         made = made_call(block)
         if "errorText" in made:
             part |= {"state": "output-error", "rawInput": made["input"]}

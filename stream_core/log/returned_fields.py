@@ -118,14 +118,12 @@ def detail_of(field: str, entry: Mapping[str, Any], name: str) -> str:
 def fields_of_detail(detail: str, text: str) -> Fields:
     """The list that a detail stands for, with this text. Empty if it is no detail."""
     try:
-        match orjson.loads(detail or b"{}"):
-            case {**fields} if len(fields) == 1:
-                ((field, entry),) = fields.items()
-                (name,) = (name for name in TEXTS if entry.get(name) == "")
-                return {field: [{**entry, name: text}]}
+        fields: dict[str, Any] = orjson.loads(detail or b"{}")
+        ((field, entry),) = fields.items()
+        (name,) = (name for name in TEXTS if entry.get(name) == "")
     except (ValueError, AttributeError):
-        pass  # another server's, or cut
-    return {}
+        return {}
+    return {field: [{**entry, name: text}]}
 
 
 def call_object(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -11,7 +12,7 @@ import pytest
 from tests.integration.chat_client import HttpAnswer, call, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer
-from tests.integration.scripted_model import END, Reply, chunk, scripted_model
+from tests.integration.scripted_model import DONE, END, Reply, chunk, scripted_model
 
 
 async def _create(
@@ -51,3 +52,44 @@ async def test_a_session_s_user_is_who_the_session_says(
             answer = await _create(http, server, token, input="hi", user="mallory")
             assert answer.status == 200
         assert [told["Evenflow-User"] for told in model.headers] == ["zoe", "mallory"]
+
+
+_HIDDEN = {"type": "reasoning.encrypted", "index": 0, "data": "c2ln"}
+_SIGNED = {"google": {"thought_signature": "c2ln"}}
+_CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "f", "arguments": "{}"},
+    "extra_content": _SIGNED,
+}
+
+
+async def test_what_the_model_s_server_gave_goes_on_with_the_conversation(
+    http: aiohttp.ClientSession, serve: Serve, tmp_path: Path
+) -> None:
+    async with scripted_model() as model:
+        model.will(
+            Reply(
+                [
+                    chunk(delta={"reasoning": "hm"}),
+                    chunk(delta={"tool_calls": [{"index": 0, **_CALL}]}),
+                    chunk(delta={"reasoning_details": [_HIDDEN]}),
+                    chunk(finish_reason="tool_calls") + DONE,
+                ]
+            ),
+            Reply([chunk("Done."), END]),
+        )
+        settings = {"model": "openai", "model_url": model.url, "models": "demo"}
+        stored = {"store": "sqlite", "store_path": str(tmp_path / "evenflow.db")}
+        server, other = [await serve(**settings, **stored) for _ in range(2)]
+        first = (await _create(http, server, "sk-x", input="hi")).json["id"]
+        given = [{"type": "function_call_output", "call_id": "c1", "output": "7"}]
+        answer = await _create(http, other, "sk-x", input=given, previous_response_id=first)
+        assert answer.json["status"] == "completed"
+        assert model.requests[-1]["messages"][1] == {
+            "role": "assistant",
+            "content": None,
+            "reasoning": "hm",
+            "reasoning_details": [_HIDDEN],
+            "tool_calls": [_CALL],
+        }

@@ -112,6 +112,11 @@ def _ended(contents: list[Content]) -> ResponseStream:
     return stream
 
 
+def _known(told: dict[str, Any], *names: str) -> dict[str, Any]:
+    """What a client keeps that knows only these fields."""
+    return {name: value for name, value in told.items() if name in names}
+
+
 def _told(
     objects: Any, stream: ResponseStream, blocks: type[Blocks] = Blocks
 ) -> list[dict[str, Any]]:
@@ -160,7 +165,7 @@ def _input(items: list[dict[str, Any]]) -> tuple[Turn, ...]:
 
 
 def _by_items(stream: ResponseStream) -> tuple[Turn, ...]:
-    return _input(output_of(PUBLIC, stream.log.entries, "completed"))
+    return _input(output_of(PUBLIC, stream.log.read(0).standing, "completed"))
 
 
 def _by_response_events(stream: ResponseStream) -> tuple[Turn, ...]:
@@ -196,8 +201,8 @@ def _by_message_events(stream: ResponseStream) -> tuple[Turn, ...]:
             blocks[event["index"]] = event["content_block"] | {"json": ""}
         elif event["type"] == "content_block_delta":
             block, (_, *told) = blocks[event["index"]], event["delta"].items()
-            for name, more in told:
-                name = "json" if name == "partial_json" else name
+            for given, more in told:
+                name = "json" if given == "partial_json" else given
                 block[name] = more if name == "signature" else block[name] + more
     content = []
     for block in blocks.values():
@@ -220,13 +225,13 @@ def _chat(parts: list[dict[str, Any]]) -> tuple[Turn, ...]:
 
 
 def _by_stored_chat(stream: ResponseStream) -> tuple[Turn, ...]:
-    return _chat(ui_message("m1", stream.log.entries, has_ended=True)["parts"])
+    return _chat(ui_message("m1", stream.log.read(0).standing, has_ended=True)["parts"])
 
 
 def _by_ui_chunks(stream: ResponseStream) -> tuple[Turn, ...]:
     parts: dict[str, dict[str, Any]] = {}
     for chunk in _told(UIMessageChunks("m1"), stream):
-        kept = {"providerMetadata": chunk[key] for key in chunk if key == "providerMetadata"}
+        kept = _known(chunk, "providerMetadata")
         match chunk["type"]:
             case "text-start" | "reasoning-start":
                 kind = chunk["type"].removesuffix("-start")
@@ -237,8 +242,8 @@ def _by_ui_chunks(stream: ResponseStream) -> tuple[Turn, ...]:
                 parts[chunk["id"]] |= kept
             case "tool-input-available":
                 call = {"type": "tool-f", "toolCallId": chunk["toolCallId"]}
-                called = {"callProviderMetadata": metadata for metadata in kept.values()}
-                parts[chunk["toolCallId"]] = call | {"input": chunk["input"]} | called
+                kept = {f"call{key[0].upper()}{key[1:]}": value for key, value in kept.items()}
+                parts[chunk["toolCallId"]] = call | {"input": chunk["input"]} | kept
     return _chat(list(parts.values()))
 
 
@@ -342,17 +347,12 @@ def test_what_another_server_has_signed_is_not_for_this_one() -> None:
     assert _message([thought, hidden, said])[1] == Turn("assistant", "Hello")
 
 
-def _known(told: dict[str, Any], *names: str) -> dict[str, Any]:
-    """What a client keeps that knows only these fields."""
-    return {name: value for name, value in told.items() if name in names}
-
-
 @pytest.mark.parametrize("case", ["calls", "reasoning and calls", "encrypted alone"])
 def test_clients_that_keep_only_known_fields_give_all_back_too(case: str) -> None:
     contents, message = _CASES[case]
     stream = _ended(contents)
     of_items = ("type", "call_id", "name", "arguments", "summary", "encrypted_content")
-    items = output_of(PUBLIC, stream.log.entries, "completed")
+    items = output_of(PUBLIC, stream.log.read(0).standing, "completed")
     of_blocks = ("type", "id", "name", "input", "thinking", "signature", "data")
     content = AnthropicObjects("rsp_1", "m", thinking=True).whole(stream)["content"]
     for turns in (

@@ -155,7 +155,7 @@ def _details(entry: dict[str, Any]) -> Part:
 def test_what_says_nothing_is_a_sign_of_life() -> None:
     sink = RecordingSink()
     answer = BedrockAnswer(sink)
-    answer.take(delta(reasoningContent={"redactedContent": b"x"}))
+    answer.take(delta(reasoningContent={"text": ""}))
     answer.take(delta(text=""))
     assert (sink.contents, sink.signs_of_life) == ([], 2)
 

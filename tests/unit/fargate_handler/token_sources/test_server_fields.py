@@ -100,9 +100,7 @@ def test_signatures_and_what_is_encrypted_are_kept_apart() -> None:
         chat_chunk("Yes"),
     ) == [
         _thought("hm"),
-        _fields(
-            {"reasoning_details": [{"type": "reasoning.text", "index": 0, "signature": "s"}]}
-        ),
+        _fields({"reasoning_details": [{"type": "reasoning.text", "index": 0, "signature": "s"}]}),
         _fields({"reasoning_details": [_HIDDEN]}),
         "Yes",
     ]
