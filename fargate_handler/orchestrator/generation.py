@@ -38,8 +38,10 @@ _LEASE_LOOK_SECONDS = 0.1
 _RETRY_PAUSE_SECONDS = (0.05, 0.25)
 # After a longer throttle there is no retry, and the reader is told when to ask again.
 _LONGEST_RETRY_PAUSE_SECONDS = 20.0
-# One question is asked so often at most of a server that throttles.
+# One question is asked so often at most of a server that throttles, and so often of one that names
+# no time and answers others: there a place comes soon, and others may take it first.
 _MOST_REFUSED_CALLS = 5
+_MOST_CALLS_FOR_A_PLACE = 12
 # A program that repeats by itself is not told of a refusal for so long, where a place comes soon.
 _SOON_MS = 1_000
 # A server that refuses all calls is given up after this many calls and seconds, if it names a time
@@ -346,9 +348,11 @@ class Generation:
         )
         pause = (outcome.retry_after_ms or 0) / 1000
         begins_at = now + pause
+        for_a_place = outcome.retry_after_ms is None and self.upstream.answers_anybody
+        most_calls = _MOST_CALLS_FOR_A_PLACE if for_a_place else _MOST_REFUSED_CALLS
         return (
             not names_it_wrongly
-            and self._refused_calls < _MOST_REFUSED_CALLS
+            and self._refused_calls < most_calls
             and pause <= _LONGEST_RETRY_PAUSE_SECONDS
             and begins_at < self._quota_by(self._throttled_since, own=1)
             and not self._calls.is_late_at(begins_at)

@@ -48,6 +48,9 @@ from evenflow.stream_core.protocol.errors import (
 _logger = logging.getLogger(__name__)
 
 _MOST_SHORTENINGS = 4
+# A question that is refused more often than others waits itself, so that it isn't asked in vain.
+_THROTTLES_WITHOUT_BACKOFF = 3
+_FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS = 0.05, 0.5
 
 
 class ModelCalls:
@@ -87,6 +90,7 @@ class ModelCalls:
         self._filters = filters
         self._on_failure = on_failure
         self._sender = sender
+        self._throttles = 0
         self.held_until = -inf
         """Until when its model's server takes no call for it, in seconds."""
         self._running: asyncio.Task[ModelFinish] | None = None
@@ -255,9 +259,11 @@ class ModelCalls:
             after = error.retry_after_ms
             seconds = None if after is None else after / 1000
             now = self._monotonic()
-            self.held_until = now + self._upstream.throttled(
-                now, self._began_at, seconds, self._question
-            )
+            pause = self._upstream.throttled(now, self._began_at, seconds, self._question)
+            self._throttles += 1
+            doublings = self._throttles - _THROTTLES_WITHOUT_BACKOFF
+            backoff = _FIRST_BACKOFF_SECONDS * 2**doublings if doublings > 0 else 0.0
+            self.held_until = now + max(pause, min(_LONGEST_BACKOFF_SECONDS, backoff))
 
     async def _try(self, is_over: Callable[[], bool], on_begin: Callable[[], None]) -> ModelFinish:
         stream = self._stream

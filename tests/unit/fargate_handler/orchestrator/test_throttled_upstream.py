@@ -235,6 +235,20 @@ async def test_it_waits_too_where_other_tasks_are_answered() -> None:
     assert waits == 1
 
 
+async def test_where_others_take_each_place_it_is_asked_ever_less_often_and_then_told() -> None:
+    node = Node(LIMITS)
+    stream = await ask_once(node)
+    (upstream,) = node.orchestrator._dispatcher.upstreams.by_name.values()
+    upstream.prefills.slots.elsewhere = CallsElsewhere(running=1, answered=1)
+    no_time = UpstreamAnswered("busy", code="upstream_throttled", status=429)
+    while stream.error is None:
+        for call in running(node):
+            call.fail(no_time)
+        await node.clock.pass_time(0.01)
+    assert len(node.source.calls) == 12
+    assert node.clock.now - stream.created_at > 3
+
+
 async def test_a_request_without_a_key_is_told_where_the_server_answers_nobody() -> None:
     node = Node(LIMITS)
     await ask(node, 1)
