@@ -32,6 +32,7 @@ _DOCUMENT = openapi_document(Limits())
 _OPERATIONS = [
     (method.upper(), path) for path, methods in _DOCUMENT["paths"].items() for method in methods
 ]
+_UNKNOWN_HEADER = "x-schemathesis-unknown-property"
 _ABOUT_A_RESPONSE = [(method, path) for method, path in _OPERATIONS if "response_id" in path]
 
 
@@ -144,6 +145,8 @@ def test_every_call_answers_as_the_document_says(
     path: str,
 ) -> None:
     def call(case: schemathesis.Case[Any]) -> None:
+        if _UNKNOWN_HEADER in case.headers:
+            return  # HTTP has unknown headers ignored, and schemathesis wants them refused
         case.call_and_validate(server.http_url, session=session, headers=reader.headers, timeout=20)
 
     _make_calls(api[path][method], call)
