@@ -101,7 +101,7 @@ class HttpConnection(web.RequestHandler):
         if self._messages:
             _, self._last_body = self._messages[-1]
 
-    def eof_received(self) -> bool:
+    def eof_received(self) -> bool:  # type: ignore[override]
         """The client sends no more: it waits for the answers to what it has sent, or is gone.
 
         Only a write shows which of them it is: a client that is gone resets the connection then.
