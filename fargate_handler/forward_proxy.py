@@ -10,13 +10,13 @@ import os
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from urllib.parse import SplitResult, urlsplit
-from urllib.request import getproxies_environment, proxy_bypass_environment
+from urllib.request import getproxies_environment
 
 from evenflow.fargate_handler.environment import trimmed
 from evenflow.fargate_handler.settings import ConfigurationError
 from evenflow.stream_core.policy.allowed_hosts import is_loopback
 
-_KINDS = ("http", "https")
+_PORTS = {"http": 80, "https": 443}
 _LOOPBACK = "localhost,127.0.0.1,::1"
 
 
@@ -52,25 +52,25 @@ def except_loopback() -> None:
 def _is_usable(proxy: str) -> bool:
     try:
         address = urlsplit(proxy)
-        return address.scheme in _KINDS and bool(address.hostname) and address.port != 0
+        return address.scheme in _PORTS and bool(address.hostname) and address.port != 0
     except ValueError:
         return False
 
 
 def _is_excepted(called: SplitResult, no_proxy: str) -> bool:
     host = called.hostname or ""
-    if is_loopback(host) or host.endswith(".localhost") or _is_in_networks(host, no_proxy):
+    if is_loopback(host) or host.endswith(".localhost"):
         return True
-    port = called.port or {"https": 443}.get(called.scheme, 80)
-    return bool(proxy_bypass_environment(f"{host}:{port}", {"no": no_proxy}))
+    port = called.port or _PORTS[called.scheme]
+    entries = map(str.strip, no_proxy.lower().split(","))
+    return any(_excepts(entry, host, port) for entry in entries)
 
 
-def _is_in_networks(host: str, no_proxy: str) -> bool:
-    """Whether a host is an address in one of the networks, such as `10.0.0.0/8`."""
+def _excepts(entry: str, host: str, port: int) -> bool:
+    """Whether an entry of NO_PROXY excepts a host: by its name, a domain, or a network."""
+    if entry == "*":
+        return True
     with suppress(ValueError):
-        address = ip_address(host)
-        for entry in no_proxy.split(","):
-            with suppress(ValueError):
-                if address in ip_network(entry.strip(), strict=False):
-                    return True
-    return False
+        return ip_address(host) in ip_network(entry, strict=False)
+    name = entry.removesuffix(f":{port}").lstrip("*.")
+    return bool(name) and f".{host}".endswith(f".{name}")

@@ -45,6 +45,8 @@ class FileWatch:
         self._lock = lock
         self._reads = reads
         self._writes = writes
+        self._used: dict[str, FileId] = {}
+        self._again_at = inf
         self._begin()
 
     @property

@@ -119,7 +119,7 @@ class HttpConnection(web.RequestHandler):
         """Whether nothing of a head has come since the last request was answered."""
         return self._head_timer is None and not (self._messages or self._request_in_progress)
 
-    def eof_received(self) -> bool:
+    def eof_received(self) -> bool:  # type: ignore[override]
         """The client sends no more: it waits for the answers to what it has sent, or is gone.
 
         Only a write shows which of them it is: a client that is gone resets the connection then.
