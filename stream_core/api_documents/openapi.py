@@ -104,7 +104,7 @@ def openapi_document(limits: Limits) -> dict[str, Any]:
             "404 `path_not_found`, and a "
             "wrong method with 405 `method_not_allowed` and `Allow`.",
         },
-        "servers": [{"url": "."}],  # where the document comes from, also below a path
+        "servers": [{"url": "/"}],
         "paths": _paths(),
         "components": {
             "schemas": _schemas(),

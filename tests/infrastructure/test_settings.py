@@ -40,7 +40,7 @@ def test_settings_are_frozen(name: str) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "why"),
     [
-        ("handler.idle_timeout_seconds", 30, "cuts sockets between heartbeats"),
+        ("handler.idle_timeout_seconds", 25, "cuts sockets between heartbeats"),
         ("handler.idle_timeout_seconds", 75, "over connections that a task closes"),
         ("handler.deregistration_delay_seconds", 115, "sockets are cut while a task still drains"),
         ("handler.stop_timeout_seconds", 114, "ECS kills a task that still drains"),
