@@ -71,9 +71,7 @@ class Generations:
         self._ended_answers = EndedAnswers(metrics)
         metrics.gauge(catalogue.QUEUE_DEPTH, lambda: self.queued)
         metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: self.running)
-        metrics.gauge(
-            catalogue.GENERATIONS_PARKED, lambda: len(self._parked) + len(self._at_tools)
-        )
+        metrics.gauge(catalogue.GENERATIONS_PARKED, lambda: len(self._parked) + len(self._at_tools))
 
     @property
     def _all_places(self) -> tuple[dict[str, Generation], ...]:

@@ -94,9 +94,7 @@ async def test_the_call_is_read_again_after_a_reconnect(opened: OpenSession) -> 
         made = [part for part in answer.contents if isinstance(part, Part)]
         assert [part.id for part in made if part.kind is Kind.CALL] == before
         for text in (_GOES_ON, "another"):
-            await other.send(
-                "tool.result", response_id=response_id, call_id=before[0], text=text
-            )
+            await other.send("tool.result", response_id=response_id, call_id=before[0], text=text)
         await other.whole(response_id)
     assert results(answer) == [(before[0], _GOES_ON)]
     assert answer.text == _BEFORE + _AFTER
@@ -109,9 +107,7 @@ async def test_one_call_is_cancelled_and_the_other_answered(opened: OpenSession)
         response_id = await ask(connection, demo(tokens=0, calls=2))
         first, second = await calls_of(connection, response_id, 2)
         await connection.send("tool.cancel", response_id=response_id, call_id=first)
-        await connection.send(
-            "tool.result", response_id=response_id, call_id=second, text=_GOES_ON
-        )
+        await connection.send("tool.result", response_id=response_id, call_id=second, text=_GOES_ON)
         answer = await connection.whole(response_id)
     assert results(answer) == [(first, CANCELLED_CALL), (second, _GOES_ON)]
     assert answer.text == _AFTER

@@ -89,9 +89,9 @@ async def test_the_websocket_of_responses_names_the_only_model(
 
 
 async def _asked(
-    http: aiohttp.ClientSession, server: LocalServer, path: str, token: str = "any"
+    http: aiohttp.ClientSession, server: LocalServer, path: str, credential: str = "any"
 ) -> HttpAnswer:
-    headers = {"Authorization": f"Bearer {token}"}
+    headers = {"Authorization": f"Bearer {credential}"}
     return await call(http, "POST", f"{server.http_url}{path}", BODIES[path], headers=headers)
 
 
