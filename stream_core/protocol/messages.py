@@ -309,6 +309,9 @@ class SessionRequest(FromClient):
     `may` is what the token may do, by default everything: a backend can give a browser less.
     """
 
+    # A backend may send its own fields, too.
+    model_config = ConfigDict(extra="ignore")
+
     tenant: Annotated[str, Field(pattern=NAME_PATTERN)] = "public"
     agent: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
     session_id: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
