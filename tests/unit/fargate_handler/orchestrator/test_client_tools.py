@@ -193,6 +193,20 @@ async def test_while_tools_run_the_place_is_another_s() -> None:
     answer.task.assert_idle()
 
 
+async def test_of_too_many_that_wait_for_tools_the_longest_ends() -> None:
+    answer = await Answer.begin(Task.alone(Limits(parked_responses=1)))
+    await answer.say("I look. ", *called(0, "c1"))
+    second = IngestEvent(CHANNEL, "m2", "m1", "hi", terms=MessageTerms(tools=[TOOL]))
+    stream = (await answer.task.orchestrator.submit(second)).stream
+    await settle()
+    await answer.say(*called(0, "c2"))
+    assert answer.stream.error is not None
+    assert answer.stream.error["code"] == "queue_displaced"
+    assert answer.stream.log.text == "I look. "
+    assert not stream.log.closed
+    await answer.task.leave()
+
+
 async def test_a_failed_attempt_of_a_later_step_leaves_the_earlier_ones() -> None:
     answer = await Answer.begin(Task.alone())
     await answer.say("I look. ", *called(0, "c1"))
