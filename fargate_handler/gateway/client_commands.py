@@ -68,8 +68,8 @@ def act(client: CommandingClient, message: ClientMessage) -> None:
     try:
         _check_allowed(client.session.claims, message)
         match message:
-            case ChatMessageFrame():
-                _in_background(client, _submit(client, message), message)
+            case ChatMessageFrame() | ResponseCancel() | ToolResult() | ToolCancel():
+                _in_background(client, _change(client, message), message)
             case ResponseResume():
                 _resume(client, message, now)
             case ResponsePause():
@@ -78,12 +78,6 @@ def act(client: CommandingClient, message: ClientMessage) -> None:
                 _reader(client, message.response_id).resume(now)
             case ResponseCredit():
                 _add_credit(client, message, now)
-            case ResponseCancel():
-                _in_background(client, _cancel(client, message), message)
-            case ToolResult():
-                _in_background(client, _take_result(client, message, message.text), message)
-            case ToolCancel():
-                _in_background(client, _take_result(client, message, CANCELLED_CALL), message)
             case ResponseAck():
                 _acknowledge(client, message)
             case PresenceSubscribe() | PresenceUnsubscribe():
@@ -167,6 +161,22 @@ def _refuse(client: CommandingClient, error: EvenflowError, message: ClientMessa
 
 
 # -- messages and responses ------------------------------------------------------------------------
+
+
+def _change(
+    client: CommandingClient,
+    message: ChatMessageFrame | ResponseCancel | ToolResult | ToolCancel,
+) -> Coroutine[Any, Any, None]:
+    """What a message does that changes a conversation or an answer."""
+    match message:
+        case ChatMessageFrame():
+            return _submit(client, message)
+        case ResponseCancel():
+            return _cancel(client, message)
+        case ToolResult():
+            return _take_result(client, message, message.text)
+        case ToolCancel():
+            return _take_result(client, message, CANCELLED_CALL)
 
 
 async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:

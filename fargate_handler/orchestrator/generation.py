@@ -243,7 +243,7 @@ class Generation:
     async def _run(self) -> None:
         self._begun = True
         try:
-            if not self._over:
+            if not self._over and await self._resume_steps():
                 await self._attempts()
         except asyncio.CancelledError:
             # After cancel(), interrupt() and abandon() nothing is left to do. Otherwise the process
@@ -255,9 +255,6 @@ class Generation:
 
     async def _attempts(self) -> None:
         """Try until an attempt completes the stream, or none is left."""
-        if not await self._resume_steps():
-            self.stream.complete("tool_calls", None)
-            return
         while True:
             outcome = await self._calls.call(lambda: self._over, self._look_later)
             if self._over:
@@ -267,18 +264,11 @@ class Generation:
                 continue
             if self._asks_for_less(outcome):
                 continue
-            while not self._in_force():  # noqa: ASYNC110 - rare, and takes seconds
-                await asyncio.sleep(_LEASE_LOOK_SECONDS)
-            if not isinstance(outcome, ModelFinish):
-                self.stream.settle()
-                if self._calls.is_late and self._calls.delivered:
-                    outcome = ModelFinish("length", None)
+            outcome = await self._settled(outcome)
             if isinstance(outcome, ModelFinish):
-                usage = self._tools.count(outcome.usage)
-                if outcome.finish_reason in _CALLING and await self._await_results():
-                    continue
-                self.stream.complete(outcome.finish_reason, usage)
-                return
+                if await self._completed(outcome):
+                    return
+                continue
             if not self._is_tried_again(outcome):
                 self._give_up(outcome)
                 return
@@ -288,6 +278,24 @@ class Generation:
             self._tools.drop_early()
             self._on_attempt()
             self.stream.next_attempt()
+
+    async def _settled(self, outcome: ModelFinish | EvenflowError) -> ModelFinish | EvenflowError:
+        """The outcome, once this task may end the response. Late, it is whole if it has text."""
+        while not self._in_force():  # noqa: ASYNC110 - rare, and takes seconds
+            await asyncio.sleep(_LEASE_LOOK_SECONDS)
+        if not isinstance(outcome, ModelFinish):
+            self.stream.settle()
+            if self._calls.is_late and self._calls.delivered:
+                return ModelFinish("length", None)
+        return outcome
+
+    async def _completed(self, finish: ModelFinish) -> bool:
+        """Complete the response, unless the client runs tools, and the model goes on after that."""
+        usage = self._tools.count(finish.usage)
+        if finish.finish_reason in _CALLING and await self._await_results():
+            return False
+        self.stream.complete(finish.finish_reason, usage)
+        return True
 
     def _asks_for_less(self, outcome: ModelFinish | EvenflowError) -> bool:
         """Whether the request was too long, and is made again without its oldest messages."""
@@ -398,14 +406,21 @@ class Generation:
     # -- tools of the client -----------------------------------------------------------------------
 
     async def _resume_steps(self) -> bool:
-        """Go on behind the steps of an answer that was taken over. False: its calls got nothing."""
+        """Go on behind the steps of an answer that was taken over.
+
+        Returns:
+            False where it has ended, since its calls got no results.
+        """
         if not (self._calls.has_client_tools and self.stream.log.parts):
             return True
         steps = self._tools.steps
         if steps.turns:
             self._tools.count(None)  # only the lost task knew their tokens
             self._calls.begin_step(steps)
-        return not steps.awaits_results or await self._await_results()
+        if not steps.awaits_results or await self._await_results():
+            return True
+        self.stream.complete("tool_calls", None)
+        return False
 
     async def _await_results(self) -> bool:
         """Wait for the results of the model's calls without a place, and then for a place.

@@ -71,9 +71,7 @@ class Generations:
         self._ended_answers = EndedAnswers(metrics)
         metrics.gauge(catalogue.QUEUE_DEPTH, lambda: self.queued)
         metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: self.running)
-        metrics.gauge(
-            catalogue.GENERATIONS_PARKED, lambda: len(self._parked) + len(self._at_tools)
-        )
+        metrics.gauge(catalogue.GENERATIONS_PARKED, lambda: len(self._parked) + len(self._at_tools))
 
     @property
     def _all_places(self) -> tuple[dict[str, Generation], ...]:
@@ -264,14 +262,14 @@ class Generations:
 
     def _start(self, generation: Generation) -> None:
         stream = generation.stream
-        waited = self._waiting.pop(stream.response_id, None) is not None
+        from_queue = self._waiting.pop(stream.response_id, None) is not None
         self._held.discard(stream.response_id)
         if (closing := self._running.get(stream.response_id)) is not None:
             self._leave_place(closing)  # it was abandoned, and its model isn't closed yet
         self._running[stream.response_id] = generation
         self._places.add(generation.line.sender)
         generation.upstream.ceiling.begin(generation.sender)
-        self._starts.note(self._monotonic(), waited=waited)
+        self._starts.note(self._monotonic(), waited=from_queue)
         stream.leave_queue()
         self.charges.starts(generation)
         stream.on_first_delta = partial(self._first_token, generation)

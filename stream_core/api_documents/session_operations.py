@@ -136,7 +136,13 @@ _MESSAGE = Operation(
     "Send a message. The same `message_id` again gives the same `response_id`, and nothing is "
     "generated twice.",
     answers=(Answer(202, "The message is on record.", MessageAccepted, headers=("Set-Cookie",)),),
-    refusals=refusals(ANY, BODY, TOKEN, ACCEPTING, {404: ("agent_not_found",)}),
+    refusals=refusals(
+        ANY,
+        BODY,
+        TOKEN,
+        ACCEPTING,
+        {400: ("unsupported_value",), 404: ("agent_not_found",)},
+    ),
     body=PostedMessage,
     parameters=(FIRST_TOKEN,),
 )

@@ -133,6 +133,8 @@ class ResponseStream:
     """Why it ends if it takes no more tokens."""
     history_dropped_by: HistoryBound | None
     """The bound by which the model does not receive the oldest messages."""
+    kept_index: int
+    """What comes up to here is never replaced: steps of the model that the client continued."""
 
     def __init__(
         self,
@@ -147,8 +149,6 @@ class ResponseStream:
     ) -> None:
         self.response_id, self.message_id, self.channel = response_id, message_id, channel
         self.log, self.state = ResponseLog(), ResponseState.QUEUED
-        self.kept_index = -1
-        """What comes up to here is never replaced: steps of the model that the client continued."""
         self.epoch = 1
         """The epoch of this task, where it is the response's owner."""
         self.via: Via = "owner"
@@ -163,7 +163,7 @@ class ResponseStream:
         """Since when the generation has no place, in seconds. None: it has one, or never had."""
         self.place: QueuePlace | None = None
         """Where it waits for the model, as readers were told. None: it doesn't, or not for long."""
-        self.attempt = 1
+        self.attempt, self.kept_index = 1, -1
         # Tokens that the model has given, in all attempts.
         self.tokens = 0
         self.signs_of_life = 0

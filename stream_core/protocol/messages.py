@@ -62,18 +62,7 @@ def _describe_text(schema: dict[str, Any]) -> None:
 
 
 class Question(FromClient):
-    """What a message asks, and how it is to be answered. The answer takes at most `timeout_ms`.
-
-    `text` is the user's. In its place `messages` may bring a whole conversation, as OpenAI's API
-    has it: the model is given these messages and not those of the session. The last one is the
-    user's.
-
-    `tools` are functions that the client runs. A call of one waits for its `tool.result`, with
-    which the same answer goes on. `tool_choice` is for the first call of the model.
-
-    `slo_ttft_ms`: within how long its first token is wanted. Of what waits of one address, the
-    message wanted first comes first. `service_class`: it may wait longer than its tenant's others.
-    """
+    """The fields that `payload` of a message and `start` share. `MessagePayload` describes them."""
 
     model_config = ConfigDict(
         json_schema_extra={"oneOf": [{"required": ["text"]}, {"required": ["messages"]}]}
@@ -112,7 +101,18 @@ class Question(FromClient):
 
 
 class MessagePayload(Question):
-    """The question of a message."""
+    """What a message asks, and how it is to be answered. The answer takes at most `timeout_ms`.
+
+    `text` is the user's. In its place `messages` may bring a whole conversation, as OpenAI's API
+    has it: the model is given these messages and not those of the session. The last one is the
+    user's.
+
+    `tools` are functions that the client runs. A call of one waits for its `tool.result`, with
+    which the same answer goes on. `tool_choice` is for the first call of the model.
+
+    `slo_ttft_ms`: within how long its first token is wanted. Of what waits of one address, the
+    message wanted first comes first. `service_class`: it may wait longer than its tenant's others.
+    """
 
     @property
     def question(self) -> str:
@@ -308,6 +308,9 @@ class SessionRequest(FromClient):
 
     `may` is what the token may do, by default everything: a backend can give a browser less.
     """
+
+    # A backend may send its own fields, too.
+    model_config = ConfigDict(extra="ignore")
 
     tenant: Annotated[str, Field(pattern=NAME_PATTERN)] = "public"
     agent: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None

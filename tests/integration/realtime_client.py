@@ -97,7 +97,9 @@ class RealtimeConnection(FrameReader):
         assert isinstance(data, str), "the server sent a binary frame"
         frame: Frame = json.loads(data)
         told = REALTIME_SERVER_MESSAGE.validate_json(data)
-        assert json.loads(told.to_json()) == frame, "it has fields that its model doesn't have"
+        # A part writes the number 0 of a call, which its model leaves out.
+        whole = json.loads(told.to_json()) | ({"call": 0} if frame.get("call") == 0 else {})
+        assert whole == frame, "it has fields that its model doesn't have"
         if frame["type"] == "started":
             self.spoken.setdefault(frame["response_id"], Spoken(frame["next_index"] - 1))
         elif frame["type"] in ("token", "event", "restarted", "final"):

@@ -222,7 +222,6 @@ async def test_odd_but_legal_identifiers_and_texts(
         ):
             message = {
                 "type": "chat.message",
-                "from": 1,
                 **chat_message(message_id, previous, demo(tokens=2, gap_ms=1)),
             }
             raw.write(text_frame(message))

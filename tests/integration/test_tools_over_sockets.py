@@ -14,6 +14,7 @@ from evenflow.stream_core.log.tool_steps import CANCELLED_CALL
 from tests.integration.answer import Answer, Frame
 from tests.integration.chat_client import COMPACT, V1, Connection, checked_error, demo
 from tests.integration.conftest import OpenSession
+from tests.integration.deployment import LocalDeployment
 from tests.integration.realtime_client import OTHER_PATH, realtime
 
 TOOL = {"type": "function", "function": {"name": "look_up"}}
@@ -94,9 +95,7 @@ async def test_the_call_is_read_again_after_a_reconnect(opened: OpenSession) -> 
         made = [part for part in answer.contents if isinstance(part, Part)]
         assert [part.id for part in made if part.kind is Kind.CALL] == before
         for text in (_GOES_ON, "another"):
-            await other.send(
-                "tool.result", response_id=response_id, call_id=before[0], text=text
-            )
+            await other.send("tool.result", response_id=response_id, call_id=before[0], text=text)
         await other.whole(response_id)
     assert results(answer) == [(before[0], _GOES_ON)]
     assert answer.text == _BEFORE + _AFTER
@@ -109,9 +108,7 @@ async def test_one_call_is_cancelled_and_the_other_answered(opened: OpenSession)
         response_id = await ask(connection, demo(tokens=0, calls=2))
         first, second = await calls_of(connection, response_id, 2)
         await connection.send("tool.cancel", response_id=response_id, call_id=first)
-        await connection.send(
-            "tool.result", response_id=response_id, call_id=second, text=_GOES_ON
-        )
+        await connection.send("tool.result", response_id=response_id, call_id=second, text=_GOES_ON)
         answer = await connection.whole(response_id)
     assert results(answer) == [(first, CANCELLED_CALL), (second, _GOES_ON)]
     assert answer.text == _AFTER
@@ -198,3 +195,27 @@ async def test_over_http_alone(opened: OpenSession) -> None:
     assert (await session.call("POST", path, {"call_id": call.id, "text": "x"})).status == 200
     late = await session.call("POST", path, {"call_id": "other"})
     assert (late.status, late.error["code"]) == (409, "call_not_open")
+
+
+async def test_a_result_to_another_task_and_after_a_hand_over(
+    deployment: LocalDeployment, opened: OpenSession
+) -> None:
+    here, there = await deployment.handlers(2, drain_seconds=0.5)
+    session = await opened(here)
+    async with session.connect() as connection:
+        response_id = await ask(connection)
+        (first,) = await calls_of(connection, response_id)
+    async with session.at(there).connect() as connection:
+        answer = await connection.resume(response_id, -1)
+        await calls_of(connection, response_id)
+        wrong = await refusal_of(connection, response_id, "call_of_another")
+        assert wrong["code"] == "call_not_open"
+        # The tool's result makes the demo model call once more.
+        await connection.send("tool.result", response_id=response_id, call_id=first, text=_ONE_CALL)
+        (second,) = await calls_of(connection, response_id)
+        here.leave()
+        await here.ended()
+        await connection.send("tool.result", response_id=response_id, call_id=second, text=_GOES_ON)
+        await deployment.serve.time_passes_until(connection.whole(response_id))
+    assert answer.text == _BEFORE + _BEFORE + _AFTER
+    assert results(answer) == [(first, _ONE_CALL), (second, _GOES_ON)]

@@ -53,7 +53,12 @@ async def test_curl_streams_without_a_model(shared_server: LocalServer) -> None:
 def _read(url: str) -> str:
     """As one reads a stream with `requests`."""
     text = ""
-    body = {"messages": _MESSAGES, "stream": True, "temperature": 0.2, "max_tokens": 100}
+    body: dict[str, Any] = {
+        "messages": _MESSAGES,
+        "stream": True,
+        "temperature": 0.2,
+        "max_tokens": 100,
+    }
     with requests.post(url, json=body, stream=True, timeout=20) as answer:
         answer.raise_for_status()
         for line in answer.iter_lines():
@@ -89,9 +94,9 @@ async def test_the_websocket_of_responses_names_the_only_model(
 
 
 async def _asked(
-    http: aiohttp.ClientSession, server: LocalServer, path: str, token: str = "any"
+    http: aiohttp.ClientSession, server: LocalServer, path: str, credential: str = "any"
 ) -> HttpAnswer:
-    headers = {"Authorization": f"Bearer {token}"}
+    headers = {"Authorization": f"Bearer {credential}"}
     return await call(http, "POST", f"{server.http_url}{path}", BODIES[path], headers=headers)
 
 

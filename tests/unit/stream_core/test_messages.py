@@ -220,7 +220,7 @@ def test_a_first_message_may_leave_out_the_one_before() -> None:
 )
 def test_what_would_not_be_acted_upon_is_refused(fields: str, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        parse(POSTED_MESSAGE, ('{"message_id":"m1",%s}' % fields).encode())
+        parse(POSTED_MESSAGE, f'{{"message_id":"m1",{fields}}}'.encode())
     assert (refused.value.code, refused.value.param) == ("invalid_field", param)
     assert param in refused.value.message
 

@@ -28,9 +28,7 @@ CONVERSATION = [
 
 
 def message(**payload: Any) -> PostedMessage:
-    return parse(
-        POSTED_MESSAGE, json.dumps({"message_id": "m1", "payload": payload}).encode()
-    )
+    return parse(POSTED_MESSAGE, json.dumps({"message_id": "m1", "payload": payload}).encode())
 
 
 def test_text_alone_brings_nothing() -> None:

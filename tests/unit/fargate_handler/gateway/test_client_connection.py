@@ -245,10 +245,23 @@ async def test_nobody_resumes_what_is_not_there_yet() -> None:
     assert client.connection.reading, "what it read it still reads"
 
 
-@pytest.mark.parametrize("kind", ["resume", "pause", "continue", "cancel", "ack"])
-async def test_a_response_that_is_not_there_is_refused_by_name(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("response.resume", {"after": -1}),
+        ("response.pause", {}),
+        ("response.continue", {}),
+        ("response.cancel", {}),
+        ("response.ack", {"index": 0}),
+        ("tool.result", {"call_id": "c", "text": ""}),
+        ("tool.cancel", {"call_id": "c"}),
+    ],
+)
+async def test_a_response_that_is_not_there_is_refused_by_name(
+    kind: str, fields: dict[str, object]
+) -> None:
     client = Gateway().connect()
-    client.send(f"response.{kind}", response_id="rsp_x", after=-1, index=0)
+    client.send(kind, response_id="rsp_x", **fields)
     await settle()
     assert client.last_code() == "response_not_found"
     assert client.frames[-1]["response_id"] == "rsp_x"

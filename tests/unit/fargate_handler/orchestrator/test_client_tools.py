@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest
@@ -55,7 +57,7 @@ class Answer:
         self.reader = task.read(stream)
 
     @classmethod
-    async def begin(cls, task: Task, **terms: object) -> Answer:
+    async def begin(cls, task: Task, **terms: Any) -> Answer:
         """Send a message that brings the tool."""
         said = MessageTerms(tools=[TOOL], **terms)
         event = IngestEvent(CHANNEL, "m1", None, "hi", terms=said)
@@ -179,9 +181,9 @@ async def test_while_tools_run_the_place_is_another_s() -> None:
     answer = await Answer.begin(Task.alone(Limits(generations_per_node=1)))
     second = await answer.task.send("m2", "m1")
     await settle()
-    assert second.stream.state is ResponseState.QUEUED
+    assert answer.task.orchestrator.queued == 1
     await answer.say(*called(0, "c1"))
-    assert second.stream.state is ResponseState.STREAMING
+    assert answer.task.orchestrator.queued == 0
     await answer.give("c1")
     assert len(answer.task.source.calls) == 2, "it waits for a place again"
     await answer.say("Second.")
@@ -189,6 +191,20 @@ async def test_while_tools_run_the_place_is_another_s() -> None:
     await answer.say("First.")
     assert answer.stream.log.text == "First."
     answer.task.assert_idle()
+
+
+async def test_of_too_many_that_wait_for_tools_the_longest_ends() -> None:
+    answer = await Answer.begin(Task.alone(Limits(parked_responses=1)))
+    await answer.say("I look. ", *called(0, "c1"))
+    second = IngestEvent(CHANNEL, "m2", "m1", "hi", terms=MessageTerms(tools=[TOOL]))
+    stream = (await answer.task.orchestrator.submit(second)).stream
+    await settle()
+    await answer.say(*called(0, "c2"))
+    assert answer.stream.error is not None
+    assert answer.stream.error["code"] == "queue_displaced"
+    assert answer.stream.log.text == "I look. "
+    assert not stream.log.closed
+    await answer.task.leave()
 
 
 async def test_a_failed_attempt_of_a_later_step_leaves_the_earlier_ones() -> None:
