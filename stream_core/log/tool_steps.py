@@ -9,9 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import orjson
+
 from evenflow.stream_core.log.conversation import ToolCall, Turn
-from evenflow.stream_core.log.entries import Content, Kind, LogEntry, Part
+from evenflow.stream_core.log.entries import (
+    CALL_EXTRA,
+    Content,
+    Kind,
+    LogEntry,
+    Part,
+    is_returned,
+)
 from evenflow.stream_core.log.response_log import slice_of
+from evenflow.stream_core.log.returned_fields import Fields, added, allowed, fields_of
 
 CANCELLED_CALL = "This call was cancelled."
 """The result of a call that the client cancels."""
@@ -44,7 +54,8 @@ def tool_steps(entries: Sequence[LogEntry]) -> ToolSteps:
     step, turns, answered, last_index, next_call = _Step(), list[Turn](), set[str](), -1, 0
     last: Content | None = None
     for index, content in slice_of(entries, 0).contents:
-        last = content
+        if not (isinstance(content, Part) and is_returned(content)):
+            last = content
         step.add(content)
         if isinstance(content, Part) and content.kind is Kind.RESULT:
             answered.add(content.id)
@@ -71,11 +82,26 @@ class _Call:
 
 
 @dataclass(slots=True)
+class _Thought:
+    """A reasoning: the field of its server, its detail, and its text in pieces."""
+
+    field: str
+    detail: str
+    pieces: list[str]
+
+
+@dataclass(slots=True)
 class _Step:
-    """What one call of the model gave, with the results so far."""
+    """What one call of the model gave, with the results so far.
+
+    Args:
+        beside: what the server needs back beside the text, in the order in which it came.
+        call_fields: the same of the calls, by their numbers. It may come before its call.
+    """
 
     text: list[str] = field(default_factory=list)
-    reasoning: dict[str, list[str]] = field(default_factory=dict)
+    beside: list[_Thought | Fields] = field(default_factory=list)
+    call_fields: dict[int, Fields] = field(default_factory=dict)
     calls: dict[int, _Call] = field(default_factory=dict)
     results: dict[str, str] = field(default_factory=dict)
 
@@ -84,7 +110,14 @@ class _Step:
         if isinstance(content, str):
             self.text.append(content)
         elif content.kind is Kind.REASONING and content.name:
-            self.reasoning.setdefault(content.name, []).append(content.text)
+            self._think(content)
+        elif is_returned(content):
+            fields: Fields = orjson.loads(content.text)
+            if content.name == CALL_EXTRA:
+                known = self.call_fields.get(content.call, {})
+                self.call_fields[content.call] = added(known, fields)
+            else:
+                self.beside.append(allowed(fields))
         elif content.kind is Kind.CALL:
             self.calls[content.call] = _Call(content.id, content.name)
         elif content.kind is Kind.ARGUMENTS and content.call in self.calls:
@@ -100,14 +133,28 @@ class _Step:
     @property
     def turns(self) -> tuple[Turn, ...]:
         """The model's turn and those of the tools. Reasoning goes back in the field it came in."""
-        extra = {name: "".join(texts) for name, texts in self.reasoning.items()}
+        extra: Fields = {}
+        for told in self.beside:
+            if isinstance(told, _Thought):
+                kept = {"field": told.field, "detail": told.detail}
+                extra = added(extra, fields_of(kept, "".join(told.pieces)))
+            else:
+                extra = added(extra, told)
         return (
             Turn("assistant", "".join(self.text), tuple(self._made), extra=extra),
             *(Turn("tool", self.results[call.id], tool_call_id=call.id) for call in self._made),
         )
 
+    def _think(self, part: Part) -> None:
+        last = self.beside[-1] if self.beside else None
+        if isinstance(last, _Thought) and (last.field, last.detail) == (part.name, part.id):
+            last.pieces.append(part.text)
+        else:
+            self.beside.append(_Thought(part.name, part.id, [part.text]))
+
     @property
     def _made(self) -> list[ToolCall]:
         return [
-            ToolCall(call.id, call.name, "".join(call.arguments)) for call in self.calls.values()
+            ToolCall(call.id, call.name, "".join(call.arguments), self.call_fields.get(number, {}))
+            for number, call in self.calls.items()
         ]

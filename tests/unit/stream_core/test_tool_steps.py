@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from evenflow.stream_core.log.conversation import ToolCall, Turn
-from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Kind, LogEntry, Part, Restart
 from evenflow.stream_core.log.tool_steps import tool_steps
 
 
@@ -81,3 +81,20 @@ def test_what_was_replaced_is_no_step() -> None:
     kept = [*called(0, "c1"), result("c1"), "bad", Restart(4, 2), *called(1, "c2")]
     steps = tool_steps(kept)
     assert (steps.last_index, list(steps.open_calls)) == (4, ["c2"])
+
+
+def test_what_the_server_needs_back_goes_with_the_step() -> None:
+    detail = '{"reasoning_details":{"type":"reasoning.text","text":""}}'
+    log = [
+        Part(Kind.REASONING, "I ", name="reasoning", id=detail),
+        Part(Kind.REASONING, "look.", name="reasoning", id=detail),
+        Part(Kind.DATA, '{"reasoning_details":[{"type":"reasoning.text","signature":"s"}]}', name=EXTRA),
+        Part(Kind.DATA, '{"extra_content":{"g":1}}', call=0, name=CALL_EXTRA),
+        *called(0, "c1"),
+        Part(Kind.DATA, '{"opaque":"x"}', name=EXTRA),
+    ]
+    assert tool_steps(log).awaits_results
+    turn, _ = tool_steps([*log, result("c1")]).turns
+    assert turn.tool_calls == (ToolCall("c1", "f", "{}", {"extra_content": {"g": 1}}),)
+    thought = {"type": "reasoning.text", "text": "I look.", "signature": "s"}
+    assert turn.extra == {"reasoning": "I look.", "reasoning_details": [thought], "opaque": "x"}
