@@ -41,6 +41,8 @@ _CUT = "… (cut: this result has {} characters)"
 _FIRST_HALVES = ("\ud800", "\udbff")
 _HALF_ALONE = "\ufffd"
 _CALLS = "choices[].delta.tool_calls"
+_FRAGMENT = f"{_CALLS}[]"
+_CALLED = {name: f"{_FRAGMENT}.{name}" for name in ("function", "custom")}
 
 
 class AnswerParts:
@@ -225,11 +227,15 @@ class AnswerParts:
         """
         for choice, number in sorted(self._open):
             self._end(choice, number)
-        for place in [*self._halves]:
-            self._push_half(place)
+        self.push_halves()
         for waiting in self._nameless.values():
             if not waiting.says_nothing:
                 raise UnreadableChunk(f"a call without a name in `{_CALLS}`", waiting)
+
+    def push_halves(self) -> None:
+        """Nothing more comes: halves of characters stay halves."""
+        for place in [*self._halves]:
+            self._push_half(place)
 
     def _assistant(self, delta: dict[str, Any], logprobs: Any, choice: int) -> None:
         """More of the assistant's message.
@@ -238,8 +244,9 @@ class AnswerParts:
         """
         if isinstance(logprobs, dict):
             self._logprobs(logprobs, choice)
-        for name, reasoning in _reasonings(delta).items():
-            self.delta(Kind.REASONING, reasoning, choice, name)
+        if "reasoning_content" in delta or "reasoning" in delta:
+            for name, reasoning in _reasonings(delta).items():
+                self.delta(Kind.REASONING, reasoning, choice, name)
         if isinstance(refusal := delta.get("refusal"), str):
             self.delta(Kind.REFUSAL, refusal, choice)
         content = delta.get("content")
@@ -247,14 +254,17 @@ class AnswerParts:
             self.text(content, choice)
         else:
             self._contents(content, choice)
-        for annotation in _list(delta.get("annotations")):
-            if isinstance(annotation, dict):
-                self.source(annotation.get("url_citation"))
-        for fragment in listed(delta.get("tool_calls"), _CALLS):
-            self._called(object_in(fragment, f"{_CALLS}[]"), choice)
-        for tool in _list(delta.get("executed_tools")):
-            if isinstance(tool, dict):
-                self._executed(tool, choice)
+        if calls := delta.get("tool_calls"):
+            for fragment in listed(calls, _CALLS):
+                self._called(object_in(fragment, _FRAGMENT), choice)
+        self._beside(delta, choice)
+
+    def _beside(self, delta: dict[str, Any], choice: int) -> None:
+        """Sources, and tools that the server has run."""
+        for annotation in _objects(delta.get("annotations")):
+            self.source(annotation.get("url_citation"))
+        for tool in _objects(delta.get("executed_tools")):
+            self._executed(tool, choice)
 
     def _contents(self, content: Any, choice: int) -> None:
         """More of a content that is no string. The thoughts of Mistral's models are in it."""
@@ -267,10 +277,10 @@ class AnswerParts:
     def _called(self, fragment: dict[str, Any], choice: int) -> None:
         custom = bool(fragment.get("custom"))
         field = "custom" if custom else "function"
-        called = object_in(fragment.get(field), f"{_CALLS}[].{field}")
+        called = object_in(fragment.get(field), _CALLED[field])
         arguments = arguments_in(called.get("input" if custom else "arguments"))
         call_id, name = word_in(fragment.get("id")), word_in(called.get("name"))
-        index = number_in(fragment.get("index"))
+        index = number_in(fragment.get("index"), None)
         self.fragment(index, call_id, name, arguments, choice, custom=custom)
 
     def _executed(self, tool: dict[str, Any], choice: int) -> None:
@@ -383,6 +393,10 @@ def _fitting(text: str) -> str:
 
 def _list(said: Any) -> list[Any]:
     return said if isinstance(said, list) else []
+
+
+def _objects(said: Any) -> list[dict[str, Any]]:
+    return [entry for entry in _list(said) if isinstance(entry, dict)]
 
 
 def _reasonings(delta: dict[str, Any]) -> dict[str, str]:

@@ -49,8 +49,8 @@ class TextChunks:
 
     def learn(self, data: bytes, chunk: dict[str, Any]) -> None:
         """Know this chunk from now on, if it is only text. `chunk` is `data`, parsed."""
-        text = _only_text(chunk)
-        if not text or not self._tries:
+        text = _only_text(chunk) if self._tries else ""
+        if not text:
             return
         self._tries -= 1
         quoted = orjson.dumps(text)

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,10 +61,12 @@ class PythonClient:
         state: ChatCompletionStreamState[None] = ChatCompletionStreamState()
         try:
             for chunk in self._chunks(body):
-                state.handle_chunk(chunk)
+                with warnings.catch_warnings():  # of fields of another type
+                    warnings.simplefilter("ignore")
+                    state.handle_chunk(chunk)
             message = state.current_completion_snapshot.choices[0].message
             calls = [call.to_dict() for call in message.tool_calls or ()]
-            arguments = [str(call["function"]["arguments"]) for call in calls]
+            arguments = [str(call["function"]["arguments"] or "") for call in calls]
         except Exception:  # it is strict: what it can't read says nothing
             return None
         return [message.content or "", *arguments]

@@ -248,8 +248,7 @@ class _Writer:
             return written
         colon = self._separators[1]
         name = self._one("object", "content", "delta", "arguments", "choices")
-        doubled = written.replace(f'"{name}"{colon}', f'"{name}"{colon}null,"{name}"{colon}', 1)
-        return doubled
+        return written.replace(f'"{name}"{colon}', f'"{name}"{colon}null,"{name}"{colon}', 1)
 
     def _framed(self, data: str) -> str:
         named = f"event: message{self._newline}" if self._is(0.02) else ""

@@ -258,8 +258,8 @@ def test_half_a_character_elsewhere() -> None:
         b'"annotations":[{"url_citation":{"url":"https://a.example","title":"\\ud83d"}}]}'
     )
     assert read(called) == [
-        Part(Kind.DATA, '{"url":"https://a.example","title":"\ufffd"}', name="source"),
         begin(0, "c\ufffd", "f\ufffd"),
+        Part(Kind.DATA, '{"url":"https://a.example","title":"\ufffd"}', name="source"),
         end(0),
     ]
 
