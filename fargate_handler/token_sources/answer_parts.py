@@ -7,21 +7,23 @@ from collections.abc import Iterable
 from typing import Any, get_args
 
 from evenflow.fargate_handler.token_sources.chunk_fields import (
+    REASONING_FIELDS,
     UnreadableChunk,
     arguments_in,
     contents_in,
+    fitting,
     is_whole,
     json_text,
     listed,
     number_in,
     object_in,
+    reasonings_in,
     result_text,
-    text_in,
     whole_characters,
     word_in,
 )
 from evenflow.fargate_handler.token_sources.counted_calls import CountedCalls
-from evenflow.fargate_handler.token_sources.open_calls import NamelessCall, OpenCall
+from evenflow.fargate_handler.token_sources.open_calls import OpenCall, WaitingCall
 from evenflow.fargate_handler.token_sources.port import ModelEnd, TokenSink
 from evenflow.stream_core.log.entries import (
     JOINING,
@@ -32,12 +34,9 @@ from evenflow.stream_core.log.entries import (
     Part,
 )
 
-REASONING_FIELDS = ("reasoning_content", "reasoning")
-"""The names under which servers send reasoning. Some send it under both."""
 _ENDS = get_args(ModelEnd)
 _SOURCE_FIELDS = ("url", "title", "start_index", "end_index")
 _OWN_DATA = frozenset({"source", "finish", "signature", LOGPROBS})
-_CUT = "… (cut: this result has {} characters)"
 _FIRST_HALVES = ("\ud800", "\udbff")
 _HALF_ALONE = "\ufffd"
 _CALLS = "choices[].delta.tool_calls"
@@ -62,10 +61,10 @@ class AnswerParts:
         "_ended",
         "_given_ids",
         "_halves",
-        "_nameless",
         "_open",
         "_sink",
         "_sources",
+        "_waiting",
         "late_arguments",
         "pushed",
         "unsettled",
@@ -82,7 +81,7 @@ class AnswerParts:
         self._calls = defaultdict[int, CountedCalls](CountedCalls)
         # By choice and number, or choice and the server's index.
         self._open: dict[tuple[int, int], OpenCall] = {}
-        self._nameless: dict[tuple[int, int], NamelessCall] = {}
+        self._waiting: dict[tuple[int, int], WaitingCall] = {}
         self._given_ids: dict[tuple[int, int], str] = {}
         # First halves of surrogate pairs, by what they belong to. None: text of the first choice.
         self._halves: dict[Part | None, str] = {}
@@ -126,7 +125,7 @@ class AnswerParts:
         """More of a call. Servers may repeat its name and id, or send it whole, without an index.
 
         Another id with a name begins another call, also at the same index. A call begins when its
-        name is there: until then its fragments wait.
+        name is there: until then its fragments wait, and the calls of higher indexes.
 
         Args:
             custom: whether the tool takes any text instead of JSON.
@@ -136,13 +135,10 @@ class AnswerParts:
         number = self._calls[choice].number(index)
         given_id = self._given_ids.get((choice, -1 if number is None else number), "")
         if number is None or (name and call_id and given_id and call_id != given_id):
-            waiting = self._nameless.pop((choice, index), None) or NamelessCall()
-            waiting.add(call_id, arguments, is_custom=custom)
-            if not name:
-                self._nameless[choice, index] = waiting
-                return
-            number = self._begin(index, waiting, name, choice)
-            arguments = waiting.arguments
+            waiting = self._waiting.setdefault((choice, index), WaitingCall())
+            waiting.add(call_id, name, arguments, is_custom=custom)
+            self._begin_waiting(choice)
+            return
         call = self._open.get((choice, number))
         if call is not None:
             call.add(arguments)
@@ -171,7 +167,7 @@ class AnswerParts:
         number, tool = calls.answer(call_id)
         if (choice, number) in self._open:
             self._end(choice, number)
-        self._push(Part(Kind.RESULT, _fitting(text), choice, id=call_id, name=name or tool))
+        self._push(Part(Kind.RESULT, fitting(text), choice, id=call_id, name=name or tool))
 
     def data(self, name: str, value: Any, choice: int = 0) -> None:
         """A named value."""
@@ -225,10 +221,15 @@ class AnswerParts:
         Raises:
             UnreadableChunk: the name of a call has not come.
         """
+        nameless = {key: call for key, call in self._waiting.items() if not call.name}
+        for key in nameless:
+            del self._waiting[key]
+        for choice in [*self._calls]:
+            self._begin_waiting(choice)
         for choice, number in sorted(self._open):
             self._end(choice, number)
         self.push_halves()
-        for waiting in self._nameless.values():
+        for waiting in nameless.values():
             if not waiting.says_nothing:
                 raise UnreadableChunk(f"a call without a name in `{_CALLS}`", waiting)
 
@@ -245,7 +246,7 @@ class AnswerParts:
         if isinstance(logprobs, dict):
             self._logprobs(logprobs, choice)
         if "reasoning_content" in delta or "reasoning" in delta:
-            for name, reasoning in _reasonings(delta).items():
+            for name, reasoning in reasonings_in(delta).items():
                 self.delta(Kind.REASONING, reasoning, choice, name)
         if isinstance(refusal := delta.get("refusal"), str):
             self.delta(Kind.REFUSAL, refusal, choice)
@@ -310,19 +311,28 @@ class AnswerParts:
         repeats = call_id and call_id == self._given_ids.get((choice, last))
         if repeats and call is not None and not call.is_whole():
             return last
-        begins = name or last < 0 or (choice, following) in self._nameless
+        begins = name or last < 0 or (choice, following) in self._waiting
         return following if begins else last
 
-    def _begin(self, index: int, waiting: NamelessCall, name: str, choice: int) -> int:
-        """Begin a call whose name is there. Returns its number."""
+    def _begin_waiting(self, choice: int) -> None:
+        """Begin the calls whose names are there, in the order of their indexes."""
+        for key in sorted(key for key in self._waiting if key[0] == choice):
+            waiting = self._waiting[key]
+            if not waiting.name:
+                return
+            del self._waiting[key]
+            self._begin(waiting, choice, key[1])
+
+    def _begin(self, waiting: WaitingCall, choice: int, index: int) -> None:
         self._end_whole_calls(choice)
-        number, own_id = self._calls[choice].begin(index, waiting.call_id, name)
+        number, own_id = self._calls[choice].begin(index, waiting.call_id, waiting.name)
         kind = "custom" if waiting.is_custom else ""
-        self._push(Part(Kind.CALL, kind, choice, number, id=own_id, name=name))
-        self._open[choice, number] = OpenCall(waiting.is_custom)
+        self._push(Part(Kind.CALL, kind, choice, number, id=own_id, name=waiting.name))
+        call = self._open[choice, number] = OpenCall(waiting.is_custom)
         self._given_ids[choice, number] = waiting.call_id
         self.unsettled = True
-        return number
+        call.add(waiting.arguments)
+        self._push(Part(Kind.ARGUMENTS, waiting.arguments, choice, number))
 
     def _end_whole_calls(self, choice: int) -> None:
         """Something else begins: the calls whose arguments are whole have ended."""
@@ -383,25 +393,9 @@ def cited(chunk: dict[str, Any]) -> Iterable[Any]:
     return [{"url": url} for url in _list(chunk.get("citations"))]
 
 
-def _fitting(text: str) -> str:
-    """The result, cut to the longest length."""
-    if len(text) <= LONGEST_VALUE:
-        return text
-    mark = _CUT.format(f"{len(text):,}")
-    return text[: LONGEST_VALUE - len(mark)] + mark
-
-
 def _list(said: Any) -> list[Any]:
     return said if isinstance(said, list) else []
 
 
 def _objects(said: Any) -> list[dict[str, Any]]:
     return [entry for entry in _list(said) if isinstance(entry, dict)]
-
-
-def _reasonings(delta: dict[str, Any]) -> dict[str, str]:
-    """A delta's reasoning by the field's name, once if it is the same under both."""
-    said = {name: text for name in REASONING_FIELDS if (text := text_in(delta.get(name)))}
-    if said.get("reasoning_content") == said.get("reasoning"):
-        said.pop("reasoning", None)
-    return said

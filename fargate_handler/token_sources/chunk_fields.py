@@ -9,9 +9,12 @@ from typing import Any, TypeVar
 
 import orjson
 
-from evenflow.stream_core.log.entries import Kind
+from evenflow.stream_core.log.entries import LONGEST_VALUE, Kind
 from evenflow.stream_core.protocol.messages import Usage
 
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+"""The names under which servers send reasoning. Some send it under both."""
+_CUT = "… (cut: this result has {} characters)"
 # Tokens. Stores add the counts of a day up in 64 bits.
 _MOST_COUNTED = 10**12
 _MOST_SAMPLE = 120
@@ -225,3 +228,19 @@ def result_text(content: Any) -> str:
     if texts and len(texts) == len(parts) and all(isinstance(text, str) for text in texts):
         return whole_characters("".join(texts))
     return json_text(content)
+
+
+def fitting(result: str) -> str:
+    """A tool's result, cut to the longest length. Then it says so."""
+    if len(result) <= LONGEST_VALUE:
+        return result
+    mark = _CUT.format(f"{len(result):,}")
+    return result[: LONGEST_VALUE - len(mark)] + mark
+
+
+def reasonings_in(delta: dict[str, Any]) -> dict[str, str]:
+    """A delta's reasoning by the field's name, once if it is the same under both."""
+    said = {name: text for name in REASONING_FIELDS if (text := text_in(delta.get(name)))}
+    if said.get("reasoning_content") == said.get("reasoning"):
+        said.pop("reasoning", None)
+    return said

@@ -7,8 +7,7 @@ from typing import Any
 
 import orjson
 
-from evenflow.fargate_handler.token_sources.answer_parts import REASONING_FIELDS
-from evenflow.fargate_handler.token_sources.chunk_fields import is_whole
+from evenflow.fargate_handler.token_sources.chunk_fields import REASONING_FIELDS, is_whole
 
 _BESIDE_TEXT = (*REASONING_FIELDS, "refusal", "tool_calls", "executed_tools", "annotations")
 _BESIDE_DELTA = ("index", "finish_reason", "logprobs", "usage")

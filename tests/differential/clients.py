@@ -58,12 +58,15 @@ class PythonClient:
         return Stream(cast_to=ChatCompletionChunk, response=response, client=self._openai)
 
     def _accumulated(self, body: bytes) -> list[str] | None:
+        with warnings.catch_warnings():  # of fields of another type
+            warnings.simplefilter("ignore")
+            return self._added_up(body)
+
+    def _added_up(self, body: bytes) -> list[str] | None:
         state: ChatCompletionStreamState[None] = ChatCompletionStreamState()
         try:
             for chunk in self._chunks(body):
-                with warnings.catch_warnings():  # of fields of another type
-                    warnings.simplefilter("ignore")
-                    state.handle_chunk(chunk)
+                state.handle_chunk(chunk)
             message = state.current_completion_snapshot.choices[0].message
             calls = [call.to_dict() for call in message.tool_calls or ()]
             arguments = [str(call["function"]["arguments"] or "") for call in calls]

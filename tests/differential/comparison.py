@@ -127,9 +127,12 @@ def _is_kept(field: str, direct: Reading, through: Reading, stream: UpstreamStre
     one, other = getattr(direct, field), getattr(through, field)
     is_part = direct.error is not None or "cut" in stream.traits
     if field in _TEXTS:
-        return whole(other).startswith(whole(one)) if is_part else whole(other) == whole(one)
-    if is_part or through.error is not None:
-        return True
+        begun = whole(one).rstrip("\ufffd")  # the other half may follow
+        return whole(other).startswith(begun) if is_part else whole(other) == whole(one)
+    return is_part or through.error is not None or _is_equal(field, one, other)
+
+
+def _is_equal(field: str, one: Any, other: Any) -> bool:
     if field == "calls":
         return _calls(one) == _calls(other) and _ids_are_kept(one, other)
     if field == "finish":

@@ -123,6 +123,15 @@ def test_a_call_begins_when_its_name_is_there(fragments: list[dict[str, Any]]) -
     assert read(*map(calls, fragments)) == _WHOLE
 
 
+def test_calls_begin_in_the_order_of_their_indexes() -> None:
+    nameless, other = fragment(0, '{"x":', id="c_a"), fragment(1, "{}", id="c_b", name="b")
+    named = fragment(0, '"1"}', name="a")
+    expected = [*_WHOLE, _B, arguments(1, "{}"), end(1)]
+    assert read(calls(nameless), calls(other), calls(named)) == expected
+    nothing = fragment(0, "", id="")
+    assert read(calls(nothing), calls(other)) == [_B, arguments(1, "{}"), end(1)]
+
+
 def test_a_fragment_that_says_nothing_is_no_call() -> None:
     nothing = fragment(1, " ", id="", name="")
     assert read(calls(_BEGIN_A), calls(_REST_OF_A), calls(nothing)) == _WHOLE
