@@ -19,8 +19,8 @@ _CUT = "… (cut: this result has {} characters)"
 _MOST_COUNTED = 10**12
 _MOST_SAMPLE = 120
 _T = TypeVar("_T")
-# What OpenAI's documentation has for a token that is very unlikely.
-_CONSTANTS = {"-Infinity": -9999.0}
+# What OpenAI's documentation has for a token that is very unlikely. Clients' types allow no null.
+_UNLIKELY = -9999.0
 _TEXT_FIELDS = ("text", "content", "thinking", "reasoning")
 _THOUGHTS = ("thinking", "reasoning", "reasoning_content")
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\(?:u[0-9a-fA-F]{4}|[^u])[^"\\]*+)*+("?)|[{}\[\]]', re.DOTALL)
@@ -51,7 +51,7 @@ def parsed(data: bytes) -> Any:
     """The value of a JSON text.
 
     It may have what strict parsers refuse: half a surrogate pair (which is kept), NaN and infinite
-    numbers, bytes that are not UTF-8 (which become U+FFFD).
+    numbers (which become -9999.0), bytes that are not UTF-8 (which become U+FFFD).
 
     Raises:
         ValueError: it is no JSON.
@@ -60,7 +60,7 @@ def parsed(data: bytes) -> Any:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         try:
-            return json.loads(data.decode("utf-8", "replace"), parse_constant=_CONSTANTS.get)
+            return json.loads(data.decode("utf-8", "replace"), parse_constant=lambda _: _UNLIKELY)
         except RecursionError:
             raise ValueError("it is nested too deeply") from None
 

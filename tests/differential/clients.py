@@ -122,6 +122,6 @@ def javascript_client() -> Iterator[ClientProcess]:
 def litellm_client() -> Iterator[ClientProcess]:
     """LiteLLM's reader. It needs its environment: `make test-clients` installs it."""
     assert _LITELLM.is_file(), "make .build/litellm/.installed first"
-    command = [os.fspath(_LITELLM), "tests/differential/python/litellm_reader.py"]
+    command = [os.fspath(_LITELLM), "-W", "ignore", "tests/differential/python/litellm_reader.py"]
     with _process("litellm", command, _ROOT) as client:
         yield client

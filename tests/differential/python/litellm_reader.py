@@ -57,7 +57,9 @@ def _read(client: OpenAI) -> Reading:
         )
     except Exception as error:
         return Reading(error=f"{type(error).__name__}: {error}"[:200])
-    return read_chunks(chunks)
+    reading = read_chunks(chunks)
+    reading.usage = None  # where there is none, it is an estimate
+    return reading
 
 
 if __name__ == "__main__":

@@ -329,17 +329,15 @@ def test_fields_that_are_missing_null_or_of_another_type(more: dict[str, Any]) -
     assert read(chunk) == ["Hello"]
 
 
-@pytest.mark.parametrize(
-    ("number", "told"), [(b"-Infinity", -9999.0), (b"NaN", None), (b"Infinity", None)]
-)
-def test_log_probabilities_that_are_no_numbers(number: bytes, told: float | None) -> None:
+@pytest.mark.parametrize("number", [b"-Infinity", b"NaN", b"Infinity"])
+def test_log_probabilities_that_are_no_numbers(number: bytes) -> None:
     chunk = (
         b'{"choices":[{"delta":{"content":"Hi"},'
         b'"logprobs":{"content":[{"token":"Hi","logprob":%b}]}}]}'
     ) % number
     logprobs, text = read(chunk)
     assert isinstance(logprobs, Part)
-    assert orjson.loads(logprobs.text)["content"] == [{"token": "Hi", "logprob": told}]
+    assert orjson.loads(logprobs.text)["content"] == [{"token": "Hi", "logprob": -9999.0}]
     assert text == "Hi"
 
 
