@@ -9,6 +9,8 @@ EVENT_BYTES = 1_048_576
 """The most bytes of an event, where nothing else is said."""
 _LF, _CR = b"\n\r"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# What it takes to join a line to others, at least.
+_LINE_BYTES = 64
 
 
 class EventTooLong(UpstreamUnreadable):
@@ -79,7 +81,7 @@ class SseDecoder:
 
     def _take_field(self, line: bytes) -> None:
         if line.startswith(b"data:"):
-            self._size += len(line)
+            self._size += _LINE_BYTES + len(line)
             self._data.append(_value(line))
         elif line.startswith(b":"):
             self.comments += 1

@@ -91,6 +91,8 @@ def differences(client: Client, stream: UpstreamStream, passed: Passed) -> list[
         return []  # it takes the end of any choice for the answer's
     direct, through = client.read(stream.body), client.read(passed.body)
     found = readings_differ(client.name, stream, direct, through)
+    if client.name == "litellm":
+        return found  # the other forms are compared with what clients of OpenAI have
     if not through.refusal:  # elsewhere it is text
         texts = {name for name, text in passed.texts.items() if text != whole(through.text)}
         found += [f"{client.name}: the text of {name}: {passed.texts[name]!r}" for name in texts]
