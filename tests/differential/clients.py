@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import httpx2
 from openai import OpenAI, Stream
@@ -68,7 +68,7 @@ class PythonClient:
             for chunk in self._chunks(body):
                 state.handle_chunk(chunk)
             message = state.current_completion_snapshot.choices[0].message
-            calls = [call.to_dict() for call in message.tool_calls or ()]
+            calls: list[Any] = [call.to_dict() for call in message.tool_calls or ()]
             arguments = [str(call["function"]["arguments"] or "") for call in calls]
         except Exception:  # it is strict: what it can't read says nothing
             return None

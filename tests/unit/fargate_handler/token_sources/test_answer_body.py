@@ -58,8 +58,8 @@ def read(
 @pytest.mark.parametrize("finish", ["null", "empty", "missing", "stop"])
 def test_the_server_s_own_word_that_it_is_done(done: bytes, finish: str) -> None:
     last: dict[str, Any] = {"index": 0, "delta": {}}
-    last |= {"null": {"finish_reason": None}, "empty": {"finish_reason": ""}}.get(finish, {})
-    last |= {"finish_reason": "stop"} if finish == "stop" else {}
+    if finish != "missing":
+        last["finish_reason"] = {"null": None, "empty": "", "stop": "stop"}[finish]
     end = sse(orjson.dumps({"choices": [last]}).decode())
     whole = _HELLO + end + done
     for pieces in ([whole], [_HELLO, end, done], [bytes([byte]) for byte in whole]):
