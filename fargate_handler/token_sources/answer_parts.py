@@ -7,22 +7,24 @@ from collections.abc import Iterable
 from typing import Any
 
 from evenflow.fargate_handler.token_sources.chunk_fields import (
+    REASONING_FIELDS,
     UnreadableChunk,
     arguments_in,
     contents_in,
+    fitting,
     is_whole,
     json_text,
     listed,
     number_in,
     object_in,
+    reasonings_in,
     result_text,
-    text_in,
     whole_characters,
     word_in,
 )
 from evenflow.fargate_handler.token_sources.counted_calls import CountedCalls
 from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, model_end
-from evenflow.fargate_handler.token_sources.open_calls import NamelessCall, OpenCall
+from evenflow.fargate_handler.token_sources.open_calls import OpenCall, WaitingCall
 from evenflow.fargate_handler.token_sources.port import TokenSink
 from evenflow.fargate_handler.token_sources.server_fields import ServerFields, call_fields
 from evenflow.stream_core.log.entries import (
@@ -37,15 +39,14 @@ from evenflow.stream_core.log.entries import (
 )
 from evenflow.stream_core.log.returned_fields import Fields
 
-REASONING_FIELDS = ("reasoning_content", "reasoning")
-"""The names under which servers send reasoning. Some send it under both."""
 _NOT_CARRIED = ("audio", "images")
 _SOURCE_FIELDS = ("url", "title", "start_index", "end_index")
 _OWN_DATA = frozenset({"source", "finish", LOGPROBS, EXTRA, CALL_EXTRA})
-_CUT = "… (cut: this result has {} characters)"
 _FIRST_HALVES = ("\ud800", "\udbff")
 _HALF_ALONE = "\ufffd"
 _CALLS = "choices[].delta.tool_calls"
+_FRAGMENT = f"{_CALLS}[]"
+_CALLED = {name: f"{_FRAGMENT}.{name}" for name in ("function", "custom")}
 
 
 class AnswerParts:
@@ -65,11 +66,11 @@ class AnswerParts:
         "_ended",
         "_given_ids",
         "_halves",
-        "_nameless",
         "_open",
         "_server_fields",
         "_sink",
         "_sources",
+        "_waiting",
         "late_arguments",
         "left_out",
         "pushed",
@@ -89,7 +90,7 @@ class AnswerParts:
         self._calls = defaultdict[int, CountedCalls](CountedCalls)
         # By choice and number, or choice and the server's index.
         self._open: dict[tuple[int, int], OpenCall] = {}
-        self._nameless: dict[tuple[int, int], NamelessCall] = {}
+        self._waiting: dict[tuple[int, int], WaitingCall] = {}
         self._given_ids: dict[tuple[int, int], str] = {}
         # First halves of surrogate pairs, by what they belong to. None: text of the first choice.
         self._halves: dict[Part | None, str] = {}
@@ -142,7 +143,7 @@ class AnswerParts:
         """More of a call. Servers may repeat its name and id, or send it whole, without an index.
 
         Another id with a name begins another call, also at the same index. A call begins when its
-        name is there: until then its fragments wait.
+        name is there: until then its fragments wait, and the calls of higher indexes.
 
         Args:
             custom: whether the tool takes any text instead of JSON.
@@ -153,15 +154,11 @@ class AnswerParts:
         number = self._calls[choice].number(index)
         given_id = self._given_ids.get((choice, -1 if number is None else number), "")
         if number is None or (name and call_id and given_id and call_id != given_id):
-            waiting = self._nameless.pop((choice, index), None) or NamelessCall()
-            waiting.add(call_id, arguments, is_custom=custom, extra=extra)
-            if not name:
-                self._nameless[choice, index] = waiting
-                return
-            number = self._begin(index, waiting, name, choice)
-            arguments = waiting.arguments
-        else:
-            self.returned(extra or {}, choice, number)
+            waiting = self._waiting.setdefault((choice, index), WaitingCall())
+            waiting.add(call_id, name, arguments, is_custom=custom, extra=extra)
+            self._begin_waiting(choice)
+            return
+        self.returned(extra or {}, choice, number)
         call = self._open.get((choice, number))
         if call is not None:
             call.add(arguments)
@@ -190,7 +187,7 @@ class AnswerParts:
         number, call_id, tool = calls.answer(call_id)
         if (choice, number) in self._open:
             self._end(choice, number)
-        self._push(Part(Kind.RESULT, _fitting(text), choice, id=call_id, name=name or tool))
+        self._push(Part(Kind.RESULT, fitting(text), choice, id=call_id, name=name or tool))
 
     def returned(self, fields: Fields, choice: int = 0, call: int | None = None) -> None:
         """Fields that the server needs back: of the call with this number, or of the message."""
@@ -251,13 +248,22 @@ class AnswerParts:
         Raises:
             UnreadableChunk: the name of a call has not come.
         """
+        nameless = {key: call for key, call in self._waiting.items() if not call.name}
+        for key in nameless:
+            del self._waiting[key]
+        for choice in [*self._calls]:
+            self._begin_waiting(choice)
         for choice, number in sorted(self._open):
             self._end(choice, number)
-        for place in [*self._halves]:
-            self._push_half(place)
-        for waiting in self._nameless.values():
+        self.push_halves()
+        for waiting in nameless.values():
             if not waiting.says_nothing:
                 raise UnreadableChunk(f"a call without a name in `{_CALLS}`", waiting)
+
+    def push_halves(self) -> None:
+        """Nothing more comes: halves of characters stay halves."""
+        for place in [*self._halves]:
+            self._push_half(place)
 
     def _assistant(self, delta: dict[str, Any], logprobs: Any, choice: int) -> None:
         """More of the assistant's message.
@@ -275,15 +281,24 @@ class AnswerParts:
         else:
             self._contents(content, choice)
         self.returned(extra, choice)
-        for annotation in _list(delta.get("annotations")):
-            if isinstance(annotation, dict):
-                self.source(annotation.get("url_citation"))
-        for fragment in listed(delta.get("tool_calls"), _CALLS):
-            self._called(object_in(fragment, f"{_CALLS}[]"), choice)
-        self._beside_calls(delta, choice)
-        for tool in _list(delta.get("executed_tools")):
-            if isinstance(tool, dict):
-                self._executed(tool, choice)
+        if calls := delta.get("tool_calls"):
+            for fragment in listed(calls, _CALLS):
+                self._called(object_in(fragment, _FRAGMENT), choice)
+        self._beside(delta, choice)
+
+    def _beside(self, delta: dict[str, Any], choice: int) -> None:
+        """Sources, tools that the server has run, a call as it was before there were tools, and
+        what is not carried.
+        """
+        for annotation in _objects(delta.get("annotations")):
+            self.source(annotation.get("url_citation"))
+        for tool in _objects(delta.get("executed_tools")):
+            self._executed(tool, choice)
+        called = delta.get("function_call")
+        if isinstance(called, dict) and not delta.get("tool_calls"):
+            arguments = arguments_in(called.get("arguments"))
+            self.fragment(0, "", word_in(called.get("name")), arguments, choice)
+        self.left_out |= {name for name in _NOT_CARRIED if delta.get(name)}
 
     def _contents(self, content: Any, choice: int) -> None:
         """More of a content that is no string. The thoughts of Mistral's models are in it."""
@@ -295,7 +310,7 @@ class AnswerParts:
 
     def _thoughts(self, delta: dict[str, Any], choice: int) -> Fields:
         """More reasoning, and the lists beside it. Returns all other fields to give back."""
-        thoughts, fields = self._server_fields.split(_reasonings(delta), delta)
+        thoughts, fields = self._server_fields.split(reasonings_in(delta), delta)
         for thought in thoughts:
             self.delta(Kind.REASONING, thought.text, choice, thought.field, thought.detail)
         lists = {name: value for name, value in fields.items() if isinstance(value, list)}
@@ -305,19 +320,11 @@ class AnswerParts:
     def _called(self, fragment: dict[str, Any], choice: int) -> None:
         custom = bool(fragment.get("custom"))
         field = "custom" if custom else "function"
-        called = object_in(fragment.get(field), f"{_CALLS}[].{field}")
+        called = object_in(fragment.get(field), _CALLED[field])
         arguments = arguments_in(called.get("input" if custom else "arguments"))
         call_id, name = word_in(fragment.get("id")), word_in(called.get("name"))
-        index, extra = number_in(fragment.get("index")), call_fields(fragment)
+        index, extra = number_in(fragment.get("index"), None), call_fields(fragment)
         self.fragment(index, call_id, name, arguments, choice, custom=custom, extra=extra)
-
-    def _beside_calls(self, delta: dict[str, Any], choice: int) -> None:
-        """The form of a call before there were tools, and what is not carried."""
-        called = delta.get("function_call")
-        if isinstance(called, dict) and not delta.get("tool_calls"):
-            arguments = arguments_in(called.get("arguments"))
-            self.fragment(0, "", word_in(called.get("name")), arguments, choice)
-        self.left_out |= {name for name in _NOT_CARRIED if delta.get(name)}
 
     def _executed(self, tool: dict[str, Any], choice: int) -> None:
         """A tool that Groq has run: first without its output, then with it."""
@@ -346,20 +353,29 @@ class AnswerParts:
         repeats = call_id and call_id == self._given_ids.get((choice, last))
         if repeats and call is not None and not call.is_whole():
             return last
-        begins = name or last < 0 or (choice, following) in self._nameless
+        begins = name or last < 0 or (choice, following) in self._waiting
         return following if begins else last
 
-    def _begin(self, index: int, waiting: NamelessCall, name: str, choice: int) -> int:
-        """Begin a call whose name is there. Returns its number."""
+    def _begin_waiting(self, choice: int) -> None:
+        """Begin the calls whose names are there, in the order of their indexes."""
+        for key in sorted(key for key in self._waiting if key[0] == choice):
+            waiting = self._waiting[key]
+            if not waiting.name:
+                return
+            del self._waiting[key]
+            self._begin(waiting, choice, key[1])
+
+    def _begin(self, waiting: WaitingCall, choice: int, index: int) -> None:
         self._end_whole_calls(choice)
-        number, own_id = self._calls[choice].begin(index, waiting.call_id, name)
+        number, own_id = self._calls[choice].begin(index, waiting.call_id, waiting.name)
         self.returned(waiting.extra, choice, number)
         kind = "custom" if waiting.is_custom else ""
-        self._push(Part(Kind.CALL, kind, choice, number, id=own_id, name=name))
-        self._open[choice, number] = OpenCall(waiting.is_custom)
+        self._push(Part(Kind.CALL, kind, choice, number, id=own_id, name=waiting.name))
+        call = self._open[choice, number] = OpenCall(waiting.is_custom)
         self._given_ids[choice, number] = waiting.call_id
         self.unsettled = True
-        return number
+        call.add(waiting.arguments)
+        self._push(Part(Kind.ARGUMENTS, waiting.arguments, choice, number))
 
     def _end_whole_calls(self, choice: int) -> None:
         """Something else begins: the calls whose arguments are whole have ended."""
@@ -420,21 +436,9 @@ def cited(chunk: dict[str, Any]) -> Iterable[Any]:
     return [{"url": url} for url in _list(chunk.get("citations"))]
 
 
-def _fitting(text: str) -> str:
-    """The result, cut to the longest length."""
-    if len(text) <= LONGEST_VALUE:
-        return text
-    mark = _CUT.format(f"{len(text):,}")
-    return text[: LONGEST_VALUE - len(mark)] + mark
-
-
 def _list(said: Any) -> list[Any]:
     return said if isinstance(said, list) else []
 
 
-def _reasonings(delta: dict[str, Any]) -> dict[str, str]:
-    """A delta's reasoning by the field's name, once if it is the same under both."""
-    said = {name: text for name in REASONING_FIELDS if (text := text_in(delta.get(name)))}
-    if said.get("reasoning_content") == said.get("reasoning"):
-        said.pop("reasoning", None)
-    return said
+def _objects(said: Any) -> list[dict[str, Any]]:
+    return [entry for entry in _list(said) if isinstance(entry, dict)]

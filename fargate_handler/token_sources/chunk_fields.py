@@ -5,24 +5,26 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from evenflow.fargate_handler.token_sources.usage_counts import checked_usage
-from evenflow.stream_core.log.entries import Kind
+from evenflow.stream_core.log.entries import LONGEST_VALUE, Kind
 from evenflow.stream_core.protocol.messages import Usage
 
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+"""The names under which servers send reasoning. Some send it under both."""
+_CUT = "… (cut: this result has {} characters)"
 # Tokens. Stores add the counts of a day up in 64 bits.
 _MOST_COUNTED = 10**12
 _MOST_SAMPLE = 120
-# What OpenAI's documentation has for a token that is very unlikely.
-_CONSTANTS = {"-Infinity": -9999.0}
+_T = TypeVar("_T")
+# What OpenAI's documentation has for a token that is very unlikely. Clients' types allow no null.
+_UNLIKELY = -9999.0
 _TEXT_FIELDS = ("text", "content", "thinking", "reasoning")
 _THOUGHTS = ("thinking", "reasoning", "reasoning_content")
-_TOKEN = re.compile(
-    rb'"[^"\\]*+(?:\\(?:u[0-9a-fA-F]{4}|[^u])[^"\\]*+)*+("?)|[{}\[\]]', re.DOTALL
-)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\(?:u[0-9a-fA-F]{4}|[^u])[^"\\]*+)*+("?)|[{}\[\]]', re.DOTALL)
 
 
 class UnreadableChunk(ValueError):
@@ -50,7 +52,7 @@ def parsed(data: bytes) -> Any:
     """The value of a JSON text.
 
     It may have what strict parsers refuse: half a surrogate pair (which is kept), NaN and infinite
-    numbers, bytes that are not UTF-8 (which become U+FFFD).
+    numbers (which become -9999.0), bytes that are not UTF-8 (which become U+FFFD).
 
     Raises:
         ValueError: it is no JSON.
@@ -59,7 +61,7 @@ def parsed(data: bytes) -> Any:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         try:
-            return json.loads(data.decode("utf-8", "replace"), parse_constant=_CONSTANTS.get)
+            return json.loads(data.decode("utf-8", "replace"), parse_constant=lambda _: _UNLIKELY)
         except RecursionError:
             raise ValueError("it is nested too deeply") from None
 
@@ -72,12 +74,14 @@ def chunks_in(data: bytes) -> list[dict[str, Any]]:
     """
     try:
         value = parsed(data)
+        if isinstance(value, dict):
+            return [value]
     except ValueError:
         # `keepalive` and `50%` have no text of the answer in them.
         if b"{" in data or b"}" in data:
             raise UnreadableChunk("JSON that is broken", data) from None
         return []
-    values = value if isinstance(value, list) else [value]
+    values = value if isinstance(value, list) else []
     return [each for each in values if isinstance(each, dict)]
 
 
@@ -124,22 +128,22 @@ def whole_characters(text: str) -> str:
 
 def listed(value: Any, field: str) -> list[Any]:
     """The entries of a list that may be missing, or null. A single object is a list of one."""
+    if isinstance(value, list):
+        return [entry for entry in value if entry is not None] if None in value else value
     if not value:
         return []
-    if isinstance(value, dict):
-        return [value]
-    if not isinstance(value, list):
+    if not isinstance(value, dict):
         raise UnreadableChunk(f"`{field}` that is no list", value)
-    return [entry for entry in value if entry is not None]
+    return [value]
 
 
 def object_in(value: Any, field: str) -> dict[str, Any]:
     """An object that may be missing, or null."""
-    if not value:
-        return {}
-    if not isinstance(value, dict):
+    if isinstance(value, dict):
+        return value
+    if value:
         raise UnreadableChunk(f"`{field}` that is no object", value)
-    return value
+    return {}
 
 
 def word_in(value: Any) -> str:
@@ -149,14 +153,14 @@ def word_in(value: Any) -> str:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
 
 
-def number_in(value: Any) -> int | None:
-    """A number from 0, which may be written as 7.0 or "7". None where there is none."""
+def number_in(value: Any, otherwise: _T) -> int | _T:
+    """A number from 0, which may be written as 7.0 or "7". `otherwise` where there is none."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value[:_MOST_SAMPLE])
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_number and 0 <= value <= _MOST_COUNTED else None
+    return value if is_number and 0 <= value <= _MOST_COUNTED else otherwise
 
 
 def text_in(value: Any) -> str:
@@ -195,22 +199,13 @@ def arguments_in(value: Any) -> str:
     return "" if value is None else json_text(value)
 
 
-def usage_in(chunk: dict[str, Any]) -> Usage | None:
-    """The usage that a chunk has: in its own field, in Groq's, or in a choice."""
-    holders = [chunk, chunk.get("x_groq"), *listed(chunk.get("choices"), "choices")]
-    for holder in holders:
-        if isinstance(holder, dict) and (counted := holder.get("usage")):
-            usage = _usage(counted) if isinstance(counted, dict) else None
-            if usage is not None:
-                return usage
-    return None
-
-
-def _usage(counted: dict[str, Any]) -> Usage | None:
-    # A wrong count must not lose the answer.
+def usage_of(counted: Any) -> Usage | None:
+    """The usage as it is counted. None if that is no count: it must not lose the answer."""
+    if not isinstance(counted, dict):
+        return None
     return checked_usage(
-        number_in(counted.get("prompt_tokens")),
-        number_in(counted.get("completion_tokens")),
+        number_in(counted.get("prompt_tokens"), None),
+        number_in(counted.get("completion_tokens"), None),
         cached=_detail(counted, "prompt_tokens_details", "cached_tokens"),
         reasoning=_detail(counted, "completion_tokens_details", "reasoning_tokens"),
     )
@@ -218,7 +213,7 @@ def _usage(counted: dict[str, Any]) -> Usage | None:
 
 def _detail(counted: dict[str, Any], details: str, name: str) -> int | None:
     found = counted.get(details)
-    return number_in(found.get(name)) if isinstance(found, dict) else None
+    return number_in(found.get(name), None) if isinstance(found, dict) else None
 
 
 def result_text(content: Any) -> str:
@@ -230,3 +225,19 @@ def result_text(content: Any) -> str:
     if texts and len(texts) == len(parts) and all(isinstance(text, str) for text in texts):
         return whole_characters("".join(texts))
     return json_text(content)
+
+
+def fitting(result: str) -> str:
+    """A tool's result, cut to the longest length. Then it says so."""
+    if len(result) <= LONGEST_VALUE:
+        return result
+    mark = _CUT.format(f"{len(result):,}")
+    return result[: LONGEST_VALUE - len(mark)] + mark
+
+
+def reasonings_in(delta: dict[str, Any]) -> dict[str, str]:
+    """A delta's reasoning by the field's name, once if it is the same under both."""
+    said = {name: text for name in REASONING_FIELDS if (text := text_in(delta.get(name)))}
+    if said.get("reasoning_content") == said.get("reasoning"):
+        said.pop("reasoning", None)
+    return said

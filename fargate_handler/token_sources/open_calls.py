@@ -1,4 +1,4 @@
-"""Calls of tools whose arguments may go on, and fragments that wait for their tool's name."""
+"""Calls of tools whose arguments may go on, and calls that can't begin yet."""
 
 from __future__ import annotations
 
@@ -45,22 +45,30 @@ class OpenCall:
 
 
 @dataclass(slots=True)
-class NamelessCall:
-    """What has come of a call before its tool's name."""
+class WaitingCall:
+    """What has come of a call before it can begin: mostly its tool's name is missing."""
 
     call_id: str = ""
+    name: str = ""
     is_custom: bool = False
     extra: Fields = field(default_factory=dict)
     """Further fields that the server needs back."""
     _pieces: list[str] = field(default_factory=list)
 
     def add(
-        self, call_id: str, arguments: str, *, is_custom: bool, extra: Fields | None = None
+        self,
+        call_id: str,
+        name: str,
+        arguments: str,
+        *,
+        is_custom: bool,
+        extra: Fields | None = None,
     ) -> None:
         """Add a fragment."""
         if extra:
             self.extra = added(self.extra, extra)
         self.call_id = self.call_id or call_id
+        self.name = self.name or name
         self._pieces.append(arguments)
         self.is_custom = self.is_custom or is_custom
 

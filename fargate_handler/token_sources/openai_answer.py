@@ -15,7 +15,7 @@ from evenflow.fargate_handler.token_sources.chunk_fields import (
     object_in,
     parsed,
     sample_of,
-    usage_in,
+    usage_of,
 )
 from evenflow.fargate_handler.token_sources.error_objects import error_in
 from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, model_end
@@ -120,6 +120,7 @@ class OpenAIAnswer:
         if self._reason is None and self._is_done:
             self._reason = "tool_calls" if self._parts.has_calls else "stop"
         if self._reason is None:
+            self._parts.push_halves()
             raise UpstreamFailed(
                 "the model's server broke off in the middle of its answer; what came before was "
                 "kept",
@@ -141,7 +142,7 @@ class OpenAIAnswer:
 
     def _take_other(self, data: bytes) -> bool:
         """Take an event that may be anything."""
-        if data.lstrip().startswith(_DONE):
+        if not data.startswith(b"{") and data.lstrip().startswith(_DONE):
             self._is_done = True
             return False
         before = self._parts.pushed
@@ -163,14 +164,15 @@ class OpenAIAnswer:
 
     def _read(self, chunk: dict[str, Any]) -> None:
         # Servers differ in what they leave out or set to null.
-        self._usage = usage_in(chunk) or self._usage
+        self._count(chunk)
+        self._count(chunk.get("x_groq"))
         is_first = not self._parts.pushed  # behind deltas, a message has them once more
         for place, entry in enumerate(listed(chunk.get("choices"), "choices")):
             choice = object_in(entry, "choices[]")
-            index = number_in(choice.get("index"))
-            index = place if index is None else index
+            index = number_in(choice.get("index"), place)
             if index >= self._choices:
                 continue
+            self._count(choice)
             self._end(index, choice.get("finish_reason"))
             message = choice.get("message")
             if message and not choice.get("delta") and (is_first or self._says_messages):
@@ -184,3 +186,7 @@ class OpenAIAnswer:
         if (error := error_in(chunk)) is not None:
             raise self._failures.in_stream(error)
 
+    def _count(self, holder: Any) -> None:
+        """Take the usage of a chunk, of a choice in it, or of what Groq has beside them."""
+        if holder and isinstance(holder, dict) and (counted := holder.get("usage")):
+            self._usage = usage_of(counted) or self._usage

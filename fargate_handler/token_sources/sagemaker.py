@@ -77,9 +77,7 @@ class SageMakerModel:
                 await while_paused(sink)
         return body.finish()
 
-    async def _next_part(
-        self, events: AsyncIterator[Event], reply: OpenAIAnswer
-    ) -> bytes | None:
+    async def _next_part(self, events: AsyncIterator[Event], reply: OpenAIAnswer) -> bytes | None:
         """The next part of the body. None: there is none, or only the end of the body is lost."""
         try:
             event = await self._client.next_event(events)

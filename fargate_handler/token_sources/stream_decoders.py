@@ -9,6 +9,8 @@ EVENT_BYTES = 1_048_576
 """The most bytes of an event, where nothing else is said."""
 _LF, _CR = b"\n\r"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# What it takes to join a line to others, at least.
+_LINE_BYTES = 64
 
 
 class EventTooLong(UpstreamUnreadable):
@@ -66,21 +68,25 @@ class SseDecoder:
                 return [data]  # nearly every call is like this
         events = []
         for line in self._lines(chunk):
-            if line.startswith(b"data:"):
-                self._size += len(line)
-                self._data.append(_value(line))
-            elif line.startswith(b":"):
-                self.comments += 1
-            elif line.startswith(b"event:"):
-                self._is_error = self._marks_errors and _value(line) == b"error"
-            elif not line:
-                if self._data:
-                    events.append(self._marked(self._whole_data()))
+            if line:
+                self._take_field(line)
+            elif self._data:
+                events.append(self._marked(self._whole_data()))
+            else:
                 self._is_error = False
         if self._size + len(self._rest) > self._most_bytes:
             beginning, self._rest = self.rest(), bytearray()
             raise EventTooLong(beginning)
         return events
+
+    def _take_field(self, line: bytes) -> None:
+        if line.startswith(b"data:"):
+            self._size += _LINE_BYTES + len(line)
+            self._data.append(_value(line))
+        elif line.startswith(b":"):
+            self.comments += 1
+        elif line.startswith(b"event:"):
+            self._is_error = self._marks_errors and _value(line) == b"error"
 
     def rest(self) -> bytes:
         """The data of an event that the end cut off, without the empty line behind it."""

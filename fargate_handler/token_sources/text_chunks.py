@@ -7,8 +7,7 @@ from typing import Any
 
 import orjson
 
-from evenflow.fargate_handler.token_sources.answer_parts import REASONING_FIELDS
-from evenflow.fargate_handler.token_sources.chunk_fields import is_whole
+from evenflow.fargate_handler.token_sources.chunk_fields import REASONING_FIELDS, is_whole
 from evenflow.fargate_handler.token_sources.server_fields import message_fields
 
 _BESIDE_TEXT = (*REASONING_FIELDS, "refusal", "tool_calls", "executed_tools", "annotations")
@@ -50,8 +49,8 @@ class TextChunks:
 
     def learn(self, data: bytes, chunk: dict[str, Any]) -> None:
         """Know this chunk from now on, if it is only text. `chunk` is `data`, parsed."""
-        text = _only_text(chunk)
-        if not text or not self._tries:
+        text = _only_text(chunk) if self._tries else ""
+        if not text:
             return
         self._tries -= 1
         quoted = orjson.dumps(text)

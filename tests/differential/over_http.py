@@ -28,6 +28,9 @@ class _Model(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Answering)
         self.streams: list[UpstreamStream] = []
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Nothing: Evenflow resets the connection of an answer that it can't read."""
+
     @property
     def url(self) -> str:
         """Its base."""

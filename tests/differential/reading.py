@@ -52,7 +52,9 @@ def read_chunks(chunks: Iterable[Any]) -> Reading:
 
 def _add(reading: Reading, calls: dict[Any, list[str]], chunk: Any) -> None:
     usage = getattr(chunk, "usage", None)
-    counted = [getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")]
+    counted: list[Any] = [
+        getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")
+    ]
     if all(isinstance(count, int | float) for count in counted):
         reading.usage = counted
     for choice in getattr(chunk, "choices", None) or ():

@@ -227,7 +227,8 @@ class _Writer:
     def _logprobs(self) -> dict[str, Any] | None:
         logprob = self._one(-0.5, -0.5, -0.5, float("-inf"), float("nan"))
         entry = {"token": "a", "logprob": logprob, "bytes": None, "top_logprobs": []}
-        return self._one(None, {"content": [entry], "refusal": None})
+        given = {"content": [entry], "refusal": None}
+        return given if self._is(0.5) else None
 
     def _event(self, value: Any) -> str:
         return self._framed(self._doubled(self._json(value)))
@@ -248,8 +249,7 @@ class _Writer:
             return written
         colon = self._separators[1]
         name = self._one("object", "content", "delta", "arguments", "choices")
-        doubled = written.replace(f'"{name}"{colon}', f'"{name}"{colon}null,"{name}"{colon}', 1)
-        return doubled
+        return written.replace(f'"{name}"{colon}', f'"{name}"{colon}null,"{name}"{colon}', 1)
 
     def _framed(self, data: str) -> str:
         named = f"event: message{self._newline}" if self._is(0.02) else ""

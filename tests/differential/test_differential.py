@@ -59,7 +59,7 @@ def _stream(*deltas: dict[str, object]) -> UpstreamStream:
 def test_a_difference_is_found() -> None:
     stream = _stream({"content": "a"}, {"content": "b"})
     less = replace(stream, pieces=stream.pieces[1:])
-    (found,) = differences(_PYTHON, stream, passed_on(less.pieces, 1))
+    found, *_ = differences(_PYTHON, stream, passed_on(less.pieces, 1))
     assert found.startswith("openai-python: text: directly 'ab', through 'b'")
 
 

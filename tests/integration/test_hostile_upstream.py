@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from evenflow.fargate_handler.token_sources import answer_body
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.fargate_handler.token_sources.port import ModelRequest
 from evenflow.stream_core.log.conversation import Turn
@@ -138,9 +139,9 @@ async def test_a_cookie_for_one_user_does_not_come_with_the_next(model: RawModel
 
 @pytest.mark.timeout(20)
 async def test_an_answer_is_bounded_even_if_it_says_nothing(
-    source: OpenAIModel, model: RawModel
+    source: OpenAIModel, model: RawModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source._most_bytes = 1_000_000
+    monkeypatch.setattr(answer_body, "_WIRE_BYTES_A_BYTE", 1)
     comments = b": \n\n" * 500_000
     model.answer = lambda question: (
         streamed(question)[:-5]

@@ -122,9 +122,7 @@ _LEGAL = {
     "what is no chunk": [
         b"".join(event(each) for each in ([1, 2], 7, None)) + b"data:\n\ndata: 50%\n\n" + _GOOD
     ],
-    "not a stream": [
-        json.dumps(_COMPLETION, indent=1).encode()
-    ],
+    "not a stream": [json.dumps(_COMPLETION, indent=1).encode()],
     "usage of another shape": [
         b"".join(chunk(text) for text in _TEXT)
         + chunk(finish_reason="stop")
@@ -225,8 +223,8 @@ async def test_of_an_event_that_is_too_long_what_fits_is_kept(
 ) -> None:
     server = await serve(model="openai", model_url=model.url, fallback_text="")
     text = "x" * 1_200_000
-    for event in (chunk(text), chunk(text * 4)):
-        model.will(Reply([event + END]))
+    for long in (chunk(text), chunk(text * 4)):
+        model.will(Reply([long + END]))
         answer = await _ask(opened, server)
         assert (answer.finish_reason, len(model.requests)) == ("length", 1)
         assert len(answer.text) >= _MEGABYTE

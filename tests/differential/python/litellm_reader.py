@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import os
 import sys
 
@@ -31,6 +32,7 @@ class _Bodies(httpx.BaseTransport):
 def main() -> None:
     """Read until the standard input ends."""
     litellm.suppress_debug_info = True
+    logging.disable(logging.CRITICAL)
     told = os.fdopen(os.dup(1), "w")  # what others print is not for who reads this
     os.dup2(2, 1)
     bodies = _Bodies()
@@ -57,7 +59,9 @@ def _read(client: OpenAI) -> Reading:
         )
     except Exception as error:
         return Reading(error=f"{type(error).__name__}: {error}"[:200])
-    return read_chunks(chunks)
+    reading = read_chunks(chunks)
+    reading.usage = None  # where there is none, it is an estimate
+    return reading
 
 
 if __name__ == "__main__":
