@@ -156,7 +156,8 @@ class SQLiteResponseStore:
 def _append(connection: Connection, rows: str, forms: Sequence[tuple[int, str, int]]) -> None:
     connection.execute(_WRITE_CHUNKS, (rows,))
     connection.executemany(
-        "UPDATE responses SET form = ?1 WHERE response_id = ?2 AND epoch = ?3 AND form < ?1", forms
+        "UPDATE responses SET form = ? WHERE response_id = ? AND epoch = ? AND form < ?",
+        [(form, response_id, epoch, form) for form, response_id, epoch in forms],
     )
 
 

@@ -176,8 +176,8 @@ def _totals(connection: Connection, tenant: str, first_day: str, last_day: str) 
 
 def _records(connection: Connection, tenant: str, day: str, user: str | None) -> list[UsageRecord]:
     rows = connection.execute(
-        "SELECT record FROM usage_records WHERE tenant = ?1 AND day = ?2 AND "
-        "(?3 IS NULL OR user = ?3)",
+        "SELECT record FROM usage_records WHERE tenant = ? AND day = ? AND "
+        "user = coalesce(?, user)",
         (tenant, day, user),
     )
     return [UsageRecord.from_text(text) for (text,) in rows]
