@@ -79,9 +79,9 @@ async def test_what_the_model_s_server_gave_goes_on_with_the_conversation(
             ),
             Reply([chunk("Done."), END]),
         )
-        settings = {"model": "openai", "model_url": model.url, "models": "demo"}
-        stored = {"store": "sqlite", "store_path": str(tmp_path / "evenflow.db")}
-        server, other = [await serve(**settings, **stored) for _ in range(2)]
+        settings: dict[str, Any] = {"model": "openai", "model_url": model.url, "models": "demo"}
+        settings |= {"store": "sqlite", "store_path": str(tmp_path / "evenflow.db")}
+        server, other = [await serve(**settings) for _ in range(2)]
         first = (await _create(http, server, "sk-x", input="hi")).json["id"]
         given = [{"type": "function_call_output", "call_id": "c1", "output": "7"}]
         answer = await _create(http, other, "sk-x", input=given, previous_response_id=first)
