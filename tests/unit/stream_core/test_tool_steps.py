@@ -88,7 +88,11 @@ def test_what_the_server_needs_back_goes_with_the_step() -> None:
     log = [
         Part(Kind.REASONING, "I ", name="reasoning", id=detail),
         Part(Kind.REASONING, "look.", name="reasoning", id=detail),
-        Part(Kind.DATA, '{"reasoning_details":[{"type":"reasoning.text","signature":"s"}]}', name=EXTRA),
+        Part(
+            Kind.DATA,
+            '{"reasoning_details":[{"type":"reasoning.text","signature":"s"}]}',
+            name=EXTRA,
+        ),
         Part(Kind.DATA, '{"extra_content":{"g":1}}', call=0, name=CALL_EXTRA),
         *called(0, "c1"),
         Part(Kind.DATA, '{"opaque":"x"}', name=EXTRA),
