@@ -29,7 +29,7 @@ _logger = logging.getLogger(__name__)
 
 def error_in_shape(request: web.Request, error: EvenflowError) -> web.Response:
     """The answer for an error: Anthropic's clients know theirs, all others know Evenflow's."""
-    return refusal(error) if is_of_anthropic(request) else error_answer(error)
+    return refusal(error) if is_of_anthropic(request.path, request.headers) else error_answer(error)
 
 
 @web.middleware

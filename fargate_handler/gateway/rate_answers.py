@@ -27,7 +27,7 @@ class RateAnswers:
         states = self._context.quotas.states(payer, self._context.monotonic())
         if not states:
             return
-        if is_of_anthropic(request):
+        if is_of_anthropic(request.path, request.headers):
             headers = anthropic_rate_headers(states, self._context.wall_time())
         else:
             headers = openai_rate_headers(states)

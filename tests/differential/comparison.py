@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
+from evenflow.stream_core.encoders.anthropic_messages import INVALID_JSON
 from tests.differential.clients import Client
 from tests.differential.reading import Reading
 from tests.differential.streams import UpstreamStream
@@ -96,9 +99,26 @@ def differences(client: Client, stream: UpstreamStream, passed: Passed) -> list[
     if not through.refusal:  # elsewhere it is text
         texts = {name for name, text in passed.texts.items() if text != whole(through.text)}
         found += [f"{client.name}: the text of {name}: {passed.texts[name]!r}" for name in texts]
-    called = sorted(call[2] for call in through.calls)
-    found += [f"calls of {name}" for name, calls in passed.calls.items() if called != sorted(calls)]
+    called = [call[2] for call in through.calls]
+    inputs = [_input_of(arguments) for arguments in called]
+    for form, calls in passed.calls.items():
+        if form == "messages" and through.error is not None:
+            continue  # the input of a call that was cut is not told
+        wanted = inputs if form == "messages" else called
+        if sorted(wanted) != sorted(calls):
+            found.append(f"calls of {form}: {calls}, wanted {wanted}")
     return found
+
+
+def _input_of(arguments: str) -> str:
+    """A call's arguments as Anthropic's clients have them: an object always."""
+    try:
+        given = orjson.loads(arguments.strip() or "{}")
+    except orjson.JSONDecodeError:
+        given = arguments
+    if given is not None and not isinstance(given, dict):
+        return orjson.dumps({INVALID_JSON: arguments}).decode()
+    return arguments.strip() if given else "{}"
 
 
 def readings_differ(

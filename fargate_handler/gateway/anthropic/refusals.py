@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Container
 
 from aiohttp import web
 
@@ -16,11 +17,11 @@ REQUEST_ID = "request-id"
 VERSION_HEADER = "anthropic-version"
 
 
-def is_of_anthropic(request: web.Request) -> bool:
+def is_of_anthropic(path: str, headers: Container[str] = ()) -> bool:
     """Whether a request is one of this API, served or not. The models' path is OpenAI's, too."""
-    path = f"{request.path}/"
+    path = f"{path}/"
     if path.startswith(f"{LIST_MODELS.path}/"):
-        return VERSION_HEADER in request.headers
+        return VERSION_HEADER in headers
     return path.startswith(f"{ANTHROPIC_MESSAGES.path}/")
 
 

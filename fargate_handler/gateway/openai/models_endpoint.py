@@ -30,7 +30,7 @@ class ModelsEndpoint:
         """All names that the caller may use."""
         sender = await sender_of(request, self._context, Right.READ)
         names = self._context.models_of(sender.tenant)
-        if not is_of_anthropic(request):
+        if not is_of_anthropic(request.path, request.headers):
             return json_answer({"object": "list", "data": [self._object(name) for name in names]})
         models = [self._anthropic_object(name) for name in names]
         first, last = (names[0], names[-1]) if names else (None, None)
@@ -42,7 +42,11 @@ class ModelsEndpoint:
         sender = await sender_of(request, self._context, Right.READ)
         name = request.match_info["model"]
         check_model(name, self._context, sender.tenant)
-        shape = self._anthropic_object if is_of_anthropic(request) else self._object
+        shape = (
+            self._anthropic_object
+            if is_of_anthropic(request.path, request.headers)
+            else self._object
+        )
         return json_answer(shape(name))
 
     def _object(self, name: str) -> dict[str, Any]:

@@ -7,12 +7,12 @@ import logging
 import pytest
 
 from evenflow.fargate_handler.tenant_records import TenantRecords
-from evenflow.stream_core.policy.model_prices import ModelPrices
+from evenflow.stream_core.policy.model_prices import ModelPrices, Price
 from evenflow.stream_core.ports.memory_tenant_store import MemoryTenantStore
 from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import QuotaLimits, Tenant
 
-PRICES = ModelPrices({"large": (2.5, 10.0)})
+PRICES = ModelPrices({"large": Price(2.5, 10.0, 2.5)})
 SERVED = {"fast": "org/small", "large": "large"}
 DOLLARS = QuotaLimits(dollars_per_month=5)
 

@@ -2,7 +2,16 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from evenflow.stream_core.encoders.blocks import Begin, Block, BlockEvent, Blocks, Delta, End, Value
+from evenflow.stream_core.encoders.blocks import (
+    Begin,
+    Block,
+    BlockEvent,
+    Blocks,
+    Delta,
+    End,
+    SealingBlocks,
+    Value,
+)
 from evenflow.stream_core.encoders.serial_blocks import SerialBlocks
 from evenflow.stream_core.log.entries import Content, Kind, Part, joined
 from tests.unit.stream_core.contents import CONTENTS
@@ -124,7 +133,7 @@ def test_of_serial_blocks_each_begins_where_the_one_before_has_ended() -> None:
 
 @given(CONTENTS)
 def test_serial_blocks_are_the_same_blocks_in_the_same_order(contents: list[Content]) -> None:
-    serial, side_by_side = SerialBlocks(), Blocks()
+    serial, side_by_side = SerialBlocks(), SealingBlocks()
     in_turn = [event for content in contents for event in serial.take(content)] + serial.end()
     events = [event for content in contents for event in side_by_side.take(content)]
     events += side_by_side.end()
