@@ -27,7 +27,7 @@ IN_LAMBDA_ALREADY := --no-emit-package botocore --no-emit-package urllib3 --no-e
 STOCK_CLIENTS := tests/integration/stock_clients
 # Files of others that the tests use, so that no two of them install the same.
 TEST_PACKAGES := $(addsuffix /node_modules/.installed,tests/integration/openai_server tests/integration/openai/javascript tests/integration/asyncapi_specs)
-CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed .build/strands/.installed tests/conformance/codex/node_modules/.installed $(addsuffix /javascript/node_modules/.installed,$(STOCK_CLIENTS) tests/conformance)
+CLIENT_PACKAGES := .build/clients/.installed .build/litellm/.installed .build/strands/.installed $(addsuffix /javascript/node_modules/.installed,$(STOCK_CLIENTS) tests/conformance)
 READER_PACKAGES := tests/conformance/javascript/node_modules/.installed
 CHAOS_PACKAGES := .build/clients/.installed tests/conformance/javascript/node_modules/.installed
 PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers/node_modules/.installed
@@ -35,7 +35,7 @@ PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers
 LANES := test e2e e2e-network test-clients test-aws chaos-short attack-short -- types test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-clients test-infra test-aws check lint types web-check e2e e2e-network mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-fairness bench-guidellm cdk synth preflight deploy destroy deployer smoke redrive docs proto docs-check lock clean
+.PHONY: help run run-aws test test-clients test-codex test-infra test-aws check lint types web-check e2e e2e-network mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-fairness bench-guidellm cdk synth preflight deploy destroy deployer smoke redrive docs proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -53,6 +53,9 @@ test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration te
 test-clients: .venv/.dev web/dist/index.html $(CLIENT_PACKAGES) ## clients as they come from their registries, of every protocol that is served (needs Prometheus)
 	@command -v prometheus >/dev/null || { echo "test-clients needs Prometheus: apt-get install prometheus"; exit 2; }
 	$(PY) -m pytest -n $(WORKERS) --dist loadgroup $(STOCK_CLIENTS) tests/conformance
+
+test-codex: .venv/.dev tests/conformance/codex/node_modules/.installed ## OpenAI's Codex as it comes, which is 424 MB (otherwise its tests are skipped)
+	$(PY) -m pytest tests/conformance/test_codex.py
 
 test-infra: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the synthesized templates: behaviour, cdk-nag, cfn-lint, snapshots
 	$(PY) -m pytest tests/infrastructure
@@ -102,9 +105,10 @@ attack-short: .venv/.dev web/dist/index.html
 crash: .venv/.dev ## kill -9 in the middle of 1,000 answers, start again: every reader goes on (minutes; ANSWERS=)
 	$(PY) -m tests.chaos.kill_and_restart $(if $(ANSWERS),--answers $(ANSWERS))
 
-soak: .venv/.dev web/dist/index.html .build/engines/.installed .build/litellm/.installed $(TEST_PACKAGES) $(READER_PACKAGES) ## what takes long for real: long searches, a long answer, ten minutes of random bytes, five minutes of streams that stock clients read beside Evenflow, every outage at every page (an hour), two real engines behind Evenflow (the first time it compiles one)
+soak: .venv/.dev web/dist/index.html .build/engines/.installed .build/litellm/.installed $(TEST_PACKAGES) $(READER_PACKAGES) tests/conformance/codex/node_modules/.installed ## what takes long for real: long searches, a long answer, ten minutes of random bytes, five minutes of streams that stock clients read beside Evenflow, every outage at every page (an hour), two real engines behind Evenflow (the first time it compiles one)
 	$(PY) -m pytest tests/soak
 	$(PY) -m tests.fuzz --seconds 600
+	$(PY) -m pytest tests/conformance/test_codex.py
 	$(PY) -m tests.differential --seconds 300 --over-http 300
 	$(PY) -m tests.e2e_network --all
 	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) --hypothesis-profile=long -m hypothesis tests/unit tests/integration/stores

@@ -16,6 +16,8 @@ from tests.integration.stock_clients.clients import node
 from tests.integration.stock_clients.upstream import MODEL
 
 _CODEX = Path(__file__).parent / "codex" / "node_modules" / "@openai" / "codex" / "bin" / "codex.js"
+pytestmark = pytest.mark.skipif(not _CODEX.exists(), reason="`make test-codex` installs Codex")
+
 _SECONDS = 100
 _KEY = "CODEX_TEST_KEY"
 _CONFIG = """
