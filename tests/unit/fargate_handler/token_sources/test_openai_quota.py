@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -63,19 +64,16 @@ def test_a_refusal_says_when_to_ask_again(headers: dict[str, str], seconds: floa
     assert retry_after_of(headers) == seconds
 
 
-_SOON = datetime.now(UTC) + timedelta(seconds=50)
-
-
 @pytest.mark.parametrize(
-    ("name", "moment"),
+    ("name", "written"),
     [
-        ("retry-after", _SOON.strftime("%a, %d %b %Y %H:%M:%S GMT")),
-        ("x-ratelimit-reset", str(_SOON.timestamp())),
-        ("x-ratelimit-reset", str(_SOON.timestamp() * 1000)),
-        ("anthropic-ratelimit-tokens-reset", _SOON.isoformat()),
+        ("retry-after", lambda moment: moment.strftime("%a, %d %b %Y %H:%M:%S GMT")),
+        ("x-ratelimit-reset", lambda moment: str(moment.timestamp())),
+        ("x-ratelimit-reset", lambda moment: str(moment.timestamp() * 1000)),
+        ("anthropic-ratelimit-tokens-reset", datetime.isoformat),
     ],
 )
-def test_it_may_say_it_by_a_moment(name: str, moment: str) -> None:
-    told = retry_after_of({name: moment})
+def test_it_may_say_it_by_a_moment(name: str, written: Callable[[datetime], str]) -> None:
+    told = retry_after_of({name: written(datetime.now(UTC) + timedelta(seconds=50))})
     assert told is not None
     assert 0 < told <= 50
