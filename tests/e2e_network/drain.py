@@ -27,7 +27,7 @@ READERS = (
 )
 _ANSWER_SECONDS, _GAP_MS = 25, 50.0
 _READ_SECONDS = 3.0
-_END_SECONDS = 60.0
+_END_SECONDS = 180.0
 # Nobody sees so short a silence, and times vary.
 _LEAST_SILENCE, _MOST_TIMES = 0.3, 3
 

@@ -27,7 +27,7 @@ from tests.integration.server_process import Server
 
 _SLOW_LINE = Line(bytes_per_second=1024)
 _BACK_SECONDS = 60.0
-_END_SECONDS = 90.0
+_END_SECONDS = 180.0
 # Of a slow line the model gives more than it takes.
 _SLOW_WORDS, _SLOW_GAP_MS = 80, 10.0
 _GAP_MS = 100.0

@@ -27,9 +27,9 @@ _BY = {
     Page.USE_CHAT: Transport.SSE,
 }
 _GAP_MS = 100.0
-_MODEL_ENDS_SECONDS = 60.0
+_MODEL_ENDS_SECONDS = 180.0
 _WRITTEN_SECONDS = 1.5
-_END_SECONDS = 60.0
+_END_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
