@@ -26,7 +26,8 @@ _OF_MESSAGES = frozenset(
         *("audio", "images", "logprobs", "token_ids", "provider_specific_fields"),
     }
 )
-_OF_CALLS = frozenset({"index", "id", "type", "function", "custom"})
+# LangChain's own chunks of a call have its name and arguments beside the function, too.
+_OF_CALLS = frozenset({"index", "id", "type", "function", "custom", "name", "args"})
 _OF_CALLED = frozenset({"name", "arguments", "input"})
 _TELLING = ("reasoning_details", "thinking_blocks")
 """Lists that tell a reasoning, also where the server tells it nowhere else."""
