@@ -11,7 +11,7 @@ import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import { AI_SDK, ELEMENT, INTERNAL, LIBRARY, withOwnProperties } from "./library-bundle.mjs";
 
-const MOST_BYTES = 13 * 1024;
+const MOST_BYTES = 13.25 * 1024;
 /** The modules that the public API is declared in; nothing in them may need another one. */
 const PUBLIC = ["api", "errors", "index"];
 /** Those of the element. */

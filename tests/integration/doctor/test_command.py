@@ -129,8 +129,8 @@ def test_a_tenants_key_is_needed(
 def test_a_key_that_no_header_takes_is_not_shown(
     server: ServerProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Such as one of a file that was written on Windows."""
-    monkeypatch.setenv("EVENFLOW_TENANT_KEY", f"{KEY}\r")
+    """Such as two lines of a file. White space around a key is cut."""
+    monkeypatch.setenv("EVENFLOW_TENANT_KEY", f"{KEY}\r{KEY}")
     assert main(["doctor", server.http_url, "--json", *QUICK]) == 2
     printed = capsys.readouterr()
     assert "EVENFLOW_TENANT_KEY can't be sent" in printed.err
