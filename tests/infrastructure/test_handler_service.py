@@ -132,6 +132,7 @@ def test_paths_of_clients_go_to_the_handlers_and_nothing_else_is_answered(
         "/chat/message/*/entries/*",
         "/chat/message/*/events",
         "/chat/message/*/presence",
+        "/chat/message/*/tool-results",
         "/realtime",
         "/session/*",
         "/streams/*",
