@@ -9,15 +9,13 @@ from typing import Any, TypeVar
 
 import orjson
 
-from evenflow.fargate_handler.token_sources.usage_counts import checked_usage
+from evenflow.fargate_handler.token_sources.usage_counts import MOST_COUNTED, checked_usage
 from evenflow.stream_core.log.entries import LONGEST_VALUE, Kind
 from evenflow.stream_core.protocol.messages import Usage
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """The names under which servers send reasoning. Some send it under both."""
 _CUT = "… (cut: this result has {} characters)"
-# Tokens. Stores add the counts of a day up in 64 bits.
-_MOST_COUNTED = 10**12
 _MOST_SAMPLE = 120
 _T = TypeVar("_T")
 # What OpenAI's documentation has for a token that is very unlikely. Clients' types allow no null.
@@ -160,7 +158,7 @@ def number_in(value: Any, otherwise: _T) -> int | _T:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_number and 0 <= value <= _MOST_COUNTED else otherwise
+    return value if is_number and 0 <= value <= MOST_COUNTED else otherwise
 
 
 def text_in(value: Any) -> str:

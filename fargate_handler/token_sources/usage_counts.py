@@ -5,7 +5,7 @@ from __future__ import annotations
 from evenflow.stream_core.protocol.messages import Usage
 
 # Tokens. Stores add the counts of a day up in 64 bits.
-_MOST_COUNTED = 10**12
+MOST_COUNTED = 10**12
 
 
 def checked_usage(
@@ -24,7 +24,7 @@ def checked_usage(
         prompt_tokens += cached_tokens
     if reasoning_tokens is not None and reasoning_tokens > completion_tokens:
         completion_tokens += reasoning_tokens
-    if max(prompt_tokens, completion_tokens) > _MOST_COUNTED:
+    if max(prompt_tokens, completion_tokens) > MOST_COUNTED:
         return None
     return Usage(prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens)
 
@@ -33,4 +33,4 @@ def _count(number: object) -> int | None:
     """A count, also where it is written as `1611.0`. None: it is none."""
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
-    return int(number) if 0 <= number <= _MOST_COUNTED and number == int(number) else None
+    return int(number) if 0 <= number <= MOST_COUNTED and number == int(number) else None
