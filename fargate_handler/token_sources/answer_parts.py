@@ -26,7 +26,11 @@ from evenflow.fargate_handler.token_sources.counted_calls import CountedCalls
 from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, model_end
 from evenflow.fargate_handler.token_sources.open_calls import OpenCall, WaitingCall
 from evenflow.fargate_handler.token_sources.port import TokenSink
-from evenflow.fargate_handler.token_sources.server_fields import ServerFields, call_fields
+from evenflow.fargate_handler.token_sources.server_fields import (
+    TOLD_ELSEWHERE,
+    ServerFields,
+    call_fields,
+)
 from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
     EXTRA,
@@ -310,6 +314,8 @@ class AnswerParts:
 
     def _thoughts(self, delta: dict[str, Any], choice: int) -> Fields:
         """More reasoning, and the lists beside it. Returns all other fields to give back."""
+        if TOLD_ELSEWHERE.issuperset(delta):
+            return {}  # nearly every delta is like this
         thoughts, fields = self._server_fields.split(reasonings_in(delta), delta)
         for thought in thoughts:
             self.delta(Kind.REASONING, thought.text, choice, thought.field, thought.detail)

@@ -26,6 +26,8 @@ _OF_MESSAGES = frozenset(
         *("audio", "images", "logprobs", "token_ids", "provider_specific_fields"),
     }
 )
+TOLD_ELSEWHERE = _OF_MESSAGES.difference(("reasoning_content", "reasoning"))
+"""A delta with no other fields has no reasoning, and nothing that the server needs back."""
 # LangChain's own chunks of a call have its name and arguments beside the function, too.
 _OF_CALLS = frozenset({"index", "id", "type", "function", "custom", "name", "args"})
 _OF_CALLED = frozenset({"name", "arguments", "input"})
