@@ -353,8 +353,22 @@ class ResponseRecorder:
             recording.writing = False
             if self._is_ours(recording):
                 self._try_later(recording, self._monotonic())
+            else:
+                await self._look_for_end(recording)
             return
         self._forget(recording)
+
+    async def _look_for_end(self, recording: Recording) -> None:
+        """Report an end that the store has taken from a task that did not learn of it.
+
+        A task that is stopped meanwhile loses its lease, and then nobody writes the end again.
+        """
+        try:
+            head = await self._responses.head(recording.lease.response_id, self._wall_time())
+        except StoreUnavailable:
+            return
+        if head is not None and head.ending is not None and head.lease == recording.lease:
+            self._tell_end(recording)
 
     def _tell_end(self, recording: Recording) -> None:
         if not recording.end_reported:
@@ -399,6 +413,8 @@ class ResponseRecorder:
         if self._is_ours(recording):
             self._forget(recording)
             self._on_lost(recording.stream)
+            if recording.stream.log.closed and not recording.writing:
+                self._background.run(self._look_for_end(recording))
 
     def _forget(self, recording: Recording) -> None:
         stream = recording.stream

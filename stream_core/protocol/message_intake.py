@@ -16,6 +16,7 @@ from evenflow.stream_core.protocol.messages import (
     LONGEST_IDENTIFIER,
     ChatMessageFrame,
     ClientMessage,
+    ResponseAck,
     ResponseCredit,
     ResponseResume,
 )
@@ -87,6 +88,10 @@ class MessageIntake:
             self._check_credit(message)
         except InvalidRequest as error:
             return self._not_understood(data, error)
+        if isinstance(message, ResponseAck):
+            # It asks for nothing, and a slow line delivers those of many seconds at once. It counts
+            # as a frame.
+            return message
         return self._too_fast(message, now) or message
 
     def too_large(self) -> Violation:

@@ -54,6 +54,7 @@ MESSAGE = (
     b'{"type":"chat.message","message_id":"m1","previous_message_id":null,"payload":{"text":"hi"}}'
 )
 ACK = b'{"type":"response.ack","response_id":"rsp_1","index":3}'
+PAUSE = b'{"type":"response.pause","response_id":"rsp_1"}'
 
 
 READY = ErrorFrame(type="error", error={"message": "stands for session.ready"})
@@ -290,6 +291,12 @@ def test_a_client_that_errs_now_and_then_is_not_closed() -> None:
 # -- rate ------------------------------------------------------------------------------------------
 
 
+def test_acks_that_a_slow_line_delivers_at_once_are_taken() -> None:
+    session = new_session()
+    assert all(receive(session, ACK, 1.0).event is not None for _ in range(150))
+    assert receive(session, MESSAGE, 1.0).event is not None
+
+
 def test_frames_that_come_too_fast_are_throttled_with_the_time_to_wait_and_later_ones_taken() -> (
     None
 ):
@@ -309,7 +316,7 @@ def test_frames_that_come_too_fast_are_throttled_with_the_time_to_wait_and_later
 
 def test_what_is_asked_of_a_response_too_fast_names_the_response() -> None:
     session = new_session()
-    received = [receive(session, ACK, 1.0) for _ in range(41)][40]
+    received = [receive(session, PAUSE, 1.0) for _ in range(41)][40]
     frame = only_frame(received)
     assert not received.refused  # no message
     assert (frame["type"], frame["response_id"], frame["error"]["code"]) == (
@@ -350,7 +357,7 @@ def test_at_every_allowed_rate_a_message_comes_through(rate: float) -> None:
 
 def test_a_client_that_does_not_heed_the_throttle_is_closed() -> None:
     session = new_session()
-    closes = [receive(session, ACK, 1.0).close for _ in range(70)]
+    closes = [receive(session, PAUSE, 1.0).close for _ in range(70)]
     assert next(close for close in closes if close is not None).code == CloseCode.POLICY
 
 

@@ -1,4 +1,4 @@
-import { ConnectionError, ProtocolError, RefusedError, ReplacedError } from "./errors.ts";
+import { ConnectionError, RefusedError, ReplacedError } from "./errors.ts";
 import type { ClientFrame, FrameOf } from "./frames.ts";
 import * as LIMITS from "./limits.ts";
 import { type Arrival, readFrame, type Streams } from "./read-frame.ts";
@@ -23,8 +23,6 @@ export interface Watcher {
   onMessage(message: FrameOf<"session.message">): void;
 }
 
-/** Close codes that mean a mistake of this client's: the same again would end the same. */
-const OWN_FAULT: readonly number[] = [1003, 1007, 1008];
 const REPLACED = 4009;
 const TOO_LARGE = 1009;
 export const NOT_OPEN = "the connection is not open";
@@ -141,7 +139,6 @@ export class WebSocketConnection {
   #lossFor(code: number): Error {
     if (code === REPLACED) return new ReplacedError();
     if (code === TOO_LARGE) return new RefusedError(TOO_LARGE_BODY);
-    if (OWN_FAULT.includes(code)) return new ProtocolError(`closed with ${code}`);
     const wait = this.#leaveAt === undefined ? undefined : Math.max(0, this.#leaveAt - Date.now());
     return new ConnectionError(`closed with ${code}`, wait);
   }

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { ProtocolError, RefusedError, ReplacedError } from "../../src/client/errors.ts";
+import { RefusedError, ReplacedError } from "../../src/client/errors.ts";
 import { Asked, pass } from "./asked.ts";
 import { poll } from "./fake-network.ts";
 import { asking, network, newClient, useFakeNetwork } from "./websocket-scene.ts";
@@ -32,7 +32,7 @@ describe("a WebSocket that is lost in the middle of an answer", () => {
     expect(network.socket.sent).toMatchObject([{ type: "chat.message", message_id: "id-1" }]);
   });
 
-  it.each([1001, 1006, 1013, 4008, 4010])("comes back after close code %i", async (code) => {
+  it.each([1001, 1006, 1008, 1013, 4008, 4010])("comes back after close code %i", async (code) => {
     await asking();
     network.socket.drop(code);
     await pass(249);
@@ -42,7 +42,6 @@ describe("a WebSocket that is lost in the middle of an answer", () => {
   });
 
   it.each([
-    [1008, ProtocolError],
     [1009, RefusedError],
     [4009, ReplacedError],
   ])("does not come back after close code %i", async (code, error) => {

@@ -96,6 +96,25 @@ async def test_what_is_taken_up_again_is_not_disturbed_by_a_write_that_began_bef
     assert node.lost == [earlier]
 
 
+@pytest.mark.parametrize("first", ["the lease", "the answer"])
+async def test_an_end_that_the_store_has_is_reported_though_its_answer_and_the_lease_are_lost(
+    node: Node, first: str
+) -> None:
+    """A task that is stopped in the middle of the write finds both when it goes on."""
+    stream = await node.begin()
+    node.responses.network.lost_answers["finish"] = UNREACHABLE
+    if first == "the lease":
+        node.responses.network.hold("finish")
+    stream.push("x")
+    stream.complete("stop", None)
+    await settle()
+    node.recorder.lose_everything()
+    node.responses.network.release()
+    await settle()
+    assert node.head().ending is not None
+    assert node.ended == [stream]
+
+
 # -- readers elsewhere -----------------------------------------------------------------------------
 
 
