@@ -1,7 +1,7 @@
-"""Which calls go out through a forward proxy: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
+"""Chooses the forward proxy of a call, by HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
 
-Only addresses of settings are called, and no redirect is followed, so a request cannot have the
-proxy call anything. Tasks call each other directly, and workers, too.
+Only addresses from settings are called, and no redirect is followed. So no request decides where
+the proxy connects. Other tasks and workers are called directly.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _LOOPBACK = "localhost,127.0.0.1,::1"
 
 
 def forward_proxy(url: str) -> str | None:
-    """The proxy for calls of an address. None: they are direct.
+    """The proxy for calls to `url`. None: call it directly.
 
     Raises:
-        ConfigurationError: the proxy that is named cannot be used.
+        ConfigurationError: the variable has no usable proxy address.
     """
     called, proxies = urlsplit(url), getproxies_environment()
     variable = called.scheme if called.scheme in proxies else "all"
@@ -34,15 +34,15 @@ def forward_proxy(url: str) -> str | None:
     proxy = named if "://" in named else f"http://{named}"
     if not _is_usable(proxy):
         raise ConfigurationError(
-            f"{variable.upper()}_PROXY must be the address of an HTTP proxy, "
-            f"http://proxy.example.com:3128, to reach {called.hostname}; with "
-            f"NO_PROXY={called.hostname} it is called directly"
+            f"{variable.upper()}_PROXY must be the address of an HTTP proxy, such as "
+            f"http://proxy.example.com:3128, to reach {called.hostname}; set "
+            f"NO_PROXY={called.hostname} to call it directly"
         )
     return proxy
 
 
 def except_loopback() -> None:
-    """Have libraries call this machine directly, too. Some except only what NO_PROXY names."""
+    """Add this machine to NO_PROXY, since some libraries would call it through the proxy."""
     if not any(name.lower().endswith("_proxy") for name in os.environ):
         return
     excepted = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
@@ -67,7 +67,7 @@ def _is_excepted(called: SplitResult, no_proxy: str) -> bool:
 
 
 def _excepts(entry: str, host: str, port: int) -> bool:
-    """Whether an entry of NO_PROXY excepts a host: by its name, a domain, or a network."""
+    """Whether an entry of NO_PROXY matches a host: by name, domain or network."""
     if entry == "*":
         return True
     with suppress(ValueError):

@@ -24,9 +24,9 @@ from evenflow.stream_core.log.returned_fields import added, allowed
 from evenflow.stream_core.protocol.anthropic_bodies import GivenBlock, GivenMessage, MessagesRequest
 
 _BLOCKS = TypeAdapter(list[GivenBlock])
-# A thought's text, and what its client keeps for the model's server.
+# By type of block: the fields with the thought's text, and with what goes back to the server.
 _THOUGHTS = {"thinking": ("thinking", "signature"), "redacted_thinking": ("", "data")}
-# What this API, or its clients, have in a call or a text. All else is of the model's server.
+# Fields of this API or its clients in a call or a text. All others come from the model's server.
 _OF_CALLS = frozenset(
     {"type", "id", "name", "input", "cache_control", "caller", "index", "partial_json"}
 )
@@ -135,7 +135,7 @@ def _assistant(message: GivenMessage, where: str) -> Turn:
 
 
 def _thought(block: GivenBlock, where: str) -> Returned:
-    """What the model's server gave with a thought, or with the call that follows."""
+    """The server's fields of a thought, and of the call after it."""
     given, (text, kept) = block.model_dump(), _THOUGHTS[block.type]
     thought = given.get(text, "")
     said = thought if isinstance(thought, str) else ""
