@@ -54,13 +54,13 @@ def is_link(value: str) -> bool:
 def meant_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables of settings by name, with trimmed values and without service links."""
     # A file of variables may begin with a byte order mark, which is then in its first name.
-    named = ((name.lstrip(_BYTE_ORDER_MARK), value) for name, value in environment.items())
-    ours = {name: trimmed(value) for name, value in named if name.upper().startswith(PREFIX)}
+    entries = ((name.lstrip(_BYTE_ORDER_MARK), value) for name, value in environment.items())
+    ours = {name: trimmed(value) for name, value in entries if name.upper().startswith(PREFIX)}
     return {
         name: value
         for name, value in ours.items()
         if not _is_of_service(name, value)
-        # With a wrong port the server is unreachable: it is dropped only with its service host.
+        # The operator may have set this port: it is dropped only beside a matching service host.
         or (name == _HTTP_PORT and _HTTP_SERVICE not in ours)
     }
 

@@ -26,17 +26,17 @@ def forward_proxy(url: str) -> str | None:
     Raises:
         ConfigurationError: the variable has no usable proxy address.
     """
-    called, proxies = urlsplit(url), getproxies_environment()
-    variable = called.scheme if called.scheme in proxies else "all"
-    named = trimmed(proxies.get(variable, ""))
-    if not named or _is_excepted(called, proxies.get("no", "")):
+    target, proxies = urlsplit(url), getproxies_environment()
+    variable = target.scheme if target.scheme in proxies else "all"
+    value = trimmed(proxies.get(variable, ""))
+    if not value or _is_excepted(target, proxies.get("no", "")):
         return None
-    proxy = named if "://" in named else f"http://{named}"
+    proxy = value if "://" in value else f"http://{value}"
     if not _is_usable(proxy):
         raise ConfigurationError(
             f"{variable.upper()}_PROXY must be the address of an HTTP proxy, such as "
-            f"http://proxy.example.com:3128, to reach {called.hostname}; set "
-            f"NO_PROXY={called.hostname} to call it directly"
+            f"http://proxy.example.com:3128, to reach {target.hostname}; set "
+            f"NO_PROXY={target.hostname} to call it directly"
         )
     return proxy
 
@@ -57,11 +57,11 @@ def _is_usable(proxy: str) -> bool:
         return False
 
 
-def _is_excepted(called: SplitResult, no_proxy: str) -> bool:
-    host = called.hostname or ""
+def _is_excepted(target: SplitResult, no_proxy: str) -> bool:
+    host = target.hostname or ""
     if is_loopback(host) or host.endswith(".localhost"):
         return True
-    port = called.port or _PORTS[called.scheme]
+    port = target.port or _PORTS[target.scheme]
     entries = map(str.strip, no_proxy.lower().split(","))
     return any(_excepts(entry, host, port) for entry in entries)
 

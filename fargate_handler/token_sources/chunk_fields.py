@@ -235,7 +235,7 @@ def fitting(result: str) -> str:
 
 def reasonings_in(delta: dict[str, Any]) -> dict[str, str]:
     """A delta's reasoning by the name of its field. The same text in both fields counts once."""
-    said = {name: text for name in REASONING_FIELDS if (text := text_in(delta.get(name)))}
-    if said.get("reasoning_content") == said.get("reasoning"):
-        said.pop("reasoning", None)
-    return said
+    texts = {name: text for name in REASONING_FIELDS if (text := text_in(delta.get(name)))}
+    if texts.get("reasoning_content") == texts.get("reasoning"):
+        texts.pop("reasoning", None)
+    return texts

@@ -106,9 +106,9 @@ class ErrorObject(NamedTuple):
             return cls.of(body[:200].decode("utf-8", "replace"))
 
     @classmethod
-    def of(cls, told: object) -> ErrorObject:
+    def of(cls, value: object) -> ErrorObject:
         """Read the error in an object, or in its field `error`."""
-        error = _innermost(told)
+        error = _innermost(value)
         if not isinstance(error, dict):
             words = str(error)[:_MOST_MESSAGE]
             return cls(words, details=words)
@@ -150,21 +150,21 @@ def _names_an_error(chunk: Mapping[str, Any]) -> bool:
     return _status(chunk) is not None or str(chunk.get("type", "")).lower().endswith("error")
 
 
-def _innermost(told: object) -> object:
+def _innermost(value: object) -> object:
     """The innermost error object, with the fields beside it."""
-    if isinstance(told, list) and told and isinstance(told[0], dict):
-        return _innermost(told[0])  # Gemini's
-    if not isinstance(told, dict):
-        return told
-    error = told.get("error")
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return _innermost(value[0])  # Gemini's
+    if not isinstance(value, dict):
+        return value
+    error = value.get("error")
     if isinstance(error, dict):
-        beside = {name: told[name] for name in (*_NAMING, *_STATUSES, *_TIMES) if name in told}
+        outer = {name: value[name] for name in (*_NAMING, *_STATUSES, *_TIMES) if name in value}
         nested = _innermost(error) if isinstance(error.get("error"), dict) else error
-        return beside | nested if isinstance(nested, dict) else nested
+        return outer | nested if isinstance(nested, dict) else nested
     if isinstance(error, str) and error:
-        return told | {"message": error}
-    errors = told.get("errors")
-    return errors[0] if isinstance(errors, list) and errors else told
+        return value | {"message": error}
+    errors = value.get("errors")
+    return errors[0] if isinstance(errors, list) and errors else value
 
 
 def _details(error: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -188,10 +188,10 @@ def _parsed(message: object) -> object:
 
 
 def _all_words(error: Mapping[str, Any]) -> list[str]:
-    told = [str(error.get("code") or "")[:_MOST_WORD]]
+    words = [str(error.get("code") or "")[:_MOST_WORD]]
     for one in _details(error):
-        told += [str(one.get(name) or "")[:_MOST_WORD] for name in ("type", "msg")]
-    return told
+        words += [str(one.get(name) or "")[:_MOST_WORD] for name in ("type", "msg")]
+    return words
 
 
 def _places(error: Mapping[str, Any]) -> list[str]:

@@ -147,20 +147,20 @@ def _split_thoughts(reasonings: Mapping[str, str], fields: Fields) -> tuple[list
         reasonings: the texts by the names of their fields.
         fields: those of `message_fields`.
     """
-    said = "".join(reasonings.values())
+    text = "".join(reasonings.values())
     field = next(iter(reasonings), "")
     for name, entries in fields.items():
-        if not isinstance(entries, list) or not (said or name in _TELLING):
+        if not isinstance(entries, list) or not (text or name in _TELLING):
             continue
         texts = [text_in(entry)[1] for entry in entries]
-        told = "".join(texts)
-        if told and told == (said or told):
+        list_text = "".join(texts)
+        if list_text and list_text == (text or list_text):
             thoughts = [_thought(name, entry, field) for entry in entries if text_in(entry)[1]]
             if all(len(thought.detail) <= LONGEST_NAME for thought in thoughts):
                 rest = [left for entry in entries if (left := _without_text(entry)) is not None]
                 others = {other: value for other, value in fields.items() if other != name}
                 return thoughts, others | ({name: rest} if rest else {})
-    return [Thought(text, name) for name, text in reasonings.items()], fields
+    return [Thought(part, name) for name, part in reasonings.items()], fields
 
 
 def _thought(name: str, entry: Mapping[str, Any], field: str) -> Thought:

@@ -115,8 +115,8 @@ class ServerProfile:
         parameters = options.within(most).parameters()
         # A name that the client chose stays, so that an error names what the client sent.
         if self.length and (request.translated or options.longest is None):
-            given = [parameters.pop(name) for name in _LENGTHS if name in parameters]
-            parameters |= {self.length: given[0]} if given else {}
+            values = [parameters.pop(name) for name in _LENGTHS if name in parameters]
+            parameters |= {self.length: values[0]} if values else {}
         if request.translated:
             for name in self.left_out:
                 parameters.pop(name, None)

@@ -50,16 +50,16 @@ class SerialBlocks(SealingBlocks):
 
     def _in_turn(self, events: list[BlockEvent]) -> list[BlockEvent]:
         """The events of the current block, and those that its end releases."""
-        given: list[BlockEvent] = []
+        ready: list[BlockEvent] = []
         for event in events:
             if self._current is None and isinstance(event, Begin):
                 self._current = event.block
             if event.block is not None and event.block is not self._current:
                 self._waiting.append(event)
                 continue
-            given.append(event)
+            ready.append(event)
             if isinstance(event, End):
                 self._current = None
                 waiting, self._waiting = self._waiting, []
-                given += self._in_turn(waiting)
-        return given
+                ready += self._in_turn(waiting)
+        return ready

@@ -64,14 +64,14 @@ def _more(known: Any, value: Any, *, joins: bool) -> Any:
 
 
 def _listed(known: Iterable[Any], more: Iterable[Any]) -> list[Any]:
-    told = list(known)
+    merged = list(known)
     for entry in more:
-        place = _place_of(entry, told)
+        place = _place_of(entry, merged)
         if place is None:
-            told.append(entry)
+            merged.append(entry)
         else:
-            told[place] = _more(told[place], entry, joins=False)
-    return told
+            merged[place] = _more(merged[place], entry, joins=False)
+    return merged
 
 
 def _place_of(entry: Any, entries: list[Any]) -> int | None:
@@ -132,8 +132,8 @@ def call_object(
     """A call in the form of chat completions, with the further fields of it and its function."""
     inner = extra.get(kind)
     inner = inner if isinstance(inner, dict) else {}
-    own = {"id": call_id, "type": kind, kind: {**inner, **called}}
-    return {**own, **{name: value for name, value in extra.items() if name not in own}}
+    call = {"id": call_id, "type": kind, kind: {**inner, **called}}
+    return {**call, **{name: value for name, value in extra.items() if name not in call}}
 
 
 def allowed(fields: Mapping[str, Any]) -> Fields:
@@ -200,5 +200,5 @@ def fields_of(returned: Mapping[str, Any], text: str) -> Fields:
     extra = returned.get("extra", {})
     if not (isinstance(field, str) and isinstance(detail, str) and isinstance(extra, dict)):
         raise ValueError("these are no fields of an answer")
-    said = {field: text} if field and text else {}
-    return allowed(added(added(said, fields_of_detail(detail, text)), extra))
+    reasoning = {field: text} if field and text else {}
+    return allowed(added(added(reasoning, fields_of_detail(detail, text)), extra))

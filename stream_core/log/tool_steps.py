@@ -134,12 +134,12 @@ class _Step:
     def turns(self) -> tuple[Turn, ...]:
         """The model's turn and those of the tools. Reasoning goes back in its original field."""
         extra: Fields = {}
-        for told in self.beside:
-            if isinstance(told, _Thought):
-                kept = {"field": told.field, "detail": told.detail}
-                extra = added(extra, fields_of(kept, "".join(told.pieces)))
+        for item in self.beside:
+            if isinstance(item, _Thought):
+                reasoning = {"field": item.field, "detail": item.detail}
+                extra = added(extra, fields_of(reasoning, "".join(item.pieces)))
             else:
-                extra = added(extra, told)
+                extra = added(extra, item)
         return (
             Turn("assistant", "".join(self.text), tuple(self._made), extra=extra),
             *(Turn("tool", self.results[call.id], tool_call_id=call.id) for call in self._made),

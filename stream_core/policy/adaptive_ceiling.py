@@ -137,18 +137,18 @@ class AdaptiveCeiling:
         if retry_after is None or is_short:
             retry_after = max(retry_after or 0.0, self._usual_pause(beside, elsewhere))
         pause = retry_after * _LATE_SHARE
-        held = self._whom(question, pause, now, at_once=bool(beside) and not names_time)
+        held = self._scope(question, pause, now, at_once=bool(beside) and not names_time)
         if held is Held.EVERYBODY or (held is Held.SENDER and self._runs_alone(question)):
             self._answered = 0
             self._limit = max(1, beside if self._limit is None else min(beside, self._limit))
         if held is Held.EVERYBODY:
             self.pause(now, pause)
         elif held is Held.SENDER and question is not None:
-            self._held = {who: until for who, until in self._held.items() if until > now}
+            self._held = {key: until for key, until in self._held.items() if until > now}
             self._held[question.sender] = now + pause
         return Throttle(held, pause)
 
-    def _whom(self, question: Question | None, pause: float, now: float, *, at_once: bool) -> Held:
+    def _scope(self, question: Question | None, pause: float, now: float, *, at_once: bool) -> Held:
         """What a rejection pauses. `at_once`: the call exceeded the server's concurrency limit."""
         if question is None:
             return Held.EVERYBODY

@@ -71,7 +71,7 @@ class RefusedQuestions:
             self._known.popitem(last=False)
         if is_sent_again:
             return Held.QUESTION
-        counted = {who: it for who, it in self._of_senders.items() if it[1] > now}
+        counted = {key: entry for key, entry in self._of_senders.items() if entry[1] > now}
         before = counted.pop(question.sender, None)
         until = now + max(_SHORTEST_SECONDS, pause) * _COUNTED_PAUSES
         self._of_senders = counted | {question.sender: (question.text, until)}

@@ -41,5 +41,5 @@ def name_fields(name: str, namespaces: Namespaces) -> dict[str, str]:
     """The fields of a call with its function's name, and its namespace if it is in one."""
     if name not in namespaces:
         return {"name": name}
-    space, own = namespaces[name]
-    return {"namespace": space, "name": own}
+    namespace, function_name = namespaces[name]
+    return {"namespace": namespace, "name": function_name}
