@@ -97,11 +97,11 @@ class FilteringSink:
 
     def push_part(self, part: Part) -> None:
         """Take a part. It raises as `push` does, and as the response does."""
-        told = unspelled(part)
-        if told is None:
+        remaining = unspelled(part)
+        if remaining is None:
             return
-        if is_returned(told):  # it ends no text: a server may send it with each token
-            self._sink.push_part(self._filtered(told))
+        if is_returned(remaining):  # it ends no text: a server may send it with each token
+            self._sink.push_part(self._filtered(remaining))
             return
         if part.kind in JOINING:
             self._put(part.with_text(""), part.text)

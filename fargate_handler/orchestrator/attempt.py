@@ -152,10 +152,10 @@ class ClientCalls:
             self._begun = True
             self._stream.begin_step()
 
-    def _free_id(self, given: str) -> str:
-        free, number = given, 2
+    def _free_id(self, call_id: str) -> str:
+        free, number = call_id, 2
         while free in self._taken:
-            free, number = f"{given}_{number}", number + 1
+            free, number = f"{call_id}_{number}", number + 1
         self._taken.add(free)
         return free
 

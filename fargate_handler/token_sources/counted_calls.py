@@ -14,30 +14,30 @@ class CallIds:
     alone, so that attempts can be compared.
     """
 
-    __slots__ = ("_answered", "_given", "_taken")
+    __slots__ = ("_answered", "_taken", "_unique_ids")
 
     def __init__(self) -> None:
-        self._given: dict[str, list[str]] = {}
+        self._unique_ids: dict[str, list[str]] = {}
         """The unique ids, by the server's id."""
         self._taken: set[str] = set()
         self._answered: set[str] = set()
 
-    def add_call(self, given: str) -> str:
+    def add_call(self, server_id: str) -> str:
         """The unique id of a call that begins."""
-        own, count = given, 1
-        while own in self._taken:
+        unique_id, count = server_id, 1
+        while unique_id in self._taken:
             count += 1
-            own = f"{given}_{count}"
-        self._taken.add(own)
-        self._given.setdefault(given, []).append(own)
-        return own
+            unique_id = f"{server_id}_{count}"
+        self._taken.add(unique_id)
+        self._unique_ids.setdefault(server_id, []).append(unique_id)
+        return unique_id
 
-    def match_result(self, given: str) -> str:
+    def match_result(self, server_id: str) -> str:
         """The unique id of the call to which a result belongs."""
-        known = self._given.get(given, [given])
-        own = next((call_id for call_id in known if call_id not in self._answered), known[-1])
-        self._answered.add(own)
-        return own
+        known = self._unique_ids.get(server_id, [server_id])
+        unique_id = next((call_id for call_id in known if call_id not in self._answered), known[-1])
+        self._answered.add(unique_id)
+        return unique_id
 
 
 class CountedCalls:

@@ -136,10 +136,10 @@ def _assistant(message: GivenMessage, where: str) -> Turn:
 
 def _thought(block: GivenBlock, where: str) -> Returned:
     """The server's fields of a thought, and of the call after it."""
-    given, (text, kept) = block.model_dump(), _THOUGHTS[block.type]
-    thought = given.get(text, "")
-    said = thought if isinstance(thought, str) else ""
-    return returned_by(given.get(kept), said, f"{where}.{kept}")
+    fields, (text_field, kept_field) = block.model_dump(), _THOUGHTS[block.type]
+    thought = fields.get(text_field, "")
+    text = thought if isinstance(thought, str) else ""
+    return returned_by(fields.get(kept_field), text, f"{where}.{kept_field}")
 
 
 def _beside_text(block: GivenBlock, where: str) -> dict[str, Any]:
@@ -148,10 +148,10 @@ def _beside_text(block: GivenBlock, where: str) -> dict[str, Any]:
 
 
 def _call(block: GivenBlock, before: dict[str, Any], where: str) -> ToolCall:
-    match told := block.model_dump():
+    match fields := block.model_dump():
         case {"id": str(call), "name": str(name), "input": dict(given)} if call and name:
             check_json(given, f"{where}.input")
-            extra = before | further_fields(told, _OF_CALLS, f"{where}.")
+            extra = before | further_fields(fields, _OF_CALLS, f"{where}.")
             return ToolCall(call, name, orjson.dumps(given).decode(), extra)
     raise wrong(f"{where} must have an id, a name, and an input that is an object", where)
 

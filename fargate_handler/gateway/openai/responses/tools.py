@@ -112,8 +112,8 @@ def _namespace_tools(space: dict[str, Any], where: str) -> list[dict[str, Any]]:
     offered = []
     for place, tool in enumerate(inner):
         chat_tool = _chat_tool(tool, f"{where}.tools.{place}")
-        told = chat_tool[chat_tool["type"]]
-        told["name"] = joined_name(name, told["name"])
+        definition = chat_tool[chat_tool["type"]]
+        definition["name"] = joined_name(name, definition["name"])
         offered.append(chat_tool)
     if offered and isinstance(about := space.get("description"), str):
         first = offered[0][offered[0]["type"]]
